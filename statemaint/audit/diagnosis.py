@@ -14,7 +14,7 @@ from statemaint.plan import blocks_batch, blocks_load, newest_to_go_back_to
 REPAIRS_ITSELF = "4.2"
 """The first Spark that passes over a bad snapshot: `stateStore.autoSnapshotRepair.enabled`."""
 OF_ROWS = frozenset({FindingCode.WRONG_PARTITION, FindingCode.JOIN_MISMATCH})
-"""What is wrong with rows that load all the same."""
+"""Wrong rows that still load."""
 OF_LOGS = frozenset(
     {
         FindingCode.MISSING_COMMIT,
@@ -23,11 +23,11 @@ OF_LOGS = frozenset(
         FindingCode.UNREADABLE_OFFSET,
     }
 )
-"""What is wrong with the query's logs, of which a restart reads the newest entries only."""
+"""Faults of the query's logs, of which a restart reads only the newest entries."""
 
 _LONG = PRESETS["safe"].min_deltas_for_snapshot
 _SHOWN = 3
-# A batch runs again where its commit is missing.
+# A batch runs again if its commit is missing.
 _OF_AN_ENTRY = OF_LOGS - {FindingCode.MISSING_COMMIT}
 # Findings that no rollback ends: they block every batch.
 _OF_ALL_BATCHES = frozenset(
@@ -46,27 +46,27 @@ _BLOCKING = (
     | {FindingCode.UNFINISHED_REPARTITION, FindingCode.SNAPSHOT_ABOVE_TARGET}
 )
 _COPY = "put the missing files back from a copy or a bucket's old versions"
-_ENTRIES = "put these entries of the logs back from a copy"
-_ASIDE = "move the files and directories that are named out of the stores' directories"
+_ENTRIES = "put these log entries back from a copy"
+_ASIDE = "move the named files and directories out of the stores' directories"
 _ADVICE = {
     FindingCode.BROKEN_CHAIN: _COPY,
     FindingCode.LINEAGE_BROKEN: _COPY,
     FindingCode.MISSING_SST: "put the missing tables back from a copy or a bucket's old versions",
     FindingCode.CORRUPT_FILE: "put the damaged files back from a copy",
-    FindingCode.SNAPSHOT_MISMATCH: "tell which is right, the snapshot or the log below it",
+    FindingCode.SNAPSHOT_MISMATCH: "find out which is right: the snapshot or the log below it",
     FindingCode.STALE_SNAPSHOT: (
         "run `statemaint maintain`: it moves stale snapshots to the trash, the log has the state"
     ),
     FindingCode.LOG_REPLACED: "put the files of the log that were replaced back from a copy",
     FindingCode.STALE_CHECKSUM: "put the file that does not fit its checksum back from a copy",
     FindingCode.SNAPSHOT_ABOVE_TARGET: "move snapshots above the last commit away",
-    FindingCode.JOIN_MISMATCH: "restore all stores of the join from one time",
+    FindingCode.JOIN_MISMATCH: "restore all stores of the join from the same time",
     FindingCode.WRONG_PARTITION: "restore the files of these partitions from a copy",
     FindingCode.UNREADABLE_BY_QUERY: (
         "give the snapshots that the query cannot read the owner, group and mode of the changes "
         "beside them"
     ),
-    FindingCode.STORAGE_FAILED: "see why the storage refuses, and ask again",
+    FindingCode.STORAGE_FAILED: "find out why the storage fails, and try again",
     FindingCode.MISSING_COMMIT: _ENTRIES,
     FindingCode.UNREADABLE_COMMIT: _ENTRIES,
     FindingCode.MISSING_OFFSET: _ENTRIES,
@@ -74,7 +74,7 @@ _ADVICE = {
     FindingCode.MISSING_SCHEMA: "put the schema files back from a copy",
     FindingCode.UNREADABLE_METADATA: "put the metadata files back from a copy",
     FindingCode.MISSING_METADATA: (
-        "put `metadata` back from a copy; without one see the runbook: the query gets a new id"
+        "put `metadata` back from a copy; without a copy see the runbook: the query gets a new id"
     ),
     FindingCode.MISSING_SOURCE_LOG: "put the source's log back from a copy",
     FindingCode.NO_STATE: "put the folder `state` back from a copy",
@@ -102,11 +102,11 @@ _BY_HAND = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One chain, read here by our own code.
+    """A chain, read by our code.
 
     Attributes:
         size: its bytes, including the SST files that its zip refers to.
-        seconds: how long the reading took.
+        seconds: the duration of the reading.
     """
 
     size: int
@@ -123,17 +123,17 @@ class Diagnosis:
         loadable: the batches of the commit log that load in every store, ascending.
         longest: the store with the longest chain at the newest committed version, if any loads.
         chain: that chain.
-        took: the reading of that chain here, `None` when it could not be read.
+        took: the reading of that chain, `None` when it could not be read.
         largest: the reading of the chain with the most bytes, where fixed costs weigh least.
         total: bytes of all stores at that version, `None` when one of them does not load.
-        slots: how many stores the query's executors read at the same time.
-        right: the newest loadable batch whose rows are all right, if any; sought only where those
+        slots: the number of stores that the query's executors read at the same time.
+        right: the newest loadable batch whose rows are all right, if any; sought only if those
             of the newest version are not.
-        disputed: per snapshot that disagrees with its log, what was replaced there.
+        disputed: for each snapshot that disagrees with its log, the replaced files.
         deep: whether rows were checked, and the files that no retained version needs.
         resumable: whether the version that a restart reads loads in every store.
         self_repairing: whether Spark 4.2 and later load that version nevertheless: they pass over
-            a bad snapshot, and look further down where one is missing.
+            a bad snapshot, and look further down if one is missing.
         passed_over: the bad snapshots that they then pass over.
     """
 
@@ -155,7 +155,7 @@ class Diagnosis:
 
     @property
     def speed(self) -> float | None:
-        """Returns the stored bytes that are read here per second."""
+        """Returns the stored bytes that were read per second."""
         measured = self.largest and self.largest.seconds
         return self.largest.size / measured if self.largest and measured else None
 
@@ -176,7 +176,7 @@ class Diagnosis:
 
     @property
     def restarts_since(self) -> str | None:
-        """Returns the first Spark that restarts the query; `None` where each one does, or none."""
+        """Returns the first Spark that restarts the query; `None` if each one does, or none."""
         return REPAIRS_ITSELF if self.restarts and not self.resumable else None
 
     @property
@@ -184,15 +184,15 @@ class Diagnosis:
         """Yields the findings that stop a restart, or make it wrong, before any state is read."""
         return (one for one in self.findings if self._blocks(one))
 
-    def _blocks(self, found: Finding) -> bool:
-        older = found.code in _OF_AN_ENTRY and found.path not in self._newest_entries
-        unread = found.code is FindingCode.UNREADABLE_METADATA and _is_of_operator(found.path)
-        if found.code in _BLOCKING and not (older or unread):
+    def _blocks(self, finding: Finding) -> bool:
+        older = finding.code in _OF_AN_ENTRY and finding.path not in self._newest_entries
+        unread = finding.code is FindingCode.UNREADABLE_METADATA and _is_of_operator(finding.path)
+        if finding.code in _BLOCKING and not (older or unread):
             return True
         # RocksDB passes over a directory, as over any bad zip.
         hdfs = self.checkpoint.provider is Provider.HDFS_BACKED
-        taken = blocks_batch(found, (self.checkpoint.resumes or 0) + 1)
-        return taken or (hdfs and blocks_load(found, self.checkpoint))
+        taken = blocks_batch(finding, (self.checkpoint.resumes or 0) + 1)
+        return taken or (hdfs and blocks_load(finding, self.checkpoint))
 
     @property
     def _newest_entries(self) -> frozenset[str | None]:
@@ -208,12 +208,12 @@ class Diagnosis:
 
     @property
     def goes_back_to(self) -> int | None:
-        """Returns the newest batch that is worth a rollback, `None` where there is none.
+        """Returns the newest batch that is worth a rollback, `None` if there is none.
 
         That is the newest one from which the query restarts as it is. If its rows are wrong, which
-        only a deep look sees, it is one whose rows are right. Where a replaced log disagrees with
+        only a deep check finds, it is one whose rows are right. If a replaced log disagrees with
         a snapshot there is none: a rollback would move the snapshot away, which may be all that is
-        left of the right state. Nor is there one while something blocks every batch.
+        left of the right state. Nor is there one while a finding blocks every batch.
         """
         if self.disputed or self._in_the_way:
             return None
@@ -238,30 +238,30 @@ class Diagnosis:
     @property
     def next(self) -> tuple[str, ...]:
         """Returns the steps to take, the most urgent first."""
-        found = [_ADVICE.get(code, f"{code}: {_ELSE}") for code in sorted(self.counts)]
+        steps = [_ADVICE.get(code, f"{code}: {_ELSE}") for code in sorted(self.counts)]
         if _REPAIRABLE & self.counts.keys():
-            found.insert(0, "see what `statemaint repair` can repair from the log")
-        found = [*self.disputed, *found, *self._way_out()]
-        if not found and self.chain and len(self.chain.deltas) > _LONG:
-            found.append("run `statemaint maintain`: a restart reads more files than it needs to")
-        return tuple(dict.fromkeys(found)) or ("nothing",)
+            steps.insert(0, "see what `statemaint repair` can repair from the log")
+        steps = [*self.disputed, *steps, *self._way_out()]
+        if not steps and self.chain and len(self.chain.deltas) > _LONG:
+            steps.append("run `statemaint maintain`: a restart reads more files than it needs to")
+        return tuple(dict.fromkeys(steps)) or ("nothing",)
 
     def _way_out(self) -> Iterator[str]:
-        """Yields the batch to go back to if the query does not restart, or that there is none."""
+        """Yields how to go back if the query does not restart, or that this is impossible."""
         if self.restarts and not (self.misplaced or self.doubtful):
             return
         batch = self.goes_back_to
         if batch is not None:
             right = " with all rows in their place" if self.misplaced else ""
             yield (
-                f"or go back: `statemaint rollback --to-batch {batch}`, the newest batch that "
+                f"or roll back: `statemaint rollback --to-batch {batch}`, the newest batch that "
                 f"loads in every store{right}"
             )
         elif not _BY_HAND & self.counts.keys():
-            first = "what repair leaves" if _REPAIRABLE & self.counts.keys() else "this"
+            first = "the rest" if _REPAIRABLE & self.counts.keys() else "this"
             yield (
-                f"{first} cannot be repaired from the files that are left: "
-                f"it takes {self._needed} from a copy"
+                f"{first} cannot be repaired from the remaining files: "
+                f"restore {self._needed} from a copy"
             )
 
     @property
@@ -272,27 +272,27 @@ class Diagnosis:
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """Returns what was not checked, or cannot be."""
-        found = []
+        """Returns the faults that were not or cannot be checked for."""
+        faults = []
         if not self.deep:
-            found.append("rows in a wrong partition or a join's stores that disagree (see --deep)")
+            faults.append("rows in a wrong partition or a join's stores that disagree (see --deep)")
         rocks = [store.rocks for store in self.checkpoint.stores]
         if any(one is None or not one.ids for one in rocks):
-            found.append("a whole change in another one's place above the newest snapshot")
-            found.append("operators without any trace here, and those that another query left")
-        return tuple(found)
+            faults.append("an intact change in the place of another, above the newest snapshot")
+            faults.append("operators that left no trace, and operators of another query")
+        return tuple(faults)
 
 
-def is_doubt(found: Finding) -> bool:
+def is_doubt(finding: Finding) -> bool:
     """Returns whether a finding is a wrong checksum that Spark does not read.
 
     The file may not be the one that the query wrote, and still loads: Spark reads changes, and
     snapshots of HDFS-backed stores, through `FileContext`, which ignores Hadoop's checksums. Zips
     and SST files of RocksDB are read through `FileSystem`, which checks them.
     """
-    name = (found.path or "").rpartition("/")[2]
+    name = (finding.path or "").rpartition("/")[2]
     unread = re.fullmatch(r"\..+\.(?:delta|snapshot|changelog)\.crc", name) is not None
-    return found.code is FindingCode.STALE_CHECKSUM and unread
+    return finding.code is FindingCode.STALE_CHECKSUM and unread
 
 
 def _is_of_operator(path: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""Answers the first questions on call: can the query restart, from where, what is to be done."""
+"""Answers the first questions on call: can the query restart, from where, and what to do."""
 
 import time
 from collections import deque
@@ -20,7 +20,7 @@ from statemaint.storage import Storage, Without, stoppable
 from statemaint.workers import Workers
 
 _MOST_CHANGES = 500
-"""What a repaired load replays at most: `stateStore.autoSnapshotRepair.maxChangeFileReplay`."""
+"""The most changes a repaired load replays: `stateStore.autoSnapshotRepair.maxChangeFileReplay`."""
 _OF_SNAPSHOTS = frozenset(
     {FindingCode.CORRUPT_FILE, FindingCode.MISSING_SST, FindingCode.STALE_CHECKSUM}
 )
@@ -34,27 +34,27 @@ def doctor(
     Args:
         storage: where the checkpoint lives.
         deep: check as a deep `verify` does; else every file of a retained version is decoded.
-        slots: how many stores the query's executors read at the same time, one or more.
-        workers: how many stores are read at a time; by default what suits storage and machine.
+        slots: the number of stores that the query's executors read at the same time, at least one.
+        workers: how many stores are read at a time; by default chosen for storage and machine.
 
     Raises:
         NotACheckpointError: when there is none.
         UnsupportedError: when it is of a kind that cannot be read.
-        StorageError: when anything could not be listed or read.
+        StorageError: when a listing or a read fails.
     """
     reading, depth = stoppable(storage), Depth.ROWS if deep else Depth.CHAINS
-    found = verify_at(reading, depth, workers=workers)
-    checkpoint = found.checkpoint
-    resumable = _resumes(found)
-    passed_over = None if resumable else _passed_over(reading, found, depth, workers)
+    verification = verify_at(reading, depth, workers=workers)
+    checkpoint = verification.checkpoint
+    resumable = _resumes(verification)
+    passed_over = None if resumable else _passed_over(reading, verification, depth, workers)
     chains = _newest(checkpoint)
     longest = max(chains, key=lambda one: (len(one[1].deltas), one[1].size), default=None)
     largest = max(chains, key=lambda one: _stored(*one), default=None)
     took = _measured(reading, checkpoint, longest)
-    loadable = tuple(_loadable(checkpoint, found.findings))
+    loadable = tuple(_loadable(checkpoint, verification.findings))
     return Diagnosis(
         checkpoint=checkpoint,
-        findings=found.findings,
+        findings=verification.findings,
         loadable=loadable,
         longest=longest[0] if longest else None,
         chain=longest[1] if longest else None,
@@ -62,8 +62,8 @@ def doctor(
         largest=took if largest is longest else _measured(reading, checkpoint, largest),
         total=_total(checkpoint, chains),
         slots=slots,
-        disputed=tuple(_disputed(checkpoint, found.findings)),
-        right=tuple(_right(reading, found, loadable, workers)),
+        disputed=tuple(_disputed(checkpoint, verification.findings)),
+        right=tuple(_right(reading, verification, loadable, workers)),
         deep=deep,
         resumable=resumable,
         self_repairing=passed_over is not None,
@@ -71,45 +71,46 @@ def doctor(
     )
 
 
-def _resumes(found: Verification) -> bool:
+def _resumes(verification: Verification) -> bool:
     """Returns whether the version that a restart reads loads in every store."""
-    version = found.checkpoint.resumes
+    version = verification.checkpoint.resumes
     if version is None:
         return True
-    if any(blocks_load(one, found.checkpoint) for one in found.findings):
+    if any(blocks_load(one, verification.checkpoint) for one in verification.findings):
         return False
     # Findings in the logs that stop a restart are in `Diagnosis.blockers`.
-    of_state = [one for one in found.findings if one.code not in OF_LOGS]
+    of_state = [one for one in verification.findings if one.code not in OF_LOGS]
     read = [one for one in of_state if not is_doubt(one)]
     if batch_of(version) in _spoiled(read):
         return False
     return all(
-        version in store.versions.loadable(version, version) for store in _asked(found.checkpoint)
+        version in store.versions.loadable(version, version)
+        for store in _restart_stores(verification.checkpoint)
     )
 
 
-def _asked(checkpoint: Checkpoint) -> list[Store]:
+def _restart_stores(checkpoint: Checkpoint) -> list[Store]:
     """Returns the stores that a restart reads; a repartition may have left others."""
     version = checkpoint.resumes
     return [store for store in checkpoint.stores if checkpoint.asks(store.id, version)]
 
 
 def _passed_over(
-    storage: Storage, found: Verification, depth: Depth, workers: Workers | int | None
+    storage: Storage, verification: Verification, depth: Depth, workers: Workers | int | None
 ) -> tuple[str, ...] | None:
-    """Returns the bad snapshots without which a restart succeeds, `None` where it does not.
+    """Returns the bad snapshots without which a restart succeeds, `None` if it does not.
 
     Only the stores of these snapshots are read again.
 
-    Mirrors `AutoSnapshotLoader.loadSnapshot` of Spark 4.2 and later: where the newest snapshot does
-    not load, the one below is tried, and at last the empty state, each with the changes above it.
-    In HDFS-backed stores a directory that is named like a snapshot ends that as well.
+    Mirrors `AutoSnapshotLoader.loadSnapshot` of Spark 4.2 and later: if the newest snapshot does
+    not load, it tries the one below, and finally the empty state, each with the changes above it.
+    In HDFS-backed stores a directory that is named like a snapshot also ends this search.
     """
-    folders = {one.path for one in found.findings if one.path and names_snapshot(one)}
-    if folders and found.checkpoint.provider is Provider.HDFS_BACKED:
+    folders = {one.path for one in verification.findings if one.path and names_snapshot(one)}
+    if folders and verification.checkpoint.provider is Provider.HDFS_BACKED:
         return None
-    bad = frozenset(folders | {*_bad_snapshots(found)})
-    stores = found.checkpoint.stores
+    bad = frozenset(folders | {*_bad_snapshots(verification)})
+    stores = verification.checkpoint.stores
     sides = {
         file.entry.path
         for store in stores
@@ -118,9 +119,9 @@ def _passed_over(
     }
     hidden = bad | sides | {*_below(storage, folders)}
     view = Without(storage, hidden)
-    without = verify_at(view, depth, lineages=False, workers=workers, known=found.results)
-    version = found.checkpoint.resumes or 0
-    chains = (store.versions.chain(version) for store in _asked(without.checkpoint))
+    without = verify_at(view, depth, lineages=False, workers=workers, known=verification.results)
+    version = verification.checkpoint.resumes or 0
+    chains = (store.versions.chain(version) for store in _restart_stores(without.checkpoint))
     short = all(isinstance(one, Chain) and len(one.deltas) <= _MOST_CHANGES for one in chains)
     return tuple(sorted(bad)) if short and _resumes(without) else None
 
@@ -132,12 +133,12 @@ def _below(storage: Storage, folders: Iterable[str]) -> Iterator[str]:
         yield from (entry.path for entry in storage.list(folder))
 
 
-def _bad_snapshots(found: Verification) -> Iterator[str]:
+def _bad_snapshots(verification: Verification) -> Iterator[str]:
     """Yields the snapshots that Spark cannot load."""
-    stores = {store.id: store for store in found.checkpoint.stores}
-    for one in found.findings:
-        if one.code in _OF_SNAPSHOTS and one.store in stores:
-            yield from _snapshots_of(stores[one.store], one.path)
+    stores = {store.id: store for store in verification.checkpoint.stores}
+    for finding in verification.findings:
+        if finding.code in _OF_SNAPSHOTS and finding.store in stores:
+            yield from _snapshots_of(stores[finding.store], finding.path)
 
 
 def _snapshots_of(store: Store, path: str | None) -> Iterator[str]:
@@ -155,9 +156,9 @@ def _disputed(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
     """Yields, for each log in doubt, the advice on it."""
     wrong = {one.path for one in findings if one.code is FindingCode.SNAPSHOT_MISMATCH}
     for store in checkpoint.stores:
-        for one in judge(store, checkpoint).disputed:
-            if one.path in wrong and not one.by_query:
-                yield f"{one.path} disagrees with the log: {one.why}"
+        for suspect in judge(store, checkpoint).disputed:
+            if suspect.path in wrong and not suspect.by_query:
+                yield f"{suspect.path} disagrees with the log: {suspect.why}"
 
 
 def _right(
@@ -169,8 +170,8 @@ def _right(
     """Yields the newest batch whose rows are right, if those of the newest version are not."""
     if any(one.code in OF_ROWS for one in verified.findings):
         threads = Workers.of(workers).number or storage.parallel
-        found = newest_right(storage, verified.checkpoint, loadable, threads=threads)
-        yield from () if found is None else (found,)
+        batch = newest_right(storage, verified.checkpoint, loadable, threads=threads)
+        yield from () if batch is None else (batch,)
 
 
 def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator[int]:
@@ -181,8 +182,8 @@ def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
     loads = [(one.id, one.versions.loadable(required, target)) for one in checkpoint.stores]
     for batch in checkpoint.batches:
         version = version_of(batch)
-        asked = (found for store, found in loads if checkpoint.asks(store, version))
-        if batch not in spoiled and all(version in found for found in asked):
+        loadables = (found for store, found in loads if checkpoint.asks(store, version))
+        if batch not in spoiled and all(version in found for found in loadables):
             yield batch
 
 
@@ -200,12 +201,12 @@ def _newest(checkpoint: Checkpoint) -> _Chains:
     version = checkpoint.resumes
     if version is None:
         return []
-    chains = ((store, store.versions.chain(version)) for store in _asked(checkpoint))
+    chains = ((store, store.versions.chain(version)) for store in _restart_stores(checkpoint))
     return [(store, chain) for store, chain in chains if isinstance(chain, Chain)]
 
 
 def _total(checkpoint: Checkpoint, chains: _Chains) -> int | None:
-    if not chains or len(chains) < len(_asked(checkpoint)):
+    if not chains or len(chains) < len(_restart_stores(checkpoint)):
         return None
     return sum(_stored(store, chain) for store, chain in chains)
 
@@ -218,11 +219,11 @@ def _stored(store: Store, chain: Chain) -> int:
 
 
 def _measured(
-    storage: Storage, checkpoint: Checkpoint, found: tuple[Store, Chain] | None
+    storage: Storage, checkpoint: Checkpoint, longest: tuple[Store, Chain] | None
 ) -> Reading | None:
-    if not found or not found[1].paths:
+    if not longest or not longest[1].paths:
         return None
-    store, chain = found
+    store, chain = longest
     engine = engine_for(chain.size, checkpoint.provider)
     source, began = Source.of(storage, store, checkpoint), time.monotonic()
     try:

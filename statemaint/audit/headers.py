@@ -1,6 +1,6 @@
 """Checks a state file without decoding all of it: how it begins, and how it ends.
 
-    begins   the first block of the compression, with the checksum that lz4 has; in it the first
+    begins   the first block of the compression, with its checksum in lz4; in it the first
              record of a delta or a snapshot, or the header of a changelog
     ends     lz4: the empty block after the last one
 
@@ -34,7 +34,7 @@ def seems_whole(
     reading the whole file decides.
 
     Args:
-        source: where the file is, and how it is written.
+        source: the file's storage and encoding.
         file: the file.
         on_header: called with the header of a changelog.
 

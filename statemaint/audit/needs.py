@@ -1,4 +1,4 @@
-"""Estimates of the memory that checking a store takes."""
+"""Estimates of the memory needed to check a store."""
 
 from statemaint.audit.rebuild import Depth
 from statemaint.fold import Source
@@ -9,13 +9,13 @@ from statemaint.plan import judge
 
 
 def need_of(store: Store, source: Source, checkpoint: Checkpoint, depth: Depth) -> int:
-    """Returns an upper estimate of the memory that checking a store takes, in bytes.
+    """Returns an upper estimate of the memory needed to check a store, in bytes.
 
     A snapshot that turns out to be wrong is compared with more of the log than is counted here.
 
     Args:
         store: the store.
-        source: its files; the beginning of one delta is read where many bytes are folded.
+        source: its files; the beginning of one delta is read if many bytes are folded.
         checkpoint: the checkpoint of the store.
         depth: the depth of the check.
     """
@@ -24,20 +24,20 @@ def need_of(store: Store, source: Source, checkpoint: Checkpoint, depth: Depth) 
         return reading
     chains = _compared(store)
     largest = max(chains, key=lambda one: one.size, default=None)
-    found = density(source, largest.deltas if largest else (), checkpoint.provider)
-    return max([reading, *(_need(one, source, store, found) for one in chains)])
+    measured = density(source, largest.deltas if largest else (), checkpoint.provider)
+    return max([reading, *(_need(one, source, store, measured) for one in chains)])
 
 
 def chain_need(chain: Chain, source: Source, store: Store, checkpoint: Checkpoint) -> int:
-    """Returns an upper estimate of the memory that digesting a chain takes, in bytes."""
+    """Returns an upper estimate of the memory needed to digest a chain, in bytes."""
     return _need(chain, source, store, density(source, chain.deltas, checkpoint.provider))
 
 
-def _need(chain: Chain, source: Source, store: Store, found: Density) -> int:
+def _need(chain: Chain, source: Source, store: Store, measured: Density) -> int:
     parts = store.rocks.parts if store.rocks else {}
     tables = sum(parts.get(chain.base.entry.path, {}).values()) if chain.base else 0
     provider = Provider.ROCKSDB if store.rocks else Provider.HDFS_BACKED
-    return fold_need(chain, provider, found, tables=tables, far=source.far)
+    return fold_need(chain, provider, measured, tables=tables, far=source.far)
 
 
 def _compared(store: Store) -> list[Chain]:

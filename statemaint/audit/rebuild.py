@@ -33,9 +33,9 @@ _SMALL = 1024
 
 
 class Depth(IntEnum):
-    """The depth of a check; each finds what the one before does.
+    """The depth of a check; each finds everything that the one before finds.
 
-    HEADERS how each file of a retained chain begins and ends. A snapshot is trusted while its
+    HEADERS the beginning and end of each file of a retained chain. A snapshot is trusted while its
             attestation is of the listed file; one that has changed since is read and compared.
     CHAINS  every such file decoded, every snapshot compared with the files below it, and every
             checksum file of Hadoop's with the file beside it.
@@ -54,7 +54,7 @@ class Rebuilt:
     Attributes:
         checked: the number of retained versions without a finding.
         findings: the findings of the files that these versions need.
-        read: the paths of the files that were read; each of them whole, unless only headers.
+        read: the paths of the files that were read, in whole unless only headers were checked.
     """
 
     checked: int = 0
@@ -71,12 +71,12 @@ def rebuild(
     *,
     lineages: bool,
 ) -> Rebuilt:
-    """Rebuilds the retained versions of a store, and returns what was found.
+    """Rebuilds the retained versions of a store, and returns the result.
 
     The engine is requested when the first file is read whole: loading one takes time.
 
     Raises:
-        StorageError: when anything could not be read.
+        StorageError: when a read fails.
     """
     if checkpoint.span is None:
         return Rebuilt()
@@ -93,7 +93,7 @@ def rebuild(
         try:
             bad = one_by_one.at(version)
         except (NotFoundError, Superseded) as error:
-            detail = f"{error.path} went away or was replaced while it was read; run again"
+            detail = f"{error.path} was deleted or replaced while it was read; run again"
             findings.append(Finding(FindingCode.SUPERSEDED, detail, store.id))
             break
         findings += (finding_of(store, error, checkpoint) for error in bad)
@@ -112,7 +112,7 @@ def needed_deltas(store: Store, checkpoint: Checkpoint) -> Iterator[Delta]:
 
 
 def _beginning(versions: Versions, first: int, last: int) -> int:
-    """Returns where the log begins from which the first retained version can be folded."""
+    """Returns the beginning of the log from which the first retained version can be folded."""
     lowest = min(versions.loadable(first, last), default=first)
     chain = versions.from_log(lowest, proved=())
     return max(1, chain.start) if chain else lowest
@@ -129,11 +129,11 @@ class _Rebuild:
     loads: frozenset[int]
     depth: Depth
     suspects: Mapping[str, Suspect]  # these are compared separately
-    asked: range  # the versions that Spark may load, where it loads by lineage
+    asked: range  # the versions that Spark may load, if it loads by lineage
     by_zips: bool  # whether the zips that lineages name must be there
     digests: dict[str, StateDigest] = field(default_factory=dict)
     read: dict[str, _Bad | None] = field(default_factory=dict)
-    believed: set[int] = field(default_factory=set)  # equal to the log, here or when proved
+    trusted: set[int] = field(default_factory=set)  # equal to the log, here or when proved
     zips: set[int] = field(default_factory=set)  # by name, as Spark does: broken ones are included
 
     def __post_init__(self) -> None:
@@ -143,7 +143,7 @@ class _Rebuild:
         for snapshot in self.versions.snapshots.values():
             proof = proofs.get(snapshot.entry.path)
             if proof and proof.covers(snapshot.entry):
-                self.believed.add(snapshot.version)
+                self.trusted.add(snapshot.version)
 
     def at(self, version: int) -> list[_Bad]:
         """Rebuilds a version that loads, and returns the errors of the files that it needs.
@@ -154,16 +154,16 @@ class _Rebuild:
         chain = self._chain(version)
         errors = [self._once(chain.base, self._snapshot)] if chain.base else []
         errors += (self._once(delta, self._delta) for delta in chain.deltas)
-        found = [error for error in errors if error]
+        faults = [error for error in errors if error]
         snapshot = self.versions.snapshots.get(version)
         compared = version - 1 in self.loads and version in self.versions.deltas
         compared = compared and snapshot is not None and not self._is_suspect(snapshot)
-        if snapshot and compared and snapshot.entry.path in self.digests and not found:
+        if snapshot and compared and snapshot.entry.path in self.digests and not faults:
             try:
                 self._compare(snapshot)
             except (CheckpointError, UnsupportedError) as error:
-                found.append(error)
-        return found
+                faults.append(error)
+        return faults
 
     def _once(self, file: _File, read: Callable[[_File], None]) -> _Bad | None:
         """Reads a file once, and returns its error each time."""
@@ -199,12 +199,12 @@ class _Rebuild:
             raise DamagedError(delta.entry.path, detail, code=code, version=alone)
 
     def _snapshot(self, snapshot: Snapshot) -> None:
-        if self.depth is Depth.HEADERS and self._believed(snapshot):
+        if self.depth is Depth.HEADERS and self._is_trusted(snapshot):
             return
         path = snapshot.entry.path
         self.digests[path] = self.engine().digest(self.source, path)
 
-    def _believed(self, snapshot: Snapshot) -> bool:
+    def _is_trusted(self, snapshot: Snapshot) -> bool:
         """Returns whether a snapshot is trusted without being read whole."""
         path = snapshot.entry.path
         if path in self.store.lapsed:
@@ -216,37 +216,37 @@ class _Rebuild:
 
     def _compare(self, snapshot: Snapshot) -> None:
         """Compares a snapshot with the one below and the changes that follow it."""
-        self.believed.discard(snapshot.version)
+        self.trusted.discard(snapshot.version)
         below, delta = self._chain(snapshot.version - 1), self.versions.deltas[snapshot.version]
         chain, base = Chain(snapshot.version, below.base, (*below.deltas, delta)), below.base
         try:
             self._must_equal(snapshot, chain)
         except (CheckpointError, UnsupportedError):
-            if base is None or base.version in self.believed:
+            if base is None or base.version in self.trusted:
                 raise
-            log = self.versions.from_log(snapshot.version, proved=self.believed) or chain
+            log = self.versions.from_log(snapshot.version, proved=self.trusted) or chain
             if log.start == base.version or (self._in_doubt(log) and not self._is_suspect(base)):
                 raise
             self._compare_both(snapshot, base, log)
         else:
-            if base is None or base.version in self.believed:
-                self.believed.add(snapshot.version)
+            if base is None or base.version in self.trusted:
+                self.trusted.add(snapshot.version)
 
     def _compare_both(self, snapshot: Snapshot, base: Snapshot, log: Chain) -> None:
         """Lets the log decide which of two snapshots is wrong; the lower one was not compared."""
         if self._in_doubt(log):
             return
         self._must_equal(snapshot, log)
-        self.believed.add(snapshot.version)
+        self.trusted.add(snapshot.version)
         if not self._is_suspect(base):
-            below = self.versions.from_log(base.version, proved=self.believed)
+            below = self.versions.from_log(base.version, proved=self.trusted)
             self._must_equal(base, below or log)
 
     def _must_equal(self, snapshot: Snapshot, chain: Chain) -> None:
         path = snapshot.entry.path
-        found = self.digests.get(path) or self.engine().digest(self.source, path)
+        digest = self.digests.get(path) or self.engine().digest(self.source, path)
         folded = self.engine().fold(self.source, chain, (chain.version,), write=False)
-        must_equal(path, found, folded.digests[chain.version])
+        must_equal(path, digest, folded.digests[chain.version])
 
     def _is_suspect(self, snapshot: Snapshot) -> bool:
         return snapshot.entry.path in self.suspects
@@ -260,7 +260,7 @@ class _Rebuild:
 
     def _chain(self, version: int) -> Chain:
         chain = self.versions.chain(version)
-        if isinstance(chain, Gap):  # pragma: no cover -- only loadable versions are asked for
+        if isinstance(chain, Gap):  # pragma: no cover -- callers pass only loadable versions
             raise TypeError(chain)
         return chain
 
@@ -274,7 +274,7 @@ def _without_frames(error: _Bad) -> _Bad:
 def finding_of(
     store: Store, error: CheckpointError | UnsupportedError, checkpoint: Checkpoint
 ) -> Finding:
-    """Returns the finding for an error in a store's file, with the batches that it costs."""
+    """Returns the finding for an error in a store's file, with the affected batches."""
     code, path = FindingCode(error.code), getattr(error, "path", None)
     offset = error.offset if isinstance(error, CodecError) else None
     read = error.owner if isinstance(error, StaleChecksumError) else path
@@ -291,4 +291,4 @@ def spoiled(store: Store, path: str, checkpoint: Checkpoint) -> Iterator[int]:
     parts = store.rocks.parts if store.rocks else {}
     through = {path, *(snapshot for snapshot, named in parts.items() if path in named)}
     batches = (batches_through(store.versions, one, first, last) for one in through)
-    yield from sorted({batch for found in batches for batch in found})
+    yield from sorted({batch for of_file in batches for batch in of_file})

@@ -26,21 +26,21 @@ _LONGEST = 4 * 1024 * 1024
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _ENTRY = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?")
 _ADVICE = (
-    "the file source knows by it which files it has read: a restart fails, or reads files again or "
+    "it tells the file source which files were read: a restart fails, or reads files again or "
     "never; put it back from a copy"
 )
 
 
 def restart_logs(storage: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
-    """Yields the findings of the logs that a restart reads, besides the commits.
+    """Yields the findings of the logs that a restart reads, except the commits.
 
     Args:
         storage: where the checkpoint lives.
         checkpoint: the checkpoint as it was scanned.
-        whole: read every entry of the sources' logs, and not only their names.
+        whole: read every entry of the sources' logs, not only their names.
 
     Raises:
-        StorageError: when anything could not be listed or read.
+        StorageError: when a listing or a read fails.
     """
     if not checkpoint.offsets:
         return
@@ -77,8 +77,8 @@ def _sources(
     if start and counted and len(start.sources) != len(end.sources):
         detail = (
             f"offsets/{batch} has {len(end.sources)} sources and offsets/{batch - 1} has "
-            f"{len(start.sources)}: one of them is cut, and a restart fails; put it back from a "
-            "copy"
+            f"{len(start.sources)}: one of them is truncated, and a restart fails; put it back "
+            "from a copy"
         )
         yield Finding(FindingCode.UNREADABLE_OFFSET, detail, path=f"offsets/{batch}")
         return
@@ -90,8 +90,8 @@ def _sources(
             yield from log.findings(storage, -1 if first is None else first, last, whole=whole)
         elif first is not None:
             detail = (
-                f"offsets/{batch}: what it says of source {number} is cut, and a restart fails; put"
-                " the file back from a copy"
+                f"offsets/{batch}: the entry of source {number} is truncated, and a restart fails; "
+                "put the file back from a copy"
             )
             yield Finding(FindingCode.UNREADABLE_OFFSET, detail, path=f"offsets/{batch}")
 
@@ -103,7 +103,7 @@ class _SourceLog:
     Attributes:
         folder: the folder of the log.
         entries: the name of each entry by its number.
-        base: the number of the newest compact entry; 0 where there is none.
+        base: the number of the newest compact entry; 0 if there is none.
     """
 
     folder: str

@@ -1,9 +1,9 @@
-"""The results of a verification that another one of the same checkpoint can take over.
+"""The results of a verification, for reuse by another one of the same checkpoint.
 
-What is found in a store follows from its listing, from the facts of the checkpoint, and from the
+The findings of a store follow from its listing, from the facts of the checkpoint, and from the
 content of files that have not changed while their entries have not. Rows follow from all stores of
 a partition, as the stores of a join must agree. So hiding a file affects its own partition, and
-everything where it changes the facts.
+everything if it changes the facts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,11 +21,11 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class StoreResult:
-    """The result for one store by itself.
+    """The result for one store alone.
 
     Attributes:
         store: the store as it was listed.
-        lineages: whether the zips that the lineages of changelogs name had to be there.
+        lineages: whether the zips that the lineages of changelogs name had to exist.
         versions_checked: the number of healthy retained versions.
         findings: its findings.
     """
@@ -36,9 +36,9 @@ class StoreResult:
     findings: tuple[Finding, ...]
 
     def holds(self, store: Store, *, lineages: bool) -> bool:
-        """Returns whether a check of a store would have this result again."""
+        """Returns whether a check of a store would give this result again."""
         codes = {one.code for one in self.findings}
-        # Without the demand for zips, lineages that led somewhere still do.
+        # If zips need not exist, lineages that were valid still are.
         like = self.lineages == lineages or (
             self.lineages and FindingCode.LINEAGE_BROKEN not in codes
         )
@@ -51,7 +51,7 @@ class UnitResult:
 
     Attributes:
         stores: the stores as they were listed.
-        own: the findings of each store by itself.
+        own: the findings of each store alone.
         joint: the findings of stores that disagree.
         read: whether no file was deleted or replaced while it was read.
     """
@@ -67,7 +67,7 @@ class UnitResult:
         return self.stores[0].id.unit
 
     def holds(self, stores: tuple[Store, ...]) -> bool:
-        """Returns whether a check of a partition would have this result again."""
+        """Returns whether a check of a partition would give this result again."""
         alike = len(self.stores) == len(stores) and all(map(is_same, self.stores, stores))
         return alike and self.read
 
@@ -77,10 +77,10 @@ class Results:
     """The results for all stores and partitions of a checkpoint.
 
     Attributes:
-        facts: the checkpoint without its stores; `None` where nothing was verified.
+        facts: the checkpoint without its stores; `None` if nothing was verified.
         depth: the depth of the check.
-        stores: the results for each store; several where it was verified with and without files.
-        units: those for the rows of each partition, as far as they were read.
+        stores: the results for each store; several if it was verified with and without files.
+        units: those for the rows of each partition that was read.
     """
 
     facts: Checkpoint | None = None
@@ -101,23 +101,23 @@ class Results:
         return cls(_facts(checkpoint), depth, by_store, {one.id: (one,) for one in units})
 
     def __add__(self, other: "Results") -> "Results":
-        """Returns both results; only these where the other ones are of other facts or depth."""
+        """Returns both results; only these if the others are of other facts or depth."""
         if (self.facts, self.depth) != (other.facts, other.depth):
             return self
         stores, units = _both(self.stores, other.stores), _both(self.units, other.units)
         return Results(self.facts, self.depth, stores, units)
 
     def valid(self, checkpoint: Checkpoint, depth: Depth) -> "Results":
-        """Returns these results, or none at all for other facts or another depth."""
+        """Returns these results, or none for other facts or another depth."""
         return self if (self.facts, self.depth) == (_facts(checkpoint), depth) else NO_RESULTS
 
     def store(self, store: Store, *, lineages: bool) -> StoreResult | None:
-        """Returns the result for a store, if a check would have it again."""
+        """Returns the result for a store, if a check would give it again."""
         found = self.stores.get(store.id, ())
         return next((one for one in found if one.holds(store, lineages=lineages)), None)
 
     def unit(self, stores: tuple[Store, ...]) -> UnitResult | None:
-        """Returns the result for the rows of a partition, if a check would have it again."""
+        """Returns the result for the rows of a partition, if a check would give it again."""
         found = self.units.get(stores[0].id.unit, ())
         return next((one for one in found if one.holds(stores)), None)
 
@@ -136,5 +136,5 @@ def _both(
 
 
 def is_same(one: Store, other: Store) -> bool:
-    """Returns whether two listings of a store are equal but for their times."""
+    """Returns whether two listings of a store are equal except for their times."""
     return replace(one, listed=0.0) == replace(other, listed=0.0)

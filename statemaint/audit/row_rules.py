@@ -44,8 +44,8 @@ class _Side:
     """One side of a join in one partition, while its rows are read.
 
     Attributes:
-        counts: how many entries each key should have.
-        entries: how many it has, and the highest index of them.
+        counts: the number of entries that each key should have.
+        entries: the number that it has, and the highest index of them.
         by_key: each key and time of the store in the order of keys.
         by_time: each key and time of the store in the order of times.
     """
@@ -58,14 +58,14 @@ class _Side:
     def faults(self) -> Iterator[str]:
         alone = self.counts.keys() - self.entries.keys()
         if alone:
-            yield f"{len(alone)} keys are counted and have no rows"
+            yield f"{len(alone)} keys have a count but no rows"
         orphans = self.entries.keys() - self.counts.keys()
         if orphans:
-            yield f"{len(orphans)} keys have rows and are not counted"
+            yield f"{len(orphans)} keys have rows but no count"
         both = self.counts.keys() & self.entries.keys()
         holes = sum((self.counts[key], self.counts[key] - 1) != self.entries[key] for key in both)
         if holes:
-            yield f"{holes} keys have other indexes than 0 to their count"
+            yield f"{holes} keys have indexes other than 0 to their count"
         if differ := len(self.by_key ^ self.by_time):
             yield f"{differ} keys and times are only in one of {_BY_KEY} and {_BY_TIME}"
 
@@ -81,7 +81,7 @@ def check_rows(storage: Storage, checkpoint: Checkpoint, *, threads: int = 1) ->
         threads: the number of partitions that are read at a time.
 
     Raises:
-        StorageError: when anything could not be listed or read.
+        StorageError: when a listing or a read fails.
     """
     units = check_units(storage, checkpoint, threads=threads)
     return row_findings(storage, checkpoint, units)
@@ -95,23 +95,23 @@ def check_units(
     threads: int = 1,
     stop: Callable[[], object] = nothing,
 ) -> list[UnitResult]:
-    """Returns the result for the rows of each partition, ascending; reads what is not known.
+    """Returns the result for the rows of each partition, ascending; reads only unknown ones.
 
     Args:
         storage: where the checkpoint lives.
         checkpoint: the checkpoint.
-        known: the results of an earlier verification; what they cover is not read again.
+        known: the results of an earlier verification, which are not read again.
         threads: the number of partitions that are read at a time.
         stop: ends the reading of partitions when another one failed.
 
     Raises:
-        StorageError: when anything could not be listed or read.
+        StorageError: when a listing or a read fails.
     """
     if checkpoint.target is None or any(one.damage for one in checkpoint.findings):
         return []
     # Other stores are of batches before a repartition.
-    asked = (one for one in checkpoint.stores if checkpoint.asks(one.id, checkpoint.target))
-    units = (tuple(group) for _, group in groupby(asked, key=lambda one: one.id.unit))
+    stores_read = (one for one in checkpoint.stores if checkpoint.asks(one.id, checkpoint.target))
+    units = (tuple(group) for _, group in groupby(stores_read, key=lambda one: one.id.unit))
     jobs = [Job(partial(_unit, storage, checkpoint, stores, known)) for stores in units]
     return in_turn(jobs, threads=threads, stop=stop)
 
@@ -127,9 +127,9 @@ def row_findings(
     strict = cache(partial(_is_strict, storage, checkpoint))
     joint: list[Finding] = []
     for unit in units:
-        for one in unit.own:
-            if one.code is not FindingCode.WRONG_PARTITION or strict():
-                yield one
+        for finding in unit.own:
+            if finding.code is not FindingCode.WRONG_PARTITION or strict():
+                yield finding
         joint += unit.joint
     yield from joint
 
@@ -148,7 +148,7 @@ def newest_right(
         threads: the number of partitions that are read at a time.
 
     Raises:
-        StorageError: when anything could not be listed or read.
+        StorageError: when a listing or a read fails.
     """
     for batch in sorted(batches, reverse=True):
         until = tuple(one for one in checkpoint.batches if one <= batch)
@@ -179,8 +179,8 @@ def _check_unit(storage: Storage, checkpoint: Checkpoint, stores: tuple[Store, .
     whole = read = True
     for store in stores:
         try:
-            for one in _check(storage, checkpoint, store, sides):
-                own.append(one)  # noqa: PERF402 -- it counts even if an error follows
+            for finding in _check(storage, checkpoint, store, sides):
+                own.append(finding)  # noqa: PERF402 -- it counts even if an error follows
         except (NotFoundError, Superseded):
             whole = read = False
         except (CheckpointError, ConfigError):
@@ -203,7 +203,7 @@ def _check(
     schemas = schemas_of(storage, checkpoint, store, version)
     astray: dict[int, int] = defaultdict(int)
     with opened_state(Source.of(storage, store, checkpoint), store, chain) as state:
-        look = _Looking(checkpoint, store, schemas, state, sides, astray)
+        look = _RowCheck(checkpoint, store, schemas, state, sides, astray)
         for number, (key, value) in enumerate(state.rows, 1):
             try:
                 look.at(key, value)
@@ -216,15 +216,15 @@ def _check(
         detail = (
             f"{store.id.directory}: version {version} has {rows} of other partitions "
             f"(such as {places}) by the hash of their keys; files may have been swapped between "
-            "partitions. The query finds such rows never again; restore them from a copy"
+            "partitions. The query can no longer find these rows; restore them from a copy"
         )
         batches = (batch_of(version),)
         code = FindingCode.WRONG_PARTITION
         yield Finding(code, detail, store.id, version, path=store.id.directory, batches=batches)
 
 
-class _Looking:
-    """Checks the rows of one store, and notes what it finds."""
+class _RowCheck:
+    """Checks the rows of one store, and records its findings."""
 
     def __init__(
         self,
@@ -241,31 +241,31 @@ class _Looking:
         self._numbers = _NUMBER if state.families else 0
         wrapping = Wrapping(self._numbers, checkpoint.row_checksums, state.delimiter)
         operators = {one.id: one for one in checkpoint.operators}
-        self._known: dict[str | None, _Known | None] = {}
+        self._rules: dict[str | None, _Rules | None] = {}
         for name, stored in schemas.items():
             called = name or store.id.store
             key = shuffle_key(
                 operators.get(store.id.operator), called, stored.layout, self._numbers
             )
-            self._known[name] = _Known.of(called, key, stored, wrapping) if key else None
+            self._rules[name] = _Rules.of(called, key, stored, wrapping) if key else None
         self._families = state.families
 
     def at(self, key: bytes, value: bytes) -> None:
         name = None
         if self._numbers:
             name = self._families.get(int.from_bytes(key[:_NUMBER], "little", signed=True), "")
-        known = self._known.get(name)
-        if known is None:
+        rules = self._rules.get(name)
+        if rules is None:
             return
-        place = known.key.partition(key, self._partitions)
+        place = rules.key.partition(key, self._partitions)
         if place != self._store.id.partition:
             self._astray[place] += 1
-        if known.note:
-            known.note(self._sides[known.side], key, value)
+        if rules.note:
+            rules.note(self._sides[rules.side], key, value)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Rules:
     """The rules for the rows of a store, or of a column family."""
 
     key: ShuffleKey
@@ -273,7 +273,7 @@ class _Known:
     note: Callable[[_Side, bytes, bytes], None] | None
 
     @classmethod
-    def of(cls, name: str, key: ShuffleKey, stored: Stored, wrapping: Wrapping) -> "_Known":
+    def of(cls, name: str, key: ShuffleKey, stored: Stored, wrapping: Wrapping) -> "_Rules":
         side, _, kind = name.partition("-")
         columns, values = key_reader(stored.layout, wrapping), value_reader(stored.layout, wrapping)
 
@@ -308,9 +308,9 @@ def _joins(checkpoint: Checkpoint, unit: UnitId, sides: Mapping[str, _Side]) -> 
         for fault in side.faults():
             place = f"state/{unit.operator}/{unit.partition}"
             detail = (
-                f"{place}, {name} side of the join at version {version}: {fault}. Old faults of "
-                "Spark did this, and so do files of another version; nothing is repaired here, "
-                "see the runbook"
+                f"{place}, {name} side of the join at version {version}: {fault}. Old bugs of "
+                "Spark cause this, and so do files of another version; it is not repaired, see the "
+                "runbook"
             )
             store = StoreId(unit.operator, unit.partition)
             yield Finding(FindingCode.JOIN_MISMATCH, detail, store, version, path=place)

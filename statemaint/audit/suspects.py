@@ -25,31 +25,35 @@ def check_suspects(
     """Yields the findings of the snapshots of a store whose log was replaced.
 
     A stale snapshot that still equals the fold of its log (the batches that ran again wrote the
-    same rows) is not reported. Where the query did not write the log, no version from the first
+    same rows) is not reported. If the query did not write the log, no version from the first
     replaced one on is known to be right.
 
     Raises:
-        StorageError: when anything could not be read.
+        StorageError: when a read fails.
     """
     judgement = judge(store, checkpoint)
     yield from _stale(source, engine, store, checkpoint, judgement.stale)
     wrong = set[str]()
-    for one in judgement.disputed:
-        error = differs(source, engine(), one)
-        wrong |= {one.path} if error else set()
+    for suspect in judgement.disputed:
+        error = differs(source, engine(), suspect)
+        wrong |= {suspect.path} if error else set()
         if isinstance(error, SnapshotMismatchError):  # `rebuild` finds unreadable files
-            yield replace(finding_of(store, error, checkpoint), batches=in_doubt(one, checkpoint))
-        elif error is None and one.doubts:
-            found = replaced_finding(store, one.path, one.snapshot.version, one.doubts)
-            yield with_batches(found, one.snapshot.version, checkpoint)
+            yield replace(
+                finding_of(store, error, checkpoint), batches=in_doubt(suspect, checkpoint)
+            )
+        elif error is None and suspect.doubts:
+            finding = replaced_finding(
+                store, suspect.path, suspect.snapshot.version, suspect.doubts
+            )
+            yield with_batches(finding, suspect.snapshot.version, checkpoint)
     for edited in judgement.edited:
         yield _unwitnessed(edited_finding(store, edited), store, checkpoint, wrong)
     for proof in store.attestations:
-        for found in doubted(replace(store, attestations=(proof,))):
+        for finding in doubted(replace(store, attestations=(proof,))):
             yield (
-                with_batches(found, proof.version, checkpoint)
+                with_batches(finding, proof.version, checkpoint)
                 if proof.files
-                else _unwitnessed(found, store, checkpoint, wrong)
+                else _unwitnessed(finding, store, checkpoint, wrong)
             )
 
 
@@ -60,32 +64,32 @@ def _stale(
     checkpoint: Checkpoint,
     stale: Iterable[Suspect],
 ) -> Iterator[Finding]:
-    for one in stale:
-        batches = tuple(spoiled(store, one.path, checkpoint))
-        if not batches or differs(source, engine(), one):
-            yield replace(stale_finding(store, one), batches=batches)
+    for suspect in stale:
+        batches = tuple(spoiled(store, suspect.path, checkpoint))
+        if not batches or differs(source, engine(), suspect):
+            yield replace(stale_finding(store, suspect), batches=batches)
 
 
-def with_batches(found: Finding, version: int, checkpoint: Checkpoint) -> Finding:
+def with_batches(finding: Finding, version: int, checkpoint: Checkpoint) -> Finding:
     """Returns a finding of a replaced log with the batches below the snapshot's version."""
-    first = batch_of(found.version or 0)
+    first = batch_of(finding.version or 0)
     doubts = (one for one in checkpoint.batches if first <= one < batch_of(version))
-    return replace(found, batches=tuple(doubts))
+    return replace(finding, batches=tuple(doubts))
 
 
 def _unwitnessed(
-    found: Finding, store: Store, checkpoint: Checkpoint, wrong: Collection[str]
+    finding: Finding, store: Store, checkpoint: Checkpoint, wrong: Collection[str]
 ) -> Finding:
-    """Returns a finding with the batches above a snapshot, up to the next that may bear witness.
+    """Returns a finding with the batches above a snapshot, up to the next that is evidence.
 
-    A snapshot of ours may have been folded from today's log; those of executors were not.
+    Our snapshot may have been folded from today's log; those of executors were not.
     """
-    version = found.version or 0
+    version = finding.version or 0
     above = (one.version for one in store.theirs if one.entry.path not in wrong)
     until = min((one for one in above if one > version), default=None)
     in_doubt = (batch for batch in checkpoint.batches if batch > batch_of(version))
     batches = (batch for batch in in_doubt if until is None or batch < batch_of(until))
-    return replace(found, batches=tuple(batches))
+    return replace(finding, batches=tuple(batches))
 
 
 def differs(
@@ -94,14 +98,14 @@ def differs(
     """Returns how a snapshot and the log differ, or why they cannot be compared; `None` if equal.
 
     Raises:
-        StorageError: when anything could not be read.
+        StorageError: when a read fails.
     """
     like = suspect.snapshot if source.families is None else source.families
     folding, chain = replace(source, families=like), suspect.instead
     try:
-        found = engine.digest(source, suspect.path)
+        digest = engine.digest(source, suspect.path)
         folded = engine.fold(folding, chain, (chain.version,), write=False)
-        must_equal(suspect.path, found, folded.digests[chain.version])
+        must_equal(suspect.path, digest, folded.digests[chain.version])
     except SnapshotMismatchError as error:
         return error.because(suspect.why)
     except (CheckpointError, UnsupportedError) as error:
@@ -110,7 +114,7 @@ def differs(
 
 
 def in_doubt(suspect: Suspect, checkpoint: Checkpoint) -> tuple[int, ...]:
-    """Returns the batches whose rows nothing shows to be right or wrong."""
+    """Returns the batches whose rows cannot be shown to be right or wrong."""
     first = suspect.snapshot.version
     if not suspect.by_query:
         first = min((first, *suspect.replaced))

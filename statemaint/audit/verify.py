@@ -1,4 +1,4 @@
-"""Reads everything that a restart could need, and reports what does not rebuild."""
+"""Reads every file that a restart could need, and reports those that do not rebuild."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ from statemaint.state.versions import chain_of, committed_version
 from statemaint.storage import Storage, stoppable
 from statemaint.workers import Job, Workers, in_turn
 
-# Up to here it takes as long to fetch a file whole as to fetch its beginning.
+# Up to this size a whole file is fetched as fast as its beginning.
 _READ_WHOLE = 256 * 1024
 
 
@@ -44,9 +44,9 @@ class Verification:
 
     Attributes:
         checkpoint: the checkpoint that was read.
-        versions_checked: retained versions of which every file passed, counted per store.
+        versions_checked: the retained versions of which every file passed, counted per store.
         findings: damage and notices.
-        results: what another verification of the same checkpoint can take over.
+        results: the results that another verification of the same checkpoint can reuse.
     """
 
     checkpoint: Checkpoint
@@ -74,19 +74,19 @@ def verify(
 
     Args:
         storage: where the checkpoint lives.
-        deep: read all of it: every file decoded, needed or not, every snapshot compared with the
-            log below it, every checksum file with the file beside it, and every row of the newest
-            version checked: whether it is in the partition of its key, and whether the stores of a
-            join agree.
+        deep: read everything: every file, needed or not, is decoded, every snapshot is compared
+            with the log below it, every checksum file with the file beside it, and every row of the
+            newest version is checked: whether it is in the partition of its key, and whether the
+            stores of a join agree.
         sample: the `n`-th of `t` shares of the partitions, `(n, t)` with `n` from 1 to `t`; all
             by default. The `t` shares together are all partitions, each with all of its stores.
-        workers: how many stores are read at a time; by default what suits storage and machine.
+        workers: how many stores are read at a time; by default chosen for storage and machine.
 
     Raises:
         ConfigError: when the sample is not a valid share.
         NotACheckpointError: when there is none.
         UnsupportedError: when it is of a kind that cannot be read.
-        StorageError: when anything could not be listed or read.
+        StorageError: when a listing or a read fails.
     """
     only = _shares(*sample) if sample else None
     return verify_at(storage, Depth.ROWS if deep else Depth.HEADERS, only, workers=workers)
@@ -107,9 +107,9 @@ def verify_at(
         storage: where it lives.
         depth: the depth of the check.
         only: returns whether to read a store; all by default.
-        lineages: whether the zips that the lineages of changelogs name must be there.
-        workers: how many stores are read at a time; by default what suits storage and machine.
-        known: the results of an earlier verification; what they cover is not read again.
+        lineages: whether the zips that the lineages of changelogs name must exist.
+        workers: how many stores are read at a time; by default chosen for storage and machine.
+        known: the results of an earlier verification; stores that they cover are not read again.
 
     Raises:
         NotACheckpointError, UnsupportedError, StorageError: as `verify` does.
@@ -145,13 +145,13 @@ def verify_at(
 
 @dataclass(frozen=True, slots=True)
 class _StoreCheck:
-    """Verifies the stores of one checkpoint, each by itself.
+    """Verifies the stores of one checkpoint, each alone.
 
     Attributes:
-        storage: where they are.
-        checkpoint: theirs.
-        depth: how deep.
-        lineages: whether the zips are there that the lineages of changelogs name.
+        storage: their storage.
+        checkpoint: their checkpoint.
+        depth: the depth of the check.
+        lineages: whether the zips that the lineages of changelogs name must exist.
         engine: loads the engine when it is first needed.
         known: the results that are not computed again.
         ahead: the number of files of a store that are fetched at a time.
@@ -180,7 +180,7 @@ class _StoreCheck:
         findings = [*_diagnosed(store, checkpoint)]
         findings += check_suspects(source, self.engine, store, checkpoint)
         deltas = needed_deltas(store, checkpoint)
-        if self.depth is Depth.HEADERS:  # of larger ones not all is read
+        if self.depth is Depth.HEADERS:  # larger ones are not read in whole
             deltas = (one for one in deltas if one.entry.size <= _READ_WHOLE)
         with source.fetching(deltas) as near:
             rebuilt = rebuild(
@@ -202,16 +202,16 @@ def _diagnosed(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
 
 def _shares(number: int, total: int) -> Callable[[StoreId], bool]:
     if not 1 <= number <= total:
-        raise ConfigError(f"share {number} of {total} cannot be; take one from 1/{total} on")
+        raise ConfigError(f"share {number} of {total} does not exist; the first is 1/{total}")
     return lambda store: (store.operator + store.partition) % total == number - 1
 
 
 def _logs(reading: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
     """Yields the findings that a second look at the logs confirms, as the query may be running."""
-    if found := list(_look_at_logs(reading, checkpoint, whole=whole)):
+    if findings := list(_look_at_logs(reading, checkpoint, whole=whole)):
         names = scan_checkpoint(reading, lambda _: False)
         again = {one.path for one in _look_at_logs(reading, names, whole=whole)}
-        yield from (one for one in found if one.path in again)
+        yield from (one for one in findings if one.path in again)
 
 
 def _look_at_logs(reading: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
@@ -220,7 +220,7 @@ def _look_at_logs(reading: Storage, checkpoint: Checkpoint, *, whole: bool) -> I
 
 
 def _purged(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Yields a notice where Spark's own clean-up has left batches of the commit log stateless."""
+    """Yields a notice if Spark's own clean-up has left batches of the commit log without state."""
     if checkpoint.span is None:
         return
     required, last = checkpoint.span
@@ -228,9 +228,9 @@ def _purged(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     if oldest == required or not checkpoint.asks(store.id, required):
         return
     detail = (
-        f"{store.id.directory}: the commit log begins with batch {batch_of(required)}, the files "
-        f"that Spark's own clean-up has kept with batch {batch_of(oldest)}: a restart is not "
-        "affected, but no batch before that can be restored"
+        f"{store.id.directory}: the commit log begins with batch {batch_of(required)}, but the "
+        f"files that Spark's own clean-up has kept begin with batch {batch_of(oldest)}: a restart "
+        "is not affected, but no batch before that can be restored"
     )
     yield Finding(FindingCode.PURGED_BY_SPARK, detail, store.id, required)
 
@@ -242,12 +242,12 @@ def _orphans(store: Store) -> Iterator[Finding]:
         detail = f"{entry.path}: left behind by a write or a deletion that was cut short"
         yield Finding(FindingCode.ORPHAN_FILE, detail, store.id, path=entry.path)
     for entry in _unreferenced(store):
-        detail = f"{entry.path}: no snapshot refers to it; an upload was cut short, or is going on"
+        detail = f"{entry.path}: no snapshot refers to it; an upload was cut short or is running"
         yield Finding(FindingCode.ORPHAN_FILE, detail, store.id, path=entry.path)
 
 
 def _unreferenced(store: Store) -> Iterator[Entry]:
-    """Yields the shared files that no zip refers to, as far as that is known."""
+    """Yields the SST files that no zip refers to, as far as is known."""
     if store.rocks is None or store.rocks.unreadable:
         return
     used = {path for parts in store.rocks.parts.values() for path in parts}
@@ -326,18 +326,18 @@ def digest_stores(
     Args:
         storage: where the checkpoint lives.
         version: the newest committed one by default.
-        workers: how many stores are read at a time; by default what suits storage and machine.
+        workers: how many stores are read at a time; by default chosen for storage and machine.
 
     Raises:
         ConfigError: when nothing is committed, or a store does not have that version.
         DamagedError: when the checkpoint's own logs cannot be read.
         CheckpointError: when a file of the version is damaged.
-        StorageError: when anything could not be listed or read.
+        StorageError: when a listing or a read fails.
     """
     reading, crew = stoppable(storage), Workers.of(workers)
     checkpoint = scan_checkpoint(reading)
-    asked = committed_version(checkpoint, version)
-    chains = [(store, chain_of(checkpoint, store, asked)) for store in checkpoint.stores]
+    at_version = committed_version(checkpoint, version)
+    chains = [(store, chain_of(checkpoint, store, at_version)) for store in checkpoint.stores]
     size = sum(chain.size for _, chain in chains)
     ahead = crew.ahead(storage.parallel, len(chains), size)
     engine = engine_for(size, checkpoint.provider)
@@ -347,8 +347,10 @@ def digest_stores(
     jobs = [
         Job(partial(digest.of, *one), partial(digest.need, *one), one[1].size) for one in chains
     ]
-    found = in_turn(jobs, threads=threads, budget=budget, stop=reading.stop)
-    return asked, tuple((store.id, one) for (store, _), one in zip(chains, found, strict=True))
+    digests = in_turn(jobs, threads=threads, budget=budget, stop=reading.stop)
+    return at_version, tuple(
+        (store.id, one) for (store, _), one in zip(chains, digests, strict=True)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +364,7 @@ class _Digest:
     memory: int
 
     def need(self, store: Store, chain: Chain) -> int:
-        """Returns an estimate of the memory that a digest takes, which may exceed what there is."""
+        """Returns an estimate of the memory that a digest takes, which may exceed the available."""
         return chain_need(chain, self._source(store), store, self.checkpoint)
 
     def of(self, store: Store, chain: Chain) -> Iterator[StateDigest]:

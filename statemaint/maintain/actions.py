@@ -15,7 +15,7 @@ def list_actions(storage: Storage, run: str) -> tuple[Mapping[str, Any], ...]:
 
     Raises:
         CodecError: when a file of the ledger is not valid.
-        StorageError: when anything could not be listed or read.
+        StorageError: when a listing or a read fails.
     """
     folder, listed = run_folder(run), sorted(ledgers(storage))
     lines = [line for ledger in listed for line in read_ledger(storage, ledger)]

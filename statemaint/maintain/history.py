@@ -258,7 +258,7 @@ def list_runs(storage: Storage, *, most: int | None = None) -> tuple[Run, ...]:
 
     Raises:
         NotACheckpointError: when there is neither a run nor a checkpoint.
-        StorageError: when anything could not be listed or read.
+        StorageError: when a listing or a read fails.
     """
     notes = _notes(storage, most)
     trashed, undone = trashed_runs(storage), _undone(notes)

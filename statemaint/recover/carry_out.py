@@ -67,36 +67,36 @@ def carry_out(
 
     Args:
         storage: where the checkpoint lives.
-        prove: makes the plan; called again when another run may have been at work since.
-        trash_for: seconds that removed files are kept at least.
+        prove: makes the plan; called again when another run may have worked since.
+        trash_for: the least number of seconds for which removed files are kept.
         expected: the fingerprint that the plan must have; `None` for any.
-        workers: the number of stores that are worked on at a time; by default what suits the
-            storage.
+        workers: the number of stores that are worked on at a time; by default chosen for
+            the storage.
 
     Raises:
         Superseded: when the plan has another fingerprint, or the logs or a file have changed.
         LeaseHeldError: when another run maintains the checkpoint.
         StorageError: when the storage fails; and whatever `prove` raises.
     """
-    before, found = newest(storage), prove()
-    _must_be(found, expected)
-    if not found.plan.actions:
-        return RecoveryReport("", found.plan)
+    before, proved = newest(storage), prove()
+    _must_be(proved, expected)
+    if not proved.plan.actions:
+        return RecoveryReport("", proved.plan)
     run, started = new_run_id(storage.now()), storage.now()
     with leased(storage, Holder(run)) as lease:
         if not alone_since(before, lease):
-            found = prove()
-            _must_be(found, expected)
+            proved = prove()
+            _must_be(proved, expected)
 
         def unchanged() -> None:
-            if changed := sorted(one.path for one in log_entries(storage) ^ found.logs):
+            if changed := sorted(one.path for one in log_entries(storage) ^ proved.logs):
                 raise Superseded(changed[0], "changed since this was planned; stop the query")
 
         done: list[Remove | SnapshotWritten] = []
         with _counting(run, done):
-            recover(found.plan, storage, found.checkpoint, run=run, fence=lease, workers=workers,
+            recover(proved.plan, storage, proved.checkpoint, run=run, fence=lease, workers=workers,
                     trash_for=trash_for, before=unchanged, on_done=done.append)  # fmt: skip
-        result = _report(run, found.plan, done)
+        result = _report(run, proved.plan, done)
         note_recovery(
             storage, run, lease, started=started, removed=result.removed, written=result.written
         )
@@ -105,7 +105,7 @@ def carry_out(
 
 @contextmanager
 def _counting(run: str, done: Sequence[Remove | SnapshotWritten]) -> Iterator[None]:
-    """Adds to `Superseded` how many files were moved before; no worker moves any after it."""
+    """Adds the number of moved files to `Superseded`; no worker moves any after it."""
     try:
         yield
     except Superseded as error:
@@ -121,7 +121,7 @@ def _counting(run: str, done: Sequence[Remove | SnapshotWritten]) -> Iterator[No
 def _report(
     run: str, plan: RecoveryPlan, done: Iterable[Remove | SnapshotWritten]
 ) -> RecoveryReport:
-    """Returns the report, in the order of the plan whatever was done first."""
+    """Returns the report, in the order of the plan, not of execution."""
     place = {step: number for number, step in enumerate(_names(plan.actions))}
     removed = [one for one in done if isinstance(one, Remove)]
     written = [one for one in done if isinstance(one, SnapshotWritten)]
@@ -134,6 +134,6 @@ def _names(steps: Iterable[Remove | WriteSnapshot]) -> Iterator[tuple[type, str]
     return ((type(step), step.path) for step in steps)
 
 
-def _must_be(found: Proved, expected: str | None) -> None:
-    if expected is not None and recovery_fingerprint(found.plan) != expected:
-        raise Superseded(found.plan.root, "the files that the plan is about have changed")
+def _must_be(proved: Proved, expected: str | None) -> None:
+    if expected is not None and recovery_fingerprint(proved.plan) != expected:
+        raise Superseded(proved.plan.root, "the plan's files have changed")

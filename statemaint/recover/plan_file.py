@@ -30,7 +30,7 @@ def parse_recovery(name: str, content: bytes) -> RecoveryFile | None:
     """Returns the content of the file of a repair or a rollback; `None` for any other file.
 
     Raises:
-        ConfigError: when it is such a file, and lacks something.
+        ConfigError: when it is such a file, but incomplete.
     """
     if not _has_verb(content):
         return None
@@ -41,16 +41,16 @@ def parse_recovery(name: str, content: bytes) -> RecoveryFile | None:
         where = ".".join(str(part) for part in first["loc"])
         raise ConfigError(
             f"{name}: not the plan of a repair or rollback ({where}: {first['msg']}); "
-            "give what `statemaint repair --json` or `statemaint rollback --json` printed"
+            "use the output of `statemaint repair --json` or `statemaint rollback --json`"
         ) from None
 
 
 def _has_verb(content: bytes) -> bool:
     try:
-        found: Any = json.loads(content)
+        document: Any = json.loads(content)
     except (ValueError, RecursionError):
         return False
-    return isinstance(found, dict) and "verb" in found
+    return isinstance(document, dict) and "verb" in document
 
 
 def apply_recovery(
@@ -64,7 +64,7 @@ def apply_recovery(
         workers: the number of stores that are worked on at a time, as for `repair`.
 
     Raises:
-        Superseded: when the files that it is about have changed.
+        Superseded: when its files have changed.
         ConfigError: when it is a rollback without a batch.
         StatemaintError: as `repair` and `rollback` do.
     """
@@ -73,7 +73,7 @@ def apply_recovery(
             storage, trash_for=plan_file.trash_for, expected=plan_file.fingerprint, workers=workers
         )
     if plan_file.batch is None:
-        raise ConfigError("a rollback needs the batch that it goes back to")
+        raise ConfigError("a rollback needs the batch to roll back to")
     return rollback(
         storage,
         plan_file.batch,

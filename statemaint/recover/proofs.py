@@ -1,9 +1,9 @@
 """The proofs of repair steps, several stores at a time.
 
-A search considers one step after the other, since each relies on those before it. What it reads
-for a step, however, is of the step's own store in nearly every checkpoint. So the stores are
-verified side by side before: without the files of each store's first step, of its first two, and so
-on. The search takes over what fits (`audit.results`) and reads the rest itself.
+A search considers one step after the other, since each relies on those before it. In nearly every
+checkpoint, however, a step reads only its own store. So the stores are verified side by side
+before: without the files of each store's first step, of its first two, and so on. The search reuses
+the results that fit (`audit.results`) and reads the rest itself.
 """
 
 from collections import defaultdict
@@ -32,15 +32,15 @@ def store_of(checkpoint: Checkpoint, step: RepairStep) -> Store:
     Raises:
         Superseded: when the checkpoint does not list it.
     """
-    if found := listed(checkpoint, step):
-        return found
+    if store := listed(checkpoint, step):
+        return store
     place = step.store.directory if step.store else checkpoint.root
-    detail = "is not listed, and a step of the repair is about it; it was removed meanwhile"
+    detail = "is not listed, but a repair step concerns it; it was removed meanwhile"
     raise Superseded(place, detail)
 
 
 def listed(checkpoint: Checkpoint, step: RepairStep) -> Store | None:
-    """Returns the store of a step; `None` where the checkpoint does not list it."""
+    """Returns the store of a step; `None` if the checkpoint does not list it."""
     return next((one for one in checkpoint.stores if one.id == step.store), None)
 
 
@@ -50,7 +50,7 @@ class Proofs:
 
     Attributes:
         storage: where the checkpoint lives.
-        workers: how many stores are read at a time.
+        workers: the number of stores that are read at a time.
         results: the results of the verifications.
     """
 
@@ -67,22 +67,22 @@ class Proofs:
             steps: the steps in the order of the search.
 
         Raises:
-            StorageError: when anything could not be listed or read.
+            StorageError: when a listing or a read fails.
         """
         by_store: dict[StoreId | None, list[RepairStep]] = defaultdict(list)
         for step in steps:
-            if not of_checksum(step.finding):  # of those, one of two is taken, or often none
+            if not of_checksum(step.finding):  # of these, one of two is taken, or often none
                 by_store[step.store].append(step)
         if len(by_store) < 2 or self._threads(before.checkpoint, ()) == 1:  # noqa: PLR2004
             return
         known = before.results
         for most in range(1, max(map(len, by_store.values())) + 1):
-            taken = [one for found in by_store.values() for one in found[:most]]
+            taken = [one for own in by_store.values() for one in own[:most]]
             view = Without(self.storage, frozenset(path for one in taken for path in one.paths))
             without = verify_at(view, Depth.ROWS, lineages=False, known=known, workers=self.workers)
             known = without.results
             self.results = known + self.results
-            last = [found[most - 1] for found in by_store.values() if len(found) >= most]
+            last = [own[most - 1] for own in by_store.values() if len(own) >= most]
             self.prove(view, without.checkpoint, last)
 
     def prove(self, view: Storage, checkpoint: Checkpoint, steps: Iterable[RepairStep]) -> None:
@@ -145,7 +145,7 @@ def _proofs(
 
 
 def _proof(storage: Storage, checkpoint: Checkpoint, step: RepairStep) -> Proof:
-    """Folds the version of a step from the log, or the newest version where the step's is above.
+    """Folds the version of a step from the log, or the newest version if the step's is above.
 
     Raises:
         CheckpointError: when the log does not give it.
@@ -158,5 +158,5 @@ def _proof(storage: Storage, checkpoint: Checkpoint, step: RepairStep) -> Proof:
         raise CheckpointError(store.id.directory, "files are missing; put them back from a copy")
     source = replace(Source.of(storage, store, checkpoint), families=families_of(store, version))
     engine = engine_for(chain.size, checkpoint.provider)
-    found = engine.fold(source, chain, (version,), write=False).digests[version]
-    return Proof(found.digest, found.rows, len(chain.paths), chain.start)
+    digest = engine.fold(source, chain, (version,), write=False).digests[version]
+    return Proof(digest.digest, digest.rows, len(chain.paths), chain.start)

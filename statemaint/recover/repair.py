@@ -44,8 +44,8 @@ from statemaint.workers import Workers
 def plan_repair(storage: Storage, *, workers: Workers | int | None = None) -> RecoveryPlan:
     """Returns the plan of a repair, each step with its proof; writes nothing.
 
-    A bad snapshot whose version the log gives is rebuilt where retained versions are loaded from
-    it, and removed elsewhere. A checksum that does not fit a sound file is removed, and so are a
+    A bad snapshot whose version the log gives is rebuilt if retained versions are loaded from
+    it, and removed otherwise. A checksum that does not fit a sound file is removed, as are a
     snapshot above the commit log and an unreadable schema file. Nothing else is repaired: lost or
     damaged changes, rows in the wrong partition and joins that disagree are left to the operator.
 
@@ -55,12 +55,12 @@ def plan_repair(storage: Storage, *, workers: Workers | int | None = None) -> Re
 
     Args:
         storage: where the checkpoint lives.
-        workers: the number of stores that are read at a time; by default what suits the storage.
+        workers: the number of stores that are read at a time; by default chosen for the storage.
 
     Raises:
         Superseded: when a store is removed meanwhile.
         UnsupportedError: when the checkpoint is of a kind that cannot be read.
-        StorageError: when anything could not be listed or read.
+        StorageError: when a listing or a read fails.
     """
     return _proved(storage, workers).plan
 
@@ -78,13 +78,13 @@ def repair(
 
     Args:
         storage: where the checkpoint lives.
-        trash_for: seconds that the bad files are kept at least.
+        trash_for: the least number of seconds for which the bad files are kept.
         expected: the fingerprint of the plan that was reviewed; none by default.
-        workers: the number of stores that are read, and then repaired, at a time; by default what
-            suits the storage. The plan and the report are the same with any number.
+        workers: the number of stores that are read, and then repaired, at a time; by default
+            chosen for the storage. The plan and the report are the same with any number.
 
     Raises:
-        Superseded: when the plan is another one by now, or the logs change meanwhile.
+        Superseded: when the plan has changed by now, or the logs change meanwhile.
         LeaseHeldError: when another run maintains the checkpoint.
         SnapshotMismatchError: when a new snapshot does not read back as it was folded.
         UnsupportedError, StorageError: as `plan_repair` does.
@@ -134,10 +134,10 @@ class _Search:
         hidden = frozenset(path for one in self.accepted for path in one.paths)
         left = tuple(one for one in step.removes if one.path not in hidden)
         if not left or self._settled(step.finding):
-            return  # another step removes its files, or nothing is wrong any more
+            return  # another step removes its files, or the fault has ended
         step = replace(step, removes=left)
         view = Without(self._storage, hidden | step.paths)
-        # A removed zip may be rebuilt, so a lineage that names it is not broken for good.
+        # A removed zip may be rebuilt, so a lineage that names it is not permanently broken.
         known, workers = self.after.results + self._proofs.results, self._proofs.workers
         without = verify_at(view, Depth.ROWS, lineages=False, known=known, workers=workers)
         try:
@@ -185,7 +185,7 @@ class _Search:
             yield "without it nothing is left of its store"
             return
         if refers(after, step.removes[-1].path):
-            yield "a zip that stays refers to it"
+            yield "a remaining zip refers to it"
         new = sorted(_damage(without) - self._damage - _allowed(step))
         yield from (f"without it, {code} at {path}" for code, path in new)
         if step.reason is RemoveReason.BAD_SNAPSHOT:
@@ -195,14 +195,14 @@ class _Search:
         elif step.finding.code is FindingCode.SNAPSHOT_MISMATCH or self._decodes(step, before):
             yield from self._against_log(step, before, after)
         if step.reason is RemoveReason.BAD_SNAPSHOT and _lost_families(after, without, step):
-            yield "no zip is left that says which column families there are"
+            yield "no remaining zip names the column families"
 
     def _in_doubt(self, step: RepairStep, store: Store) -> Iterator[str]:
         """Yields why the log may not give the version of a bad snapshot."""
         for one in self._before.findings:
             mine = one.code is FindingCode.LOG_REPLACED and one.store == store.id
             if mine and batch_of(step.version) in one.batches:
-                yield f"{one.path} was replaced; put what was there before back from a copy"
+                yield f"{one.path} was replaced; put the original back from a copy"
         for suspect in judge(store, self._before.checkpoint).disputed:
             by_others = () if suspect.by_query else suspect.replaced
             if suspect.path != step.removes[-1].path and any(v <= step.version for v in by_others):
@@ -222,17 +222,17 @@ class _Search:
         # A checksum of other bytes may be right, and the file beside it another whole file.
         garbled = not _says_a_sum(self._storage, side)
         if not compared and not (garbled and self_checking(without.checkpoint)):
-            yield f"nothing tells whether it or {side.owner} is wrong; put both back from a copy"
+            yield f"either it or {side.owner} is wrong; put both back from a copy"
 
     def _agrees(self, store: Store, side: ChecksumFile) -> bool:
         """Returns whether a snapshot that was not made from a file agrees with its content.
 
         No checksum is read for this: those of the other files may be stale as well.
         """
-        found = witness(store, side)
-        if found is None:
+        proof = witness(store, side)
+        if proof is None:
             return False
-        snapshot, chain = found
+        snapshot, chain = proof
         source = replace(
             Source.of(self._storage, store, self._before.checkpoint),
             checksums={},
@@ -272,7 +272,7 @@ class _Search:
         for proof in before.attestations:
             if proof.path == path and fingerprint(self._storage, path) == (proof.size, proof.sum):
                 yield (
-                    "it was equal to the log when it was proved, so it is the log that has changed "
+                    "it was equal to the log when it was proved, so the log has changed "
                     "since; put the log's files back from a copy"
                 )
         chain = after.versions.from_log(step.version, proved=())
@@ -280,7 +280,7 @@ class _Search:
             yield f"{edited}; one of the two is wrong"
         if chain and chain.base and not _is_proved(after, chain.base.entry.path):
             yield (
-                f"what it differs from begins with {chain.base.entry.path}, which nobody has "
+                f"it differs from a chain that begins with {chain.base.entry.path}, which is not "
                 "proved; one of the two is wrong"
             )
 
@@ -298,8 +298,8 @@ class _Search:
         lineages = (one for one in self._before.findings if one.code is FindingCode.LINEAGE_BROKEN)
         own = (one for one in lineages if one.path and one.path.endswith(".changelog"))
         based = [store_of(self._before.checkpoint, one) for one in self.based]
-        found = dict.fromkeys((*self.after.findings, *own))
-        return tuple(one for one in found if not any(lacks_base(store, one) for store in based))
+        remaining = dict.fromkeys((*self.after.findings, *own))
+        return tuple(one for one in remaining if not any(lacks_base(store, one) for store in based))
 
     @property
     def _damage(self) -> set[tuple[str, str]]:
@@ -326,22 +326,22 @@ def _damage(found: Verification) -> set[tuple[str, str]]:
     return {_key(one) for one in found.findings if one.damage}
 
 
-def _key(found: Finding) -> tuple[str, str]:
-    return found.code.value, found.path or str(found.store)
+def _key(finding: Finding) -> tuple[str, str]:
+    return finding.code.value, finding.path or str(finding.store)
 
 
-def _lost_families(store: Store, found: Verification, step: RepairStep) -> bool:
+def _lost_families(store: Store, verification: Verification, step: RepairStep) -> bool:
     zips = store.rocks is None or store.versions.snapshots
-    return not zips and has_families(_operator(found, step))
+    return not zips and has_families(_operator(verification, step))
 
 
-def _operator(found: Verification, step: RepairStep) -> Operator | None:
-    number = store_of(found.checkpoint, step).id.operator
-    return next((one for one in found.checkpoint.operators if one.id == number), None)
+def _operator(verification: Verification, step: RepairStep) -> Operator | None:
+    number = store_of(verification.checkpoint, step).id.operator
+    return next((one for one in verification.checkpoint.operators if one.id == number), None)
 
 
 def _says_a_sum(storage: Storage, side: ChecksumFile) -> bool:
-    """Returns whether the content of a checksum file is a checksum, of whatever bytes."""
+    """Returns whether the content of a checksum file is a checksum, of any bytes."""
     if side.by_spark and side.entry.size > checksum_file.MOST_BYTES:
         return False
     content = storage.read(side.entry.path)

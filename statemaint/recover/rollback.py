@@ -37,22 +37,22 @@ def plan_rollback(
 ) -> RecoveryPlan:
     """Returns the plan of the removals that let the query continue after a batch; writes nothing.
 
-    The remaining files are scanned and read as if there were no others: the batch must be the
+    The remaining files are scanned and read as if they were the only ones: the batch must be the
     newest committed one, its state must load in every store, and nothing may stop a restart.
 
-    The offsets of the next batch stay where they can be read, so that it reads the same input
+    The offsets of the next batch stay if they can be read, so that it reads the same input
     again. Sources and sinks are not examined.
 
     Args:
         storage: where the checkpoint lives.
         batch: the newest batch that is to stay committed.
-        workers: the number of stores that are read at a time; by default what suits the storage.
+        workers: the number of stores that are read at a time; by default chosen for the storage.
 
     Raises:
         ConfigError: when the commit log does not have the batch.
         DamagedError: when its state does not load in every store, or a restart would still fail.
         UnsupportedError: when the checkpoint is of a kind that cannot be read.
-        StorageError: when anything could not be listed or read.
+        StorageError: when a listing or a read fails.
     """
     return _proved(storage, batch, workers).plan
 
@@ -67,20 +67,20 @@ def rollback(
 ) -> RecoveryReport:
     """Moves the files above a batch to the trash, so that the query continues after that batch.
 
-    The query must not run. A query that begins a batch meanwhile is noticed; one that only waits
+    The query must not run. A query that begins a batch meanwhile is detected; one that only waits
     for input is not. Safe to kill and to repeat; `undo` reverses it as long as the query has not
     run.
 
     Args:
         storage: where the checkpoint lives.
         batch: the newest batch that is to stay committed.
-        trash_for: seconds that the files are kept at least.
+        trash_for: the least number of seconds for which the files are kept.
         expected: the fingerprint of the plan that was reviewed; none by default.
         workers: the number of stores that are read, and whose files are then moved, at a time; by
-            default what suits the storage. The plan and the report are the same with any number.
+            default chosen for the storage. The plan and the report are the same with any number.
 
     Raises:
-        Superseded: when the plan is another one by now, or the logs change meanwhile.
+        Superseded: when the plan has changed by now, or the logs change meanwhile.
         LeaseHeldError: when another run maintains the checkpoint.
         ConfigError, DamagedError, UnsupportedError, StorageError: as `plan_rollback` does.
     """
@@ -95,19 +95,19 @@ def _proved(storage: Storage, batch: int, workers: Workers | int | None) -> Prov
     before = scan_checkpoint(reading)
     _must_not_be_in_doubt(reading, before, batch, workers)
     removes = _removes(reading, entries, batch)
-    found = doctor(Without(reading, [one.path for one in removes]), deep=True, workers=workers)
-    _must_restart(found, batch)
-    _must_leave_stores(before, found.checkpoint, batch)
+    diagnosis = doctor(Without(reading, [one.path for one in removes]), deep=True, workers=workers)
+    _must_restart(diagnosis, batch)
+    _must_leave_stores(before, diagnosis.checkpoint, batch)
     plan = RecoveryPlan(
         RecoveryVerb.ROLLBACK,
-        found.checkpoint.root,
-        found.checkpoint.query_id,
+        diagnosis.checkpoint.root,
+        diagnosis.checkpoint.query_id,
         batch,
         removes=removes,
-        findings=found.findings,
-        versions_checked=len(found.loadable) * len(found.checkpoint.stores),
+        findings=diagnosis.findings,
+        versions_checked=len(diagnosis.loadable) * len(diagnosis.checkpoint.stores),
     )
-    return Proved(plan, found.checkpoint, entries)
+    return Proved(plan, diagnosis.checkpoint, entries)
 
 
 def _must_not_be_in_doubt(
@@ -121,13 +121,13 @@ def _must_not_be_in_doubt(
     size = sum(_stored(one) for one in checkpoint.stores if judge(one, checkpoint).suspects)
     threads = crew.threads(storage.parallel, size)
     budget = crew.budget(loading(size, checkpoint.provider))
-    for found in in_turn(jobs, threads=threads, budget=budget, stop=reading.stop):
-        for one in found:
-            if one.code is not FindingCode.STALE_SNAPSHOT and batch in one.batches:
+    for findings in in_turn(jobs, threads=threads, budget=budget, stop=reading.stop):
+        for finding in findings:
+            if finding.code is not FindingCode.STALE_SNAPSHOT and batch in finding.batches:
                 detail = (
-                    f"batch {batch} cannot be gone back to, its rows may be wrong: {one.detail}"
+                    f"cannot roll back to batch {batch}, its rows may be wrong: {finding.detail}"
                 )
-                raise DamagedError(checkpoint.root, detail, code=one.code.value)
+                raise DamagedError(checkpoint.root, detail, code=finding.code.value)
 
 
 def _suspects(storage: Storage, checkpoint: Checkpoint, store: Store) -> Iterator[list[Finding]]:
@@ -146,13 +146,13 @@ def _stored(store: Store) -> int:
 
 
 def _must_leave_stores(before: Checkpoint, after: Checkpoint, batch: int) -> None:
-    """Refuses a batch that leaves a store without files: a scan no longer knows of that store."""
+    """Refuses a batch that leaves a store without files: a scan no longer finds that store."""
     left, version = {one.id for one in after.stores if one.files}, version_of(batch)
     asked = (one.id for one in before.stores if one.files and before.asks(one.id, version))
     gone = sorted(one for one in asked if one not in left)
     if gone:
         detail = (
-            f"batch {batch} cannot be gone back to: {gone[0].directory} has no file of version "
+            f"cannot roll back to batch {batch}: {gone[0].directory} has no file of version "
             f"{version_of(batch)} or below"
         )
         raise DamagedError(before.root, detail, code=FindingCode.BROKEN_CHAIN.value)
@@ -176,7 +176,7 @@ def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Re
     # those before.
     for needed in (batch,) if keep or batch == 0 else (batch, batch - 1):
         if (error := _reads(storage, needed)) is not None:
-            detail = f"batch {batch} cannot be gone back to, a restart would read {error}"
+            detail = f"cannot roll back to batch {batch}, a restart would read {error}"
             raise DamagedError(storage.root, detail, code=FindingCode.UNREADABLE_OFFSET.value)
     cut_back = partial(
         rolled_back, logs=files, batch=batch, keep_next=keep, keep_metadata=not repartitions
@@ -190,7 +190,7 @@ def _operator_metadata(storage: Storage) -> Iterator[Entry]:
 
 
 def _reads(storage: Storage, batch: int) -> str | None:
-    """Returns what is wrong with the offsets of a batch, if anything."""
+    """Returns the fault of a batch's offsets, if there is one."""
     path = f"offsets/{batch}"
     try:
         logs.parse_conf(storage.read(path))
@@ -207,16 +207,16 @@ def _repartitions(storage: Storage, batch: int) -> bool:
     return len({*counts.values()}) > 1
 
 
-def _must_restart(found: Diagnosis, batch: int) -> None:
+def _must_restart(diagnosis: Diagnosis, batch: int) -> None:
     """Raises the reason why a restart after a batch would fail, if there is one."""
-    doubt = any(is_doubt(one) and batch in one.batches for one in found.findings)
-    there = found.checkpoint.committed == batch
-    if there and found.restarts and found.resumable and not doubt:
+    doubt = any(is_doubt(one) and batch in one.batches for one in diagnosis.findings)
+    there = diagnosis.checkpoint.committed == batch
+    if there and diagnosis.restarts and diagnosis.resumable and not doubt:
         return
     version = version_of(batch)
-    damage = [one for one in found.findings if one.damage]
-    mine = [one for one in damage if batch in one.batches] or [*found.blockers] or damage
+    damage = [one for one in diagnosis.findings if one.damage]
+    mine = [one for one in damage if batch in one.batches] or [*diagnosis.blockers] or damage
     if not mine:  # pragma: no cover -- what does not load has a finding that says why
-        raise ConfigError(f"{found.checkpoint.root}: version {version} does not load")
-    detail = f"batch {batch} cannot be gone back to: {mine[0].detail}"
-    raise DamagedError(found.checkpoint.root, detail, code=mine[0].code.value)
+        raise ConfigError(f"{diagnosis.checkpoint.root}: version {version} does not load")
+    detail = f"cannot roll back to batch {batch}: {mine[0].detail}"
+    raise DamagedError(diagnosis.checkpoint.root, detail, code=mine[0].code.value)

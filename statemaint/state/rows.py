@@ -174,7 +174,7 @@ def read_state(  # noqa: PLR0913 -- each is a choice of its own
         DamagedError: when the checkpoint's own logs or schemas cannot be read, or a version that
             should still load does not.
         CheckpointError: when a file of the version is damaged; also while rows are read.
-        StorageError: when anything could not be listed or read.
+        StorageError: when a listing or a read fails.
     """
     found = select_state(
         storage, operator, partition=partition, store=store, family=family, version=version
@@ -208,7 +208,7 @@ def scan_stores(
     Raises:
         ConfigError: when nothing is committed, or none of these stores is there.
         DamagedError: when the checkpoint's own logs cannot be read.
-        StorageError: when anything could not be listed or read.
+        StorageError: when a listing or a read fails.
     """
     reading = ReadOnly(open_storage(storage) if isinstance(storage, str) else storage)
 

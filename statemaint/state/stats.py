@@ -88,7 +88,7 @@ def state_stats(  # noqa: PLR0913 -- each is a choice of its own
         DamagedError: when the checkpoint's own logs or schemas cannot be read, or the newest
             version does not load.
         CheckpointError: when a file of it, or of the log, is damaged.
-        StorageError: when anything could not be listed or read.
+        StorageError: when a listing or a read fails.
     """
     reading, checkpoint = scan_stores(storage, operator, partition=partition, store=store)
     version = committed_version(checkpoint)

@@ -23,7 +23,7 @@ from tests.verdicts.place import Place, maintained, trimmed
 from tests.verdicts.query import Query, Run, output
 
 MONTH = 30 * 86_400.0
-_CANNOT = "cannot be repaired from the files that are left"
+_CANNOT = "cannot be repaired from the remaining files"
 _ASIDE = (
     FindingCode.UNLOADABLE_NAME,
     FindingCode.BLOCKED_NAME,

@@ -149,7 +149,7 @@ def test_what_lies_behind_a_lost_delta_is_left_out(storage: MemoryStorage) -> No
     assert text["damage"] == "BROKEN_CHAIN (1)"
     assert found.goes_back_to == 20
     assert found.next[-1] == (
-        "or go back: `statemaint rollback --to-batch 20`, the newest batch that loads in every "
+        "or roll back: `statemaint rollback --to-batch 20`, the newest batch that loads in every "
         "store"
     )
 
@@ -289,7 +289,7 @@ def test_where_rows_are_wrong_it_names_the_newest_batch_whose_rows_are_right() -
         "but with rows out of place"
     )
     assert found.next[-1] == (
-        f"or go back: `statemaint rollback --to-batch {newest - 2}`, the newest batch that loads "
+        f"or roll back: `statemaint rollback --to-batch {newest - 2}`, the newest batch that loads "
         "in every store with all rows in their place"
     )
 

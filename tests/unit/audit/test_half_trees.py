@@ -82,7 +82,7 @@ def test_a_query_with_a_watermark_has_lost_its_state() -> None:
     assert [(one.code, one.damage) for one in found.findings] == [("NO_STATE", True)]
     assert not found.restarts
     assert found.next[-1] == (
-        "this cannot be repaired from the files that are left: it takes state from a copy"
+        "this cannot be repaired from the remaining files: restore state from a copy"
     )
 
 

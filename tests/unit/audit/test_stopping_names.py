@@ -73,9 +73,7 @@ def test_a_stray_snapshot_stops_the_restart(storage: MemoryStorage) -> None:
     assert damage(storage) == [("UNLOADABLE_NAME", "state/0/1/foo.snapshot")]
     found = doctor(storage)
     assert (found.restarts, found.goes_back_to) == (False, None)
-    assert found.next == (
-        "move the files and directories that are named out of the stores' directories",
-    )
+    assert found.next == ("move the named files and directories out of the stores' directories",)
     assert plan_repair(storage).actions == ()
     assert "state/0/1/foo.snapshot" not in [one.path for one in found.findings if not one.damage]
 

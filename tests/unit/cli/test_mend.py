@@ -121,7 +121,7 @@ def test_doctor_names_what_rollback_then_does(broken: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("batch", "code", "text"),
     [
-        ("23", 3, "BROKEN_CHAIN: {}: batch 23 cannot be gone back to: state/0/1/23.delta"),
+        ("23", 3, "BROKEN_CHAIN: {}: cannot roll back to batch 23: state/0/1/23.delta"),
         ("25", 2, "CONFIG: {}: batch 25 is not committed, the commit log has batches 16 to 24"),
         ("x", 2, "CONFIG: Invalid value for '--to-batch': 'x' is not a valid integer"),
     ],
@@ -161,5 +161,5 @@ def test_a_rollback_to_nothing_is_refused(checkpoint: Path, tmp_path: Path) -> N
     file.write_text(json.dumps(plan))
     done = run("apply", str(file))
     assert (done.returncode, done.stderr) == (
-        2, "statemaint: CONFIG: a rollback needs the batch that it goes back to\n"
+        2, "statemaint: CONFIG: a rollback needs the batch to roll back to\n"
     )  # fmt: skip

@@ -598,7 +598,7 @@ def test_a_snapshot_in_the_doubted_part_of_a_log_stays(agreeing: RewoundQuery) -
     agreeing.storage.write(f"{HOME}/21.snapshot", [encode(agreeing.truth[21].items())])
     plan = plan_repair(agreeing.storage)
     assert plan.actions == ()
-    assert f"{HOME}/20.delta was replaced; put what was there before back" in str(plan.unrepaired)
+    assert f"{HOME}/20.delta was replaced; put the original back" in str(plan.unrepaired)
 
 
 def test_a_snapshot_below_one_that_shows_the_log_in_doubt_stays(attested: RewoundQuery) -> None:

@@ -209,8 +209,8 @@ def test_one_that_differs_from_a_snapshot_that_nobody_proved_stays(storage: Memo
     assert plan.actions == ()
     (reason,) = plan.unrepaired
     assert reason == (
-        f"{path} stays: what it differs from begins with state/0/0/12.snapshot, which nobody has "
-        "proved; one of the two is wrong"
+        f"{path} stays: it differs from a chain that begins with state/0/0/12.snapshot, which is "
+        "not proved; one of the two is wrong"
     )
 
 
@@ -342,7 +342,7 @@ def test_a_bad_table_stays_while_a_zip_that_stays_refers_to_it() -> None:
     spoil(storage, path, lambda content: content[:20] + b"????" + content[24:])
     plan = plan_repair(storage)
     assert plan.actions == ()
-    assert f"{path} stays: a zip that stays refers to it" in "\n".join(plan.unrepaired)
+    assert f"{path} stays: a remaining zip refers to it" in "\n".join(plan.unrepaired)
 
 
 def test_the_only_zip_of_a_store_with_column_families_stays() -> None:
@@ -351,11 +351,7 @@ def test_the_only_zip_of_a_store_with_column_families_stays() -> None:
     zips = versions(dict(storage.files), "zip")
     assert [path.rpartition("/")[2] for path in zips] == ["1.zip"]
     spoil(storage, zips[0])
-    assert (
-        plan_repair(storage)
-        .unrepaired[0]
-        .endswith("no zip is left that says which column families there are")
-    )
+    assert plan_repair(storage).unrepaired[0].endswith("no remaining zip names the column families")
 
 
 def test_which_operators_may_have_column_families() -> None:
@@ -448,8 +444,7 @@ def test_a_codec_that_checks_nothing_needs_a_witness(codec: str) -> None:
     path = with_stale_checksum(storage, "20.delta")
     (reason,) = plan_repair(storage).unrepaired
     assert reason == (
-        f"{path} stays: nothing tells whether it or state/0/0/20.delta is wrong; put both back "
-        "from a copy"
+        f"{path} stays: either it or state/0/0/20.delta is wrong; put both back from a copy"
     )
     right = snapshot_bytes(state_at(22), codec=codec)
     storage.write("state/0/0/22.snapshot", [right])
@@ -490,9 +485,7 @@ def test_one_of_other_bytes_may_be_right_although_the_file_is_whole(storage: Mem
     storage.write("state/0/0/20.delta", [storage.files["state/0/1/20.delta"]], overwrite=True)
     plan = plan_repair(storage)
     assert plan.actions == ()
-    assert plan.unrepaired[0].startswith(
-        "state/0/0/.20.delta.crc stays: nothing tells whether it or"
-    )
+    assert plan.unrepaired[0].startswith("state/0/0/.20.delta.crc stays: either it or")
 
 
 def test_sparks_own_checksum_goes_with_what_hadoop_keeps_beside_it(storage: MemoryStorage) -> None:

@@ -214,7 +214,7 @@ def test_a_step_of_a_store_that_is_not_listed_is_superseded() -> None:
     before = verify(storage, deep=True)
     step = repair_steps(before.checkpoint, before.findings)[0]
     others = tuple(one for one in before.checkpoint.stores if one.id != step.store)
-    with pytest.raises(Superseded, match=r"state/0/0: is not listed, and a step of the repair"):
+    with pytest.raises(Superseded, match=r"state/0/0: is not listed, but a repair step"):
         store_of(replace(before.checkpoint, stores=others), step)
 
 
