@@ -1,4 +1,4 @@
-"""Stores whose files are read ahead of the one that takes their rows, in bounded memory."""
+"""Stores whose files are read ahead of the consumer of their rows, in bounded memory."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
@@ -15,10 +15,10 @@ from statemaint.workers import Workers, watched_results
 
 _T = TypeVar("_T")
 BUFFERS = 64 * 1024 * 1024
-"""The bytes that a RocksDB store takes at most."""
+"""The most bytes that a RocksDB store takes."""
 AHEAD = 2 * BUFFERS
-"""The bytes that the stores that are read ahead take together at most."""
-# In plain Python a row is an object; a small store takes at least so much.
+"""The most bytes that the stores that are read ahead take together."""
+# In plain Python a row is an object; a small store takes at least this much.
 _OBJECTS, _LEAST = 30, 256 * 1024
 
 
@@ -27,7 +27,7 @@ class StoreReading(Generic[_T]):
     """The reading of one store.
 
     Attributes:
-        open: reads and folds its files in the given storage; its result is closed when all is done.
+        open: reads and folds its files in the given storage; the result is closed after use.
         need: the memory that the result takes, in bytes.
     """
 
@@ -54,17 +54,17 @@ def opened_ahead(
     workers: Workers | int | None = None,
     slowly: bool = False,
 ) -> Generator[_T]:
-    """Yields what each reading gives, in their order; it is closed when the next is asked for.
+    """Yields the result of each reading, in order; it is closed when the next is requested.
 
-    One worker reads a store when it is asked for, in the caller's own thread. Several read ahead,
+    One worker reads a store when it is requested, in the caller's thread. Several read ahead,
     up to the memory in `AHEAD` and to that of the workers. When a reading fails, or the caller
     stops, each ends before its next file.
 
     Args:
         storage: where the checkpoint lives.
         readings: one for each store.
-        workers: how many stores are read at a time, and their memory; by default what suits the
-            storage and the machine.
+        workers: the number of stores that are read at a time, and their memory; by default chosen
+            for the storage and the machine.
         slowly: begin with one store at a time, for a caller that may not want them all.
     """
     crew, stores = Workers.of(workers), [*readings]
@@ -79,12 +79,12 @@ def opened_ahead(
 
 def _one_by_one(storage: Storage, readings: Iterable[StoreReading[_T]]) -> Generator[_T]:
     for reading in readings:
-        with reading.open(storage) as found:
-            yield found
+        with reading.open(storage) as result:
+            yield result
 
 
 class _Window(Generic[_T]):
-    """The readings that are under way, in their order."""
+    """The readings in progress, in order."""
 
     def __init__(
         self, storage: Storage, readings: Iterable[StoreReading[_T]], threads: int, memory: int
@@ -97,9 +97,9 @@ class _Window(Generic[_T]):
     def results(self, most: int) -> Generator[_T]:
         while self._left or self._open:
             self._begin(most)
-            stack, found = self._open[0][1].result()
+            stack, result = self._open[0][1].result()
             with stack:
-                yield found
+                yield result
             self._open.popleft()
             most = min(2 * most, self._threads)
 

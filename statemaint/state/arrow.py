@@ -21,7 +21,7 @@ from statemaint.storage import Storage
 
 # Arrow's calendar intervals consist of months, days and nanoseconds.
 _NANOSECONDS = 1000
-# As Python's objects rows take a multiple of what they take in the table.
+# As Python objects, rows take a multiple of their memory in the table.
 _BATCH = 8192
 
 
@@ -29,7 +29,7 @@ def read_table(storage: Storage | str, operator: int = 0, **where: Any) -> Any:
     """Returns the rows of one store or column family at a version as a `pyarrow.Table`.
 
     Its columns are `partition`, `key` and `value`; the last two are structs of the stored columns.
-    Where a value has any number of entries, `value` is a list of them.
+    If a value has any number of entries, `value` is a list of them.
 
     Args:
         storage: where the checkpoint lives, or its address.
@@ -42,10 +42,10 @@ def read_table(storage: Storage | str, operator: int = 0, **where: Any) -> Any:
         CodecError: when a value is larger than Arrow's type for it; else as `read_state` does.
     """
     arrow = _pyarrow()
-    found = select_state(storage, operator, **where)
-    layout = _layout(found)
+    selection = select_state(storage, operator, **where)
+    layout = _layout(selection)
     schema = _schema(arrow, layout)
-    rows = (_columns(layout, row) for row in found.decoded())
+    rows = (_columns(layout, row) for row in selection.decoded())
     try:
         batches = []
         while some := [*islice(rows, _BATCH)]:
@@ -53,7 +53,7 @@ def read_table(storage: Storage | str, operator: int = 0, **where: Any) -> Any:
             batches.append(arrow.record_batch(columns, schema=schema))
         return arrow.Table.from_batches(batches, schema)
     except (arrow.ArrowException, OverflowError) as error:
-        raise CodecError(f"a value has no place in Arrow: {error}", offset=0) from error
+        raise CodecError(f"Arrow cannot hold a value: {error}", offset=0) from error
 
 
 def _pyarrow() -> ModuleType:
@@ -61,15 +61,15 @@ def _pyarrow() -> ModuleType:
         import pyarrow as pa
     except ImportError as error:
         raise NotInstalledError("pyarrow", extra="arrow") from error
-    found: ModuleType = pa
-    return found
+    module: ModuleType = pa
+    return module
 
 
-def _layout(found: StateSelection) -> RowLayout:
-    layouts = found.kinds
+def _layout(selection: StateSelection) -> RowLayout:
+    layouts = selection.kinds
     if len(layouts) > 1:
         names = ", ".join(" / ".join(filter(None, one)) for one in sorted(layouts))
-        raise ConfigError(f"a table has rows of one kind: name the store or family, of {names}")
+        raise ConfigError(f"a table has rows of one kind: choose a store or family of {names}")
     return next(iter(layouts.values()))
 
 
@@ -132,7 +132,7 @@ def _atomic(arrow: ModuleType, name: str) -> Any:
 
 
 def _value(kind: DataType, value: Any) -> Any:
-    """Returns a value as Arrow takes it: structs by name, intervals with nanoseconds."""
+    """Returns a value in Arrow's form: structs by name, intervals with nanoseconds."""
     if value is None:
         return None
     match kind:

@@ -1,15 +1,15 @@
-"""Counts what the log of a store did to its keys, while it is folded.
+"""Counts the changes of a store's log to its keys, while the log is folded.
 
 For each column family, over the versions of the log above the start of the fold:
 
-    puts       records that put a value, or merge one in
+    puts       records that put or merge a value
     removes    records that remove a key, there or not; a deleted range counts the keys it removed
     added      puts of a key that was not there
     removed    removes of a key that was there
     rewritten  keys that a version put and that were there from an older one, once for each version
 
-Memory does not grow with the keys: what happened to them is sorted by key (`fold.table`), and each
-key is then followed through the versions by itself.
+Memory does not grow with the keys: their events are sorted by key (`fold.table`), and each key is
+then followed through the versions separately.
 """
 
 import struct
@@ -26,7 +26,7 @@ from statemaint.fold.table import SortedEvents
 
 _NUMBER = 2  # bytes of a column family's number, in front of a key
 _DELETE, _DELETE_RANGE = int(DELETE), int(DELETE_RANGE)
-# An event of a key: its version, what it was, and how many ranges were deleted before.
+# An event of a key: its version, its kind, and the number of ranges deleted before.
 _EVENT = struct.Struct(">QBI")
 _PUT, _REMOVE, _RANGE = 0, 1, 2
 MOST_RANGES = 100_000
@@ -77,13 +77,13 @@ class Churn:
 
 @dataclass(slots=True)
 class Log:
-    """Watches a fold (`fold.state.Watcher`), and then tells what happened to each key.
+    """Watches a fold (`fold.state.Watcher`), and then reports the events of each key.
 
     Attributes:
         place: the directory of the store, for errors.
         first: the oldest version whose log it sees.
         last: the newest version whose log it sees.
-        events: what happened to each key.
+        events: the events of each key.
         families: the churn of each column family, by its number as keys begin with it; complete
             once `puts` has ended.
     """
@@ -97,18 +97,18 @@ class Log:
     _width: int = 0
 
     def begin(self, keys: Iterable[bytes], families: Mapping[int, str]) -> None:
-        """Notes the keys that were there before the first version."""
+        """Records the keys that were there before the first version."""
         self._width = _NUMBER if families else 0
         there = _EVENT.pack(self.first - 1, _PUT, 0)
         for key in keys:
             self.events.add(key, there)
 
     def watch(self, version: int, changes: Iterator[Change]) -> Iterator[Change]:
-        """Notes the changes of a version, and yields them unchanged.
+        """Records the changes of a version, and yields them unchanged.
 
         Raises:
             UnsupportedError: when there are more than `MOST_RANGES` deleted ranges.
-            StorageError: when the temporary directory cannot take what does not fit in memory.
+            StorageError: when the temporary directory cannot take the excess of memory.
         """
         add = self.events.add
         put, remove = self._events_of(version)
@@ -160,13 +160,13 @@ def _unpacked(pieces: Iterable[tuple[bytes, bytes]]) -> Iterator[_Event]:
 
 
 class _Fate:
-    """One key on its way through the versions."""
+    """The history of one key through the versions."""
 
     __slots__ = ("_churn", "_first", "_last", "_put", "_since")
 
     def __init__(self, churn: Churn, first: int, last: int) -> None:
         self._churn, self._first, self._last = churn, first, last
-        self._put: int | None = None  # by which version it was put last, if it is there
+        self._put: int | None = None  # the version that put it last, if it is there
         self._since = 0  # the version that added it
 
     def put(self, version: int) -> None:
@@ -206,7 +206,7 @@ class _Ranges:
         self._active: list[int] = []
 
     def among(self, key: bytes, events: Iterable[_Event]) -> Iterator[_Event]:
-        """Yields each event of a key, and each range that has it in its turn."""
+        """Yields each event of a key and each range that contains it, in order."""
         covering = deque(self._covering(key))
         for event in events:
             while covering and covering[0] < event[2]:
@@ -218,7 +218,7 @@ class _Ranges:
         return self._ranges[at][2], _RANGE, at
 
     def _covering(self, key: bytes) -> list[int]:
-        """Returns the ranges that have a key, in the order in which they were deleted."""
+        """Returns the ranges that contain a key, in the order of their deletion."""
         while self._coming and self._ranges[self._coming[-1]][0] <= key:
             insort(self._active, self._coming.pop())
         self._active = [at for at in self._active if key < self._ranges[at][1]]

@@ -2,12 +2,12 @@
 
 A key is
 
-    added      where only the newer version has it
-    removed    where only the older version has it
-    changed    where both have it, with other bytes in its value
-    rewritten  where both have it with the same bytes, and a delta or changelog between put it
+    added      if only the newer version has it
+    removed    if only the older version has it
+    changed    if both have it, with different bytes in its value
+    rewritten  if both have it with the same bytes, and a delta or changelog between put it
 
-Rows are compared as they are stored, one by one in the order of their keys, so the files between
+Stored rows are compared one by one in the order of their keys, so the files between
 the versions (deltas, snapshots or none) do not matter. Only `rewritten` needs the whole log between
 them, and is unknown without it.
 """
@@ -44,7 +44,7 @@ from statemaint.workers import Workers
 
 Row = tuple[bytes, bytes]
 Pair = tuple[bytes, bytes | None, bytes | None]
-"""A key, its older value and its newer one; `None` where it is not there."""
+"""A key, its older value and its newer one; `None` if it is missing."""
 
 
 @unique
@@ -59,7 +59,7 @@ class KeyChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The number of keys of each kind; `rewritten` is `None` where the log is missing."""
+    """The number of keys of each kind; `rewritten` is `None` if the log is missing."""
 
     added: int = 0
     changed: int = 0
@@ -81,12 +81,12 @@ class ChangedRow:
     """A key that was added, changed or removed, in readable form (`rows.StateRow`).
 
     Attributes:
-        store: the store that it is in.
-        family: the column family; `None` where the store has none.
-        fate: which of the three.
+        store: its store.
+        family: the column family; `None` if the store has none.
+        fate: the change, one of the three.
         key: the columns of its key.
-        before: its older value; `None` where it was added.
-        after: its newer value; `None` where it was removed.
+        before: its older value; `None` if it was added.
+        after: its newer value; `None` if it was removed.
     """
 
     store: StoreId
@@ -114,7 +114,7 @@ class StateDiff:
         older: the older version.
         newer: the newer version.
         stores: each requested store and column family, changed or not.
-        rows: the requested rows; empty where `compare` handed them over one by one.
+        rows: the requested rows; empty if `compare` passed them on one by one.
     """
 
     older: int
@@ -150,7 +150,7 @@ def _left(row: Row | None, rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def fate_of(pair: Pair, put: Callable[[bytes], bool]) -> KeyChange | None:
-    """Returns the change of a key, `None` for none; `put` tells whether the log between put it."""
+    """Returns the change of a key, `None` for none; `put`: whether the log between put it."""
     key, old, new = pair
     if old is None:
         return KeyChange.ADDED
@@ -177,9 +177,9 @@ def diff_state(
         versions: the older and the newer one; by default the newest committed one, and the one
             before the newer. Version 0 is the empty state.
         operator: the stateful operator.
-        partition: all of them by default.
-        store: the store's name, all of them by default.
-        family: the column family's name; by default all but those that Spark keeps for itself.
+        partition: the partition; all by default.
+        store: the store's name; all by default.
+        family: the column family's name; by default all except Spark's internal ones.
 
     Raises:
         ConfigError: when the older version is above the newer; and as `read_state` raises it.
@@ -193,7 +193,7 @@ def diff_state(
         raise ConfigError(f"{reading.root}: {text}")
     if checkpoint.moved(older, newer):
         text = f"the state was repartitioned between versions {older} and {newer}"
-        raise ConfigError(f"{reading.root}: {text}; compare two on the same side of that")
+        raise ConfigError(f"{reading.root}: {text}; compare two versions on the same side")
     parts = (parts_at(reading, checkpoint, one, family) for one in (older, newer))
     both = tuple((one, two) for one, two in zip(*parts, strict=True) if one.layouts or two.layouts)
     if family is not None and not both:
@@ -203,14 +203,14 @@ def diff_state(
 
 @dataclass(frozen=True, slots=True)
 class DiffSelection:
-    """The part of a checkpoint's state that is to be compared.
+    """The part of a checkpoint's state to compare.
 
     Attributes:
         storage: where it lives.
         checkpoint: the checkpoint as a scan of those stores saw it.
         older: the older version.
         newer: the newer version.
-        parts: each store that has any of it, at both versions.
+        parts: each store with a part of it, at both versions.
     """
 
     storage: Storage
@@ -229,15 +229,15 @@ class DiffSelection:
     ) -> StateDiff:
         """Counts all keys and returns rows, store by store, in the order of their keys' bytes.
 
-        Apart from the rows that it returns, memory does not grow with the state: what does not fit
-        is sorted in the temporary directory.
+        Apart from the rows that it returns, memory does not grow with the state: the rest is sorted
+        in the temporary directory.
 
         Args:
             keep: returns whether a row is requested; counts are of all rows.
             limit: the maximum number of rows to return.
-            into: receives each of these rows as it is found; then none is held or returned.
+            into: receives each of these rows when it is read; then none is held or returned.
             workers: the number of stores whose files are read ahead, in bounded memory; by default
-                what suits the storage. The result is the same with any number.
+                chosen for the storage. The result is the same with any number.
 
         Raises:
             CheckpointError: when a file of either version, or of the log between, is damaged.

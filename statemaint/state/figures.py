@@ -20,12 +20,12 @@ class NoticeCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """An observation that is worth a look.
+    """A noteworthy observation.
 
     Attributes:
         code: its stable code.
-        operator: the stateful operator that it is about.
-        store: the store's name, `None` where it is about all of the operator.
+        operator: the stateful operator.
+        store: the store's name, `None` if it concerns the whole operator.
         family: the column family.
         detail: a readable explanation.
     """
@@ -39,13 +39,13 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class LargeKey:
-    """A key that takes much space.
+    """A large key.
 
     Attributes:
-        store: the store that it is in.
-        family: its column family; `None` where the store has none.
+        store: its store.
+        family: its column family; `None` if the store has none.
         key: its columns, in readable form.
-        bytes: the size of key and value as they are stored.
+        bytes: the stored size of key and value.
     """
 
     store: StoreId
@@ -56,13 +56,13 @@ class LargeKey:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The numbers of a store, of a column family of it, or of several together.
+    """The numbers of a store, of one of its column families, or of several together.
 
     Attributes:
         rows: the number of rows at the newest committed version.
         bytes: the size of their keys and values.
         versions: the number of versions of the log, the most of any store.
-        churn: the changes by the log; `None` where a store no longer has a log.
+        churn: the changes by the log; `None` if a store no longer has a log.
         untouched: rows that no version above the requested one has put; `None` as for churn.
     """
 
@@ -105,7 +105,7 @@ class StoreStats:
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """How uneven the partitions of an operator are.
+    """The unevenness of the partitions of an operator.
 
     Attributes:
         partition: the partition with the most rows.
@@ -142,7 +142,7 @@ class StateStats:
         since: the version that untouched keys are at least as old as; `None` without any log.
         operators: each requested operator.
         stores: each store and column family.
-        notices: observations that are worth a look.
+        notices: noteworthy observations.
     """
 
     version: int

@@ -1,8 +1,8 @@
-"""The partition that holds the rows of a key, where the checkpoint shows it.
+"""The partition that holds the rows of a key, if the checkpoint shows it.
 
-It is known where the column that the text can be is the only one that rows are shuffled by, the
-query shuffles by all keys, and the offsets of the batch agree with the listing on the number of
-partitions. Where anything is in doubt, every partition may hold such a row.
+It is known if the column that the text can be is the only one that rows are shuffled by, the query
+shuffles by all keys, and the offsets of the batch agree with the listing on the number of
+partitions. If anything is in doubt, every partition may hold such a row.
 """
 
 import re
@@ -25,29 +25,31 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _TIME = re.compile(r"[-+0-9]")
 
 
-def holding(found: StateSelection, text: str) -> StateSelection:
+def holding(selection: StateSelection, text: str) -> StateSelection:
     """Returns the partitions that may hold rows with a key column that reads as a text."""
-    count = _partitions(found)
+    count = _partitions(selection)
     if count is None:
-        return found
+        return selection
     places: set[int] = set()
-    for name, part in _kinds(found.parts):
-        place = _place(found, part, name, text, count)
+    for name, part in _kinds(selection.parts):
+        place = _place(selection, part, name, text, count)
         if place is None:
-            return found
+            return selection
         places |= place
-    return replace(found, parts=tuple(x for x in found.parts if x.store.id.partition in places))
+    return replace(
+        selection, parts=tuple(x for x in selection.parts if x.store.id.partition in places)
+    )
 
 
-def _partitions(found: StateSelection) -> int | None:
-    """Returns the number of partitions at the version; `None` where it is not certain."""
-    checkpoint, batch = found.checkpoint, batch_of(found.version)
-    operators = {part.store.id.operator for part in found.parts}
+def _partitions(selection: StateSelection) -> int | None:
+    """Returns the number of partitions at the version; `None` if it is uncertain."""
+    checkpoint, batch = selection.checkpoint, batch_of(selection.version)
+    operators = {part.store.id.operator for part in selection.parts}
     listed = {checkpoint.partitions.get(one) for one in operators}
     if checkpoint.counts:
         listed = {checkpoint.counts.get(batch)}
     with suppress(CodecError, NotFoundError):
-        conf = logs.parse_conf(found.storage.read(f"offsets/{batch}"))
+        conf = logs.parse_conf(selection.storage.read(f"offsets/{batch}"))
         count = count_in(conf)
         return count if shuffles_by_all_keys(conf) and listed == {count} else None
     return None
@@ -60,14 +62,14 @@ def _kinds(parts: Iterable[Part]) -> Iterator[tuple[str | None, Part]]:
 
 
 def _place(
-    found: StateSelection, part: Part, name: str | None, text: str, count: int
+    selection: StateSelection, part: Part, name: str | None, text: str, count: int
 ) -> set[int] | None:
     """Returns the partitions of a kind's rows with a column of that text; `None` for all."""
     layout, store = part.layouts[name], part.store.id
     columns = [one for one, field in enumerate(layout.key.fields) if _may_be(field.type, text)]
     if not columns:
         return set()
-    operators = {one.id: one for one in found.checkpoint.operators}
+    operators = {one.id: one for one in selection.checkpoint.operators}
     key = shuffle_key(operators.get(store.operator), name or store.store, layout, 0)
     if key is None or key.columns != 1 or columns != [0]:
         return None

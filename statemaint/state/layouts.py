@@ -27,7 +27,7 @@ from statemaint.model.ids import StoreId, batch_of
 from statemaint.storage import Storage
 
 Layouts = Mapping[str | None, RowLayout]
-"""Of each column family by its name; of `None` in a store without any."""
+"""The layout of each column family by its name; of `None` in a store without any."""
 
 _UNKNOWN = StateMetadata({}, frozenset(), {})
 _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
@@ -39,7 +39,7 @@ class Stored:
     """The schema of a store, or of one of its column families.
 
     Attributes:
-        key: the columns of its keys, as Spark's own JSON.
+        key: the columns of its keys, as Spark's JSON.
         layout: the layout of its rows.
     """
 
@@ -49,8 +49,8 @@ class Stored:
 
 def layouts_of(storage: Storage, checkpoint: Checkpoint, store: Store, version: int) -> Layouts:
     """Returns the row layouts of a store at a version; raises as `schemas_of` does."""
-    found = schemas_of(storage, checkpoint, store, version)
-    return {name: one.layout for name, one in found.items()}
+    schemas = schemas_of(storage, checkpoint, store, version)
+    return {name: one.layout for name, one in schemas.items()}
 
 
 def schemas_of(
@@ -59,7 +59,7 @@ def schemas_of(
     """Returns the schema of each column family of a store at a version, of `None` without any.
 
     Schema files are found by their names in the checkpoint: the operators' metadata names the
-    place where the checkpoint was created, which a copy has left.
+    place where the checkpoint was created, which is not that of a copy.
 
     Raises:
         DamagedError: when there is no schema, or it cannot be read.
@@ -88,9 +88,9 @@ def _must_be_unsafe_rows(storage: Storage, checkpoint: Checkpoint) -> None:
         conf = logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}"))
     except NotFoundError:
         return  # purged meanwhile; Spark before 4.0 has no other encoding
-    found = conf.get(_ENCODING, _UNSAFE_ROW)
-    if found.strip().lower() != _UNSAFE_ROW:
-        raise UnsupportedError(storage.root, f"{_ENCODING}={found}", _UNSAFE_ROW)
+    encoding = conf.get(_ENCODING, _UNSAFE_ROW)
+    if encoding.strip().lower() != _UNSAFE_ROW:
+        raise UnsupportedError(storage.root, f"{_ENCODING}={encoding}", _UNSAFE_ROW)
 
 
 @contextmanager
@@ -106,12 +106,12 @@ def _reading(storage: Storage, path: str) -> Iterator[None]:
     except CodecError as error:
         raise DamagedError(path, error.detail, code=code) from error
     except NotFoundError as error:
-        text = "it says what the rows of this state are, and is not there"
+        text = "it describes the rows of this state, and is missing"
         raise DamagedError(path, text, code=code) from error
 
 
 def _metadata(storage: Storage, operator: int, batch: int) -> StateMetadata:
-    """Returns the metadata that counted at a batch; Spark before 4.0 writes none."""
+    """Returns the metadata in effect at a batch; Spark before 4.0 writes none."""
     entries = list(storage.list(f"state/{operator}/_metadata"))
     newer = _by_batch(entry for entry in entries if entry.path.endswith(f"/v2/{entry.name}"))
     older = [entry.path for entry in entries if entry.name == "metadata"]
@@ -123,7 +123,7 @@ def _metadata(storage: Storage, operator: int, batch: int) -> StateMetadata:
 
 
 def _families_path(storage: Storage, store: StoreId, metadata: StateMetadata) -> str | None:
-    """Returns the path of the schemas of a store's column families; `None` where it has none."""
+    """Returns the path of the schemas of a store's column families; `None` if it has none."""
     folder = f"state/{store.operator}/_stateSchema/{store.store}"
     if named := metadata.schemas.get(store.store):
         return f"{folder}/{named[-1]}"
@@ -138,10 +138,10 @@ def _by_batch(entries: Iterable[Entry]) -> dict[int, str]:
 
 
 def _at(paths: Mapping[int, str], batch: int) -> str | None:
-    """Returns the path that counted at a batch: the newest up to it, or else the oldest above."""
+    """Returns the path in effect at a batch: the newest up to it, or else the oldest above."""
     below = [number for number in paths if number <= batch]
-    found = max(below, default=min(paths, default=None))
-    return None if found is None else paths[found]
+    nearest = max(below, default=min(paths, default=None))
+    return None if nearest is None else paths[nearest]
 
 
 def _of_family(family: ColumnFamily, metadata: StateMetadata) -> RowLayout:
@@ -156,7 +156,7 @@ def _encoder(store: Store, key: StructType, metadata: StateMetadata) -> KeyEncod
         return Bare()
     columns = metadata.prefixes.get(store.id.store)
     if columns is None:
-        # Where Spark 3.5 records no prefix, only sessions have one: all columns but their start.
+        # If Spark 3.5 records no prefix, only sessions have one: all columns but their start.
         sessions = bool(key.fields) and key.fields[-1].name == _SESSION_START
         columns = len(key.fields) - 1 if sessions else 0
     return PrefixScan(columns) if columns else NoPrefix()

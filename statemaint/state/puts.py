@@ -16,7 +16,7 @@ class Puts:
     """The keys that the log between two versions puts.
 
     Attributes:
-        known: whether all of that log is there.
+        known: whether the whole log is there.
     """
 
     def __init__(self, source: Source, older: Part, newer: Part) -> None:
@@ -27,7 +27,7 @@ class Puts:
         self._keys = SortedTable()
 
     def watch(self, version: int, changes: Iterator[Change]) -> Iterator[Change]:
-        """Notes the changes of a version, and yields them unchanged."""
+        """Records the changes of a version, and yields them unchanged."""
         self._left.discard(version)
         for change in changes:
             if self.known and change[0] in _PUTTING:
@@ -41,7 +41,7 @@ class Puts:
             deque(self.watch(version, logged(self._source, self._store, delta)), maxlen=0)
 
     def in_order(self) -> Callable[[bytes], bool]:
-        """Returns a function that tells of ascending keys whether they were put."""
+        """Returns a function from ascending keys to whether they were put."""
         keys = (key for key, _ in self._keys.rows())
         at = next(keys, None)
 

@@ -24,7 +24,7 @@ from statemaint.storage import ReadOnly, Storage, open_storage
 from statemaint.workers import Workers
 
 _FAMILY = struct.Struct("<h")
-# Families that Spark keeps for itself beside the state variables: counters, and expiry orders.
+# Spark's internal families beside the state variables: counters, and expiry orders.
 _OF_SPARK = "$"
 _TIMERS = ("$eventTimers_keyToTimestamp", "$procTimers_keyToTimestamp")
 
@@ -34,10 +34,10 @@ class StateRow:
     """A row of state in readable form: columns by name, values as in JSON (`codec.rows.display`).
 
     Attributes:
-        store: the store that it is in.
-        family: the column family; `None` where the store has none.
+        store: its store.
+        family: the column family; `None` if the store has none.
         key: the columns of its key.
-        value: the columns of its value; a list of them where a value has any number of entries.
+        value: the columns of its value; a list of them if a value has any number of entries.
     """
 
     store: StoreId
@@ -51,8 +51,8 @@ class DecodedRow:
     """A row of state as Python values, in the order of its layout's columns.
 
     Attributes:
-        store: the store that it is in.
-        family: the column family; `None` where the store has none.
+        store: its store.
+        family: the column family; `None` if the store has none.
         layout: the types of its columns.
         key: the columns of its key.
         entries: the columns of each entry of its value: one entry, unless the layout has many.
@@ -82,13 +82,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class StateSelection:
-    """The part of a checkpoint's state that is requested, and found there.
+    """The requested part of a checkpoint's state.
 
     Attributes:
         storage: where it lives.
         checkpoint: the checkpoint as a scan of those stores saw it.
         version: the state version.
-        parts: each store that has any of it.
+        parts: each store with a part of it.
     """
 
     storage: Storage
@@ -153,20 +153,20 @@ def read_state(  # noqa: PLR0913 -- each is a choice of its own
 
     Rows come store by store, within a store in the byte order of their keys. Column families are
     those of the query's state variables, with its timers, and those of joins. The families that
-    Spark keeps for itself (`$ttl_NAME`, `$count_NAME`, ...) are read only if named.
+    Spark keeps internally (`$ttl_NAME`, `$count_NAME`, ...) are read only if named.
 
-    Mirrors Spark's `statestore` data source, except for the column names: they are those that the
-    state is stored with.
+    Mirrors Spark's `statestore` data source, except for the column names, which are those of the
+    stored state.
 
     Args:
         storage: where the checkpoint lives, or its address.
         operator: the stateful operator.
-        partition: all of them by default.
-        store: the store's name, all of them by default.
+        partition: the partition; all by default.
+        store: the store's name; all by default.
         family: the column family's name.
         version: the newest committed one by default.
         workers: the number of stores whose files are read ahead, in bounded memory; by default
-            what suits the storage. The rows are the same with any number.
+            chosen for the storage. The rows are the same with any number.
 
     Raises:
         ConfigError: when nothing is committed, or nothing matches the request.
@@ -176,10 +176,10 @@ def read_state(  # noqa: PLR0913 -- each is a choice of its own
         CheckpointError: when a file of the version is damaged; also while rows are read.
         StorageError: when a listing or a read fails.
     """
-    found = select_state(
+    selection = select_state(
         storage, operator, partition=partition, store=store, family=family, version=version
     )
-    return found.rows(workers=workers)
+    return selection.rows(workers=workers)
 
 
 def select_state(
@@ -206,24 +206,24 @@ def scan_stores(
     """Returns a read-only storage, and the checkpoint as a scan of some of its stores saw it.
 
     Raises:
-        ConfigError: when nothing is committed, or none of these stores is there.
+        ConfigError: when nothing is committed, or none of these stores exists.
         DamagedError: when the checkpoint's own logs cannot be read.
         StorageError: when a listing or a read fails.
     """
     reading = ReadOnly(open_storage(storage) if isinstance(storage, str) else storage)
 
-    def asked(one: StoreId) -> bool:
+    def is_requested(one: StoreId) -> bool:
         return (
             operator in (None, one.operator)
             and partition in (None, one.partition)
             and store in (None, one.store)
         )
 
-    checkpoint = scan_checkpoint(reading, asked)
+    checkpoint = scan_checkpoint(reading, is_requested)
     committed_version(checkpoint)
     if not checkpoint.stores:
         what = f"operator {_any(operator)}, partition {_any(partition)}, store {_any(store)}"
-        raise ConfigError(f"{reading.root}: no {what}; `statemaint scan` lists what is there")
+        raise ConfigError(f"{reading.root}: no {what}; `statemaint scan` lists the stores")
     return reading, checkpoint
 
 
@@ -253,29 +253,29 @@ def parts_at(
 
 
 def no_family(reading: Storage, checkpoint: Checkpoint, version: int, family: str) -> ConfigError:
-    """Returns the error for an unknown column family, which names those that there are."""
+    """Returns the error for an unknown column family, which names those that exist."""
     layouts = known_layouts(reading, checkpoint, version)
-    known = sorted({name for one in checkpoint.stores for name in layouts(one) if name})
-    there = f"there are {', '.join(known)}" if known else "there are none"
+    names = sorted({name for one in checkpoint.stores for name in layouts(one) if name})
+    there = f"there are {', '.join(names)}" if names else "there are none"
     operator = checkpoint.stores[0].id.operator
     return ConfigError(f"{reading.root}: no column family {family} in operator {operator}; {there}")
 
 
-def _any(found: object) -> object:
-    return "(any)" if found is None else found
+def _any(number: object) -> object:
+    return "(any)" if number is None else number
 
 
 def known_layouts(
     storage: Storage, checkpoint: Checkpoint, version: int
 ) -> Callable[[Store], Layouts]:
     """Returns a cached function from a store to its layouts; all partitions have the same."""
-    known: dict[tuple[int, str], Layouts] = {}
+    cached: dict[tuple[int, str], Layouts] = {}
 
     def layouts(store: Store) -> Layouts:
         name = store.id.operator, store.id.store
-        if name not in known:
-            known[name] = layouts_of(storage, checkpoint, store, version)
-        return known[name]
+        if name not in cached:
+            cached[name] = layouts_of(storage, checkpoint, store, version)
+        return cached[name]
 
     return layouts
 
@@ -287,7 +287,7 @@ def _chosen(layouts: Layouts, family: str | None) -> Layouts:
 
 
 def of_the_query(family: str | None) -> bool:
-    """Returns whether a column family is the query's, and not one that Spark keeps for itself."""
+    """Returns whether a column family is the query's, not an internal one of Spark."""
     return family is None or not family.startswith(_OF_SPARK) or family in _TIMERS
 
 
@@ -304,7 +304,7 @@ def _rows(source: Source, part: Part, state: State) -> Iterator[DecodedRow]:
 
 
 def in_row(part: Part, which: str, error: CodecError) -> CodecError:
-    """Returns an error that names the row and the store that it is about."""
+    """Returns an error that names its row and store."""
     text = f"{which} of version {part.chain.version} in {part.store.id}: {error.detail}"
     return CodecError(text, offset=error.offset, path=part.chain.paths[-1])
 
@@ -329,11 +329,11 @@ def families_of(source: Source, part: Part, state: State) -> Callable[[bytes], F
     """
     numbers = _FAMILY.size if state.families else 0
     wrapping = Wrapping(numbers, source.row_checksums, state.delimiter)
-    known = {name: _family(part, name, wrapping) for name in part.layouts}
+    families = {name: _family(part, name, wrapping) for name in part.layouts}
     if not state.families:
-        only = known.get(None, Family(None, _must_be_empty))
+        only = families.get(None, Family(None, _must_be_empty))
         return lambda _: only
-    by_number = {number: known.get(name) for number, name in state.families.items()}
+    by_number = {number: families.get(name) for number, name in state.families.items()}
 
     def family_of(key: bytes) -> Family | None:
         number = _FAMILY.unpack_from(key)[0] if len(key) >= _FAMILY.size else None
@@ -345,7 +345,7 @@ def families_of(source: Source, part: Part, state: State) -> Callable[[bytes], F
 
 
 def _must_be_empty(_key: bytes, _value: bytes) -> DecodedRow:
-    raise CodecError("column families have no numbers: no snapshot is there to say them", offset=0)
+    raise CodecError("column families have no numbers: no snapshot records them", offset=0)
 
 
 def _family(part: Part, name: str | None, wrapping: Wrapping) -> Family:
@@ -361,23 +361,23 @@ class Readable:
     """Makes decoded rows readable; each layout is analyzed once."""
 
     def __init__(self) -> None:
-        # By identity: to hash a layout takes longer than to read a row.
+        # By identity: hashing a layout takes longer than reading a row.
         self._known: dict[int, _Shown] = {}
 
-    def row(self, found: DecodedRow) -> StateRow:
+    def row(self, decoded: DecodedRow) -> StateRow:
         """Returns a row in readable form."""
-        layout = found.layout
+        layout = decoded.layout
         if id(layout) not in self._known:
             self._known[id(layout)] = _Shown(layout, shower(layout.key), shower(layout.value))
-        known = self._known[id(layout)]
-        entries = [known.value(entry) for entry in found.entries]
+        shown_as = self._known[id(layout)]
+        entries = [shown_as.value(entry) for entry in decoded.entries]
         shown = entries if layout.many else entries[0]
-        return StateRow(found.store, found.family, known.key(found.key), shown)
+        return StateRow(decoded.store, decoded.family, shown_as.key(decoded.key), shown)
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A layout, which is kept because it is found by its identity, and how its rows are shown."""
+    """A layout, which is kept as it is looked up by identity, and the form of its rows."""
 
     layout: RowLayout
     key: Callable[[Row], Any]

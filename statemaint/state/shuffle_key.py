@@ -41,7 +41,7 @@ class ShuffleKey:
     Attributes:
         row: returns the row within a key, with all the columns of `kind`.
         kind: the types of these columns.
-        columns: how many of them, from the first on, decide the partition.
+        columns: the number of them, from the first, that decide the partition.
     """
 
     row: Callable[[bytes], bytes]
@@ -49,7 +49,7 @@ class ShuffleKey:
     columns: int
 
     def bytes_of(self, key: bytes) -> bytes:
-        """Returns the deciding columns as a row of their own."""
+        """Returns the deciding columns as a separate row."""
         row = self.row(key)
         whole = self.columns == len(self.kind.fields)
         return row if whole else prefix_of(row, self.kind, self.columns)
@@ -70,28 +70,28 @@ def shuffles_by_all_keys(conf: Mapping[str, str]) -> bool:
 def shuffle_key(
     operator: Operator | None, name: str, layout: RowLayout, families: int
 ) -> ShuffleKey | None:
-    """Returns the shuffle key of the rows of a store, where it is known.
+    """Returns the shuffle key of the rows of a store, if it is known.
 
     Args:
         operator: the operator by its metadata; Spark before 4.0 writes none.
-        name: the name of the column family, or of the store where it has none.
+        name: the name of the column family, or of the store if it has none.
         layout: the layout of the rows of either.
         families: the size in bytes of the column family's number in front of each key.
     """
     try:
         kind = must_be_writable(layout.key)
     except CodecError:
-        return None  # a type that hashes in another way, such as text with a collation
+        return None  # a type that hashes differently, such as text with a collation
     columns = _columns(operator, name, kind)
-    found = _row_in(layout.encoder, families, kind)
-    if not columns or found is None:
+    reader = _row_in(layout.encoder, families, kind)
+    if not columns or reader is None:
         return None
-    row, within = found
+    row, within = reader
     return ShuffleKey(row, within, columns) if columns <= len(within.fields) else None
 
 
 def _columns(operator: Operator | None, name: str, kind: StructType) -> int:
-    """Returns how many columns of a key decide its partition; 0 where that is unknown."""
+    """Returns the number of columns of a key that decide its partition; 0 if it is unknown."""
     side, _, rest = name.partition("-")
     if (side in ("left", "right") and operator is None) or (operator and operator.name == _JOIN):
         return len(kind.fields) - (rest in _WITH_LAST)
@@ -105,7 +105,7 @@ def _columns(operator: Operator | None, name: str, kind: StructType) -> int:
 def _row_in(
     encoder: KeyEncoder, families: int, kind: StructType
 ) -> tuple[Callable[[bytes], bytes], StructType] | None:
-    """Returns a function that cuts the row with the first columns out of a key, and its columns."""
+    """Returns a function that extracts the row of the first columns of a key, and its columns."""
     first, but_last = families + 1, StructType(kind.fields[:-1])
     match encoder:
         case Bare():
@@ -127,5 +127,5 @@ def _row_in(
 def _size(key: bytes, at: int) -> int:
     if len(key) < at + _INT.size:
         raise CodecError(f"{len(key)} bytes are too few for a key", offset=0)
-    found: int = _INT.unpack_from(key, at)[0]
-    return found
+    size: int = _INT.unpack_from(key, at)[0]
+    return size

@@ -1,7 +1,7 @@
 """Statistics of a checkpoint's state, and of the changes that its log makes.
 
-For each store, or column family of one: rows and bytes, churn (`churn`), the largest keys, and how
-many keys were not put since a version. All of it comes from one fold of the store's longest log:
+For each store, or column family of one: rows and bytes, churn (`churn`), the largest keys, and the
+number of keys not put since a version. All of it comes from one fold of the store's longest log:
 from the oldest snapshot, or the empty state, from which deltas lead to the newest committed version
 without a gap.
 """
@@ -66,18 +66,18 @@ def state_stats(  # noqa: PLR0913 -- each is a choice of its own
 ) -> StateStats:
     """Measures state at the newest committed version; writes nothing.
 
-    Memory does not grow with the state, but for its column families, the keys in `top` and the
-    ranges that the log deletes: what does not fit is sorted in the temporary directory.
+    Memory does not grow with the state, except for its column families, the keys in `top` and the
+    ranges that the log deletes: the rest is sorted in the temporary directory.
 
     Args:
         storage: where the checkpoint lives, or its address.
-        operator: all of them by default.
-        partition: all of them by default.
-        store: the store's name, all of them by default.
+        operator: the stateful operator; all by default.
+        partition: the partition; all by default.
+        store: the store's name; all by default.
         since: the version since which untouched keys were not put; by default the oldest one whose
             delta or changelog every store with a log has.
-        top: how many of the largest keys to return.
-        workers: the number of stores that are read at a time; by default what suits the storage.
+        top: the number of the largest keys to return.
+        workers: the number of stores that are read at a time; by default chosen for the storage.
             The result is the same with any number.
 
     Raises:
@@ -99,10 +99,10 @@ def state_stats(  # noqa: PLR0913 -- each is a choice of its own
     parts = (Part(one, chain, layouts(one)) for one, chain in chains)
     readings = (_reading(checkpoint, part, at, top) for part in parts)
     with closing(opened_ahead(reading, readings, workers=workers)) as measured:
-        found = [one for stats_of_store in measured for one in stats_of_store]
-    operators = tuple(_operators(found, top))
-    notices = (*never_removes(found), *skewed(operators))
-    return StateStats(version, at, operators, tuple(found), notices)
+        statistics = [one for stats_of_store in measured for one in stats_of_store]
+    operators = tuple(_operators(statistics, top))
+    notices = (*never_removes(statistics), *skewed(operators))
+    return StateStats(version, at, operators, tuple(statistics), notices)
 
 
 def _longest(checkpoint: Checkpoint, store: Store, version: int) -> Chain:
@@ -120,8 +120,8 @@ def _since(
     committed_version(checkpoint, since)
     for store, chain in chains:
         if since < chain.start:
-            text = f"{store.id}: what came after version {since} is not in the log any more"
-            raise ConfigError(f"{text}, it begins behind version {chain.start}")
+            text = f"{store.id}: the changes after version {since} are no longer in the log"
+            raise ConfigError(f"{text}, which begins after version {chain.start}")
     return since
 
 
@@ -129,7 +129,7 @@ def _since(
 
 
 class _Tally:
-    """The rows of one column family, as they pass."""
+    """The rows of one column family, as they are read."""
 
     def __init__(self, top: int) -> None:
         self._top = top
@@ -149,12 +149,12 @@ class _Tally:
 
     @property
     def largest(self) -> list[tuple[int, bytes, bytes]]:
-        found = sorted(self._heap, reverse=True)
-        return [(size, key, value) for size, _, key, value in found]
+        ordered = sorted(self._heap, reverse=True)
+        return [(size, key, value) for size, _, key, value in ordered]
 
 
 _TABLES = 3
-"""A store's rows, those that it began with, and what happened to its keys."""
+"""A store's rows, those that it began with, and the events of its keys."""
 
 
 def _reading(
@@ -240,7 +240,7 @@ def _skew(stores: Iterable[StoreStats]) -> Skew:
 
 
 def never_removes(stores: Iterable[StoreStats]) -> Iterator[Notice]:
-    """Yields a notice where no partition ever removed a key of the query and new keys keep coming.
+    """Yields a notice if no partition ever removed a key of the query and new keys keep coming.
 
     There must be ten versions or more, with keys added in the newer half of them.
     """
@@ -264,12 +264,12 @@ def never_removes(stores: Iterable[StoreStats]) -> Iterator[Notice]:
 
 
 def skewed(operators: Iterable[OperatorStats]) -> Iterator[Notice]:
-    """Yields a notice where a partition has at least three times the mean, and 1,000 rows."""
+    """Yields a notice if a partition has at least three times the mean, and 1,000 rows."""
     for one in operators:
         ratio = one.skew.ratio or 0.0
         if ratio >= _SKEWED and one.skew.rows >= _LEAST_ROWS:
             detail = (
                 f"op {one.operator}: partition {one.skew.partition} has {one.skew.rows} rows, "
-                f"{ratio:.1f} times the mean: its task is what each batch waits for"
+                f"{ratio:.1f} times the mean: each batch waits for its task"
             )
             yield Notice(NoticeCode.SKEWED, one.operator, None, None, detail)

@@ -1,4 +1,4 @@
-"""Finds the requested version of the state, and whether it is there."""
+"""Finds the requested version of the state."""
 
 from statemaint.errors import ConfigError, DamagedError
 from statemaint.model.chain import Chain, Gap
@@ -21,7 +21,9 @@ def committed_version(checkpoint: Checkpoint, version: int | None = None) -> int
         raise ConfigError(f"{checkpoint.root}: no batch is committed yet, so there is no state")
     if version is not None and version > target:
         # Versions above belong to a running or failed batch (S2).
-        raise ConfigError(f"{checkpoint.root}: version {version} is not committed, {target} is")
+        raise ConfigError(
+            f"{checkpoint.root}: version {version} is not committed; the newest is {target}"
+        )
     return target if version is None else version
 
 
@@ -29,20 +31,20 @@ def stores_at(checkpoint: Checkpoint, version: int) -> tuple[Store, ...]:
     """Returns the stores that a version has; a repartition changes that.
 
     Raises:
-        ConfigError: when it has none of the stores that are there.
+        ConfigError: when it has none of the existing stores.
     """
-    found = tuple(one for one in checkpoint.stores if checkpoint.asks(one.id, version))
-    if not found:
+    stores = tuple(one for one in checkpoint.stores if checkpoint.asks(one.id, version))
+    if not stores:
         text = f"version {version} has no partition {checkpoint.stores[0].id.partition}"
         raise ConfigError(f"{checkpoint.root}: {text}; the state was repartitioned")
-    return found
+    return stores
 
 
 def chain_of(checkpoint: Checkpoint, store: Store, version: int) -> Chain:
     """Returns the chain that a store's version folds from.
 
     Raises:
-        DamagedError: when it does not load, and should.
+        DamagedError: when it should load, but does not.
         ConfigError: when it no longer loads.
     """
     chain = store.versions.chain(version)
@@ -58,6 +60,6 @@ def chain_of(checkpoint: Checkpoint, store: Store, version: int) -> Chain:
 def _gone(store: Store, gap: Gap) -> str:
     kind = "delta" if store.rocks is None else "changelog"
     return (
-        f"{store.id}: version {gap.version} does not load any more, "
-        f"{store.id.directory}/{gap.first}.{kind} is not there"
+        f"{store.id}: version {gap.version} no longer loads, "
+        f"{store.id.directory}/{gap.first}.{kind} is missing"
     )

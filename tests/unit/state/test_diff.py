@@ -326,7 +326,7 @@ def lose(storage: MemoryStorage) -> None:
 @pytest.mark.parametrize(
     ("spoil", "kind", "text"),
     [
-        (purge, ConfigError, "version 1 does not load any more, state/0/0/1.delta is not there"),
+        (purge, ConfigError, "version 1 no longer loads, state/0/0/1.delta is missing"),
         (lose, DamagedError, "3.delta"),
     ],
 )  # fmt: skip

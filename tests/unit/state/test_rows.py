@@ -153,7 +153,7 @@ LONG, VARIANT = '{"name":"a","type":"long"}', '{"name":"a","type":"variant"}'
     ("spoil", "kind", "code", "text"),
     [
         (put(SCHEMA, b"\0\2v9"), DamagedError, "UNREADABLE_METADATA", "unknown format 'v9'"),
-        (drop(SCHEMA), DamagedError, "UNREADABLE_METADATA", f"{SCHEMA}: it says what the rows"),
+        (drop(SCHEMA), DamagedError, "UNREADABLE_METADATA", f"{SCHEMA}: it describes the rows"),
         (put(SCHEMA, schema(VARIANT, LONG)), UnsupportedError, "UNSUPPORTED", "type variant"),
         (put(SCHEMA, schema(",".join([LONG] * 9), LONG)),
          CodecError, "CORRUPT_FILE", "row 1 of version 13 in op 0 / part 0 / default: row of"),
@@ -205,7 +205,7 @@ def test_other_column_families_are_named() -> None:
 def test_a_version_below_the_commit_log_is_not_damage() -> None:
     storage = archived("aggregation2")
     storage.delete("state/0/0/1.delta")
-    with pytest.raises(ConfigError, match=r"version 1 does not load any more, .*1.delta"):
+    with pytest.raises(ConfigError, match=r"version 1 no longer loads, .*1.delta"):
         read_state(storage, version=1)
 
 
@@ -227,7 +227,7 @@ def without_zips(kind: str) -> MemoryStorage:
 
 
 def test_column_families_without_numbers_cannot_be_told_apart() -> None:
-    with pytest.raises(CodecError, match="no snapshot is there to say them"):
+    with pytest.raises(CodecError, match="no snapshot records them"):
         list(read_state(without_zips("rocks-join3"), version=1))
 
 

@@ -83,7 +83,7 @@ def test_keys_that_nobody_put_since_a_version(since: int, untouched: int) -> Non
     ("where", "text"),
     [
         ({"since": 6}, "version 6 is not committed, 5 is"),
-        ({"since": 1}, "after version 1 is not in the log any more, it begins behind version 2"),
+        ({"since": 1}, "after version 1 are no longer in the log, which begins after version 2"),
         ({"operator": 1}, "no operator 1, partition .any., store .any."),
         ({"store": "left"}, "no operator .any., partition .any., store left"),
     ],
