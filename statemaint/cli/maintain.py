@@ -31,10 +31,10 @@ from statemaint.workers import Workers
 @policy_flags
 @scope_flags
 @click.option("--dry-run", is_flag=True, help="Report what a run would do; write nothing.")
-@click.option("--record", is_flag=True, help="Leave the run's figures for `statemaint exporter`.")
+@click.option("--record", is_flag=True, help="Record the run's figures for `statemaint exporter`.")
 @workers_flag
 @as_json
-def maintain_verb(  # noqa: PLR0913 -- each is a choice of its own
+def maintain_verb(  # noqa: PLR0913 -- each is a separate choice
     uri: str,
     *,
     policy: Policy,
@@ -115,27 +115,27 @@ def _summary(report: Report) -> Iterator[str | Text]:
 
 
 def _why_nothing_goes(report: Report) -> str:
-    """Returns why a run deleted nothing, where it is one thing and not damage."""
+    """Returns why a run deleted nothing, if there is one reason and no damage."""
     plan = report.plan
     if any(isinstance(one, Delete) for one in plan.actions) or plan.floor is None:
         return ""
     if not plan.policy.verify:
-        return "with --no-verify nothing ever is"
+        return "--no-verify disables deletion"
     if plan.findings or any(one.halted for one in plan.stores):
         return "see the findings"
     if floor_of_log(plan):
         return (
-            f"the commit log still has the batch of version {plan.floor}, and each version that "
-            "it has stays loadable; it shrinks as Spark drops its oldest batches "
+            f"the commit log still has the batch of version {plan.floor}, and each version "
+            "in it stays loadable; it shrinks as Spark drops its oldest batches "
             "(spark.sql.streaming.minBatchesToRetain)"
         )
-    return "no file is left that no retained version needs, or it is too young (see `plan`)"
+    return "every file is needed by a retained version or too young (see `plan`)"
 
 
 def _most_first(store: StoreReport) -> tuple[object, ...]:
     rank = (StoreOutcome.HALTED, StoreOutcome.SKIPPED, StoreOutcome.DONE).index(store.state)
-    gone = len(store.before.files) - len(store.after.files)
-    return rank, -gone, store.before.id
+    deleted = len(store.before.files) - len(store.after.files)
+    return rank, -deleted, store.before.id
 
 
 def _report_cells(store: StoreReport) -> tuple[str | Text, ...]:

@@ -30,7 +30,7 @@ def end_with_plan(plan: RecoveryPlan, trash_for: float, *, as_json: bool) -> NoR
     else:
         click.echo("\n".join(_lines(plan)))
         if plan.actions:
-            note("nothing was written; give --apply to do it")
+            note("nothing was written; add --apply to carry it out")
     _end_with(plan)
 
 
@@ -68,17 +68,17 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
         [_proof_line(step, step.proof) for step in plan.repairs if step.proof], "proof"
     )
     versions = counted(plan.versions_checked, "version")
-    yield f"checked   {versions} of stores, read without what goes"
+    yield f"checked   {versions} of stores, read without these files"
 
 
 def _summary(plan: RecoveryPlan) -> Iterator[str]:
-    """Yields what goes and what is written, all together."""
+    """Yields a summary of the removed and written files."""
     goes = [step for step in plan.actions if isinstance(step, Remove)]
     writes = len(plan.actions) - len(goes)
     if plan.verb == "rollback":
-        yield f"rollback  the query goes on after batch {plan.batch}{_batches(goes)}"
+        yield f"rollback  the query continues after batch {plan.batch}{_batches(goes)}"
     if goes:
-        yield f"goes      {files_of(len(goes), sum(one.entry.size for one in goes))} to the trash"
+        yield f"moves     {files_of(len(goes), sum(one.entry.size for one in goes))} to the trash"
         kinds = Counter(_kind(one.path) for one in goes)
         yield "          " + ", ".join(counted(much, kind) for kind, much in kinds.most_common())
     if plan.verb == "rollback" and plan.batch is not None and (ends := _committed(goes)):
@@ -90,12 +90,14 @@ def _summary(plan: RecoveryPlan) -> Iterator[str]:
 
 
 def _batches(goes: Sequence[Remove]) -> str:
-    found = _committed(goes)
-    if not found:
+    batches = _committed(goes)
+    if not batches:
         return ""
-    if len(found) == 1:
-        return f"; batch {found[0]} runs again"
-    return f"; {counted(len(found), 'batch', 'batches')} ({found[0]} to {found[-1]}) run again"
+    if len(batches) == 1:
+        return f"; batch {batches[0]} runs again"
+    return (
+        f"; {counted(len(batches), 'batch', 'batches')} ({batches[0]} to {batches[-1]}) run again"
+    )
 
 
 def _committed(goes: Sequence[Remove]) -> list[int]:
@@ -122,7 +124,7 @@ def _kind(path: str) -> str:
 
 
 def _first(lines: Sequence[str], noun: str) -> Iterator[str]:
-    """Yields the first lines, all with `--all`, and how many are left out."""
+    """Yields the first lines, all with `--all`, and the number of the others."""
     shown = lines if settings().everything else lines[:MOST_LINES]
     yield from shown
     if more := len(lines) - len(shown):

@@ -26,9 +26,9 @@ Made from `statemaint/cli/documents` by `make generated`; do not edit.
 definition for each verb.
 
 Every verb prints one document with `--json`. Fields are only added, never renamed or removed, so a
-reader must pass over those that it does not know; the same holds for new values of a closed set.
-`format` counts what breaks that. A field that is marked *optional* is absent where it does not
-apply; all others are always there. Paths are relative to the checkpoint, versions are state
+reader must ignore unknown ones; the same holds for new values of a closed set. `format` counts what
+breaks that. A field that is marked *optional* is absent if it does not apply; all others are always
+present. Paths are relative to the checkpoint, versions are state
 versions (batch + 1).
 
 **Lines.** `--json-lines` prints the document without its list in one line, then each element of
@@ -38,8 +38,8 @@ the list in one line:
 _ERRORS = """\
 ## Errors
 
-An error is a document as well, in place of the verb's. The line on stderr and the exit code stay.
-Where a part of a result was printed before, there is no such document: the exit code tells.
+An error is also printed as a document, in place of the verb's. The line on stderr and the exit code
+remain. If part of a result was printed before, only the exit code shows the error.
 
 """
 _SHARED = """\
@@ -68,7 +68,7 @@ def _lists() -> Iterator[str]:
 
 
 def _section(verb: Verb) -> str:
-    """Returns what is said of a verb: its documents, and the parts that only it has."""
+    """Returns the section of a verb: its documents, and the parts that only it has."""
     links = [_link(one) for one in verb.documents]
     listed = ", ".join(links[:-1]) + " or " + links[-1] if links[1:] else links[0]
     lines = [f"## {verb.name}\n", f"Prints: {listed}. {verb.about}".rstrip() + "\n"]
@@ -80,7 +80,7 @@ def _section(verb: Verb) -> str:
 
 
 def _tables(named: Iterable[Named]) -> Iterator[str]:
-    """Yields a table for each thing that has a name, once."""
+    """Yields a table for each named type, once."""
     for one in {one.name: one for one in named}.values():
         if isinstance(one, JsonObject):
             yield f"### {_title(one)}\n"

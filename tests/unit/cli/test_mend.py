@@ -34,15 +34,15 @@ def test_a_repair_is_shown_before_it_is_done(checkpoint: Path) -> None:
     shown = run("repair", str(checkpoint))
     assert (shown.returncode, tree(checkpoint)) == (0, before)
     goes, kinds, written, remove, write, proof, checked = shown.stdout.splitlines()
-    assert (goes, kinds) == ("goes      1 file (50 bytes) to the trash", "          1 snapshot")
+    assert (goes, kinds) == ("moves     1 file (50 bytes) to the trash", "          1 snapshot")
     assert written == "written   1 snapshot"
     assert remove == "remove    state/0/0/20.snapshot  (bad_snapshot, 50 bytes)"
     assert write == "write     state/0/0/20.snapshot  (version 20 from 20 files)"
     assert proof.startswith(
         "proof     op 0 / part 0 / default: version 20 without them has 15 rows, digest "
     )
-    assert checked == "checked   18 versions of stores, read without what goes"
-    assert shown.stderr == "nothing was written; give --apply to do it\n"
+    assert checked == "checked   18 versions of stores, read without these files"
+    assert shown.stderr == "nothing was written; add --apply to carry it out\n"
 
 
 def test_and_then_it_is_done(checkpoint: Path) -> None:
@@ -101,8 +101,10 @@ def test_doctor_names_what_rollback_then_does(broken: Path, tmp_path: Path) -> N
     shown = run("rollback", str(broken), "--to-batch", "21")
     assert (shown.returncode, tree(broken)) == (0, before)
     summary, goes, kinds, rows, first, *_ = shown.stdout.splitlines()
-    assert summary == ("rollback  the query goes on after batch 21; 3 batches (22 to 24) run again")
-    assert goes == "goes      10 files (1.1 kB) to the trash"
+    assert summary == (
+        "rollback  the query continues after batch 21; 3 batches (22 to 24) run again"
+    )
+    assert goes == "moves     10 files (1.1 kB) to the trash"
     assert kinds == "          5 deltas, 3 commits, 2 offsets"
     assert " --from 22 --to 25 counts them" in rows
     assert first.startswith("remove    state/0/0/25.delta  (rolled_back, ")
