@@ -1,4 +1,4 @@
-"""What an operator reads of a run: what was done, what is broken, what to do next. Pure."""
+"""The texts about a run for the operator: its work, its damage, the next steps. Pure."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from statemaint.wording import counted
 # Airflow's notes hold a thousand characters.
 _MOST_CHARACTERS = 1000
 _RUNBOOK = "docs/runbook.md"
-# What is over once the storage answers again, or the query has moved on: the next run repeats it.
+# Findings that end when the storage answers again or the query moves on: the next run repeats it.
 _PASSING = (FindingCode.STORAGE_FAILED, FindingCode.SUPERSEDED)
 # No damage, but something that the operator should change.
 _ADVISED = (FindingCode.FOREIGN_MAINTAINER, FindingCode.LOG_REPLACED)
@@ -22,19 +22,17 @@ Json = dict[str, Any]
 
 
 def steps(findings: Sequence[Json], checkpoint: str) -> list[Json]:
-    """Returns what to do about findings: for each code its runbook entry, and the exact command."""
-    found: dict[str, Json] = {}
+    """Returns the next steps: for each code of findings its runbook entry and the exact command."""
+    todo: dict[str, Json] = {}
     for one in findings:
         code = one["code"]
         if one["damage"] or code in _ADVISED:
-            found.setdefault(
-                code, {"code": code, "detail": one["detail"], **_step(one, checkpoint)}
-            )
-    return list(found.values())
+            todo.setdefault(code, {"code": code, "detail": one["detail"], **_step(one, checkpoint)})
+    return list(todo.values())
 
 
 def is_damaged(broken: Iterable[Json]) -> bool:
-    """Returns whether a checkpoint is damaged, and not only its storage or the query in the way."""
+    """Returns whether a checkpoint is damaged, not just its storage down or the query ahead."""
     return any(one["code"] not in _PASSING for one in broken)
 
 
@@ -64,7 +62,7 @@ def note(extra: Mapping[str, Any]) -> str:
         lines.append(_counted(extra, would=False))
     if extra["without_report"]:
         silent = counted(extra["without_report"], "task")
-        lines.append(f"{silent} gave no report; the logs say why.")
+        lines.append(f"{silent} gave no report; see the logs.")
     lines += _broken(extra["broken"])
     lines += [f"Next: `{one['command']}`, {one['runbook']}" for one in extra["todo"]]
     return cut(lines)
@@ -85,7 +83,7 @@ def note_of_queries(reports: Mapping[str, Json]) -> str:
 
 def _scope(extra: Mapping[str, Any]) -> list[str]:
     scope = extra.get("scope")
-    return [f"Only {scope}, as the form said."] if scope else []
+    return [f"Only {scope}, as set in the form."] if scope else []
 
 
 def _counted(counts: Mapping[str, Any], *, would: bool) -> str:
@@ -104,7 +102,7 @@ def _broken(findings: Iterable[Json]) -> list[str]:
 
 
 def cut(lines: Sequence[str]) -> str:
-    """Returns lines as a note, which Airflow limits in its length."""
+    """Returns lines as a note, whose length Airflow limits."""
     text = "\n\n".join(lines)
     if len(text) <= _MOST_CHARACTERS:
         return text

@@ -1,4 +1,4 @@
-"""A DAG in the place of an entry of the queries file that is wrong: it shows why, and fails."""
+"""A DAG in place of an invalid entry of the queries file: it shows the reason, and fails."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -9,18 +9,18 @@ from airflow.sdk.exceptions import AirflowFailException
 START = datetime(2026, 1, 1, tzinfo=UTC)
 """Schedules start here; with `catchup` off, missed runs are not made up."""
 
-# A mistake that nobody looks at must be noticed all the same: as a failed run.
+# A mistake must be visible even if no user opens the page: as a failed run.
 _SCHEDULE = "@daily"
 
 
 def broken_dag(dag_id: str, what: str, problems: Sequence[str], schedule: str | None = None) -> DAG:
-    """Returns a DAG whose page and only task state what is wrong.
+    """Returns a DAG whose page and only task state the mistakes.
 
     Args:
-        dag_id: the id of the DAG that would be there.
-        what: what is not valid, and what follows, as a sentence without its end.
-        problems: what is wrong with it, a line for each mistake.
-        schedule: when the DAG that would be there runs; daily by default.
+        dag_id: the id of the DAG that it replaces.
+        what: the invalid part and the consequence, as a sentence without its end.
+        problems: a line for each mistake.
+        schedule: the schedule of the DAG that it replaces; daily by default.
     """
     listed = "\n".join(f"- {one}" for one in problems)
     text = f"{what}:\n{listed}"

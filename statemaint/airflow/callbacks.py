@@ -1,4 +1,4 @@
-"""What Airflow calls when a run fails or misses its deadline."""
+"""The callbacks of Airflow for a run that fails or misses its deadline."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 def failure_callbacks(query: Query) -> list[Callable[..., Any]]:
-    """Returns what Airflow calls when a run has failed.
+    """Returns the callbacks for a failed run.
 
     Raises:
         ValueError: when a notifier cannot be called.
@@ -26,7 +26,7 @@ def failure_callbacks(query: Query) -> list[Callable[..., Any]]:
 def deadline(name: str, query: Query) -> DeadlineAlert | None:
     """Returns Airflow's alert for a run that takes longer than the query's deadline, if it has one.
 
-    It counts from when the run is queued; an executor makes the call, no triggerer is needed.
+    It counts from the queueing of the run; an executor makes the call, so no triggerer is needed.
     """
     if query.deadline is None:
         return None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _TYPE = "aws"
 OWN_TYPE = "statemaint"
-"""The same fields as `aws`, for an Airflow without Amazon's provider package, and so its form."""
+"""The same fields as `aws`, for an Airflow without Amazon's provider package and its form."""
 _EXTRAS = ("aws_session_token", "endpoint_url", "profile_name", "region_name")
 
 
@@ -26,7 +26,7 @@ def open_checkpoint(checkpoint: str, connection: str | None) -> Storage:
     """Returns the storage of a checkpoint, reached with the settings of an Airflow connection.
 
     Without a connection all settings come from the environment, as on the command line. With one,
-    of Airflow's type `aws` or of our own type `statemaint`, the keys, region and endpoint are the
+    of Airflow's type `aws` or our type `statemaint`, the keys, region and endpoint are the
     connection's; the other `STATEMAINT_S3_...` variables still apply.
 
     Raises:
@@ -36,7 +36,7 @@ def open_checkpoint(checkpoint: str, connection: str | None) -> Storage:
     """
     if connection is None:
         return open_storage(checkpoint)
-    return open_storage(checkpoint, s3=s3_options(_found(connection), os.environ))
+    return open_storage(checkpoint, s3=s3_options(_connection_of(connection), os.environ))
 
 
 def s3_options(connection: Connection, environment: Mapping[str, str]) -> S3Options:
@@ -55,50 +55,50 @@ def s3_options(connection: Connection, environment: Mapping[str, str]) -> S3Opti
     return replace(options, session=session, endpoint=endpoint or options.endpoint)
 
 
-def _found(connection: str) -> Connection:
+def _connection_of(connection: str) -> Connection:
     try:
-        found: Connection = Connection.get(connection)
+        resolved: Connection = Connection.get(connection)
     except (AirflowException, AirflowRuntimeError):
         raise ConfigError(
-            f"the Airflow connection {connection} is not defined, or not for this task; make one "
-            f"of type {_TYPE!r} with that id"
+            f"the Airflow connection {connection} is not defined, or not for this task; create "
+            f"one of type {_TYPE!r} with that id"
         ) from None
-    return found
+    return resolved
 
 
 def _extra(connection: Connection, name: str) -> dict[str, str]:
-    found: dict[str, Any] = {key: one for key, one in _json(connection, name).items() if one}
-    for key, value in found.items():
+    extra: dict[str, Any] = {key: one for key, one in _json(connection, name).items() if one}
+    for key, value in extra.items():
         if key not in _EXTRAS:
             raise ConfigError(
-                f"{name}: the extra {key!r} is none that statemaint takes, which are "
-                f"{', '.join(_EXTRAS)}; take it out, or name no connection and leave it to a "
-                "profile of boto3's"
+                f"{name}: the extra {key!r} is not supported; the supported ones are "
+                f"{', '.join(_EXTRAS)}; remove it, or use a profile of boto3 instead of a "
+                "connection"
             )
         if not isinstance(value, str):
             raise ConfigError(f"{name}: the extra {key!r} must be text")
-    return found
+    return extra
 
 
 def _json(connection: Connection, name: str) -> dict[str, Any]:
     # Airflow's own `extra_dejson` treats unreadable text as empty.
     try:
-        found = json.loads(connection.extra or "{}")
+        extra = json.loads(connection.extra or "{}")
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        extra = None
+    if not isinstance(extra, dict):
         raise ConfigError(f"{name}: its extra is not a JSON object")
-    return found
+    return extra
 
 
 def _session(connection: Connection, extra: Mapping[str, str], name: str) -> "Session":
-    # The plugin and the DAGs are also imported where S3 is not needed.
+    # The plugin and the DAGs are also imported by processes that do not need S3.
     import boto3  # noqa: PLC0415
     from botocore.exceptions import BotoCoreError  # noqa: PLC0415
 
     key, secret = connection.login or None, connection.password or None
     if bool(key) != bool(secret):
-        raise ConfigError(f"{name}: has half a pair of access key and secret; give both, or none")
+        raise ConfigError(f"{name}: has only one of access key and secret; set both or neither")
     try:
         return boto3.Session(
             aws_access_key_id=key,

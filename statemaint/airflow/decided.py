@@ -1,4 +1,4 @@
-"""What `plan` found and `report` has to know. Pure."""
+"""The facts that `plan` passes to `report`. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from statemaint.report.units import planned_units
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What `report` has to know of the plan.
+    """The facts of the plan that `report` needs.
 
     Attributes:
         committed: the newest committed batch.
@@ -20,8 +20,8 @@ class Decided:
         lag: as in `QueryState`, of the partitions without a task.
         findings: those of the checkpoint and of the partitions without a task.
         counts: the number of the checkpoint's own findings that are damage, and of the others.
-        units: every partition as the plan found it, with the fields of `figures.Unit`.
-        scope: what the run was restricted to, in words; empty where it was not.
+        units: every partition as in the plan, with the fields of `figures.Unit`.
+        scope: the restriction of the run, in words; empty without one.
         facts: the facts of the partitions without a task, for the metrics.
     """
 
@@ -43,13 +43,13 @@ def decided_of(
     scope: str = "",
     facts: Mapping[str, Any] | None = None,
 ) -> Decided:
-    """Returns what `report` has to know of a plan.
+    """Returns the facts of a plan that `report` needs.
 
     Args:
         plan: the plan.
         findings: the findings that no task reports.
         lag: as in `QueryState`, of the partitions without a task.
-        scope: what the run was restricted to, in words.
+        scope: the restriction of the run, in words.
         facts: those of the partitions without a task, for the metrics.
     """
     damage = sum(one.damage for one in plan.findings)

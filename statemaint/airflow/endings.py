@@ -1,4 +1,4 @@
-"""How a task of ours ends: failed, to be tried again, waiting, or with the event of an Asset."""
+"""The endings of our tasks: failed, to be retried, waiting, or with the event of an Asset."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -18,12 +18,12 @@ _FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=5), timedelta(minutes=5)
 
 
 def wait(held: str, most: timedelta) -> NoReturn:
-    """Ends this attempt, to look again later: each wait is twice as long as the one before.
+    """Ends this attempt, to check again later: each wait is twice as long as the one before.
 
-    Waiting takes no worker and no slot of the pool, and is no retry.
+    Waiting takes no worker and no slot of the pool, and is not a retry.
 
     Args:
-        held: why the task has to wait.
+        held: why the task must wait.
         most: the longest time that it waits.
     """
     context = get_current_context()
@@ -38,7 +38,7 @@ def wait(held: str, most: timedelta) -> NoReturn:
 
 
 def fail(failure: Failure) -> NoReturn:
-    """Fails the task, for good unless another attempt could succeed."""
+    """Fails the task, permanently unless another attempt could succeed."""
     if failure.retry:
         raise AirflowException(failure.reason)
     raise AirflowFailException(failure.reason)
@@ -47,11 +47,11 @@ def fail(failure: Failure) -> NoReturn:
 def update_assets(
     context: Mapping[str, Any], told: Mapping[str, bool], extra: Mapping[str, Any]
 ) -> None:
-    """Decides which Assets of ours a task updates when it succeeds; the others it keeps.
+    """Decides which of our Assets a task updates when it succeeds; it keeps the others.
 
     Args:
         context: Airflow's context of the task.
-        told: whether to update each Asset of ours, by its name.
+        told: whether to update each of our Assets, by its name.
         extra: the `extra` of their events.
     """
     outlets = context["task"].outlets

@@ -54,8 +54,8 @@ _LONGEST_DELAY = timedelta(hours=1)
 def build_dags(path: str | Path, *, environ: Mapping[str, str] = os.environ) -> dict[str, DAG]:
     """Returns a DAG for each query of a file, by its id; never raises.
 
-    An entry that is wrong has one DAG that shows why and fails. So has the file, where more than
-    its entries is wrong. Reads only the file: no storage, no connection.
+    An invalid entry has one DAG that shows the reason and fails. So has the file, if more than its
+    entries is invalid. Reads only the file: no storage, no connection.
 
     A process that runs one task builds the DAG of that task only.
 
@@ -63,9 +63,9 @@ def build_dags(path: str | Path, *, environ: Mapping[str, str] = os.environ) -> 
         path: the queries file.
         environ: the environment in which STATEMAINT_PUSHGATEWAY is looked up.
     """
-    asked = get_parsing_context().dag_id
+    requested = get_parsing_context().dag_id
     builders = _builders(read_queries(path), environ)
-    return {name: build() for name, build in builders.items() if asked in (None, name)}
+    return {name: build() for name, build in builders.items() if requested in (None, name)}
 
 
 def _builders(reading: QueriesReading, environ: Mapping[str, str]) -> dict[str, Callable[[], DAG]]:
@@ -83,7 +83,7 @@ def _builders(reading: QueriesReading, environ: Mapping[str, str]) -> dict[str, 
             name = f"{name[:230]}_line_{entry.problems[0].line}"
         found[name] = partial(_broken, name, entry)
     if problems := [*reading.problems, *wrong]:
-        what = f"The queries file {reading.path} has mistakes beside those in its queries"
+        what = f"The queries file {reading.path} has mistakes outside its queries"
         found[FILE_DAG] = partial(broken_dag, FILE_DAG, what, [str(one) for one in problems])
     return found
 
@@ -138,7 +138,7 @@ def _together(
         why = " ".join(str(error).split()) or type(error).__name__
         problem = reading.problem_of(names[0], why)
         what = (
-            f"`together: {shared}` in the queries file is not valid, so nothing of it is maintained"
+            f"`together: {shared}` in the queries file is not valid, so nothing in it is maintained"
         )
         return broken_dag(identity, what, [str(problem)], query.schedule)
     return dag
@@ -156,7 +156,7 @@ def _settings(reading: QueriesReading, name: str, gateway: str | None) -> QueryS
 
 
 def query_settings(name: str, query: Query, policy: Policy, outputs: Outputs) -> QuerySettings:
-    """Returns a query as its tasks see it."""
+    """Returns the settings of a query for its tasks."""
     logs = Path(conf.get_mandatory_value("logging", "base_log_folder"))
     return QuerySettings(
         query=name,
@@ -181,7 +181,7 @@ def _maintenance(query: Query, settings: QuerySettings) -> DAG:
 
 
 def dag_arguments(query: Query, settings: QuerySettings) -> dict[str, Any]:
-    """Returns the arguments of the DAG that maintains a query, beside its id.
+    """Returns the arguments of the DAG that maintains a query, except its id.
 
     Raises:
         ValueError: when a notifier cannot be called.
@@ -206,7 +206,7 @@ def _schedule(query: Query) -> Any:
     if query.after is None:
         return query.schedule
     after: Any = Asset.ref(name=query.after)
-    if "://" in query.after:  # as a URI it has Airflow's own spelling, with a slash after the host
+    if "://" in query.after:  # as a URI it has Airflow's spelling, with a slash after the host
         after = AssetAny(after, Asset.ref(uri=Asset(query.after).uri))
     if query.schedule is None:
         return after

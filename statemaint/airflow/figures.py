@@ -1,8 +1,8 @@
-"""What a run leaves for the pages: the figures of a query, and of each of its partitions. Pure.
+"""The figures of a query and of each of its partitions, left by a run for the pages. Pure.
 
 Two XComs of `report`, or of `plan` in a dry run. `statemaint_fleet` is small, as the page with all
-queries reads one of each query; `statemaint_partitions` is read by the page of one query only.
-docs/airflow.md describes both. A reader takes its own `v` and passes over unknown fields.
+queries reads one per query; `statemaint_partitions` is read by the page of one query only.
+docs/airflow.md describes both. A reader accepts its own `v` and ignores unknown fields.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,21 +26,21 @@ class _Json(BaseModel):
 
 
 class QueryFigures(_Json):
-    """The figures of a query after a run, or as a dry run found it: `statemaint_fleet`.
+    """The figures of a query after a run or a dry run: `statemaint_fleet`.
 
     Attributes:
         query: the query's name.
         checkpoint: its address.
         dry_run: whether nothing was carried out.
         failure: why `plan` has failed; the other figures may then be empty.
-        success: whether all of the query's work has succeeded; `None` where a build before this
+        success: whether all of the query's work has succeeded; `None` if a build before this
             field has left the figures.
         committed: the newest committed batch; `None` when there is none.
         target: the version of that batch.
         partitions: the number of partitions.
         blocked: the number of partitions in which the target does not load.
-        unreported: the number of partitions whose task gave no report; they are shown as `plan`
-            found them.
+        unreported: the number of partitions whose task gave no report; they are shown as in the
+            plan.
         longest: the longest chain.
         longest_at: its partition, such as `op 0 / part 3`.
         replay_files: the files that a restart reads.
@@ -98,18 +98,18 @@ class Partitions(_Json):
     findings: list[Told] = Field(default_factory=list)
 
 
-def read_figures(found: object) -> QueryFigures | None:
+def read_figures(value: object) -> QueryFigures | None:
     """Returns the figures of an XCom; `None` for those of a build that this one cannot read."""
     try:
-        return QueryFigures.model_validate(found)
+        return QueryFigures.model_validate(value)
     except ValidationError:
         return None
 
 
-def read_partitions(found: object) -> tuple[tuple[Unit, ...], tuple[Told, ...]] | None:
-    """Returns the partitions and findings of an XCom; `None` where it cannot be read."""
+def read_partitions(value: object) -> tuple[tuple[Unit, ...], tuple[Told, ...]] | None:
+    """Returns the partitions and findings of an XCom; `None` if it cannot be read."""
     try:
-        read = Partitions.model_validate(found)
+        read = Partitions.model_validate(value)
         return tuple(_unit(one) for one in read.units), tuple(read.findings)
     except ValueError:
         return None
@@ -124,10 +124,10 @@ def _unit(row: Sequence[int | None]) -> Unit:
 
 
 def merged(before: Iterable[Sequence[Any]], after: Iterable[Sequence[Any]]) -> list[Unit]:
-    """Returns all partitions: as their tasks left them, and otherwise as `plan` found them."""
-    found = {one.id: one for one in (Unit(*row) for row in before)}
-    found |= {one.id: one for one in (Unit(*row) for row in after)}
-    return [found[unit] for unit in sorted(found)]
+    """Returns all partitions: as their tasks left them, otherwise as in the plan."""
+    units = {one.id: one for one in (Unit(*row) for row in before)}
+    units |= {one.id: one for one in (Unit(*row) for row in after)}
+    return [units[unit] for unit in sorted(units)]
 
 
 def figures_json(
@@ -137,7 +137,7 @@ def figures_json(
 
     Args:
         units: its partitions.
-        findings: its findings, as one task hands them to another.
+        findings: its findings, as passed between tasks.
         about: the other fields of `QueryFigures`; `damage` and `notices` are of the checkpoint as a
             whole and are added to those of the partitions.
     """
@@ -172,5 +172,7 @@ _SUMMED = (
 
 def partitions_json(units: Iterable[Unit], findings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Returns the partitions of a query and its first findings."""
-    told = [Told(code=one["code"], detail=one["detail"], damage=one["damage"]) for one in findings]
-    return Partitions(units=[list(one) for one in units], findings=told).model_dump()
+    listed = [
+        Told(code=one["code"], detail=one["detail"], damage=one["damage"]) for one in findings
+    ]
+    return Partitions(units=[list(one) for one in units], findings=listed).model_dump()

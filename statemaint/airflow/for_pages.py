@@ -1,4 +1,4 @@
-"""The XComs that a run leaves for the pages, from what its tasks found."""
+"""The XComs that a run leaves for the pages, from the results of its tasks."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 Summary = Mapping[str, Any]
 
 
-def figures_of_run(  # noqa: PLR0913 -- what each task has handed on
+def figures_of_run(  # noqa: PLR0913 -- the results of each task
     settings: QuerySettings,
     planned: Sequence[Bundle],
     summaries: Sequence[Summary],
@@ -38,13 +38,13 @@ def figures_of_run(  # noqa: PLR0913 -- what each task has handed on
 ) -> dict[str, Any]:
     """Returns the XComs for the pages, by their keys: of the query, and of its partitions.
 
-    Lists the trash, which is the only request; where that fails, the trash is left out.
+    Lists the trash, which is the only request; if that fails, the trash is omitted.
 
     Args:
         settings: the query's settings.
         planned: the bundles of the plan.
         summaries: the summaries of those tasks that made one.
-        decided: what the plan found; `None` where the plan has failed.
+        decided: the facts of the plan; `None` if the plan has failed.
         failure: why the plan has failed.
         success: whether all of the query's work has succeeded.
         dry_run: whether nothing was carried out.

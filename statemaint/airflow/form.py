@@ -24,7 +24,7 @@ def form(policy: Policy) -> dict[str, Param]:
             type=["null", "string"],
             enum=[None, "tasks", "spark"],
             title="Engine",
-            description_md="Mapped `tasks`, or one task on `spark`. Empty: as the query says.",
+            description_md="Mapped `tasks`, or one task on `spark`. Empty: as set for the query.",
         ),
     }
 
@@ -51,7 +51,7 @@ def _whole(policy: Policy | None) -> dict[str, Param]:
             False,
             type="boolean",
             title="Dry run",
-            description_md="Only show what would be done, in the log of `plan`; change nothing.",
+            description_md="Only show the actions, in the log of `plan`; change nothing.",
         ),
         "force_snapshot": Param(
             False,
@@ -73,7 +73,7 @@ def _whole(policy: Policy | None) -> dict[str, Param]:
 
 
 def _count(title: str, text: str, default: int | None) -> Param:
-    of_file = "as each query has it" if default is None else f"{default}, as the queries file says"
+    of_file = "as each query has it" if default is None else f"{default}, as in the queries file"
     return Param(
         None,
         type=["null", "integer"],
@@ -100,7 +100,7 @@ def document(query: Query, settings: QuerySettings) -> str:
     return f"""\
 ### State of `{settings.query}`
 
-Snapshots long chains of `{query.checkpoint}` and deletes what no retained version needs.
+Snapshots long chains of `{query.checkpoint}` and deletes files that no retained version needs.
 
 | setting | value |
 |---|---|
@@ -118,14 +118,14 @@ Snapshots long chains of `{query.checkpoint}` and deletes what no retained versi
 
 `plan` fixes the version that all partitions are snapshotted at, `maintain` runs once for each
 partition with work (or for some of them, beyond `max_tasks`; with the engine `spark` once for all),
-`report` adds up. A damaged partition fails its own task, with the reason in its log; the others go
-on. Trigger with a configuration for a forced snapshot, some partitions only, or another engine,
-or for a dry run, which ends with `plan`.
+`report` adds up. A damaged partition fails its own task, with the reason in its log; the others
+continue. Trigger with a configuration for a forced snapshot, some partitions only, or another
+engine, or for a dry run, which ends with `plan`.
 """
 
 
 def together_document(shared: str, names: Sequence[str], query: Query) -> str:
-    """Returns the text on the page of the DAG of several queries, of which one is given."""
+    """Returns the text on the page of the DAG of several queries, given one of them."""
     listed = "\n".join(f"- `{one}`" for one in names)
     return f"""\
 ### State of {len(names)} queries, `together: {shared}`
@@ -138,8 +138,8 @@ def together_document(shared: str, names: Sequence[str], query: Query) -> str:
 | `engine` | {query.engine} |
 | `timeout`, `retries` | {duration(query.timeout)}, {query.retries} |
 
-`plan` plans each query by itself, under its own policy and lease. `spark` maintains the partitions
-of all of them by one program of Spark's. `report` ends the run of each query, and adds up. Damage,
+`plan` plans each query separately, under its own policy and lease. `spark` maintains the partitions
+of all of them with one Spark program. `report` ends the run of each query, and adds up. Damage,
 a lease that another run holds, or a storage that fails stops its own query only, and fails the
 run with its name. Trigger with a configuration for some queries only, or for a dry run, which ends
 with `plan`.

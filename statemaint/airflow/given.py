@@ -13,11 +13,11 @@ from statemaint.queries import Query, must_be_open
 from statemaint.queries.problems import explained
 
 Notified = Callable[[Mapping[str, Any]], object]
-"""A notifier of Airflow, or a function that takes Airflow's context."""
+"""An Airflow notifier, or a function that takes Airflow's context."""
 
 
 class QueryKeys(TypedDict, total=False):
-    """The keys of a query in the queries file that concern its tasks; docs/airflow.md has all."""
+    """The keys of a query in the queries file that concern its tasks; docs/airflow.md lists all."""
 
     connection: str | None
     policy: Mapping[str, Any]
@@ -34,7 +34,7 @@ class QueryKeys(TypedDict, total=False):
     spark: Mapping[str, Any]
 
 
-# In the places of templates while a query is checked; tasks check what comes of them.
+# Replaces templates while a query is checked; tasks check the rendered values.
 _STANDS_IN, _BUCKET_STANDS_IN = "/template", "s3://template/checkpoint"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 
@@ -44,14 +44,14 @@ def given_query(name: str | None, checkpoint: str, keys: Mapping[str, Any]) -> t
 
     Args:
         name: the query's name, for metrics and Assets.
-        checkpoint: its address, or a template of Airflow's.
+        checkpoint: its address, or an Airflow template.
         keys: the keys of a query in the queries file.
 
     Raises:
-        ValueError: when anything is wrong with the arguments; one line.
+        ValueError: when an argument is invalid; one line.
     """
     if keys.get("together"):
-        raise ValueError("together: only queries of the queries file share a DAG; leave it out")
+        raise ValueError("together: only queries of the queries file share a DAG; remove it")
     stand_in = _BUCKET_STANDS_IN if keys.get("connection") else _STANDS_IN
     template = is_template(checkpoint)
     entry = {**keys, "checkpoint": stand_in if template else checkpoint}
@@ -76,21 +76,21 @@ def given_name(name: str | None, checkpoint: str) -> str:
     """
     if name is None and is_template(checkpoint):
         raise ValueError("query: give the query's name, as the checkpoint is a template")
-    found = name or checkpoint.rstrip("/").rpartition("/")[2]
-    if not _NAME.fullmatch(found):
+    valid = name or checkpoint.rstrip("/").rpartition("/")[2]
+    if not _NAME.fullmatch(valid):
         what = "must be a name of up to 200 letters, digits and _ . -"
-        raise ValueError(f"query: {what}, not {found!r}")
-    return found
+        raise ValueError(f"query: {what}, not {valid!r}")
+    return valid
 
 
 def is_template(text: str) -> bool:
-    """Returns whether a text is a template of Airflow's, to be filled in when the task runs."""
+    """Returns whether a text is an Airflow template, to be rendered when the task runs."""
     return "{{" in text or "{%" in text
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Where a query's tasks leave what they found.
+    """The places for the results of a query's tasks.
 
     Attributes:
         gateway: the Pushgateway's address; `None` without one.

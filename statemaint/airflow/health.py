@@ -1,4 +1,4 @@
-"""Whether a query would restart from its checkpoint, as operators and sensors ask it."""
+"""Whether a query would restart from its checkpoint, for operators and sensors."""
 
 import re
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ class Health:
 
     Attributes:
         checkpoint: the checkpoint's address.
-        reason: why it would not; `None` where it would.
+        reason: why it would not; `None` if it would.
         committed: the newest committed batch.
-        chain: the deltas that a restart replays at most in one store; `None` where none loads.
-        back_to: the newest batch that a rollback could go back to.
-        findings: all findings, also those that stop no restart.
+        chain: the most deltas that a restart replays in one store; `None` if none loads.
+        back_to: the newest batch to which a rollback is possible.
+        findings: all findings, including those that do not stop a restart.
         repaired: the run of a repair that was made before, for `statemaint undo`.
     """
 
@@ -40,7 +40,7 @@ class Health:
     repaired: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what a task passes on."""
+        """Returns the XCom of a task."""
         findings = findings_json(self.findings)
         return {
             "checkpoint": self.checkpoint,
@@ -70,20 +70,20 @@ def health_of(
     Raises:
         StatemaintError: as `doctor` does.
     """
-    found = doctor(storage, deep=deep)
+    diagnosis = doctor(storage, deep=deep)
     return Health(
         checkpoint=storage.root,
-        reason=_reason(found, spark),
-        committed=found.checkpoint.committed,
-        chain=len(found.chain.deltas) if found.chain else None,
-        back_to=found.goes_back_to,
-        findings=found.findings,
+        reason=_reason(diagnosis, spark),
+        committed=diagnosis.checkpoint.committed,
+        chain=len(diagnosis.chain.deltas) if diagnosis.chain else None,
+        back_to=diagnosis.goes_back_to,
+        findings=diagnosis.findings,
         repaired=repaired,
     )
 
 
 def repaired_health(storage: Storage, *, deep: bool = False, spark: str | None = None) -> Health:
-    """Repairs what the log can prove, and returns whether the query would restart then.
+    """Repairs what the log can prove, and returns whether the query would then restart.
 
     The removed files are kept in the trash for thirty days. The query must not run.
 
@@ -96,47 +96,47 @@ def repaired_health(storage: Storage, *, deep: bool = False, spark: str | None =
 
 
 def longest_chain(storage: Storage) -> int | None:
-    """Returns the deltas that a restart replays at most in one store, from listings only.
+    """Returns the most deltas that a restart replays in one store, from listings only.
 
     Returns:
-        `None` where the newest committed version of a store does not load, or nothing is committed.
+        `None` if the newest committed version of a store does not load, or nothing is committed.
     """
     checkpoint = scan_checkpoint(storage)
     if checkpoint.target is None:
         return None
     lengths = [chain_length(one, checkpoint.target) for one in checkpoint.stores]
-    known = [one for one in lengths if one is not None]
-    return max(known, default=0) if len(known) == len(lengths) else None
+    loadable = [one for one in lengths if one is not None]
+    return max(loadable, default=0) if len(loadable) == len(lengths) else None
 
 
 def valid_spark(version: str | None) -> str | None:
     """Returns a version of Spark such as `4.2` or `3.5.9`.
 
     Raises:
-        ValueError: when it is none.
+        ValueError: when it is invalid.
     """
     if version is None or re.fullmatch(r"\d+\.\d+(\.\d+)?", version):
         return version
     raise ValueError(f"spark_version: must be a version such as 4.2, not {version!r}")
 
 
-def _reason(found: Diagnosis, spark: str | None) -> str | None:
-    if not found.restarts:
-        return f"the query would not restart: {_why_not(found)}"
-    since = found.restarts_since
+def _reason(diagnosis: Diagnosis, spark: str | None) -> str | None:
+    if not diagnosis.restarts:
+        return f"the query would not restart: {_why_not(diagnosis)}"
+    since = diagnosis.restarts_since
     if since and (spark is None or _number(spark) < _number(since)):
-        known = f"with Spark {spark}" if spark else f"unless its Spark is {since} or later"
-        return f"the query would not restart {known}: {reasons(found.findings)}"
-    if found.misplaced or found.doubtful:
-        rows = [one for one in found.findings if one.code in _OF_ROWS]
-        of = rows or found.findings
+        condition = f"with Spark {spark}" if spark else f"unless its Spark is {since} or later"
+        return f"the query would not restart {condition}: {reasons(diagnosis.findings)}"
+    if diagnosis.misplaced or diagnosis.doubtful:
+        rows = [one for one in diagnosis.findings if one.code in _OF_ROWS]
+        of = rows or diagnosis.findings
         return f"the query would restart with rows that may be wrong: {reasons(of)}"
     return None
 
 
-def _why_not(found: Diagnosis) -> str:
-    blockers = [f"{one.code.value}: {one.detail}" for one in found.blockers]
-    return blockers[0] if blockers else reasons(found.findings)
+def _why_not(diagnosis: Diagnosis) -> str:
+    blockers = [f"{one.code.value}: {one.detail}" for one in diagnosis.blockers]
+    return blockers[0] if blockers else reasons(diagnosis.findings)
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The hook: from a checkpoint's address and an Airflow connection to what can be done with it."""
+"""The hook: the storage and the checks of a checkpoint, by address and Airflow connection."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class StatemaintHook(BaseHook):
         """Returns the checkpoint's storage.
 
         Raises:
-            ValueError: when the address has a secret in it, or is relative.
+            ValueError: when the address contains a secret, or is relative.
             ConfigError: when the connection does not exist or contains an unsupported setting.
             UnsupportedError: for a scheme that this version cannot reach.
         """

@@ -29,14 +29,14 @@ class DashboardLink(BaseOperatorLink):
     """The link to the dashboard; empty without the setting `[statemaint] dashboard_url`.
 
     Attributes:
-        query: the query; by default the one that the operator has.
+        query: the query; by default that of the operator.
     """
 
     query: str = ""
     name = "Dashboard"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Returns the address of the setting, with the query in the place of `{query}`."""
+        """Returns the address of the setting, with the query in place of `{query}`."""
         del ti_key
         address: str = conf.get(_SECTION, _OPTION, fallback="")
         query = self.query or getattr(operator, "query", None) or ""

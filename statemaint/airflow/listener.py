@@ -1,9 +1,9 @@
-"""What the scheduler does for our DAGs: it makes their pool, and puts a note on each run.
+"""The scheduler's work for our DAGs: it creates their pool, and puts a note on each run.
 
 No task can do either: tasks have no access to Airflow's database, and its API for tasks has neither
-pools nor notes. Without this plugin, create the pool by hand; the note is in the XCom `note`.
+pools nor notes. Without this plugin, create the pool manually; the note is in the XCom `note`.
 
-Every Airflow process loads the plugins, down to each task, so that this module imports little.
+Every Airflow process loads the plugins, down to each task, so this module imports little.
 """
 
 import logging
@@ -15,22 +15,22 @@ from airflow.plugins_manager import AirflowPlugin
 
 from statemaint.airflow.names import NOTE, POOL, is_together, query_of
 
-# More than one query takes by default, so that the others need not wait for a wide one.
+# More than one query takes by default, so that other queries do not wait for a wide one.
 SLOTS = 32
-_ABOUT = "Maintenance of streaming state; statemaint made it, and leaves its slots as they are."
+_ABOUT = "Maintenance of streaming state; created by statemaint, which does not change its slots."
 
 _log = logging.getLogger(__name__)
 
 
 class Listener:
-    """What Airflow calls when one of its programs starts, and when a run ends."""
+    """The callbacks of Airflow for the start of its programs and the end of a run."""
 
     @hookimpl
     def on_starting(self, component: Any) -> None:
-        """Makes the pool when a program with access to the database starts, unless it exists.
+        """Creates the pool when a program with access to the database starts, unless it exists.
 
-        Imports what DAG files need, too: such a program forks a process for each task, or for each
-        DAG file, and each of them would take most of a second for these imports.
+        Also imports the modules that DAG files need: such a program forks a process for each task,
+        or for each DAG file, and each of them would take most of a second for these imports.
         """
         if type(component).__name__ == "Job":
             _or_log(_make_pool)
@@ -50,7 +50,7 @@ class Listener:
 
 
 class StatemaintListenerPlugin(AirflowPlugin):
-    """The listener, where Airflow finds it."""
+    """The listener, for Airflow."""
 
     name = "statemaint_listener"
     listeners = [Listener()]  # noqa: RUF012 -- as Airflow wants it
@@ -63,7 +63,7 @@ def _make_pool() -> None:
         Pool.create_or_update_pool(
             name=POOL, slots=SLOTS, description=_ABOUT, include_deferred=False
         )
-        _log.info("made the pool %s with %d slots", POOL, SLOTS)
+        _log.info("created the pool %s with %d slots", POOL, SLOTS)
 
 
 def _import_tasks() -> None:
@@ -81,17 +81,17 @@ def _put_note(dag_run: Any) -> None:
     ours = query_of(dag_run.dag_id) is not None or is_together(dag_run.dag_id)
     if not ours or session is None or dag_run.note:
         return
-    asked = select(XComModel).where(
+    statement = select(XComModel).where(
         XComModel.dag_id == dag_run.dag_id,
         XComModel.run_id == dag_run.run_id,
         XComModel.key == NOTE,
     )
-    for found in session.scalars(asked):
-        dag_run.note = str(XComModel.deserialize_value(found))
+    for note in session.scalars(statement):
+        dag_run.note = str(XComModel.deserialize_value(note))
 
 
 def _or_log(work: Callable[[], None]) -> None:
     try:
         work()
-    except Exception as error:  # noqa: BLE001 -- Airflow goes on, whatever is wrong with a note
+    except Exception as error:  # noqa: BLE001 -- Airflow continues, whatever is wrong with a note
         _log.warning("statemaint's listener: %s", " ".join(str(error).split()))

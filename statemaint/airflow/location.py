@@ -1,4 +1,4 @@
-"""Where the queries file is."""
+"""The path of the queries file."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ def queries_path(default: str | Path, *, environ: Mapping[str, str] = os.environ
     """Returns the path of the queries file.
 
     The environment variable STATEMAINT_QUERIES names it, else the Airflow Variable
-    `statemaint_queries`, which is asked for only then; else it is the default.
+    `statemaint_queries`, which is read only then; else it is the default.
     """
     return (
         environ.get(QUERIES_VARIABLE) or Variable.get(AIRFLOW_VARIABLE, default="") or str(default)

@@ -1,4 +1,4 @@
-"""The DAG that maintains one query, made in Python instead of the queries file."""
+"""The DAG that maintains one query, defined in Python instead of the queries file."""
 
 from datetime import timedelta
 from typing import Any, Unpack
@@ -39,10 +39,10 @@ class StateMaintenanceDag(DAG):
         keys: as in the queries file.
 
     Raises:
-        ValueError: when an argument is wrong; one line.
+        ValueError: when an argument is invalid; one line.
     """
 
-    def __init__(  # noqa: PLR0913 -- each is a choice of its own
+    def __init__(  # noqa: PLR0913 -- each is a separate choice
         self,
         dag_id: str | None = None,
         *,

@@ -1,6 +1,6 @@
 """DAGs for manual work on any query: verify, and repair, rollback and undo with an approval.
 
-Each of these three is planned and shown first. What is approved is carried out exactly as it was
+Each of these three is planned and shown first. An approved plan is carried out exactly as it was
 shown, or not at all: the plan's fingerprint must still be that of the checkpoint.
 """
 
@@ -33,10 +33,10 @@ Planner = Callable[[Storage, Mapping[str, Any]], Shown]
 
 
 def manual_dags(path: str | Path) -> dict[str, DAG]:
-    """Returns the DAGs, by their ids; none where the file has no valid query. Never raises.
+    """Returns the DAGs, by their ids; none if the file has no valid query. Never raises.
 
     Args:
-        path: the queries file. What is wrong in it is shown by the DAGs of `build_dags`.
+        path: the queries file. The DAGs of `build_dags` show its mistakes.
     """
     queries = read_queries(path).file.queries
     if not queries:
@@ -97,7 +97,7 @@ def _rollback_dag(queries: Queries) -> DAG:
         description_md="The newest batch that stays committed.",
     )
     params = {"query": _choice(queries), "batch": batch}
-    about = "Takes a query back to a batch, after an approval"
+    about = "Rolls a query back to a batch, after an approval"
     with _dag(ROLLBACK_DAG, about, params) as dag:
 
         def planner(storage: Storage, form: Mapping[str, Any]) -> Shown:
@@ -145,10 +145,10 @@ def _recovery(queries: Queries, params: Mapping[str, Param], planner: Planner) -
         task_id="approve",
         subject="{{ dag.dag_id }}: {{ params.query }}. Stop the query before you approve.",
         body=f"{{{{ ti.xcom_pull(task_ids='plan', key='{_SHOWN}') }}}}",
-        doc_md="Waits for an answer. Rejected, nothing is done.",
+        doc_md="Waits for an answer. If rejected, nothing is done.",
     )
 
-    @task(task_id="apply", pool=POOL, doc_md="Carries out what was shown, or nothing at all.")
+    @task(task_id="apply", pool=POOL, doc_md="Carries out the plan that was shown, or nothing.")
     def apply(document: dict[str, Any]) -> dict[str, Any]:
         with _Failing():
             done = apply_shown(_storage(queries, _form(params)), document)
@@ -180,18 +180,18 @@ def _choice(queries: Queries) -> Param:
         type="string",
         enum=sorted(queries),
         title="Query",
-        description_md="The query, as the queries file names it.",
+        description_md="The query, by its name in the queries file.",
     )
 
 
 def _form(params: Mapping[str, Param]) -> dict[str, Any]:
-    """Returns what the run's form says; other keys are refused, before anything is done."""
+    """Returns the values of the run's form; other keys are refused before anything is done."""
     context = get_current_context()
     unknown = sorted({*(context["dag_run"].conf or {})} - {*params})
     if unknown:
         raise AirflowFailException(
-            f"CONFIG: the run's configuration has {', '.join(map(repr, unknown))}, which is no "
-            f"option; known are {', '.join(params)}. Nothing was done: trigger it again"
+            f"CONFIG: the run's configuration has {', '.join(map(repr, unknown))}, which is not an "
+            f"option; the options are {', '.join(params)}. Nothing was done: trigger it again"
         )
     return {name: context["params"][name] for name in params}
 
@@ -202,7 +202,7 @@ def _storage(queries: Queries, form: Mapping[str, Any]) -> Storage:
 
 
 class _Failing:
-    """Turns our errors into the failure of a task, which is not tried again."""
+    """Turns our errors into the failure of a task, which is not retried."""
 
     def __enter__(self) -> None:
         """Does nothing."""

@@ -8,7 +8,7 @@ QUERIES_VARIABLE = "STATEMAINT_QUERIES"
 QUERIES_FILE = "statemaint_queries.yaml"
 # The Airflow Variable with the path of the queries file.
 AIRFLOW_VARIABLE = "statemaint_queries"
-# The DAG that shows what is wrong with the queries file as a whole.
+# The DAG that shows the mistakes of the queries file as a whole.
 FILE_DAG = "statemaint_queries_file"
 # The DAGs for manual work on any query.
 VERIFY_DAG, REPAIR_DAG, ROLLBACK_DAG, UNDO_DAG = (
@@ -23,17 +23,17 @@ POOL = "statemaint"
 PAGE_ROUTE = "statemaint-queries"
 # The key of the XCom that becomes a run's note.
 NOTE = "note"
-# The key of the XCom with how slow each partition was, for the next run.
+# The key of the XCom with the slowness of each partition, for the next run.
 COSTS = "costs"
 _PREFIX = "statemaint__"
 _TOGETHER = "statemaint_together_"
 _MOST = 250
-# A run's name in the ledger becomes a file's, which has at most 255 bytes.
+# A run's name in the ledger becomes a file name, which has at most 255 bytes.
 _MOST_OF_A_RUN = 180
 
 
 def page_address(airflow: str) -> str:
-    """Returns the address of the page with all queries in an Airflow, by that one's address."""
+    """Returns the address of the page with all queries, by the address of the Airflow."""
     return f"{airflow.rstrip('/')}/plugin/{PAGE_ROUTE}"
 
 
@@ -43,15 +43,15 @@ def dag_id(query: str) -> str:
 
 
 def broken_dag_id(entry: str) -> str:
-    """Returns the id of the DAG that shows what is wrong with an entry of the queries file.
+    """Returns the id of the DAG that shows the mistakes of an entry of the queries file.
 
-    It is the id of the query's own DAG wherever the entry's name can be one.
+    It is the id of the query's DAG if the entry's name allows it.
     """
     return dag_id(re.sub(r"[^A-Za-z0-9_.-]+", "_", entry) or "_")[:_MOST]
 
 
 def query_of(dag: str) -> str | None:
-    """Returns the query that a DAG maintains; `None` when the DAG is not one of ours."""
+    """Returns the query that a DAG maintains; `None` when the DAG is not ours."""
     return dag.removeprefix(_PREFIX) if dag.startswith(_PREFIX) else None
 
 
@@ -66,7 +66,7 @@ def is_together(dag: str) -> bool:
 
 
 def of_query(key: str, query: str) -> str:
-    """Returns the key of an XCom that is of one query, where a task leaves those of several."""
+    """Returns the key of a query's XCom, for a task that leaves those of several."""
     return f"{key}.{query}"
 
 
@@ -81,9 +81,9 @@ def findings_uri(query: str) -> str:
 
 
 def run_name(*parts: str) -> str:
-    """Returns the name in the ledger of a run that several names tell from others.
+    """Returns the name in the ledger of a run, from several names that identify it.
 
-    What is too long for the name of a file is cut, and stays unique.
+    A name that is too long for a file is cut, and stays unique.
     """
     name = ".".join(part for part in parts if part)
     if len(name) <= _MOST_OF_A_RUN:

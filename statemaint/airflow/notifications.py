@@ -12,12 +12,12 @@ _SECONDS = 10.0
 
 
 class StateReportNotifier(BaseNotifier):
-    """Posts `{"text": ...}` to a webhook: the query, what is broken, and what to do next.
+    """Posts `{"text": ...}` to a webhook: the query, the damage, and the next steps.
 
     Args:
-        conn_id: the Airflow connection whose password is the webhook's whole address, which is a
+        conn_id: the Airflow connection whose password is the webhook's full address, which is a
             secret.
-        text: the message, a template of Airflow's; by default made from the run's report.
+        text: the message, an Airflow template; by default made from the run's report.
     """
 
     template_fields = ("text",)
@@ -50,11 +50,11 @@ def message(context: Mapping[str, Any]) -> str:
     report, run = context.get(REPORT_VARIABLE), context.get("dag_run")
     where = f"{_of(run, 'dag_id')}, run {_of(run, 'run_id')}"
     if not report:
-        reason = context.get("reason") or "its log says why"
+        reason = context.get("reason") or "see its log"
         return f"Maintenance of streaming state failed ({where}): {reason}"
     return f"Maintenance of {report['query']} failed ({where}).\n\n{report['note']}"
 
 
 def _of(run: object, name: str) -> str:
-    found = run.get(name) if isinstance(run, Mapping) else getattr(run, name, None)
-    return str(found or "unknown")
+    value = run.get(name) if isinstance(run, Mapping) else getattr(run, name, None)
+    return str(value or "unknown")

@@ -16,7 +16,7 @@ def notify_all(
 ) -> None:
     """Calls notifiers with Airflow's context, in which `statemaint` is the run's report.
 
-    What goes wrong is logged only: the run's outcome is that of its maintenance.
+    A failure is only logged: the run's outcome is that of its maintenance.
     """
     for one in notifiers:
         try:

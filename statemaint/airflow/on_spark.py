@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 _MOST_NAMED = 5
 
 Start = Callable[[QuerySettings, Sequence[str]], str | None]
-"""Runs Spark's program, by a query's settings, with some arguments; why it did not end well."""
+"""Runs Spark's program, with a query's settings and arguments; returns why it failed, if it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class QueryWork:
     Attributes:
         settings: the query's settings.
         planned: the bundles of its plan.
-        handover: what the plan has read, as text.
+        handover: the data that the plan has read, as text.
     """
 
     settings: QuerySettings
@@ -44,7 +44,7 @@ Done = tuple[list[Maintained], Failure | None]
 """The results of a query's bundles, and why its work must fail."""
 
 
-def maintain_bundles(  # noqa: PLR0913 -- each is a choice of its own
+def maintain_bundles(  # noqa: PLR0913 -- each is a separate choice
     settings: QuerySettings,
     planned: Sequence[Bundle],
     options: Options,
@@ -62,10 +62,10 @@ def maintain_bundles(  # noqa: PLR0913 -- each is a choice of its own
 def maintain_queries(
     works: Sequence[QueryWork], options: Options, *, run: str, attempt: int, start: Start
 ) -> dict[str, Done]:
-    """Maintains the bundles of queries by one program of Spark's; returns what each came to.
+    """Maintains the bundles of queries with one Spark program; returns the result of each.
 
     Safe to repeat: a further attempt works on those bundles only that have no outcome, or failed
-    for what may pass. What happens to one query does not stop the others.
+    for a temporary reason. The failure of one query does not stop the others.
 
     Args:
         works: the queries with work, all with one Spark.
@@ -114,16 +114,16 @@ def _maintained(
 
 
 def _done(settings: QuerySettings, work: Handed, attempt: int, wrong: str | None) -> Done:
-    """Returns what a query came to, after Spark's program has ended."""
+    """Returns the result of a query, after Spark's program has ended."""
     try:
-        found = _results(_storage(settings), work, attempt)
+        results = _results(_storage(settings), work, attempt)
     except StatemaintError as error:
         return [], Failure.of(error)
-    summaries = [one.summary for one in found.values() if one.summary]
+    summaries = [one.summary for one in results.values() if one.summary]
     _log.info("%s\n%s", settings.query, texts.table(summaries))
-    silent = [one.label for one in work.bundles if one.label not in found]
-    failures = [*_silence(silent, wrong), *_failures(found)]
-    return list(found.values()), together(failures)
+    silent = [one.label for one in work.bundles if one.label not in results]
+    failures = [*_silence(silent, wrong), *_failures(results)]
+    return list(results.values()), together(failures)
 
 
 def _storage(settings: QuerySettings) -> Storage:
@@ -136,7 +136,7 @@ def _results(storage: Storage, work: Handed, attempt: int) -> dict[str, Maintain
 
 
 def _silence(silent: Sequence[str], wrong: str | None) -> Iterator[Failure]:
-    """Yields the failure of the bundles of which Spark said nothing."""
+    """Yields the failure of the bundles for which Spark reported nothing."""
     if silent:
         why = wrong or "Spark's program ended"
         yield Failure(f"SPARK: {why}, and these have no outcome: {_named(silent)}", retry=True)
@@ -144,9 +144,9 @@ def _silence(silent: Sequence[str], wrong: str | None) -> Iterator[Failure]:
         _log.warning("%s, after every partition had its outcome", wrong)
 
 
-def _failures(found: dict[str, Maintained]) -> Iterator[Failure]:
+def _failures(results: dict[str, Maintained]) -> Iterator[Failure]:
     """Yields the failure of each bundle that has one, with the partitions that are damaged."""
-    for label, one in found.items():
+    for label, one in results.items():
         if one.failure:
             reason = f"{_named(_damaged(one)) or label}: {one.failure.reason}"
             _log.error(reason)
@@ -162,7 +162,7 @@ def together(failures: Sequence[Failure]) -> Failure | None:
     """Returns the failure of a task that has several reasons to fail; `None` without any."""
     if not failures:
         return None
-    # Another attempt works on those whose failure may pass; what is damaged fails it again.
+    # Another attempt works on those with a temporary failure; damage fails it again.
     retry = any(one.retry for one in failures)
     return Failure(_named([one.reason for one in failures], "; "), retry)
 

@@ -1,7 +1,7 @@
-"""Operators for a DAG of the user's: maintain a checkpoint, verify it, and the gate before a query.
+"""Operators for a user's DAG: maintain a checkpoint, verify it, and the gate before a query.
 
-Their `checkpoint`, `connection` and `query` are templates of Airflow's. An Asset is updated only by
-a task that succeeds, so that what an operator finds before it fails is in its log and its XComs.
+Their `checkpoint`, `connection` and `query` are Airflow templates. Only a task that
+succeeds updates an Asset, so the findings of an operator that fails are in its log and its XComs.
 """
 
 from abc import abstractmethod
@@ -27,19 +27,19 @@ from statemaint.maintain import Holder
 from statemaint.model.policy import PRESETS
 from statemaint.storage import Storage
 
-# The key of the XCom with what a failed task found; a failed task returns nothing.
+# The key of the XCom with the findings of a failed task, which returns nothing.
 FOUND = "found"
 _HOUR = timedelta(hours=1)
 
 
 class CheckpointOperator(BaseOperator):
-    """What all operators on one checkpoint share.
+    """The base of all operators on one checkpoint.
 
     Args:
         checkpoint: the query's checkpointLocation.
         connection: the Airflow connection for S3, of type `aws` or `statemaint`.
         query: the query's name, for Assets and links; by default the address's last part.
-        wait_for_lease: how long the task waits while another run maintains the checkpoint.
+        wait_for_lease: the longest wait while another run maintains the checkpoint.
         kwargs: arguments of Airflow's operators.
     """
 
@@ -63,7 +63,7 @@ class CheckpointOperator(BaseOperator):
             self.outlets = [*self.outlets, *map(Asset, self.updates(name))]
 
     def execute(self, context: Mapping[str, Any]) -> Any:
-        """Does the work; a lease that another run holds is waited for."""
+        """Does the work; waits for a lease that another run holds."""
         self.query = given_name(self.query, self.checkpoint)
         try:
             return self.work(context)
@@ -89,12 +89,12 @@ class CheckpointOperator(BaseOperator):
     def tell(
         self, context: Mapping[str, Any], found: dict[str, Any], failure: Failure | None
     ) -> dict[str, Any]:
-        """Ends the task with what it found: returns it, or passes it on and fails."""
+        """Ends the task with its findings: returns them, or passes them on and fails."""
         if failure:
             context["ti"].xcom_push(FOUND, found)
             fail(failure)
         query, mapped = str(self.query), context["ti"].map_index >= 0
-        # Airflow does not know the Assets of a mapped task, whose checkpoint is not known either.
+        # Airflow does not know the Assets of a mapped task, whose checkpoint is also unknown.
         told = {
             asset_uri(query): found.get("maintained"),
             findings_uri(query): is_damaged(found["broken"]),
@@ -109,12 +109,12 @@ class MaintainCheckpointOperator(CheckpointOperator):
     """Maintains a checkpoint in one task: for few partitions, or to be mapped over checkpoints.
 
     It does what the tasks of `StateMaintenanceTaskGroup` do, one partition after the other, under
-    one lease. It fails where a partition is damaged, after it has maintained the others.
+    one lease. It fails if a partition is damaged, after it has maintained the others.
 
     Args:
         policy: as in the queries file.
-        force_snapshot: snapshot every partition, however short its chain is.
-        dry_run: only show what would be done, in the log and as a file.
+        force_snapshot: snapshot every partition, even if its chain is short.
+        dry_run: only show the actions, in the log and as a file.
         pushgateway: where to push metrics; STATEMAINT_PUSHGATEWAY in the environment wins.
         textfile: a folder for metrics files.
         kwargs: as for `CheckpointOperator`.
@@ -135,7 +135,7 @@ class MaintainCheckpointOperator(CheckpointOperator):
         self.policy, self.force_snapshot = policy, force_snapshot
         self.shows_only = dry_run  # Airflow has a method `dry_run`
         self.pushgateway, self.textfile = pushgateway, textfile
-        # What is wrong with the arguments shows when the DAG is parsed.
+        # Invalid arguments are reported when the DAG is parsed.
         given_query("query", "/checkpoint", {"policy": policy or {}})
 
     def updates(self, query: str) -> list[str]:
@@ -164,7 +164,7 @@ class MaintainCheckpointOperator(CheckpointOperator):
 
 
 class VerifyCheckpointOperator(CheckpointOperator):
-    """Checks every file that a retained version needs; fails where anything is damaged.
+    """Checks every file that a retained version needs; fails if anything is damaged.
 
     Args:
         deep: decode every file, compare every snapshot with its log, and check every row.
@@ -186,24 +186,24 @@ class VerifyCheckpointOperator(CheckpointOperator):
         self.deep, self.sample, self.fail_on_damage = deep, sample, fail_on_damage
 
     def work(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """Verifies the checkpoint, and returns what was found."""
+        """Verifies the checkpoint, and returns the findings."""
         found = verified(self.storage(), deep=self.deep, sample=self.sample)
         self.log.info("checked %d versions", found.json["versions_checked"])
         return self.tell(context, found.json, found.failure if self.fail_on_damage else None)
 
 
 class CheckpointHealthyOperator(CheckpointOperator):
-    """The gate before a query: fails, or repairs first, where it would not restart.
+    """The gate before a query: fails, or repairs first, if the query would not restart.
 
-    It decodes every file of each retained version, as `statemaint doctor` does. What stops no
-    restart is logged, updates the Asset of findings, and lets the query start.
+    It decodes every file of each retained version, as `statemaint doctor` does. Findings
+    that do not stop a restart are logged, update the Asset of findings, and let the query start.
 
     Args:
-        repair: repair what the log can prove, where the query would not restart; the bad files are
+        repair: repair what the log can prove, if the query would not restart; the bad files are
             kept in the trash for thirty days. **The query must not run.**
         deep: also check the rows of the newest version.
         spark_version: of the query, such as `4.2`; from 4.2 on Spark passes over bad snapshots.
-        allow_missing: succeed where there is nothing at the address, for a query's first start.
+        allow_missing: succeed if there is nothing at the address, for a query's first start.
         kwargs: as for `CheckpointOperator`.
     """
 
@@ -221,13 +221,15 @@ class CheckpointHealthyOperator(CheckpointOperator):
         self.spark_version = valid_spark(spark_version)
 
     def work(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """Examines the checkpoint, and returns what was found."""
+        """Examines the checkpoint, and returns the findings."""
         storage = self.storage()
         try:
             health = self._examined(storage)
         except NotACheckpointError:
             if self.allow_missing and not any(storage.list("")):
-                self.log.info("%s: there is nothing yet; the query starts anew", self.checkpoint)
+                self.log.info(
+                    "%s: there is nothing yet; the query starts from the beginning", self.checkpoint
+                )
                 return {"checkpoint": self.checkpoint, "healthy": True, "broken": []}
             raise
         self._log(health)
@@ -255,6 +257,6 @@ class CheckpointHealthyOperator(CheckpointOperator):
 
 
 def _task_name(context: Mapping[str, Any]) -> str:
-    """Returns a task's id, and its number where it is mapped."""
+    """Returns a task's id, and its number if it is mapped."""
     ti = context["ti"]
     return f"{ti.task_id}.{ti.map_index}" if ti.map_index >= 0 else str(ti.task_id)

@@ -1,4 +1,4 @@
-"""What the tasks of a run have passed on of a query, and the report that is made of it."""
+"""The results that the tasks of a run pass on, and the report made from them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from statemaint.maintain.bundles import Bundle
 
 @dataclass(frozen=True, slots=True)
 class PassedOn:
-    """What the tasks of a run have passed on of a query; a task that was killed passes on nothing.
+    """The results of the tasks of a run for a query; a killed task passes on nothing.
 
     Attributes:
         planned: the bundles of the plan.
-        decided: what the plan found; `None` where the plan has failed.
+        decided: the facts of the plan; `None` if the plan has failed.
         failure: why the plan has failed.
         summaries: the summaries of those tasks that made one.
         errors: the code of each task's error that left no summary.
@@ -38,11 +38,11 @@ def reported(
 
     Args:
         settings: the query's settings.
-        passed: what the tasks have passed on.
+        passed: the results of the tasks.
         run: the run's name in the ledger.
     """
     planned, summaries, decided = passed.planned, passed.summaries, passed.decided
-    found = tasks.finish(
+    report = tasks.finish(
         settings,
         planned,
         summaries,
@@ -57,7 +57,7 @@ def reported(
         summaries,
         decided=decided,
         failure=passed.failure,
-        success=found["success"],
+        success=report["success"],
     )
-    costs = {COSTS: tasks.run_costs(planned, summaries)} if planned and not found["scope"] else {}
-    return found, {NOTE: found["note"], **figures, **costs}
+    costs = {COSTS: tasks.run_costs(planned, summaries)} if planned and not report["scope"] else {}
+    return report, {NOTE: report["note"], **figures, **costs}

@@ -40,7 +40,7 @@ class StatemaintPlugin(AirflowPlugin):
         """Returns the app, which is created on first use.
 
         Every Airflow process loads the plugins, down to each task. Only the API server reads this
-        property, and only there is the import of its web framework worth a second.
+        property, so only there the import of its web framework costs a second.
         """
         from statemaint.airflow.pages.app import app  # noqa: PLC0415 -- see above
 
@@ -48,10 +48,10 @@ class StatemaintPlugin(AirflowPlugin):
 
 
 def plugins_of_a_file() -> dict[str, type[AirflowPlugin]]:
-    """Returns the plugins that a file in the plugins folder has to bring, by name.
+    """Returns the plugins that a file in the plugins folder must define, by name.
 
-    There are none where the installed package has entry points for them, which Airflow finds by
-    itself: it reports the second plugin of a name as an error.
+    There are none if the installed package has entry points for them, which Airflow loads: it
+    reports the second plugin of a name as an error.
     """
     if entry_points(group="airflow.plugins", name=StatemaintPlugin.name):
         return {}

@@ -1,4 +1,4 @@
-"""What Airflow lists of this package: it asks for it through an entry point of the package."""
+"""The description of this package, which Airflow reads through an entry point."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ _MODULES = "statemaint.airflow"
 def get_provider_info() -> dict[str, Any]:
     """Returns the description of the package, in the form of Airflow's provider packages.
 
-    The plugins have entry points of their own.
+    The plugins have separate entry points.
     """
     return {
         "package-name": "statemaint",
@@ -43,7 +43,7 @@ def _connection() -> dict[str, Any]:
         "region_name": ("Region", "Such as eu-north-1."),
         "endpoint_url": ("Endpoint", "The address of a server that is not Amazon's."),
         "profile_name": ("Profile", "A profile in the worker's AWS configuration."),
-        "aws_session_token": ("Session token", "Goes with temporary keys."),
+        "aws_session_token": ("Session token", "For temporary keys."),
     }
     return {
         "connection-type": "statemaint",

@@ -1,4 +1,4 @@
-"""The metrics of a run, published by its report; what goes wrong with them is only logged."""
+"""The metrics of a run, published by its report; failures are only logged."""
 
 import logging
 import time
@@ -48,7 +48,7 @@ def publish_held(settings: QuerySettings) -> None:
 
 
 def named(settings: QuerySettings) -> Named:
-    """Returns what the metrics say of a query besides its record."""
+    """Returns the data of a query's metrics beyond its record."""
     from statemaint import __version__  # noqa: PLC0415 -- as above
 
     about = settings.metrics
@@ -63,7 +63,7 @@ def named(settings: QuerySettings) -> Named:
 
 
 def targets(settings: QuerySettings) -> Targets:
-    """Returns where the metrics of a query go."""
+    """Returns the destinations of a query's metrics."""
     about = settings.metrics
     return Targets(settings.gateway, about.auth, settings.textfile, about.known, about.detailed)
 
@@ -88,7 +88,7 @@ def run_ended(
         run: its name.
         planned: the number of tasks of the plan.
         summaries: the summaries of those tasks that made one.
-        decided: what the plan found: `committed`, `lag` and `facts`.
+        decided: the facts of the plan: `committed`, `lag` and `facts`.
         failure: why the plan failed.
         errors: the code of the error of each task that ended with one, and made no summary.
     """
@@ -118,7 +118,7 @@ def run_ended(
 
 
 def _facts(parts: Iterable[Mapping[str, Any] | None]) -> RunFacts | None:
-    """Returns the facts of a run; `None` where its plan saw no store."""
+    """Returns the facts of a run; `None` if its plan saw no store."""
     known = [RunFacts.from_json(one) for one in parts if one]
     return total(known) if known else None
 
@@ -132,7 +132,7 @@ def _of_codes(codes: Iterable[str]) -> Iterator[Cause]:
 
 
 def _damage(summary: Mapping[str, Any]) -> set[Cause]:
-    """Returns why a task failed that made a summary."""
+    """Returns the causes of the failure of a task with a summary."""
     found = {one["code"] for one in summary["findings"] if one["damage"]}
     storage = FindingCode.STORAGE_FAILED.value
     causes = {Cause.STORAGE} if storage in found else set()
@@ -144,7 +144,7 @@ def _codes(kind: type[StatemaintError]) -> set[str]:
 
 
 def _record(settings: QuerySettings, last: LastRun) -> tuple[Storage | None, Record]:
-    """Returns the record after a run, and the storage to keep it in; none where that fails."""
+    """Returns the record after a run, and the storage to keep it in; none if that fails."""
     try:
         storage = open_checkpoint(settings.checkpoint, settings.connection)
         before = read_record(storage)

@@ -1,4 +1,4 @@
-"""What the metrics of a query need to know of the queries file."""
+"""The settings of the queries file for the metrics of a query."""
 
 from hashlib import sha256
 
@@ -12,8 +12,8 @@ from statemaint.queries import QueriesReading
 def metrics_settings(reading: QueriesReading, name: str) -> MetricsSettings:
     """Returns the settings of the metrics of one query of a file.
 
-    The first query of a file that is whole removes the metrics of queries that are gone; a mistake
-    in the file may be what made them go.
+    The first query of a valid file removes the metrics of missing queries; in an invalid file, a
+    mistake may be the reason why they are missing.
     """
     file = reading.file
     enabled = {one: query for one, query in file.queries.items() if query.enabled}

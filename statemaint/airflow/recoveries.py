@@ -22,9 +22,9 @@ from statemaint.storage import Storage
 from statemaint.wording import counted
 
 _MONTH = 30 * 24 * 3600.0
-# What a person reads before an approval; the log of `plan` has all of it.
+# The length of the text for an approval; the log of `plan` contains all of it.
 _MOST_SHOWN = 50
-# What `parse_recovery` needs of a plan; its actions are made again, and must be the same.
+# The fields that `parse_recovery` needs; the actions are planned again, and must be the same.
 _KEPT = ("verb", "checkpoint", "batch", "fingerprint")
 # The same for `parse_undo`.
 _KEPT_OF_UNDO = ("verb", "checkpoint", "run", "fingerprint")
@@ -32,7 +32,7 @@ _KEPT_OF_UNDO = ("verb", "checkpoint", "run", "fingerprint")
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The result of a verification: what is passed on, and why the task fails, if it does."""
+    """The result of a verification, and why the task fails, if it does."""
 
     json: dict[str, Any]
     failure: Failure | None
@@ -40,13 +40,13 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A plan as it is shown.
+    """A plan for display.
 
     Attributes:
-        document: what `apply_shown` needs; `None` where there is nothing to do.
+        document: the input of `apply_shown`; `None` if there is nothing to do.
         text: the plan for the approval, in Markdown.
         log: the whole plan.
-        failure: why the task fails where there is nothing to do: damage that stays.
+        failure: why the task fails if there is nothing to do: remaining damage.
     """
 
     document: dict[str, Any] | None
@@ -57,7 +57,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What was carried out, and why the task fails all the same: damage that stays."""
+    """The work carried out, and why the task still fails: remaining damage."""
 
     json: dict[str, Any]
     log: str
@@ -65,7 +65,7 @@ class Applied:
 
 
 def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) -> Verified:
-    """Verifies a checkpoint, and notes the result for the metrics.
+    """Verifies a checkpoint, and records the result for the metrics.
 
     Raises:
         StatemaintError: as `verify` does.
@@ -73,7 +73,7 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
     result = verify(storage, deep=deep, sample=sample)
     note_verification(storage, healthy=result.healthy)
     findings = findings_json(result.findings)
-    found = {
+    document = {
         "checkpoint": storage.root,
         "healthy": result.healthy,
         "versions_checked": result.versions_checked,
@@ -81,11 +81,11 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
         "todo": advice.steps(findings, storage.root),
     }
     failed = None if result.healthy else Failure(reasons(result.findings))
-    return Verified(found, failed)
+    return Verified(document, failed)
 
 
 def plan_shown(plan: RecoveryPlan) -> Shown:
-    """Returns how a plan is shown, and what is needed to carry out exactly this plan."""
+    """Returns a plan for display, and the input to carry out exactly this plan."""
     lines = list(_lines(plan))
     document = {**recovery_json(plan), "trash_for": _MONTH}
     kept = {name: document[name] for name in (*_KEPT, "trash_for")}
@@ -97,7 +97,7 @@ def plan_shown(plan: RecoveryPlan) -> Shown:
 
 
 def undo_shown(plan: UndoPlan) -> Shown:
-    """Returns how the plan of an undo is shown, and what is needed to carry out exactly this."""
+    """Returns the plan of an undo for display, and the input to carry out exactly this plan."""
     lines = [
         *(f"bring back `{one.path}` ({texts.size(one.entry.size)})" for one in plan.coming),
         *(f"stays in the trash: `{path}`: {why}" for path, why in plan.left.items()),
@@ -107,7 +107,7 @@ def undo_shown(plan: UndoPlan) -> Shown:
     head = (
         f"**undo of run `{plan.run}` of `{plan.root}`**: it brings back "
         f"{counted(len(plan.coming), 'file')} ({texts.size(plan.bytes)}), and leaves "
-        f"{len(plan.left)} in the trash. The next maintenance deletes what came back again "
+        f"{len(plan.left)} in the trash. The next maintenance deletes these files again "
         "unless its policy keeps more."
     )
     return _shown(head, lines, kept if plan.coming else None, _staying(plan.left))
@@ -118,7 +118,7 @@ def _shown(
 ) -> Shown:
     more = len(lines) - _MOST_SHOWN
     listed = [f"- {one}" for one in lines[:_MOST_SHOWN]]
-    listed += [f"- and {more} more; the log of `plan` has all"] if more > 0 else []
+    listed += [f"- and {more} more; see the log of `plan`"] if more > 0 else []
     text = "\n".join([head, "", *listed])
     return Shown(document, text, "\n".join([text, *lines[_MOST_SHOWN:]]), failure)
 
@@ -127,7 +127,7 @@ def apply_shown(storage: Storage, document: dict[str, Any]) -> Applied:
     """Carries out exactly the plan that was shown, or nothing.
 
     Raises:
-        Superseded: when the plan would be another one by now, or the query has another checkpoint.
+        Superseded: when the plan has changed by now, or the query has another checkpoint.
         StatemaintError: as `repair`, `rollback` and `undo` do.
     """
     content = json.dumps(document).encode()
@@ -136,40 +136,40 @@ def apply_shown(storage: Storage, document: dict[str, Any]) -> Applied:
             raise _of_another(storage)
         done = undo(storage, again.run, expected=again.fingerprint)
         return _undone(done, most_left=document["left"])
-    asked = parse_recovery("the plan", content)
-    if asked is None or asked.checkpoint != storage.root:
+    recovery = parse_recovery("the plan", content)
+    if recovery is None or recovery.checkpoint != storage.root:
         raise _of_another(storage)
-    return _recovered(storage, apply_recovery(storage, asked))
+    return _recovered(storage, apply_recovery(storage, recovery))
 
 
 def _of_another(storage: Storage) -> Superseded:
-    return Superseded(storage.root, "the plan that was shown is of another checkpoint")
+    return Superseded(storage.root, "the plan is for another checkpoint")
 
 
 def _recovered(storage: Storage, done: RecoveryReport) -> Applied:
-    found = recovered_json(done.run, done.plan, done.removed, done.written)
+    document = recovered_json(done.run, done.plan, done.removed, done.written)
     log = (
         f"moved {counted(len(done.removed), 'file')} to the trash, wrote "
         f"{counted(len(done.written), 'snapshot')}; "
         f"`statemaint undo {storage.root} {done.run}` brings the files back"
     )
-    return Applied(found, log, _remaining(done.plan))
+    return Applied(document, log, _remaining(done.plan))
 
 
 def _undone(done: Undone, *, most_left: int) -> Applied:
-    """Returns what an undo did; it has failed where more stays in the trash than was shown."""
+    """Returns the result of an undo; it has failed if more stays in the trash than was shown."""
     log = f"brought back {counted(done.files, 'file')} ({texts.size(done.bytes)}) of run {done.run}"
-    found = {"run": done.run, "undo": done.undo, "files": done.files, "bytes": done.bytes}
+    document = {"run": done.run, "undo": done.undo, "files": done.files, "bytes": done.bytes}
     left = dict(islice(done.left.items(), MOST_FINDINGS))
     failure = _staying(done.left) if len(done.left) > most_left else None
-    return Applied({**found, "left": left}, log, failure)
+    return Applied({**document, "left": left}, log, failure)
 
 
-def _staying(left: Mapping[str, str]) -> Failure | None:
-    if not left:
+def _staying(kept_back: Mapping[str, str]) -> Failure | None:
+    if not kept_back:
         return None
-    path, why = next(iter(left.items()))
-    more = f"; and {len(left) - 1} more" if len(left) > 1 else ""
+    path, why = next(iter(kept_back.items()))
+    more = f"; and {len(kept_back) - 1} more" if len(kept_back) > 1 else ""
     return Failure(f"UNDO_INCOMPLETE: {path} stays in the trash: {why}{more}")
 
 

@@ -26,7 +26,7 @@ from statemaint.airflow.spark_program import start_spark
 from statemaint.maintain import Holder
 from statemaint.queries.checks import absolute_address
 
-# The keys under which the tasks pass on what they found, beside `plan`'s list of bundles.
+# The keys of the results that the tasks pass on, beside `plan`'s list of bundles.
 _DECIDED, _HANDOVER, _FAILURE = "decided", "handover", "failure"
 _REPORT, _ERROR = "report", "error"
 _NEVER_BEGUN = ("skipped", "upstream_failed", "removed", None)
@@ -34,13 +34,13 @@ _NEVER_BEGUN = ("skipped", "upstream_failed", "removed", None)
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How the tasks of a query are run.
+    """The conditions under which the tasks of a query run.
 
     Attributes:
         waits: the longest time that `plan` waits for the lease of another run.
-        options: the options of every run, for tasks in a DAG of the user's, whose params are
-            another's; `None` where a run's params are the options, and it must have no others.
-        notify: what `report` calls with Airflow's context after a run that failed.
+        options: the options of every run, for tasks in a user's DAG, whose params have another
+            purpose; `None` if a run's params are the options, and it must have no others.
+        notify: the callbacks that `report` calls with Airflow's context after a failed run.
     """
 
     waits: timedelta
@@ -75,7 +75,7 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
 
     @task(task_id="plan", doc_md="Fixes the target version; finds the partitions with work.")
     def plan(about: dict[str, Any]) -> list[dict[str, Any]]:
-        del about  # only for the pages, which read it from the DAG as Airflow stores it
+        del about  # only for the pages, which read it from the stored DAG
         context = get_current_context()
         push = context["ti"].xcom_push
         if terms.options is None and (unknown := unknown_options(context["dag_run"].conf)):
@@ -117,7 +117,7 @@ def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
         task_id="maintain",
         show_return_value_in_logs=False,
         map_index_template="{{ task.op_kwargs['bundle']['label'] }}",
-        doc_md="Snapshots and cleans up the partitions that its name says.",
+        doc_md="Snapshots and cleans up the partitions in its name.",
     )
     def maintain(bundle: dict[str, Any]) -> None:
         context = get_current_context()
@@ -148,14 +148,14 @@ def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
 
 
 def report_task(settings: QuerySettings, terms: Terms) -> Any:
-    """Returns the task `report`, which must run whatever became of the others."""
+    """Returns the task `report`, which must run whatever the outcome of the others."""
     event, damage = asset_uri(settings.query), findings_uri(settings.query)
 
     @task(
         task_id="report",
         outlets=[Asset(event), Asset(damage)],
         show_return_value_in_logs=False,
-        doc_md="Adds up what the partitions came to.",
+        doc_md="Adds up the results of the partitions.",
     )
     def report() -> dict[str, Any]:
         context = get_current_context()
@@ -184,9 +184,9 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
     return report
 
 
-def _present(found: Iterable[Any] | None) -> list[Any]:
-    """Returns what all tasks together have passed on; those of an earlier build one thing each."""
-    lists = (one if isinstance(one, list) else [one] for one in found or () if one is not None)
+def _present(passed: Iterable[Any] | None) -> list[Any]:
+    """Returns the results of all tasks together; tasks of an earlier build passed on one each."""
+    lists = (one if isinstance(one, list) else [one] for one in passed or () if one is not None)
     return [one for each in lists for one in each]
 
 
@@ -197,7 +197,7 @@ def _options(terms: Terms) -> Options:
 def _located(settings: QuerySettings, terms: Terms) -> QuerySettings:
     """Returns the settings of this run.
 
-    Its form may name another engine. In a DAG of the user's, the address may be a template.
+    Its form may name another engine. In a user's DAG, the address may be a template.
     """
     settings = replace(settings, engine=_options(terms).engine or settings.engine)
     if terms.options is None:
@@ -211,7 +211,7 @@ def _located(settings: QuerySettings, terms: Terms) -> QuerySettings:
 
 
 def _group() -> str:
-    """Returns the id of the task group that this task is in; empty where it is in none."""
+    """Returns the id of the task group that this task is in; empty if it is in none."""
     return str(get_current_context()["ti"].task_id).rpartition(".")[0]
 
 
@@ -228,16 +228,16 @@ def _plan_has_begun() -> bool:
 
 
 def _last_costs() -> dict[str, float]:
-    """Returns how slow each partition was in the last run that had work."""
+    """Returns the slowness of each partition in the last run that had work."""
     ti = get_current_context()["ti"]
-    found = ti.xcom_pull(task_ids=_sibling("report"), key=COSTS, include_prior_dates=True)
-    return found if isinstance(found, dict) else {}
+    costs = ti.xcom_pull(task_ids=_sibling("report"), key=COSTS, include_prior_dates=True)
+    return costs if isinstance(costs, dict) else {}
 
 
 def _run(terms: Terms) -> str:
     """Returns the run's name in the ledger.
 
-    A DAG of the user's may maintain one checkpoint twice, and two of them the same one.
+    A user's DAG may maintain one checkpoint twice, and two DAGs may maintain the same one.
     """
     run = get_current_context()["dag_run"]
     if terms.options is None:

@@ -20,7 +20,7 @@ from statemaint.storage import Storage
 class CheckpointSensor(BaseSensorOperator):
     """Waits until a query would restart from its checkpoint, and replays no more than a bound.
 
-    Deferred between two looks, it takes no worker and no slot. Each look is a task of its own, as
+    Deferred between two checks, it takes no worker and no slot. Each check is a separate task, as
     it may read much: the triggerer only waits, and reaches no storage.
 
     Args:
@@ -29,8 +29,8 @@ class CheckpointSensor(BaseSensorOperator):
         healthy: wait until the query would restart; without it only listings are read.
         max_chain: wait until a restart replays at most this many deltas in each store.
         spark_version: of the query, such as `4.2`; from 4.2 on Spark passes over bad snapshots.
-        deferrable: whether to wait in the triggerer; else as `mode` says.
-        kwargs: `poke_interval`, `timeout`, and others of Airflow's sensors.
+        deferrable: whether to wait in the triggerer; else as set by `mode`.
+        kwargs: `poke_interval`, `timeout`, and other arguments of Airflow's sensors.
     """
 
     template_fields = ("checkpoint", "connection")
@@ -52,20 +52,20 @@ class CheckpointSensor(BaseSensorOperator):
         self.healthy, self.max_chain, self.deferrable = healthy, max_chain, deferrable
         self.spark_version = valid_spark(spark_version)
         if not healthy and max_chain is None:
-            raise ValueError("there is nothing to wait for: give max_chain, or leave healthy on")
+            raise ValueError("there is nothing to wait for: set max_chain, or keep healthy on")
 
     def execute(self, context: Mapping[str, Any]) -> Any:
-        """Looks at the checkpoint until the condition holds."""
+        """Checks the checkpoint until the condition holds."""
         if not self.deferrable:
             return super().execute(context)  # type: ignore[arg-type, unused-ignore]
         return self.look_again(context, since=datetime.now(UTC).isoformat())
 
     def look_again(self, context: Mapping[str, Any], event: Any = None, *, since: str) -> Any:
-        """Looks once, and waits in the triggerer for the next time."""
+        """Checks once, and waits in the triggerer for the next time."""
         del event
-        found = self.poke(context)
-        seen: dict[str, Any] = found.xcom_value or {}
-        if found.is_done:
+        polled = self.poke(context)
+        seen: dict[str, Any] = polled.xcom_value or {}
+        if polled.is_done:
             return seen
         if datetime.now(UTC) - datetime.fromisoformat(since) > timedelta(seconds=self.timeout):
             ended = AirflowSkipException if self.soft_fail else AirflowSensorTimeout
@@ -74,7 +74,7 @@ class CheckpointSensor(BaseSensorOperator):
         return self.defer(trigger=trigger, method_name="look_again", kwargs={"since": since})
 
     def poke(self, context: Mapping[str, Any]) -> PokeReturnValue:
-        """Returns whether the condition holds, and what was found."""
+        """Returns whether the condition holds, and the findings."""
         del context
         found: dict[str, Any] = {"checkpoint": self.checkpoint}
         try:

@@ -1,4 +1,4 @@
-"""One query and one run, as the tasks see them; without Airflow."""
+"""The settings of one query and one run for the tasks; without Airflow."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -28,8 +28,8 @@ class QuerySettings:
         gateway: the Pushgateway's address; `None` without one.
         textfile: the folder for metrics files; `None` to write none.
         plans: the folder for the plans of dry runs; `None` to write none.
-        metrics: what else its metrics need.
-        engine: what does the work: mapped tasks, or one task with Spark's executors.
+        metrics: the other settings of its metrics.
+        engine: the engine: mapped tasks, or one task with Spark's executors.
         spark: the Spark of `engine: spark`.
     """
 
@@ -75,7 +75,7 @@ class Options:
     def of(cls, params: Mapping[str, Any]) -> "Options":
         """Returns the options in a run's params."""
         lists = {name: tuple(params.get(name) or ()) for name in ("operators", "partitions")}
-        # A run that an earlier build has queued lacks the options that are new.
+        # A run that an earlier build has queued lacks the new options.
         scalars = (name for name in cls.__slots__ if name not in lists and name in params)
         given = {name: params[name] for name in scalars}
         return cls(**{**given, **lists})
@@ -87,7 +87,7 @@ class Options:
 
     @property
     def scope(self) -> str:
-        """Returns the restriction in words; empty where there is none."""
+        """Returns the restriction in words; empty if there is none."""
         named = (("operator", self.operators), ("partition", self.partitions))
         parts = [f"{name} {', '.join(map(str, sorted(one)))}" for name, one in named if one]
         return " and ".join(parts)
@@ -124,7 +124,7 @@ class Failure:
 def unknown_options(
     conf: Mapping[str, Any] | None, options: Sequence[str] = Options.__slots__
 ) -> Failure | None:
-    """Returns the failure of a run whose configuration has keys that are no options.
+    """Returns the failure of a run whose configuration has keys that are not options.
 
     A misspelt `dry_run` must not become a run that deletes.
     """
@@ -134,6 +134,6 @@ def unknown_options(
     known = ", ".join(options)
     listed = ", ".join(map(repr, unknown))
     return Failure(
-        f"CONFIG: the run's configuration has {listed}, which is no option; known are {known}. "
-        "Nothing was done: trigger it again"
+        f"CONFIG: the run's configuration has {listed}, which is not an option; the options are "
+        f"{known}. Nothing was done: trigger it again"
     )

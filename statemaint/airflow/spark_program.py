@@ -1,7 +1,7 @@
-"""How a task runs `python -m statemaint.spark`: in a process beside it, or by `spark-submit`.
+"""Runs `python -m statemaint.spark` for a task: in a child process, or by `spark-submit`.
 
-Airflow's Spark provider package is used where it is installed and a query names a connection of
-its type. A local session, or another master in client mode, needs only PySpark and Java.
+Airflow's Spark provider package is used if it is installed and a query names a connection of its
+type. A local session, or another master in client mode, needs only PySpark and Java.
 """
 
 import logging
@@ -26,12 +26,12 @@ from statemaint.queries.models import SparkSettings
 _log = logging.getLogger(__name__)
 _MODULE = "statemaint.spark"
 _LOCAL = "local[*]"
-# How long Spark may take to end once it is told to.
+# The time that Spark may take to end when it is asked to.
 _PATIENCE = 10.0
 _PROVIDER = "apache-airflow-providers-apache-spark"
 
 OnKill = Callable[[Callable[[], object]], object]
-"""Takes what ends the program, for when Airflow kills the task."""
+"""Takes the function that ends the program, for when Airflow kills the task."""
 
 
 def start_spark(
@@ -42,10 +42,10 @@ def start_spark(
     Args:
         settings: the query's settings, with its Spark.
         arguments: of the program.
-        on_kill: takes what ends the program early.
+        on_kill: takes the function that ends the program early.
 
     Returns:
-        Why it did not end well; `None` where it did.
+        Why it failed; `None` if it did not.
 
     Raises:
         ConfigError: when Spark cannot be started with these settings.
@@ -58,7 +58,7 @@ def start_spark(
 def _beside(spark: SparkSettings, arguments: Sequence[str], on_kill: OnKill) -> str | None:
     command = [sys.executable, "-m", _MODULE, *arguments, "--master", spark.master or _LOCAL]
     _log.info("running %s", shlex.join(command))
-    # In a session of its own, so that the JVM and its workers end with it.
+    # In a separate session, so that the JVM and its workers end with it.
     child = subprocess.Popen(  # noqa: S603 -- our own program; the arguments are one each
         command,
         env={**os.environ, **_environment(spark)},
@@ -84,7 +84,7 @@ def _beside(spark: SparkSettings, arguments: Sequence[str], on_kill: OnKill) -> 
 
 
 def _environment(spark: SparkSettings) -> dict[str, str]:
-    """Returns what the program takes Spark's settings from."""
+    """Returns the environment with Spark's settings for the program."""
     if not spark.conf:
         return {}
     pairs = [part for name, value in spark.conf.items() for part in ("--conf", f"{name}={value}")]
@@ -122,7 +122,7 @@ def _hook() -> Any:
     except ImportError:
         raise ConfigError(
             f"spark.connection is for Airflow's Spark provider package; pip install {_PROVIDER}, "
-            "or give spark.master in its place"
+            "or use spark.master instead"
         ) from None
     return SparkSubmitHook
 
@@ -131,7 +131,7 @@ def _hook_arguments(settings: QuerySettings, arguments: Sequence[str]) -> Mappin
     """Returns the arguments of Airflow's hook.
 
     Raises:
-        ConfigError: when `spark.submit` names what is ours to say.
+        ConfigError: when `spark.submit` names arguments that we set.
     """
     spark = settings.spark
     ours = {
@@ -146,5 +146,5 @@ def _hook_arguments(settings: QuerySettings, arguments: Sequence[str]) -> Mappin
 
 
 def _application() -> str:
-    found = find_spec(f"{_MODULE}.__main__")
-    return str(Path(found.origin)) if found and found.origin else _MODULE
+    spec = find_spec(f"{_MODULE}.__main__")
+    return str(Path(spec.origin)) if spec and spec.origin else _MODULE

@@ -1,4 +1,4 @@
-"""Maintenance as a part of a DAG of the user's: one line behind the task that runs a query."""
+"""Maintenance as a part of a user's DAG: one line after the task that runs a query."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -19,27 +19,27 @@ class StateMaintenanceTaskGroup(TaskGroup):
 
         run_query >> StateMaintenanceTaskGroup(checkpoint="/data/checkpoints/revenue") >> next_query
 
-    What follows the group runs once maintenance has ended, also where there was nothing to do, and
-    does not run where a partition is damaged or maintenance failed. The group is skipped where the
-    task before it was.
+    The tasks after the group run when maintenance has ended, even if there was nothing to do, but
+    not if a partition is damaged or maintenance failed. The group is skipped if the task before it
+    was skipped.
 
     Args:
-        group_id: the group's id; give one to have two groups in a DAG.
-        checkpoint: the query's checkpointLocation; a template of Airflow's is filled in.
+        group_id: the group's id; set it for two groups in a DAG.
+        checkpoint: the query's checkpointLocation; an Airflow template is rendered.
         query: the query's name, for metrics and Assets; by default the address's last part.
-        force_snapshot: snapshot every partition, however short its chain is.
-        dry_run: only show what would be done.
-        notify: what is called when maintenance fails, with Airflow's context, in which
+        force_snapshot: snapshot every partition, even if its chain is short.
+        dry_run: only show the actions.
+        notify: the callbacks for failed maintenance, with Airflow's context, in which
             `statemaint` is the report.
         pushgateway: where tasks push metrics; STATEMAINT_PUSHGATEWAY in their environment wins.
         textfile: a folder for metrics files.
         keys: as in the queries file: `connection`, `policy`, `pool`, `max_tasks`, `timeout`, ...
 
     Raises:
-        ValueError: when an argument is wrong; one line.
+        ValueError: when an argument is invalid; one line.
     """
 
-    def __init__(  # noqa: PLR0913 -- each is a choice of its own
+    def __init__(  # noqa: PLR0913 -- each is a separate choice
         self,
         group_id: str = "statemaint",
         *,
@@ -65,7 +65,7 @@ class StateMaintenanceTaskGroup(TaskGroup):
         terms = Terms(timedelta(seconds=given.timeout), options, tuple(notify))
         with self:
             made = run_tasks(query_settings(name, given, policy, outputs), terms)
-            # `maintain` is skipped where there is nothing to do; what follows the group is not.
+            # `maintain` is skipped if there is nothing to do; the tasks after the group are not.
             rule = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
             done: Any = EmptyOperator(task_id="done", trigger_rule=rule)
             [made.plan, made.maintain, made.report] >> done

@@ -46,7 +46,7 @@ from statemaint.storage import Storage
 from statemaint.wording import counted
 
 _log = logging.getLogger(__name__)
-# Why a plan failed that could not say it: it was killed, or timed out.
+# The failure of a plan that gave no reason: it was killed, or timed out.
 _UNPLANNED = "the plan gave no result"
 
 
@@ -58,9 +58,9 @@ class Planned:
         bundles: the partitions with work, as tasks of about equal work.
         failure: why the task must fail.
         held: why the task must wait: another run holds the lease.
-        decided: what `report` has to know.
-        handover: what the tasks need not read again, as text.
-        note: what a dry run found, in a few lines.
+        decided: the facts that `report` needs.
+        handover: the data that the tasks need not read again, as text.
+        note: the result of a dry run, in a few lines.
         shown: the XComs of a dry run for the pages, by their keys.
     """
 
@@ -74,7 +74,7 @@ class Planned:
 
     @property
     def xcoms(self) -> dict[str, Any]:
-        """Returns what the task passes on for the UI, by the keys."""
+        """Returns the task's XComs for the UI, by their keys."""
         return {**({NOTE: self.note} if self.note else {}), **self.shown}
 
 
@@ -111,15 +111,15 @@ def plan_query(
     next deletion; takes the lease for the tasks to come. A dry run takes none (S13): it logs the
     whole plan, and writes it to a file outside the checkpoint.
 
-    Hands on the facts of all other partitions, which no task sees: that they were inspected and are
-    sound must be recorded too, above all after they were damaged.
+    Passes on the facts of all other partitions, which no task sees: their inspection and soundness
+    must also be recorded, especially after damage.
 
     Args:
         settings: the query's settings.
         options: the run's options.
         holder: the holder of the lease that the run's tasks share; by default each takes its own.
         run: the run's id, for the name of a dry run's file.
-        costs: how slow each partition was in the last run.
+        costs: the slowness of each partition in the last run.
     """
     try:
         _check_engine(settings)
@@ -172,8 +172,8 @@ def _planned(
 def _check_engine(settings: QuerySettings) -> None:
     if settings.engine == "spark" and settings.connection:
         raise ConfigError(
-            "executors of Spark have no connections of Airflow's; run it with the engine `tasks`, "
-            f"or give Spark its credentials and take {settings.connection!r} out of the query"
+            "Spark's executors have no Airflow connections; run it with the engine `tasks`, or "
+            f"give Spark the credentials and remove {settings.connection!r} from the query"
         )
 
 
@@ -200,7 +200,7 @@ def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str
 def _write_plan(
     settings: QuerySettings, run: str, checkpoint: Checkpoint, plan: Plan
 ) -> str | None:
-    """Writes a plan as `statemaint plan --json` prints it, and returns the file's path."""
+    """Writes a plan in the form of `statemaint plan --json`, and returns the file's path."""
     if settings.plans is None:
         return None
     file = settings.plans / settings.query / f"{run_folder(run)}.json"
@@ -215,7 +215,7 @@ def _write_plan(
 
 
 def mapped(settings: QuerySettings, planned: Sequence[Bundle]) -> list[dict[str, Any]]:
-    """Returns what `maintain` is mapped over: each bundle, or for Spark all of them as one."""
+    """Returns the items that `maintain` is mapped over: each bundle, or for Spark all as one."""
     listed = [one.to_json() for one in planned]
     if settings.engine != "spark" or not listed:
         return listed
@@ -223,9 +223,9 @@ def mapped(settings: QuerySettings, planned: Sequence[Bundle]) -> list[dict[str,
     return [{"label": f"{counted(partitions, 'partition')} on Spark", "bundles": listed}]
 
 
-def bundles_of(found: Iterable[Mapping[str, Any]]) -> list[Bundle]:
-    """Returns the bundles of what `mapped` made."""
-    return [Bundle.from_json(one) for each in found for one in each.get("bundles", (each,))]
+def bundles_of(items: Iterable[Mapping[str, Any]]) -> list[Bundle]:
+    """Returns the bundles of the items of `mapped`."""
+    return [Bundle.from_json(one) for each in items for one in each.get("bundles", (each,))]
 
 
 def maintain_bundle(
@@ -251,7 +251,7 @@ def maintain_bundle(
     return done
 
 
-def finish(  # noqa: PLR0913 -- what each task has handed on
+def finish(  # noqa: PLR0913 -- the results of each task
     settings: QuerySettings,
     planned: Sequence[Bundle],
     summaries: Sequence[Mapping[str, Any]],
@@ -264,13 +264,13 @@ def finish(  # noqa: PLR0913 -- what each task has handed on
     """Ends the run: logs the totals of all bundles and returns the run's report.
 
     Ends the lease that the run's tasks share, even if a task is still running. Before that, empties
-    the trash; after it, publishes the metrics of what the plan and the tasks have found and done.
+    the trash; after it, publishes the metrics of the plan and the tasks.
 
     Args:
         settings: the query's settings.
         planned: the bundles of the plan.
         summaries: the summaries of those tasks that made one.
-        decided: what the plan found; `None` where the plan has failed.
+        decided: the facts of the plan; `None` if the plan has failed.
         failure: why the plan has failed.
         run: the run's name in the ledger.
         errors: the code of each task's error that left no summary.
@@ -284,11 +284,11 @@ def finish(  # noqa: PLR0913 -- what each task has handed on
         _end_run(settings, planned[0].holder, sound=sound)
     _log.info("%s\n%s", settings.query, texts.table(summaries))
     for label in silent:
-        _log.warning("%s gave no report; its task's log says why", label)
+        _log.warning("%s gave no report; see its task's log", label)
     seen = _seen(decided or Decided(), summaries)
     why = failure or (None if decided else _UNPLANNED)
     ended = run_ended(run, len(planned), summaries, seen, failure=why, errors=errors)
-    if not scope:  # the figures of a part are not the query's
+    if not scope:  # the figures of a part are not those of the query
         publish(settings, ended)
     report = _report(settings, planned, summaries, decided or Decided())
     success = bool(decided) and not (failure or silent or failed)
@@ -310,12 +310,12 @@ def log_waiting(held: str, delay: timedelta) -> None:
 
 
 def run_costs(planned: Sequence[Bundle], summaries: Sequence[Mapping[str, Any]]) -> Costs:
-    """Returns how slow each partition of a run was, for the next run's bundles."""
+    """Returns the slowness of each partition of a run, for the next run's bundles."""
     return costs_of(planned, {one["label"]: one["seconds"] for one in summaries})
 
 
 def decided_json(decided: Decided) -> dict[str, Any]:
-    """Returns what `report` has to know of the plan, as it is passed through XCom."""
+    """Returns the facts of the plan for `report`, in the form of an XCom."""
     # Lists: Airflow stores a tuple with the name of its class.
     lists = {"units": [list(one) for one in decided.units], "counts": list(decided.counts)}
     return {**asdict(decided), **lists}
@@ -346,7 +346,7 @@ def _report(
 
 
 def _seen(decided: Decided, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns what the metrics need of the plan, with the lag of all partitions."""
+    """Returns the facts of the plan for the metrics, with the lag of all partitions."""
     lags = [one for one in (decided.lag, *(one["lag"] for one in summaries)) if one is not None]
     return {**asdict(decided), "lag": max(lags, default=None)}
 

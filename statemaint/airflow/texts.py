@@ -8,7 +8,7 @@ from statemaint.wording import counted
 
 Summary = Mapping[str, Any]
 
-# A partition without maintenance for a year has some nine thousand deltas.
+# A partition without maintenance for a year has about nine thousand deltas.
 _MOST_LINES = 10_000
 _COLUMNS = (
     "partitions",
@@ -60,7 +60,7 @@ def dry_run_lines(plan: Plan) -> Iterator[str]:
     for action in plan.actions[:_MOST_LINES]:
         yield f"DRY RUN: {_would(action)}"
     if len(plan.actions) > _MOST_LINES:
-        yield f"DRY RUN: and {len(plan.actions) - _MOST_LINES} more; the plan's file has all"
+        yield f"DRY RUN: and {len(plan.actions) - _MOST_LINES} more; see the plan's file"
 
 
 def planned_counts(plan: Plan) -> dict[str, int]:

@@ -1,7 +1,7 @@
-"""The three tasks of a DAG that maintains several queries by one program of Spark's.
+"""The three tasks of a DAG that maintains several queries with one Spark program.
 
-`plan` and `report` do for each query, one by one, what they do in a DAG of its own. `spark` has
-the bundles of all of them. Each XCom is of one query, by its key (`names.of_query`).
+`plan` and `report` do the same work for each query as in its own DAG. `spark` has the bundles of
+all queries. Each XCom is of one query, by its key (`names.of_query`).
 """
 
 import logging
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 # A run that concerns some of the queries names them.
 QUERIES = "queries"
-# What a run's form has; parts of a checkpoint, and another engine, are for a query's own DAG.
+# The keys of a run's form; parts of a checkpoint, and another engine, are for a query's own DAG.
 OPTIONS = (
     "dry_run",
     "force_snapshot",
@@ -78,7 +78,7 @@ def _plan_task(queries: Sequence[QuerySettings]) -> Any:
             if failure := _failed(failures):
                 fail(failure)
             raise DownstreamTasksSkipped(tasks=["spark", "report"])  # type: ignore[no-untyped-call]
-        # Nothing of this attempt is to be done: another one loses nothing, and may succeed.
+        # This attempt has no work: another one loses nothing, and may succeed.
         if len(failures) == len(found) and (failure := _failed(failures)) and failure.retry:
             fail(failure)
 
@@ -90,7 +90,7 @@ def _dry_note(planned: Planned) -> str:
 
 
 def _chosen(queries: Sequence[QuerySettings]) -> list[QuerySettings]:
-    """Returns the queries of this run; fails it where its configuration is wrong."""
+    """Returns the queries of this run; fails the run if its configuration is invalid."""
     context = get_current_context()
     if unknown := unknown_options(context["dag_run"].conf, OPTIONS):
         fail(unknown)
@@ -98,7 +98,9 @@ def _chosen(queries: Sequence[QuerySettings]) -> list[QuerySettings]:
     known = {one.query: one for one in queries}
     if strange := sorted(set(names) - set(known)):
         listed = ", ".join(strange)
-        fail(Failure(f"CONFIG: the DAG does not maintain {listed}; it does {', '.join(known)}"))
+        fail(
+            Failure(f"CONFIG: the DAG does not maintain {listed}; it maintains {', '.join(known)}")
+        )
     return [one for one in queries if one.query in names]
 
 
@@ -111,7 +113,7 @@ def _plans(queries: Sequence[QuerySettings], options: Options) -> Iterable[Plann
         found = ti.xcom_pull(task_ids="report", key=key, include_prior_dates=True)
         return found if isinstance(found, dict) else {}
 
-    # What asks Airflow is asked here; threads only ask storages.
+    # Airflow is queried here; threads query only storages.
     asked = [(one, holder_of(dag), costs(one.query)) for one in queries]
     plan = partial(_plan, options=options, run=run)
     with ThreadPoolExecutor(1 if options.dry_run else _AT_A_TIME) as pool:
@@ -141,7 +143,7 @@ def _fault(settings: QuerySettings, error: Exception) -> Failure:
 
 
 def _not_held(settings: QuerySettings, planned: Planned) -> Planned:
-    """Returns the plan of a query; one whose lease another run holds has its turn in the next."""
+    """Returns the plan of a query; one whose lease another run holds waits for the next."""
     if planned.held is None:
         return planned
     tasks.log_held(settings)
@@ -166,7 +168,7 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
     @task(
         task_id="spark",
         show_return_value_in_logs=False,
-        doc_md="Maintains the partitions of all queries by one program of Spark's.",
+        doc_md="Maintains the partitions of all queries with one Spark program.",
     )
     def spark() -> None:
         context = get_current_context()
@@ -200,7 +202,7 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
 
 
 def shared_start(shared: str, on_kill: OnKill) -> on_spark.Start:
-    """Returns what runs Spark's program for all queries of a name, which it has in its own."""
+    """Returns the function that runs Spark's program, named after the queries' `together`."""
 
     def start(settings: QuerySettings, arguments: Sequence[str]) -> str | None:
         return start_spark(replace(settings, query=shared), arguments, on_kill=on_kill)
@@ -209,7 +211,7 @@ def shared_start(shared: str, on_kill: OnKill) -> on_spark.Start:
 
 
 def _planned(query: str) -> PassedOn:
-    """Returns what `plan` has passed on of a query."""
+    """Returns the result of `plan` for a query."""
     found = _pulled(_PLANNED, query)
     if found is None:
         return PassedOn()
@@ -239,7 +241,7 @@ def _report_task(queries: Sequence[QuerySettings]) -> Any:
         task_id="report",
         outlets=outlets,
         show_return_value_in_logs=False,
-        doc_md="Adds up, for each query, what its partitions came to.",
+        doc_md="Adds up, for each query, the results of its partitions.",
     )
     def report() -> dict[str, Any]:
         context = get_current_context()
@@ -269,7 +271,7 @@ def _reported(settings: QuerySettings, context: Mapping[str, Any]) -> dict[str, 
     except Exception as error:  # noqa: BLE001 -- one query must not keep the others from their end
         reason = _fault(settings, error).reason
         figures = figures_of_run(settings, (), (), decided=None, failure=reason, success=False)
-        for key, one in figures.items():  # or the page would show the run before
+        for key, one in figures.items():  # otherwise the page would show the run before
             ti.xcom_push(of_query(key, query), one)
         update_assets(context, {event: False, damage: False}, {})
         return {"query": query, "success": False, "note": reason}
@@ -282,7 +284,7 @@ def _reported(settings: QuerySettings, context: Mapping[str, Any]) -> dict[str, 
 
 
 def _passed_on(query: str) -> PassedOn:
-    """Returns what `plan` and `spark` have passed on of a query."""
+    """Returns the results of `plan` and `spark` for a query."""
     passed = _planned(query)
     if not passed.planned:
         return passed

@@ -15,7 +15,7 @@ class WholeRun:
     """The result of a whole run.
 
     Attributes:
-        report: the run's report; `None` where the task must wait.
+        report: the run's report; `None` if the task must wait.
         failure: why the task must fail.
         held: why the task must wait: another run holds the lease.
         shown: the XComs for the pages, by their keys.
@@ -33,7 +33,7 @@ def maintain_query(
     """Maintains all partitions of a query in this process, one operator after the other.
 
     Args:
-        settings: the query's settings; `max_tasks` counts for nothing.
+        settings: the query's settings; `max_tasks` has no effect.
         options: the run's options.
         holder: the holder of the run's lease.
         run: the run's name in the ledger.
@@ -44,21 +44,21 @@ def maintain_query(
     if options.dry_run:
         report = {"query": settings.query, "checkpoint": settings.checkpoint, "dry_run": True}
         nothing = {"maintained": False, "broken": [], "success": planned.failure is None}
-        told = {**report, **nothing, "note": planned.note}
-        return WholeRun(told, planned.failure, shown=planned.shown)
+        result = {**report, **nothing, "note": planned.note}
+        return WholeRun(result, planned.failure, shown=planned.shown)
     done = [
         tasks.maintain_bundle(settings, one, options, run=run, handover=planned.handover)
         for one in planned.bundles
     ]
     summaries = [one.summary for one in done if one.summary]
-    found: dict[str, Any] = {
+    passed: dict[str, Any] = {
         "decided": planned.decided,
         "failure": planned.failure.reason if planned.failure else None,
     }
     errors = [one.error for one in done if one.error]
-    report = tasks.finish(settings, planned.bundles, summaries, **found, run=run, errors=errors)
+    report = tasks.finish(settings, planned.bundles, summaries, **passed, run=run, errors=errors)
     success = bool(report["success"])
-    shown = figures_of_run(settings, planned.bundles, summaries, **found, success=success)
+    shown = figures_of_run(settings, planned.bundles, summaries, **passed, success=success)
     failures = [one.failure for one in done if one.failure]
     return WholeRun(report, planned.failure or _together(failures), shown=shown)
 
@@ -66,6 +66,6 @@ def maintain_query(
 def _together(failures: Sequence[Failure]) -> Failure | None:
     if not failures:
         return None
-    # Another attempt maintains what a storage failed for; what is damaged fails it again.
+    # Another attempt maintains the stores whose storage failed; damage fails it again.
     retry = any(one.retry for one in failures)
     return Failure("; ".join(one.reason for one in failures), retry=retry)

@@ -138,7 +138,8 @@ def _restart(diagnosis: Diagnosis) -> str:
             f" and {len(diagnosis.passed_over) - 1} more" if len(diagnosis.passed_over) > 1 else ""
         )
         over = f", passing over {diagnosis.passed_over[0]}{more}" if diagnosis.passed_over else ""
-        return f"yes with Spark {diagnosis.restarts_since} and later, {where}{over}; NO with older ones"
+        since = diagnosis.restarts_since
+        return f"yes with Spark {since} and later, {where}{over}; NO with older ones"
     return f"yes, {where}{_but(diagnosis)}"
 
 

@@ -1,15 +1,15 @@
 """The pages inside Airflow's UI, each behind Airflow's own authorisation. They only read.
 
     /statemaint/queries                              all queries whose DAG the user may read
-    /statemaint/dags/{dag_id}                        one query, as its last run left it; `?live=1`
+    /statemaint/dags/{dag_id}                        one query, as of its last run; `?live=1`
                                                      scans its checkpoint
     /statemaint/dags/{dag_id}/runs                   the runs in its ledger, a part of that page
     /statemaint/dags/{dag_id}/partitions/{o}/{p}     the files of one partition, listed now
     /statemaint/dags/{dag_id}/state                  the output of `statemaint scan --json`
     /statemaint/static/{name}                        the pages' style and script
 
-What a button does goes to Airflow's own API, under the rights of the user. Airflow mounts such an
-app without any authorisation; a test checks that every route has one. Endpoints are plain
+A button calls Airflow's API, under the rights of the user. Airflow mounts such an app without any
+authorisation; a test checks that every route has one. Endpoints are plain
 functions, so that a slow storage blocks a thread and not the server.
 """
 
@@ -41,7 +41,7 @@ from statemaint.planning import scan_checkpoint
 from statemaint.report.to_json import scan_json
 
 _HEADERS = {
-    # Scripts and styles are our own files, nothing is from elsewhere, framed by Airflow only.
+    # Only our scripts and styles are allowed, in frames of Airflow only.
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
         "frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
@@ -61,7 +61,7 @@ Number = Annotated[int, Path(ge=0, lt=2**31)]
 @cache
 def app() -> FastAPI:
     """Returns the app, always the same instance."""
-    # Every route requires a user, even one that declares no check of its own. The routes of
+    # Every route requires a user, even one that declares no check. The routes of
     # FastAPI's documentation would not, and are off.
     made = FastAPI(
         title="statemaint",
@@ -85,14 +85,14 @@ def app() -> FastAPI:
 
 def _queries(user: GetUserDep, session: SessionDep) -> Response:
     readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
-    found = records(session, readable)
-    return _html("queries.html", **contents.of_fleet(found))
+    listed = records(session, readable)
+    return _html("queries.html", **contents.of_fleet(listed))
 
 
 def _static(name: str) -> Response:
     if name not in _STATIC:
         return Response(status_code=404, headers=_HEADERS)
-    # Always asked for again: it changes with the package, and Airflow's cookie guards it.
+    # Never cached: it changes with the package, and Airflow's cookie guards it.
     headers = {**_HEADERS, "Cache-Control": "no-cache"}
     return FileResponse(FOLDER / "static" / name, media_type=_STATIC[name], headers=headers)
 
@@ -153,14 +153,14 @@ def _record(
     dag_id: str, query: str | None, session: Session
 ) -> tuple[QueryRecord, list[QueryRecord]]:
     """Returns a query of a DAG, by default the worst, and all of them."""
-    found = records(session, {dag_id}, dag_id)
-    asked = [one for one in found if query in (None, one.query)]
-    if not asked:
-        what = f"maintains no query {query!r}" if found else "maintains no query"
+    listed = records(session, {dag_id}, dag_id)
+    matching = [one for one in listed if query in (None, one.query)]
+    if not matching:
+        what = f"maintains no query {query!r}" if listed else "maintains no query"
         raise UnknownQueryError(
             f"the DAG {dag_id} {what}: this page is for DAGs with the tasks of statemaint"
         )
-    return contents.worst(asked), found
+    return contents.worst(matching), listed
 
 
 def _refused(dag_id: str, user: Any, session: Session, *, in_file: bool) -> dict[str, str]:
@@ -173,7 +173,7 @@ def _refused(dag_id: str, user: Any, session: Session, *, in_file: bool) -> dict
         elif not _may_run(dag, user):
             found[dag] = f"You have no right to run the DAG {dag}."
         elif dag != dag_id and not in_file:
-            found[dag] = f"{dag} takes the queries of the queries file only."
+            found[dag] = f"{dag} takes only the queries of the queries file."
     return found
 
 
@@ -183,7 +183,7 @@ def _of_buttons(dag_id: str) -> tuple[str, ...]:
 
 
 def _paused(dags: Iterable[str], session: Session) -> list[str]:
-    """Returns those of some DAGs that are paused, as Airflow's are when it first sees them."""
+    """Returns the paused ones among some DAGs; new DAGs in Airflow are paused."""
     stored = (session.get(DagModel, dag) for dag in dags)
     return [one.dag_id for one in stored if one and one.is_paused]
 
@@ -207,14 +207,14 @@ def _explain(request: Request, error: Exception) -> Response:
 
 
 def _refuse(_request: Request, _error: Exception) -> Response:
-    """Refuses an address, without repeating what is wrong in it."""
+    """Refuses an address, without repeating its invalid part."""
     return _html("error.html", code="ADDRESS", detail="There is no such page.", status=422)
 
 
 def _status(error: Exception) -> int:
     if isinstance(error, UnknownQueryError):
         return 404
-    # 409: the checkpoint or the queries file is not in a state that can be shown.
+    # 409: the state of the checkpoint or the queries file cannot be shown.
     return 503 if isinstance(error, StorageError) else 409
 
 

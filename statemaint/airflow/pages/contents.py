@@ -1,4 +1,4 @@
-"""The values of each page's template, from what is known of its queries."""
+"""The values of each page's template, from the records of its queries."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime

@@ -18,7 +18,7 @@ _NO_TIME = 2**53
 
 
 class Restartable(Enum):
-    """Whether a query would restart, the worst first; each with its words and its mark."""
+    """Whether a query would restart, the worst first; each with its label and colour."""
 
     NO = ("No", "bad")
     DOUBTFUL = ("Doubtful", "bad")
@@ -30,7 +30,7 @@ class Restartable(Enum):
 
     @property
     def label(self) -> str:
-        """Returns it in words."""
+        """Returns its label."""
         return self.value[0]
 
     @property
@@ -46,7 +46,7 @@ class Restartable(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a query would restart, and why it is believed."""
+    """Whether a query would restart, and the reason."""
 
     restart: Restartable
     why: str
@@ -61,7 +61,7 @@ class Outcome:
         mark: its colour.
         when: how long ago it ended, or started.
         stamp: that time.
-        run: its id; `None` where there is none.
+        run: its id; `None` if there is none.
     """
 
     text: str
@@ -79,9 +79,9 @@ class Row:
         record: the query.
         verdict: whether it would restart.
         outcome: its last run.
-        figures: the figures; zeros where there are none.
+        figures: the figures; zeros if there are none.
         known: whether there are any.
-        age: how old they are.
+        age: their age.
         old: whether they are older than `OLD`, or than the last run.
         next: when the next run is due, in words.
     """
@@ -97,7 +97,7 @@ class Row:
 
     @property
     def attention(self) -> bool:
-        """Returns whether an operator should look."""
+        """Returns whether the row needs attention."""
         return self.verdict.restart.mark in ("bad", "warn") or self.outcome.mark == "bad"
 
     @property
@@ -172,44 +172,46 @@ def verdict(record: QueryRecord) -> Verdict:
         return Verdict(Restartable.INVALID, record.invalid)
     if record.figures is None:
         if record.looked is None:
-            ran = "No run has left figures." if record.last else "No run has looked at it yet."
+            ran = "No run has left figures." if record.last else "No run has inspected it yet."
             return Verdict(Restartable.NEVER, ran)
-        return Verdict(Restartable.UNKNOWN, "The figures are of another build.")
+        return Verdict(Restartable.UNKNOWN, "The figures are from another build.")
     return _by_figures(record.figures)
 
 
-def _by_figures(found: QueryFigures) -> Verdict:
-    if found.failure and not found.partitions:
-        return Verdict(Restartable.UNKNOWN, f"The last run could not look: {found.failure}")
-    if found.blocked and found.target is not None:
-        does = "does" if found.blocked == 1 else "do"
-        what = f"{found.blocked} of {counted(found.partitions, 'partition')} {does} not load"
-        return Verdict(Restartable.NO, f"{what}: {_codes(found)}")
-    if found.damage:
-        return _damaged(found)
-    if found.target is None:
+def _by_figures(figures: QueryFigures) -> Verdict:
+    if figures.failure and not figures.partitions:
+        return Verdict(Restartable.UNKNOWN, f"The last run could not inspect it: {figures.failure}")
+    if figures.blocked and figures.target is not None:
+        does = "does" if figures.blocked == 1 else "do"
+        what = f"{figures.blocked} of {counted(figures.partitions, 'partition')} {does} not load"
+        return Verdict(Restartable.NO, f"{what}: {_codes(figures)}")
+    if figures.damage:
+        return _damaged(figures)
+    if figures.target is None:
         return Verdict(Restartable.EMPTY, "No batch is committed yet.")
-    why = f"Every partition loads at version {found.target}."
-    if found.unreported:
-        why += f" {found.unreported} are as the plan found them; their tasks gave no report."
+    why = f"Every partition loads at version {figures.target}."
+    if figures.unreported:
+        why += f" {figures.unreported} are as in the plan; their tasks gave no report."
     return Verdict(Restartable.YES, why)
 
 
-def _damaged(found: QueryFigures) -> Verdict:
-    codes = set(_damage(found))
+def _damaged(figures: QueryFigures) -> Verdict:
+    codes = set(_damage(figures))
     if codes and codes <= {FindingCode.STORAGE_FAILED.value}:
-        return Verdict(Restartable.UNKNOWN, "The storage failed while the last run looked.")
+        return Verdict(Restartable.UNKNOWN, "The storage failed during the last run.")
     what = "it may fail, or load wrong rows"
-    return Verdict(Restartable.DOUBTFUL, f"Damage was found, so that {what}: {_codes(found)}")
+    return Verdict(Restartable.DOUBTFUL, f"Damage was found, so {what}: {_codes(figures)}")
 
 
-def _damage(found: QueryFigures) -> list[str]:
+def _damage(figures: QueryFigures) -> list[str]:
     known = {one.value for one in FindingCode}
-    return [one for one in found.codes if one not in known or Finding(FindingCode(one), "").damage]
+    return [
+        one for one in figures.codes if one not in known or Finding(FindingCode(one), "").damage
+    ]
 
 
-def _codes(found: QueryFigures) -> str:
-    return ", ".join(_damage(found) or found.codes) or "the log has a gap"
+def _codes(figures: QueryFigures) -> str:
+    return ", ".join(_damage(figures) or figures.codes) or "the log has a gap"
 
 
 def outcome(run: AirflowRun | None, now: datetime) -> Outcome:

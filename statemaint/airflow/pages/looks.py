@@ -1,4 +1,4 @@
-"""Looks at a checkpoint while the user waits: at all of it, or at one partition. They only read."""
+"""Reads a checkpoint while the user waits: all of it, or one partition. Read-only."""
 
 import zlib
 from dataclasses import replace
@@ -20,7 +20,7 @@ def looked_at_now(
 ) -> tuple[QueryRecord, Details]:
     """Returns a query as its checkpoint is now, with the findings of its last run."""
     _, plan = plan_checkpoint(storage, policy)
-    units, told = planned_units(plan), findings_json(plan.all_findings)
+    units, findings = planned_units(plan), findings_json(plan.all_findings)
     damage = sum(one.damage for one in plan.findings)
     about = {
         "query": record.query,
@@ -31,9 +31,9 @@ def looked_at_now(
         "notices": len(plan.findings) - damage,
         "trash_bytes": record.figures.trash_bytes if record.figures else None,
     }
-    figures = read_figures(figures_json(units, told, about))
-    seen = tuple(Told(**one) for one in told)
-    # A listing does not show what a run has read: its findings stay until a run does not find them.
+    figures = read_figures(figures_json(units, findings, about))
+    seen = tuple(Told(**one) for one in findings)
+    # A listing does not show what a run has read: findings stay until a run no longer has them.
     before = tuple(one for one in known.findings if one not in seen)
     looked = replace(record, figures=figures, looked=datetime.now(UTC))
     return looked, replace(known, units=tuple(units), findings=(*seen, *before))
@@ -48,19 +48,19 @@ def plan_of_partition(
         storage: where the checkpoint lives.
         policy: when to snapshot and what to keep.
         unit: the operator and the partition.
-        shared: what an earlier plan has handed over; with it only this partition is listed.
+        shared: the handover of an earlier plan; with it only this partition is listed.
 
     Raises:
         ConfigError: when there is no such partition.
     """
     operator, partition = unit
     request = Request(operators=frozenset({operator}), partitions=frozenset({partition}))
-    known = _handover(shared)
-    return plan_checkpoint(storage, policy, request=request, handover=known)[1]
+    handover = _handover(shared)
+    return plan_checkpoint(storage, policy, request=request, handover=handover)[1]
 
 
 def _handover(text: str | None) -> Handover | None:
     try:
         return Handover.from_json(text) if text else None
     except (zlib.error, ValueError, TypeError, KeyError, AttributeError):
-        return None  # of another build: everything is listed
+        return None  # from another build: everything is listed

@@ -1,4 +1,4 @@
-"""What is known of a query: its DAG, its last runs, the figures that they left. Pure."""
+"""The record of a query: its DAG, its last runs, the figures that they left. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +17,7 @@ class AirflowRun:
         kind: scheduled, manual, ...
         started: when it started; `None` while it waits.
         ended: when it ended; `None` until then.
-        dry: whether its form asked for a dry run.
+        dry: whether its form requested a dry run.
         queries: the queries that its form named; empty for all of the DAG.
     """
 
@@ -36,16 +36,16 @@ class QueryRecord:
 
     Attributes:
         dag: the id of its DAG.
-        group: the task group of its tasks, or the one task of a whole run; empty where the DAG has
+        group: the task group of its tasks, or the one task of a whole run; empty if the DAG has
             no other tasks.
         query: its name.
         paused: whether the DAG is paused.
         next_run: when the next scheduled run is due; `None` without a schedule.
         schedule: the schedule in Airflow's words.
         invalid: why the DAG only shows a mistake in the queries file; `None` for all others.
-        last: its last run; where several queries share the DAG, as far as it is this query's.
+        last: its last run; if several queries share the DAG, the part of this query.
         figures: the newest figures that this build can read.
-        looked: when they were found.
+        looked: when they were recorded.
         looked_in: the run that left them, by its key in the database.
     """
 
@@ -64,7 +64,7 @@ class QueryRecord:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What the page of one query shows beside its record.
+    """The contents of the page of one query, beyond its record.
 
     Attributes:
         units: its partitions.

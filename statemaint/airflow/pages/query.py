@@ -11,7 +11,7 @@ from statemaint.airflow.names import REPAIR_DAG, VERIFY_DAG, is_together
 from statemaint.airflow.texts import size
 from statemaint.report.units import Unit
 
-# So many partitions have a cell; of more, the worst ones.
+# The most partitions with a cell; of more, the worst.
 MOST_CELLS = 4_000
 MOST_WORST = 20
 BROKEN = "x"
@@ -23,7 +23,7 @@ class Cell:
 
     Attributes:
         unit: its figures.
-        levels: how bad it is by chain, bytes and findings: `0` to `4`, or `x` for damage.
+        levels: its severity by chain, bytes and findings: `0` to `4`, or `x` for damage.
         texts: its values by chain, bytes and findings, as the cell shows them.
     """
 
@@ -53,7 +53,7 @@ class HeatMap:
     Attributes:
         operators: the cells, by operator.
         left_out: the number of partitions without a cell.
-        limit: the length from which on a chain is too long.
+        limit: the length from which a chain is too long.
     """
 
     operators: tuple[OperatorMap, ...]
@@ -63,13 +63,13 @@ class HeatMap:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Findings of one code, and what to do about them.
+    """Findings of one code, and the next command.
 
     Attributes:
         code: the code.
         damage: whether it is damage.
         details: a line for each finding.
-        command: the next command; empty where there is nothing to do.
+        command: the next command; empty if there is nothing to do.
     """
 
     code: str
@@ -80,15 +80,15 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """A button that starts a run of a DAG under the rights of whoever presses it.
+    """A button that starts a run of a DAG under the rights of the user.
 
     Attributes:
         label: its text.
         dag: the DAG.
         conf: the configuration of the run, as JSON.
-        asks: what must be confirmed first; empty where nothing has to be.
-        refused: why it cannot be pressed; empty where it can.
-        about: what it does.
+        asks: the question to confirm first; empty without one.
+        refused: why it cannot be pressed; empty if it can.
+        about: its effect.
     """
 
     label: str
@@ -104,15 +104,15 @@ def heat_map(units: Sequence[Unit], limit: int) -> HeatMap:
 
     Args:
         units: the partitions, ascending.
-        limit: the length from which on a chain is too long.
+        limit: the length from which a chain is too long.
     """
     shown = sorted(sorted(units, key=badness)[:MOST_CELLS])
     most = max((one.bytes for one in units), default=0)
     operators: dict[int, list[Cell]] = {}
     for one in shown:
         operators.setdefault(one.operator, []).append(_cell(one, limit, most))
-    found = tuple(OperatorMap(operator, tuple(some)) for operator, some in operators.items())
-    return HeatMap(found, len(units) - len(shown), limit)
+    maps = tuple(OperatorMap(operator, tuple(some)) for operator, some in operators.items())
+    return HeatMap(maps, len(units) - len(shown), limit)
 
 
 def badness(unit: Unit) -> tuple[Any, ...]:
@@ -155,10 +155,10 @@ def _finding_level(unit: Unit) -> str:
 
 def advise(findings: Iterable[Told], checkpoint: str) -> tuple[Advice, ...]:
     """Returns the findings by code, damage first, with the next command for each."""
-    told = [one.model_dump() for one in findings]
-    steps = {one["code"]: one["command"] for one in advice.steps(told, checkpoint)}
+    listed = [one.model_dump() for one in findings]
+    steps = {one["code"]: one["command"] for one in advice.steps(listed, checkpoint)}
     codes: dict[str, list[Any]] = {}
-    for one in sorted(told, key=lambda one: (not one["damage"], one["code"])):
+    for one in sorted(listed, key=lambda one: (not one["damage"], one["code"])):
         codes.setdefault(one["code"], []).append(one)
     return tuple(
         Advice(
@@ -177,14 +177,14 @@ def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tupl
     Args:
         dag: the query's own DAG.
         query: the query's name.
-        own: whether the DAG takes the options of maintenance, as one with other tasks does not.
+        own: whether the DAG takes the options of maintenance, unlike one with other tasks.
         refused: why a DAG cannot be run, by its id; the others can.
     """
     why = refused.get(dag, "")
     if not own:
         why = why or "The DAG has other tasks than maintenance: run it on its own page."
     manual = {"query": query}
-    # The DAG of several queries is to run for this one only.
+    # The DAG of several queries runs for this one only.
     only = {"queries": [query]} if is_together(dag) else {}
     return (
         _button(
@@ -195,8 +195,8 @@ def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tupl
             dag,
             {"force_snapshot": True, **only},
             why,
-            asks="Compact writes a snapshot of every partition, and deletes what it replaces.",
-            about="Writes a snapshot of every partition, and deletes what it replaces.",
+            asks="Compact writes a snapshot of every partition, and deletes the files it replaces.",
+            about="Writes a snapshot of every partition, and deletes the files it replaces.",
         ),
         _button(
             "Verify",
@@ -210,7 +210,7 @@ def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tupl
             REPAIR_DAG,
             manual,
             refused.get(REPAIR_DAG, ""),
-            asks="Repair plans first, and waits for an approval in Airflow. Stop the query before.",
+            asks="Repair plans first, and waits for an approval in Airflow. Stop the query first.",
             about="Plans a repair, and waits for an approval.",
         ),
     )

@@ -1,7 +1,7 @@
-"""What Airflow's database knows of the maintained queries: their DAGs, runs and figures.
+"""The maintained queries in Airflow's database: their DAGs, runs and figures.
 
-A query is known by the Asset `statemaint://QUERY` that one of its tasks may update. Each function
-makes a fixed number of database queries, whatever the number of DAGs.
+A query is identified by the Asset `statemaint://QUERY` that one of its tasks may update. Each
+function makes a fixed number of database queries, whatever the number of DAGs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,11 +28,11 @@ from statemaint.airflow.pages.model import AirflowRun, Details, QueryRecord
 _SCHEME, _FINDINGS = asset_uri(""), findings_uri("").rpartition("/")[2]
 _INVALID = "statemaint-invalid"
 _HANDOVER = "handover"
-# The tasks of a run that leave something for the pages.
+# The tasks of a run that leave data for the pages.
 _TASKS = ("plan", "report")
-# As many of a DAG's last runs are shown.
+# The number of a DAG's last runs that are shown.
 _RUNS = 15
-# A DAG, the group of its tasks, and a query of theirs.
+# A DAG, the group of its tasks, and one of their queries.
 _Place = tuple[str, str, str]
 
 
@@ -48,13 +48,13 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
     }
     last = {one.dag_id: _run(one) for one in session.execute(_last_runs(dag))}
     figures = _figures(session, places, dag)
-    found = [_record(dags[one], group, query, last, figures) for one, group, query in places]
-    found += [_mistake(dags[one], last) for one in invalid]
-    return sorted(found, key=lambda one: (one.query, one.dag, one.group))
+    listed = [_record(dags[one], group, query, last, figures) for one, group, query in places]
+    listed += [_mistake(dags[one], last) for one in invalid]
+    return sorted(listed, key=lambda one: (one.query, one.dag, one.group))
 
 
 def details(session: Session, record: QueryRecord) -> Details:
-    """Returns what the page of one query shows beside its record."""
+    """Returns the contents of the page of one query, beyond its record."""
     read = read_partitions(_value(session, record, PARTITIONS)) or ((), ())
     newest = _run_columns().where(DagRun.dag_id == record.dag)
     runs = session.execute(newest.order_by(DagRun.id.desc()).limit(_RUNS))
@@ -62,9 +62,9 @@ def details(session: Session, record: QueryRecord) -> Details:
 
 
 def handover(session: Session, record: QueryRecord) -> str | None:
-    """Returns what the newest run's plan has handed to its tasks, if it handed over anything."""
-    found = _value(session, record, _HANDOVER)
-    return found if isinstance(found, str) else None
+    """Returns the handover of the newest run's plan to its tasks, if there is one."""
+    value = _value(session, record, _HANDOVER)
+    return value if isinstance(value, str) else None
 
 
 def _value(session: Session, record: QueryRecord, key: str) -> Any:
@@ -143,8 +143,8 @@ def _run(row: Any) -> AirflowRun:
 def _figures(session: Session, places: Iterable[_Place], dag: str | None) -> Mapping[_Place, Any]:
     """Returns the newest figures by DAG, group and query, of the last run that left any.
 
-    A task of several queries leaves those of each under a key of its own; a run may concern only
-    some of them. The query is empty where a task has only one.
+    A task of several queries leaves those of each under a separate key; a run may concern only some
+    of them. The query is empty if a task has only one.
     """
     shared = XComModel.key.startswith(of_query(FLEET, ""), autoescape=True)
     asked = select(
@@ -156,27 +156,27 @@ def _figures(session: Session, places: Iterable[_Place], dag: str | None) -> Map
         XComModel.value,
         XComModel.timestamp,
     ).where(or_(XComModel.key == FLEET, shared))
-    found = list(session.execute(asked.where(XComModel.dag_run_id.in_(_newest(dag)))))
-    if _without(places, found):
+    rows = list(session.execute(asked.where(XComModel.dag_run_id.in_(_newest(dag)))))
+    if _without(places, rows):
         newest = func.max(XComModel.dag_run_id).label("newest")
         earlier = select(XComModel.dag_id, XComModel.key, newest)
         earlier = earlier.where(or_(XComModel.key == FLEET, shared))
         earlier = earlier.where(XComModel.dag_id == dag) if dag else earlier
         runs = earlier.group_by(XComModel.dag_id, XComModel.key).subquery()
         same = (runs.c.dag_id == XComModel.dag_id) & (runs.c.key == XComModel.key)
-        found += session.execute(asked.join(runs, same & (runs.c.newest == XComModel.dag_run_id)))
-    found.sort(key=lambda row: (row.dag_run_id, row.timestamp))
-    return {(row.dag_id, _group(row.task_id), _query_of(row.key)): row for row in found}
+        rows += session.execute(asked.join(runs, same & (runs.c.newest == XComModel.dag_run_id)))
+    rows.sort(key=lambda row: (row.dag_run_id, row.timestamp))
+    return {(row.dag_id, _group(row.task_id), _query_of(row.key)): row for row in rows}
 
 
-def _without(places: Iterable[_Place], found: Iterable[Any]) -> bool:
+def _without(places: Iterable[_Place], values: Iterable[Any]) -> bool:
     """Returns whether the newest runs have left no figures of a DAG, or of one query of several."""
-    keys = {(row.dag_id, _query_of(row.key)) for row in found}
+    keys = {(row.dag_id, _query_of(row.key)) for row in values}
     return any((dag, query if is_together(dag) else "") not in keys for dag, _, query in places)
 
 
 def _query_of(key: str) -> str:
-    """Returns the query of a key of figures; empty where the task has only one."""
+    """Returns the query of a key of figures; empty if the task has only one."""
     return key.removeprefix(FLEET)[1:]
 
 
@@ -207,7 +207,7 @@ def _record(
 def _own(
     query: str, last: AirflowRun | None, row: Any, figures: QueryFigures | None
 ) -> AirflowRun | None:
-    """Returns the last run of a query that shares its DAG, with the outcome that is its own."""
+    """Returns the last run of a query that shares its DAG, with its own outcome."""
     if last is None or figures is None or figures.success is None:
         return last
     state = "success" if figures.success else "failed"

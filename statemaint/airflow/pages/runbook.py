@@ -12,7 +12,7 @@ _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 
 def runbook_of(code: str) -> Markup | None:
-    """Returns what the runbook says about a code; `None` where it says nothing."""
+    """Returns the runbook's text on a code; `None` if there is none."""
     text = _sections().get(code)
     return None if text is None else Markup(_markdown().render(text))  # noqa: S704 -- our own text
 

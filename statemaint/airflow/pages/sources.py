@@ -1,6 +1,6 @@
-"""Where a query's checkpoint is: by the queries file, or by its DAG as Airflow stores it.
+"""The place of a query's checkpoint, by the queries file or by its DAG as Airflow stores it.
 
-Only who writes the file or the DAG decides what the pages read, and never an XCom or an address.
+Only the author of the file or the DAG decides what the pages read, never an XCom or an address.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class CheckpointSource:
         checkpoint: its address.
         connection: the Airflow connection for it.
         policy: its policy.
-        in_file: whether the queries file has it, as the DAGs for manual work ask for.
+        in_file: whether the queries file has it, as the DAGs for manual work require.
     """
 
     query: str
@@ -52,53 +52,53 @@ def source_of(dag: str, query: str, session: Session) -> CheckpointSource:
         UnknownQueryError: when neither the queries file nor the DAG names it.
     """
     file = _reading().file
-    found = file.queries.get(query)
-    if found and dag == (together_id(found.together) if found.together else dag_id(query)):
+    entry = file.queries.get(query)
+    if entry and dag == (together_id(entry.together) if entry.together else dag_id(query)):
         policy = file.policy_of(query)
-        return CheckpointSource(query, found.checkpoint, found.connection, policy, in_file=True)
+        return CheckpointSource(query, entry.checkpoint, entry.connection, policy, in_file=True)
     stored = SerializedDagModel.get(dag, session=session)
-    for one in _told(stored.data if stored else None):
+    for one in _described(stored.data if stored else None):
         if one.get("query") == query:
             return _of_dag(one)
     raise UnknownQueryError(
-        f"neither the queries file nor the DAG {dag} says where the checkpoint of {query} is"
+        f"neither the queries file nor the DAG {dag} names the checkpoint of {query}"
     )
 
 
-def _of_dag(told: Mapping[str, Any]) -> CheckpointSource:
-    checkpoint = str(told["checkpoint"])
+def _of_dag(about: Mapping[str, Any]) -> CheckpointSource:
+    checkpoint = str(about["checkpoint"])
     if "{" in checkpoint:
         raise UnknownQueryError(
-            f"the checkpoint of {told['query']} is a template, {checkpoint}: only a run knows it"
+            f"the checkpoint of {about['query']} is a template, {checkpoint}; only a run renders it"
         )
-    connection = told.get("connection")
-    policy = Policy(**told["policy"])
-    return CheckpointSource(str(told["query"]), checkpoint, connection, policy, in_file=False)
+    connection = about.get("connection")
+    policy = Policy(**about["policy"])
+    return CheckpointSource(str(about["query"]), checkpoint, connection, policy, in_file=False)
 
 
-def _told(found: Any) -> list[dict[str, Any]]:
-    """Returns what the tasks `plan` of a stored DAG say of their queries.
+def _described(document: Any) -> list[dict[str, Any]]:
+    """Returns the queries that the tasks `plan` of a stored DAG describe.
 
     Airflow stores every mapping as `{"__type": "dict", "__var": {...}}`.
     """
-    tasks = [_plain(one) for one in (found or {}).get("dag", {}).get("tasks", ())]
+    tasks = [_plain(one) for one in (document or {}).get("dag", {}).get("tasks", ())]
     kwargs = [one.get("op_kwargs") for one in tasks if _is_plan(one)]
-    told = [one.get("about") for one in kwargs if isinstance(one, dict)]
-    return [one for one in told if isinstance(one, dict)]
+    descriptions = [one.get("about") for one in kwargs if isinstance(one, dict)]
+    return [one for one in descriptions if isinstance(one, dict)]
 
 
 def _is_plan(task: Any) -> bool:
     return isinstance(task, dict) and str(task.get("task_id", "")).rpartition(".")[2] == "plan"
 
 
-def _plain(found: Any) -> Any:
-    if isinstance(found, list):
-        return [_plain(one) for one in found]
-    if not isinstance(found, dict):
-        return found
-    if "__type" in found and "__var" in found:
-        return _plain(found["__var"])
-    return {key: _plain(one) for key, one in found.items()}
+def _plain(stored: Any) -> Any:
+    if isinstance(stored, list):
+        return [_plain(one) for one in stored]
+    if not isinstance(stored, dict):
+        return stored
+    if "__type" in stored and "__var" in stored:
+        return _plain(stored["__var"])
+    return {key: _plain(one) for key, one in stored.items()}
 
 
 def _reading() -> QueriesReading:

@@ -17,7 +17,7 @@ from statemaint.model.files import (
 )
 from statemaint.plan import Attest, Delete, Plan, StorePlan, WriteSnapshot
 
-# A partition may have a hundred thousand files; a page of them is of no use.
+# A partition may have a hundred thousand files, too many for a page.
 MOST_FILES = 2_000
 _STATE = ("delta", "snapshot")
 
@@ -27,10 +27,10 @@ class File:
     """A file, or one that a run would write.
 
     Attributes:
-        version: its version; `None` where it has none.
+        version: its version; `None` if it has none.
         name: its name in the store's directory.
         kind: `delta`, `snapshot`, `checksum`, `SST`, `temporary`, `other`.
-        bytes: its size; `None` where it is not there yet.
+        bytes: its size; `None` if it does not exist yet.
         modified: its time, in seconds since the epoch.
         fate: `Kept`, `Goes`, `New`.
         why: the reason, after `because`.
@@ -64,10 +64,10 @@ class Stretch:
     @property
     def versions(self) -> str:
         """Returns their versions: `17`, `1 to 16`, or nothing."""
-        known = [one.version for one in self.files if one.version is not None]
-        if not known:
+        numbers = [one.version for one in self.files if one.version is not None]
+        if not numbers:
             return ""
-        first, last = min(known), max(known)
+        first, last = min(numbers), max(numbers)
         return str(first) if first == last else f"{first} to {last}"
 
 
@@ -78,8 +78,8 @@ class StoreTimeline:
     Attributes:
         store: its name.
         stretches: its files, by version.
-        proofs: what a run would verify, with the reason.
-        findings: what is wrong with it.
+        proofs: the snapshots that a run would verify, with the reason.
+        findings: its findings.
         left_out: the number of files that are not shown.
     """
 
@@ -100,7 +100,8 @@ def timelines(plan: Plan, *, most: int = MOST_FILES) -> tuple[StoreTimeline, ...
 
     Args:
         plan: the plan.
-        most: so many state files of a store are shown, the newest, and as many of the others.
+        most: the number of state files of a store that are shown, the newest, and of its other
+            files.
     """
     return tuple(_timeline(one, most) for one in plan.stores)
 
@@ -152,7 +153,7 @@ def _kind(file: StateFile) -> tuple[int | None, str]:
 
 
 def _place(file: File) -> tuple[bool, str, int, str]:
-    # What stands beside the state comes after it, or it would cut every stretch in two.
+    # Files beside the state come after it; otherwise they would split every stretch.
     beside = file.kind not in _STATE
     return (beside, file.kind if beside else "", file.version or 0, file.name)
 

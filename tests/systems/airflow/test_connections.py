@@ -83,12 +83,12 @@ def test_another_type_of_connection_is_refused() -> None:
 
 def test_a_setting_that_we_would_have_to_ignore_is_refused() -> None:
     said = refused(login="key", password=SECRET, extra={"role_arn": SECRET})
-    assert said.startswith("the Airflow connection lake: the extra 'role_arn' is none that")
+    assert said.startswith("the Airflow connection lake: the extra 'role_arn' is not supported")
 
 
 def test_half_a_pair_of_keys_is_refused() -> None:
-    assert "half a pair" in refused(login="key")
-    assert "half a pair" in refused(password=SECRET)
+    assert "has only one of access key and secret" in refused(login="key")
+    assert "has only one of access key and secret" in refused(password=SECRET)
 
 
 def test_an_extra_that_is_no_object_is_refused() -> None:

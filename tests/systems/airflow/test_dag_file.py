@@ -158,7 +158,7 @@ def test_the_form_has_switches_numbers_lists_and_an_engine_that_may_all_stay_as_
     assert schemas["min_deltas_for_snapshot"]["minimum"] == 1
     assert all(schema["title"] and schema["description_md"] for schema in schemas.values())
     assert (
-        "Empty: 50, as the queries file says." in schemas["min_batches_to_retain"]["description_md"]
+        "Empty: 50, as in the queries file." in schemas["min_batches_to_retain"]["description_md"]
     )
 
 

@@ -75,7 +75,7 @@ def test_the_list_shows_readable_dags_only(scene: Scene) -> None:
     assert "statemaint__dry" in whole
     assert "statemaint__good" in hers
     assert "statemaint__dry" not in hers
-    assert "There is none:" in nothing
+    assert "No DAG that you may read" in nothing
 
 
 @pytest.mark.parametrize("path", ["docs", "redoc", "openapi.json"])
@@ -95,7 +95,7 @@ def test_a_page_loads_only_its_own_style_and_script(scene: Scene) -> None:
 
 
 def test_a_query_that_never_ran_says_so_until_it_is_scanned(scene: Scene) -> None:
-    assert "No run has looked at it yet." in scene.admin.page(STATE).body
+    assert "No run has inspected it yet." in scene.admin.page(STATE).body
     looked = scene.admin.page(f"{STATE}?live=true").body
     assert "Every partition loads at version 25." in looked
     assert "Scanned just now." in looked

@@ -94,7 +94,7 @@ def test_a_run_from_the_form_maintains_the_partitions_that_it_names(
     names = ("op 0 / part 1", "op 0 / part 3", "plan", "report")
     assert part.states == dict.fromkeys(names, "success")
     assert sorted(snapshots(folder / "dry")) == [1, 3]
-    assert note(part).startswith("Only partition 1, 3, as the form said.")
+    assert note(part).startswith("Only partition 1, 3, as set in the form.")
 
 
 def test_a_damaged_partition_fails_its_own_task(admin: Client, folder: Path) -> None:

@@ -281,7 +281,10 @@ def test_a_dry_run_whose_plan_cannot_be_written_is_shown_all_the_same(
 @pytest.mark.parametrize(
     ("conf", "said"),
     [
-        ({"dry_runn": True}, "the run's configuration has 'dry_runn', which is no option; known"),
+        (
+            {"dry_runn": True},
+            "the run's configuration has 'dry_runn', which is not an option; the options",
+        ),
         ({"dry_run": True, "x": 1, "a": 2}, "the run's configuration has 'a', 'x', which is no"),
         ({"dry_run": True}, None),
         ({}, None),
@@ -529,7 +532,7 @@ def test_report_adds_up_and_names_who_did_not_report(
     }
     assert (report["halted"], report["findings"]) == (1, ["BROKEN_CHAIN"])
     assert (report["without_report"], report["success"], report["maintained"]) == (1, False, False)
-    assert "op 0 / part 3 gave no report; its task's log says why" in caplog.messages
+    assert "op 0 / part 3 gave no report; see its task's log" in caplog.messages
     table = next(line for line in reversed(caplog.messages) if line.startswith("hourly\n"))
     assert [line.split()[0] for line in table.splitlines()[1:]] == [
         "partitions",
@@ -655,7 +658,9 @@ def test_a_run_of_some_partitions_leaves_the_others_and_keeps_the_floor_of_all(
     report = finish(where, planned.bundles, [one.summary for one in done if one.summary],
                     decided=planned.decided)  # fmt: skip
     assert report["scope"] == "operator 0 and partition 1, 3"
-    assert report["note"].startswith("Only operator 0 and partition 1, 3, as the form said.\n\n4 ")
+    assert report["note"].startswith(
+        "Only operator 0 and partition 1, 3, as set in the form.\n\n4 "
+    )
     assert snapshots(checkpoint) == {1: [FLOOR, TARGET], 3: [FLOOR, TARGET]}
     assert parts(plan_query(where, Options())) == [(0,), (2,)]
 
@@ -691,4 +696,4 @@ def test_a_form_says_which_part(tmp_path: Path) -> None:
     assert (options.partial, options.partitions, options.operators) == (True, (3, 1), ())
     planned = plan_query(settings(neglected(tmp_path / "c")), options)
     assert planned.note is not None
-    assert "DRY RUN: Only partition 1, 3, as the form said." in planned.note
+    assert "DRY RUN: Only partition 1, 3, as set in the form." in planned.note

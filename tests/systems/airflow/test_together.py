@@ -174,7 +174,8 @@ def test_a_query_that_the_dag_does_not_have_is_refused(scene: Scene, many: Ended
     before = tree_hash(scene.checkpoint("many_good"))
     refused = scene.run_dag(TOGETHER, {"partitions": [0]})
     assert refused.states["plan"] == "failed"
-    assert "CONFIG: the run's configuration has 'partitions', which is no option" in refused.log(
-        "plan"
+    assert (
+        "CONFIG: the run's configuration has 'partitions', which is not an option"
+        in refused.log("plan")
     )
     assert tree_hash(scene.checkpoint("many_good")) == before

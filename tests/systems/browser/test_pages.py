@@ -64,7 +64,7 @@ def test_the_navigation_leads_to_all_queries_the_worst_first(log_in: LogIn) -> N
     ]
     for name, text in {
         "clicks": "1 of 4 partitions does not load: BROKEN_CHAIN",
-        "never": "No run has looked at it yet.",
+        "never": "No run has inspected it yet.",
         "misspelt": "no such key",
     }.items():
         link = frame.get_by_role("link", name=name, exact=True)
@@ -155,7 +155,7 @@ def test_compact_shortens_the_chains_of_the_heat_map(log_in: LogIn) -> None:
     frame.get_by_role("button", name="Compact").click()
     frame.get_by_role("dialog").get_by_role("button", name="Start").click()
     expect(frame.locator("#done")).to_contain_text("Compact: success.", timeout=LONG)
-    frame.get_by_role("button", name="Show what it left").click()
+    frame.get_by_role("button", name="Show its results").click()
     expect(frame.locator(".cell").first).to_have_attribute("data-level", "0")
     assert lengths(frame) == {"0"}
     frame.get_by_text("Runs in the ledger").click()
@@ -179,7 +179,7 @@ def test_a_finding_has_its_runbook_and_the_next_command(log_in: LogIn) -> None:
     finding = frame.locator(".finding")
     expect(finding).to_contain_text("state/0/2/7.delta is missing")
     expect(finding).to_contain_text("statemaint doctor")
-    finding.get_by_text("What it means").click()
+    finding.get_by_text("Meaning and next steps").click()
     expect(finding.locator(".runbook")).to_contain_text("Look for the file in a backup")
 
 
@@ -222,7 +222,7 @@ def test_repair_asks_first_and_is_started_for_the_query(
     frame = log_in().query("clicks")
     frame.get_by_role("button", name="Repair").click()
     asks = frame.get_by_role("dialog")
-    expect(asks).to_contain_text("Stop the query before.")
+    expect(asks).to_contain_text("Stop the query first.")
     asks.get_by_role("button", name="Start").click()
     expect(frame.locator("#done")).to_contain_text("Repair: failed.", timeout=LONG)
     runs = airflow_scene.admin.get("/api/v2/dags/statemaint_repair/dagRuns")["dag_runs"]

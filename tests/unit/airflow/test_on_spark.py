@@ -321,7 +321,7 @@ def test_a_query_with_a_connection_is_refused_by_spark(tmp_path: Path) -> None:
     where = settings(neglected(tmp_path / "c"), connection="lake")
     failure = plan_query(where, Options(), Holder("run")).failure
     assert failure
-    assert failure.reason.startswith("CONFIG: executors of Spark have no connections of Airflow's")
+    assert failure.reason.startswith("CONFIG: Spark's executors have no Airflow connections")
     assert not failure.retry
 
 

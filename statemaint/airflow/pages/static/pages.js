@@ -106,7 +106,7 @@ function heat(group) {
   const legend = document.getElementById("legend");
   const legends = [
     legend.textContent,
-    "Bytes of all files of the partition; the colour is beside the largest.",
+    "Bytes of all files of the partition; the colour is relative to the largest.",
     "Findings; damage is red.",
   ];
   group.addEventListener("click", (event) => {
@@ -183,7 +183,7 @@ async function watch(path, label, dag, id) {
       tell(`${label}: ${state}.`, page);
       const again = document.createElement("button");
       again.type = "button";
-      again.textContent = "Show what it left";
+      again.textContent = "Show its results";
       again.addEventListener("click", () => location.reload());
       document.getElementById("done").append(" ", again);
       return;
@@ -193,7 +193,7 @@ async function watch(path, label, dag, id) {
   }
 }
 
-// -- what is read when it is opened
+// -- content that is loaded on opening
 
 function ledger(details) {
   details.addEventListener("toggle", async () => {
@@ -202,7 +202,7 @@ function ledger(details) {
     place.dataset.read = "yes";
     place.textContent = "Reading the ledger ...";
     const answer = await fetch(details.dataset.from, { credentials: "same-origin" });
-    place.innerHTML = await answer.text(); // our own page, escaped there
+    place.innerHTML = await answer.text(); // our page, escaped there
   });
 }
 

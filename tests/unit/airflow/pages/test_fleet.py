@@ -75,7 +75,7 @@ def test_figures_of_another_build_are_unknown() -> None:
 
 
 def test_partitions_without_a_report_are_named() -> None:
-    assert "2 are as the plan found them" in verdict(record(unreported=2)).why
+    assert "2 are as in the plan" in verdict(record(unreported=2)).why
 
 
 def test_the_worst_query_is_first() -> None:

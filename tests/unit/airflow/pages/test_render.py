@@ -109,7 +109,7 @@ def test_no_address_is_cut_by_what_is_in_it(number: int) -> None:
 
 
 def test_an_empty_fleet_says_so() -> None:
-    assert "There is none:" in fleet_page()
+    assert "No DAG that you may read" in fleet_page()
 
 
 def test_what_is_not_known_is_not_shown_as_nothing() -> None:
