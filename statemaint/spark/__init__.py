@@ -5,8 +5,8 @@
     inventory(spark, "queries.yaml").where("chain_length > 100").show()
     maintain_fleet(spark, "queries.yaml").where("exit_code > 0").show()
 
-Executors run the same functions as one machine does, on a few partitions each; no state ever
-travels between them. `docs/spark.md` describes every column.
+Executors run the same functions as a single machine, on a few partitions each; no state travels
+between them. `docs/spark.md` describes every column.
 """
 
 from statemaint.spark.api import inventory, maintain_fleet, plan_fleet, verify_fleet

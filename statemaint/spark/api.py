@@ -16,10 +16,9 @@ _TASKS_A_CORE = 64
 
 
 def inventory(spark: Any, queries: Queries) -> Any:
-    """Returns what is there: a row for each store, and for each query that has findings itself.
+    """Returns the inventory: a row for each store, and for each query that has its own findings.
 
-    It is read when an action asks for it, and again by the next one: `cache()` it, or write it.
-    Nothing is written to a checkpoint.
+    Each action reads it again: use `cache()`, or write it. Nothing is written to a checkpoint.
 
     Args:
         spark: the session.
@@ -35,15 +34,15 @@ def inventory(spark: Any, queries: Queries) -> Any:
 def plan_fleet(
     spark: Any, queries: Queries, *, policy: Mapping[str, Any] | None = None, force: bool = False
 ) -> Any:
-    """Returns what maintenance would do: a row for each action, and for each finding.
+    """Returns the plan of maintenance: a row for each action, and for each finding.
 
-    It is planned when an action asks for it, and again by the next one. Nothing is written (S13).
+    Each action of Spark plans again. Nothing is written (S13).
 
     Args:
         spark: the session.
         queries: the fleet, as for `inventory`.
-        policy: settings that count for every query.
-        force: plan a snapshot at the target even where the chain is short.
+        policy: settings that apply to every query.
+        force: plan a snapshot at the target even if the chain is short.
 
     Raises:
         ConfigError: when the fleet, or the policy, cannot be used.
@@ -60,7 +59,8 @@ def verify_fleet(spark: Any, queries: Queries, *, deep: bool = False, shares: in
         spark: the session.
         queries: the fleet, as for `inventory`.
         deep: read and compare everything, as `statemaint verify --deep` does.
-        shares: how many tasks share the partitions of a query. Findings of the logs are in each.
+        shares: the number of tasks that share the partitions of a query; each has the findings of
+            the logs.
 
     Raises:
         ConfigError: when the fleet cannot be used.
@@ -73,7 +73,7 @@ def verify_fleet(spark: Any, queries: Queries, *, deep: bool = False, shares: in
     return _spread(spark, pieces, check, VERIFIED)
 
 
-def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
+def maintain_fleet(  # noqa: PLR0913 -- each is a separate choice
     spark: Any,
     queries: Queries,
     *,
@@ -87,20 +87,20 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
 ) -> Any:
     """Maintains every query once, and returns the outcomes: a row for each store and each query.
 
-    It works when it is called, and once: the DataFrame has the outcomes, and computes nothing.
+    It does its work once, when it is called: the DataFrame has the outcomes, and computes nothing.
     A repeated task returns the outcome of the first; a killed driver's leases end within a minute,
-    and the next run goes on.
+    and the next run continues.
 
     Args:
         spark: the session.
         queries: the fleet, as for `inventory`.
-        policy: settings that count for every query.
-        force: write a snapshot at the target even where the chain is short.
+        policy: settings that apply to every query.
+        force: write a snapshot at the target even if the chain is short.
         run: the run's id in the ledgers; a new one by default.
         attempt: the number of the attempt at that run; a later one ends the leases of an earlier.
         wait: seconds to wait for leases that other runs hold; without it their queries are `held`.
         history: the address of a Parquet dataset to which the outcomes are added (`History`).
-        tell: told of the progress, in lines.
+        tell: receives the progress, in lines.
 
     Raises:
         ConfigError: when the fleet, the policy or the history's address cannot be used.

@@ -1,4 +1,4 @@
-"""The columns of each DataFrame, with their types and units; `docs/spark.md` is held against it."""
+"""The columns of each DataFrame, with their types and units; compared with `docs/spark.md`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -64,7 +64,7 @@ OUTCOMES: Mapping[str, str] = {
     "seconds": "double",
 }
 
-# What a task tells the driver besides: JSON, in rows without a store.
+# Data of a task for the driver: JSON, in rows without a store.
 NOTED: Mapping[str, str] = {**OUTCOMES, "note": "string"}
 
 VERIFIED: Mapping[str, str] = {
@@ -81,12 +81,12 @@ VERIFIED: Mapping[str, str] = {
 
 
 def ddl(columns: Mapping[str, str]) -> str:
-    """Returns columns as Spark takes them."""
+    """Returns columns in Spark's form."""
     return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
 
 
 def arrow_schema(columns: Mapping[str, str]) -> Any:
-    """Returns columns as Arrow takes them."""
+    """Returns columns in Arrow's form."""
     import pyarrow as pa
 
     finding = pa.struct([("code", pa.string()), ("detail", pa.string())])
@@ -103,7 +103,7 @@ def arrow_schema(columns: Mapping[str, str]) -> Any:
 
 
 def batch(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Returns rows as a batch of Arrow's; a column that a row lacks is null."""
+    """Returns rows as an Arrow batch; a missing column of a row is null."""
     import pyarrow as pa
 
     return pa.RecordBatch.from_pylist(list(rows), schema=arrow_schema(columns))

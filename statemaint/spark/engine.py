@@ -19,7 +19,7 @@ from statemaint.spark.units import Piece, maintain_unit, prepare_query
 from statemaint.wording import counted
 
 _log = logging.getLogger(__name__)
-# A query's plan is one listing; several queries may share a task where there are very many.
+# A query's plan is one listing; several queries may share a task if there are very many.
 _PLANS_A_CORE = 64
 Tell = Callable[[str], object]
 
@@ -31,9 +31,9 @@ class FleetRun:
     Attributes:
         name: its id, in the ledger of every query.
         attempt: grows with each attempt at the same run, whose leases it ends.
-        force_snapshot: write a snapshot at the target even where the chain is short.
+        force_snapshot: write a snapshot at the target even if the chain is short.
         wait: seconds to wait for leases that other runs hold.
-        tell: told of the progress, in lines.
+        tell: receives the progress, in lines.
     """
 
     name: str
@@ -48,13 +48,13 @@ class FleetRun:
         return cls(name or new_run_id(now))
 
     def options(self, **more: Any) -> dict[str, Any]:
-        """Returns what every piece of work of the run needs."""
+        """Returns the options of every piece of work of the run."""
         return {"run": self.name, "force_snapshot": self.force_snapshot, **more}
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What a query's plan says to the driver."""
+    """The result of a query's plan for the driver."""
 
     target: Target
     version: int
@@ -72,13 +72,13 @@ def run_fleet(
     run: FleetRun,
     costs: Mapping[str, Costs] | None = None,
 ) -> Any:
-    """Maintains a fleet, and returns the outcomes as a table of Arrow's.
+    """Maintains a fleet, and returns the outcomes as an Arrow table.
 
     Args:
         spark: the session.
         fleet: the queries.
         run: the run.
-        costs: how slow each partition of each query was in an earlier run.
+        costs: the slowness of each partition of each query in an earlier run.
     """
     holders = {one: Holder(f"{run.name}.{one.query}", run.attempt) for one in fleet}
     with leases() as held:
@@ -102,7 +102,7 @@ def run_fleet(
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """What came back from executors: the rows of stores, and those of the queries themselves."""
+    """The results of executors: the rows of stores, and those of the queries themselves."""
 
     table: Any
     notes: list[Row]
@@ -116,7 +116,7 @@ class _Answers:
 
     @property
     def worst(self) -> list[Row]:
-        """Returns what happened to the stores of each query, as notes of the query."""
+        """Returns the outcomes of the stores of each query, as notes of the query."""
         found = self.table.group_by(["query", "outcome", "exit_code"]).aggregate([])
         return [{**_EMPTY, **row} for row in found.to_pylist()]
 
@@ -177,7 +177,7 @@ def _piece(one: _Prepared, bundle: Bundle, run: FleetRun) -> str:
 
 
 def _missing(units: Iterable[tuple[Target, Bundle]], done: _Answers) -> list[Row]:
-    """Returns a row for each unit that nothing came back of, and tells which it is."""
+    """Returns a row for each unit without a result, and reports these units."""
     rows = done.table.group_by(["query", "unit"]).aggregate([]).to_pylist()
     told = {(row["query"], row["unit"]) for row in [*rows, *done.notes]}
     return [
@@ -209,7 +209,7 @@ def _end(
     holders: Mapping[Target, Holder],
     queries: Mapping[str, Row],
 ) -> None:
-    """Ends the run of every query; one without a row of its own has not been sound."""
+    """Ends the run of every query; one without its own row is not sound."""
     sound = {
         one.target: queries.get(one.target.query, {"exit_code": 1})["exit_code"] == 0
         for one in ready
@@ -226,5 +226,5 @@ def _table(tables: Sequence[Any], rows: Sequence[Row]) -> Any:
 
 
 def with_options(run: FleetRun, **options: Any) -> FleetRun:
-    """Returns a run with the options that are given."""
+    """Returns a run with the given options."""
     return replace(run, **{name: value for name, value in options.items() if value is not None})

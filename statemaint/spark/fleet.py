@@ -1,4 +1,4 @@
-"""The queries of a fleet, as they travel to executors."""
+"""The queries of a fleet, in the form for executors."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -30,7 +30,7 @@ class Target:
         return open_storage(self.checkpoint)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the query as it travels to an executor."""
+        """Returns the query in the form for an executor."""
         return asdict(self)
 
     @classmethod
@@ -48,14 +48,14 @@ def fleet_of(queries: Queries, change: Mapping[str, Any] | None = None) -> tuple
 
     Args:
         queries: the fleet.
-        change: settings of the policy that count for every query.
+        change: settings of the policy that apply to every query.
 
     Raises:
-        ConfigError: when the file cannot be used, or a query takes a connection of Airflow's.
+        ConfigError: when the file cannot be used, or a query has an Airflow connection.
     """
-    found = _targets(queries)
+    targets = _targets(queries)
     return tuple(
-        Target(one.query, one.checkpoint, one.policy.override(**(change or {}))) for one in found
+        Target(one.query, one.checkpoint, one.policy.override(**(change or {}))) for one in targets
     )
 
 
@@ -81,8 +81,8 @@ def _of_file(file: QueriesFile) -> tuple[Target, ...]:
     for name, query in enabled.items():
         if query.connection:
             raise ConfigError(
-                f"queries.{name}.connection: Spark's executors have no connections of Airflow's; "
-                "take it out, and give them credentials by their environment"
+                f"queries.{name}.connection: Spark's executors have no Airflow connections; "
+                "remove it, and set their credentials in their environment"
             )
     return tuple(
         Target(name, query.checkpoint, file.policy_of(name)) for name, query in enabled.items()

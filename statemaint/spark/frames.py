@@ -1,8 +1,8 @@
-"""DataFrames of work, and what comes back of it.
+"""DataFrames of work and its outcomes.
 
-`mapInArrow` spreads the work, which Spark Connect has as well. PySpark wants pandas for it, on the
-driver only to be sure that it is there; a classic session without pandas takes an RDD instead. No
-state is in either: pieces of work go to the executors, and rows of outcomes come back.
+`mapInArrow` spreads the work; Spark Connect has it as well. PySpark requires pandas for it, but the
+driver only checks that it is installed; a classic session without pandas uses an RDD instead.
+Neither contains state: pieces of work go to the executors, and rows of outcomes come back.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 from statemaint.spark.columns import arrow_schema, batch, ddl
 
 Work = Callable[[str], Iterable[Mapping[str, Any]]]
-# Rows of a batch that goes back to the JVM.
+# Rows of a batch that returns to the JVM.
 _ROWS = 2000
 _TASKS_WITHOUT_A_WORD = 8
 
@@ -20,12 +20,12 @@ _TASKS_WITHOUT_A_WORD = 8
 def spread(
     spark: Any, tasks: Sequence[Sequence[str]], work: Work, columns: Mapping[str, str]
 ) -> Any:
-    """Returns the DataFrame of what some work yields, computed when an action asks for it.
+    """Returns the DataFrame of the rows of some work, computed when an action requests it.
 
     Args:
         spark: the session.
-        tasks: the pieces of work of each task, in their order; Spark starts the first task first.
-        work: what yields the rows of a piece, on an executor; importable there by its name.
+        tasks: the pieces of work of each task, in order; Spark starts the first task first.
+        work: yields the rows of a piece, on an executor; importable there by its name.
         columns: the columns of the rows.
     """
     if not tasks:
@@ -40,12 +40,12 @@ def spread(
         for place, piece in enumerate(pieces)
     ]
     frame = spark.createDataFrame(units, "task int, place int, piece string")
-    # As many ranges as there are numbers: each task has a partition of its own, in this order.
+    # As many ranges as numbers: each task has its own partition, in this order.
     return frame.repartitionByRange(len(tasks), "task").mapInArrow(task.batches, ddl(columns))
 
 
 class _Task:
-    """What an executor runs."""
+    """The work of an executor."""
 
     def __init__(self, work: Work, columns: Mapping[str, str]) -> None:
         self._work, self._columns = work, columns
@@ -56,7 +56,7 @@ class _Task:
             yield tuple(row.get(name) for name in self._columns)
 
     def batches(self, units: Iterable[Any]) -> Iterator[Any]:
-        """Yields the rows of the pieces of a task, as batches of Arrow's."""
+        """Yields the rows of the pieces of a task, as Arrow batches."""
         rows = [row for one in units for row in one.to_pylist()]
         held: list[Mapping[str, Any]] = []
         ordered = sorted(rows, key=lambda one: (one["task"], one["place"]))
@@ -74,9 +74,9 @@ class _Task:
 
 
 def collected(frame: Any, columns: Mapping[str, str]) -> Any:
-    """Returns the rows of a DataFrame as a table of Arrow's.
+    """Returns the rows of a DataFrame as an Arrow table.
 
-    Spark has an action for it from 4.0 on, which may want pandas, too.
+    Spark has an action for it from 4.0 on, which may also require pandas.
     """
     import pyarrow as pa
 
@@ -87,7 +87,7 @@ def collected(frame: Any, columns: Mapping[str, str]) -> Any:
 
 
 def frame_of(spark: Any, table: Any, columns: Mapping[str, str]) -> Any:
-    """Returns a table of Arrow's as a DataFrame, which has it: nothing is computed again."""
+    """Returns an Arrow table as a DataFrame: nothing is computed again."""
     if hasattr(spark.range(0), "toArrow") and find_spec("pandas"):  # both since Spark 4.0
         return spark.createDataFrame(table, ddl(columns))
     rows = [tuple(row.values()) for row in table.to_pylist()]
@@ -100,12 +100,12 @@ def context_of(spark: Any) -> Any:
 
 
 def cores_of(spark: Any) -> int:
-    """Returns how many tasks the cluster runs at a time, as far as the session knows.
+    """Returns the number of tasks that the cluster runs at a time, if the session knows it.
 
-    A cluster whose executors are yet to come says too little: set `spark.default.parallelism`.
+    A cluster whose executors are not up yet reports too few: set `spark.default.parallelism`.
     """
     context = context_of(spark)
     if context is not None:
         return max(1, int(context.defaultParallelism))
-    said = spark.conf.get("spark.default.parallelism", None)
-    return int(said) if said else _TASKS_WITHOUT_A_WORD
+    parallelism = spark.conf.get("spark.default.parallelism", None)
+    return int(parallelism) if parallelism else _TASKS_WITHOUT_A_WORD

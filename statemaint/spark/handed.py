@@ -1,8 +1,8 @@
 """The bundles of runs that Airflow's `plan` has handed over, maintained by executors.
 
 The lease of each query is that of its run, which `plan` has taken: the driver joins and renews it,
-and leaves its end to Airflow's `report`. Executors do what Airflow's tasks do, by the same
-functions.
+and leaves its end to Airflow's `report`. Executors do the work of Airflow's tasks, with the
+same functions.
 """
 
 import json
@@ -34,7 +34,7 @@ _AT_A_TIME = 16
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What was handed over of a query.
+    """The work that was handed over for a query.
 
     Attributes:
         target: the query, with the policy that its run was planned with.
@@ -50,20 +50,20 @@ class _Read:
 def carry_out(
     spark: Any, handed: Sequence[tuple[str, str]], *, attempt: int, tell: Tell
 ) -> list[PartOutcome]:
-    """Maintains what was handed over, and stores the outcomes of each query; safe to repeat.
+    """Maintains the handed-over bundles, and stores the outcomes of each query; safe to repeat.
 
-    A bundle with an outcome that counts is not maintained again by a later attempt. A query whose
+    A bundle with a final outcome is not maintained again by a later attempt. A query whose
     storage fails has no outcomes, and does not stop the others (S16).
 
     Args:
         spark: the session.
         handed: for each query, the address of its checkpoint, as driver and executors reach it, and
-            the key of what was handed over.
+            the key of the work that was handed over.
         attempt: the number of this attempt.
-        tell: told of the progress, in lines.
+        tell: receives the progress, in lines.
 
     Raises:
-        StatemaintError: when nothing can be read of any query.
+        StatemaintError: when no query can be read.
     """
     works = _read(handed, tell)
     units = counted(sum(len(one.work.bundles) for one in works), "unit")
@@ -113,7 +113,7 @@ def _each(
 
 
 def _leased(spark: Any, works: Sequence[_Read]) -> dict[str, list[PartOutcome]]:
-    """Returns the outcomes of each query; of one whose lease is not to be had, why not."""
+    """Returns the outcomes of each query; if its lease is unavailable, the reason."""
     holders = {one.target: one.work.bundles[0].holder for one in works}
     with leases() as held:
         held.take({target: holder for target, holder in holders.items() if holder})
@@ -154,7 +154,7 @@ def _piece(target: Target, bundle: Bundle, work: Handed) -> str:
 def maintain_handed(piece: str) -> Iterator[Row]:
     """Yields the outcome of a bundle, whatever happens; on an executor.
 
-    A failure that may pass is not stored, so that the next attempt works on the bundle again.
+    A temporary failure is not stored, so that the next attempt works on the bundle again.
     """
     given = Piece.from_json(piece)
     bundle = Bundle.from_json(given.options["bundle"])
@@ -191,5 +191,5 @@ def _outcome(given: Piece, bundle: Bundle, storage: Storage) -> Row:
         raise  # the unit's own, perhaps: `once` knows
     except StatemaintError as error:
         return PartOutcome.of_error(bundle.label, error).to_json()
-    found = PartOutcome.of_report(bundle, report, every_unit=options["every_unit"])
-    return found.to_json()
+    outcome = PartOutcome.of_report(bundle, report, every_unit=options["every_unit"])
+    return outcome.to_json()

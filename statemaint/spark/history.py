@@ -2,8 +2,8 @@
 
     <history>/date=<day, UTC>/<run>.parquet      all outcomes of one run
 
-A run is one file, which appears whole and in one step or not at all, by the same storages as
-checkpoints. So a run that dies half-way leaves nothing that a reader sees, and another attempt at
+A run is one file, which is created whole and in one step or not at all, on the same storages as
+checkpoints. So a run that dies half-way leaves nothing visible to a reader, and another attempt at
 a run replaces its file. No run rewrites another one's.
 """
 
@@ -22,7 +22,7 @@ from statemaint.spark.columns import OUTCOMES, ddl
 from statemaint.storage import LocalStorage, Storage, open_storage
 
 _PATH = re.compile(r"date=(\d{4}-\d{2}-\d{2})/([^/]+)\.parquet")
-# How many runs are looked at for how long a partition takes; a query is in most of them.
+# The number of runs from which the durations of partitions are read; a query is in most of them.
 _NEWEST = 3
 _ATTEMPT = b"statemaint.attempt"
 _COLUMNS = ["query", "operator", "partition", "unit", "weight", "seconds"]
@@ -43,7 +43,7 @@ class History:
         """Returns the history at an address, which need not exist yet.
 
         Raises:
-            ConfigError: when the address is not valid, or a local folder cannot be made.
+            ConfigError: when the address is not valid, or a local folder cannot be created.
         """
         storage = open_storage(address)
         if isinstance(storage, LocalStorage):
@@ -54,13 +54,13 @@ class History:
         return cls(storage)
 
     def add(self, run: str, table: Any, now: float, *, attempt: int = 1) -> str:
-        """Adds the outcomes of a run, in the place of an earlier attempt's, and returns the path.
+        """Adds the outcomes of a run, in place of an earlier attempt's, and returns the path.
 
         An attempt that ends after a later one, to which it lost its leases, adds nothing.
 
         Args:
             run: the run's id.
-            table: the outcomes, as a table of Arrow's.
+            table: the outcomes, as an Arrow table.
             now: the time, in seconds since the epoch.
             attempt: the number of the attempt at the run.
 
@@ -82,25 +82,25 @@ class History:
         return path
 
     def costs(self) -> Mapping[str, Costs]:
-        """Returns how slow each partition of each query was, in the newest run that had it.
+        """Returns the slowness of each partition of each query, in the newest run that had it.
 
-        A file that cannot be read tells nothing: it only makes tasks more even.
+        A file that cannot be read is ignored: the costs only make tasks more even.
         """
-        found: dict[str, dict[str, float]] = {}
+        costs_by_query: dict[str, dict[str, float]] = {}
         try:
             newest = sorted(self._paths())[-_NEWEST:]
         except StorageError:
-            return found
-        for path in newest:  # a newer one replaces what an older one says
+            return costs_by_query
+        for path in newest:  # a newer one replaces the values of an older one
             for row in self._rows(path):
                 if row["unit"] and row["weight"] and row["seconds"]:
                     unit = UnitId(row["operator"], row["partition"])
-                    query = found.setdefault(row["query"], {})
+                    query = costs_by_query.setdefault(row["query"], {})
                     query[str(unit)] = row["seconds"] / row["weight"]
-        return found
+        return costs_by_query
 
     def _attempt(self, path: str) -> int:
-        """Returns the number of the attempt that wrote a file; 0 for what is no file of ours."""
+        """Returns the number of the attempt that wrote a file; 0 for a foreign file."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

@@ -19,7 +19,7 @@ _LOOK_AGAIN = 1.0
 
 
 class Leases:
-    """The leases that a run has got so far, by query; released to no one before `ended`."""
+    """The leases that a run has taken so far, by query; released to no one before `ended`."""
 
     def __init__(self, pause: Callable[[float], object] = time.sleep) -> None:
         self._held = ExitStack()
@@ -29,7 +29,7 @@ class Leases:
         self.refused: dict[str, StatemaintError] = {}
 
     def begin(self, holders: Mapping[Target, Holder]) -> None:
-        """Ends the leases of an earlier attempt at the run, which may be at work."""
+        """Ends the leases of an earlier attempt at the run, which may be running."""
 
         def begin(target: Target) -> None:
             try:
@@ -40,12 +40,12 @@ class Leases:
         _each(begin, [one for one in holders if holders[one].attempt > 1])
 
     def take(self, holders: Mapping[Target, Holder], *, wait: float = 0.0) -> None:
-        """Takes the leases of queries; what is not to be had is in `refused`.
+        """Takes the leases of queries; unavailable ones are in `refused`.
 
         Args:
             holders: the holder of each query's lease.
             wait: seconds to wait for leases that other runs hold, for all together. A later attempt
-                at a run waits until the tasks of the one that it has ended must have stopped.
+                at a run waits until the tasks of the one that it ended must have stopped.
         """
         attempts = [one.attempt for one in holders.values()]
         longest = max(wait, QUIET if max(attempts, default=1) > 1 else 0.0)
@@ -93,7 +93,7 @@ class Leases:
         _each(end, [one for one in sound if one.query in self.leases])
 
     def close(self) -> None:
-        """Renews no lease any longer."""
+        """Stops renewing the leases."""
         self._held.close()
 
 
@@ -105,9 +105,9 @@ def _each(work: Callable[[Target], None], targets: Iterable[Target]) -> None:
 
 @contextmanager
 def leases(pause: Callable[[float], object] = time.sleep) -> Iterator[Leases]:
-    """Renews what is taken while the block runs; what is left then ends by its deadline."""
-    found = Leases(pause)
+    """Renews the taken leases while the block runs; the rest then end by their deadline."""
+    held = Leases(pause)
     try:
-        yield found
+        yield held
     finally:
-        found.close()
+        held.close()

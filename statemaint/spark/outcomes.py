@@ -19,8 +19,8 @@ _WORST = (1, 5, 3, 2, 4, 6)
 
 def worst(codes: Iterable[int]) -> int:
     """Returns the exit code of a fleet: the first of 1, 5, 3, 2, 4, 6, 0 that a query has."""
-    found = set(codes)
-    return next((code for code in _WORST if code in found), 0)
+    present = set(codes)
+    return next((code for code in _WORST if code in present), 0)
 
 
 def of_query(target: Target) -> Row:
@@ -40,19 +40,19 @@ def error_row(target: Target, error: Exception) -> Row:
 
 
 def code_of(error: Exception) -> str:
-    """Returns the code of an error; FAULT, with its kind, where it is a fault of ours."""
+    """Returns the code of an error; FAULT, with its kind, if it is our bug."""
     if isinstance(error, StatemaintError):
         return error.code
     return f"{FindingCode.FAULT.value}: {type(error).__name__}"
 
 
 def findings_rows(findings: Iterable[Finding]) -> list[dict[str, str]]:
-    """Returns findings as a column has them."""
+    """Returns findings in the form of a column."""
     return [{"code": one.code.value, "detail": one.detail} for one in findings]
 
 
 def inventory_rows(target: Target, checkpoint: Checkpoint) -> Iterator[Row]:
-    """Yields a row for each store, and one for the query where its checkpoint has findings."""
+    """Yields a row for each store, and one for the query if its checkpoint has findings."""
     if checkpoint.findings:
         yield {
             **of_query(target),
@@ -62,7 +62,7 @@ def inventory_rows(target: Target, checkpoint: Checkpoint) -> Iterator[Row]:
             "exit_code": exit_code_of(tuple(checkpoint.findings)),
         }
     for store in checkpoint.stores:
-        found = diagnose(store, checkpoint)
+        findings = diagnose(store, checkpoint)
         shown = store_json(store, checkpoint.target, ())
         versions = shown.pop("versions") or [None, None]
         yield {
@@ -72,8 +72,8 @@ def inventory_rows(target: Target, checkpoint: Checkpoint) -> Iterator[Row]:
             "target_version": checkpoint.target,
             "first_version": versions[0],
             "last_version": versions[1],
-            "findings": findings_rows(found),
-            "exit_code": exit_code_of(tuple(found)),
+            "findings": findings_rows(findings),
+            "exit_code": exit_code_of(tuple(findings)),
         }
 
 
@@ -110,7 +110,7 @@ def _bytes(action: Action) -> int | None:
 
 
 def report_rows(target: Target, report: Report, *, run: str, unit: str | None) -> Iterator[Row]:
-    """Yields a row for each store of a report, and one for the query where it has findings."""
+    """Yields a row for each store of a report, and one for the query if it has findings."""
     common = {**of_query(target), "run": run, "unit": unit, "started": report.started}
     seconds = round(report.seconds, 3) if unit else None
     if report.plan.findings:
@@ -148,7 +148,7 @@ def _store_row(store: StoreReport) -> Row:
 
 
 def query_row(target: Target, run: str, rows: Sequence[Mapping[str, Any]]) -> Row:
-    """Returns the one row of a query itself, from all that its tasks had to say of it."""
+    """Returns the row of a query itself, from the rows of its tasks."""
     findings = {(one["code"], one["detail"]): one for row in rows for one in row["findings"] or ()}
     errors = sorted({row["error"] for row in rows if row["error"]})
     outcomes = {row["outcome"] for row in rows}

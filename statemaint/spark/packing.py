@@ -1,4 +1,4 @@
-"""How work is spread over Spark's tasks, so that they are even. Pure."""
+"""Spreads work evenly over Spark's tasks. Pure."""
 
 from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
@@ -7,32 +7,32 @@ from typing import TypeVar
 _T = TypeVar("_T")
 # Tasks for each core: enough that the last ones end together.
 TASKS_A_CORE = 4
-# What a unit costs beside its work, as bytes: it is not split below ten times that.
+# The fixed cost of a unit, as bytes: work is not split below ten times that.
 _LEAST = 10_000_000.0
 
 
 def shares(weights: Mapping[str, float], cores: int) -> dict[str, int]:
-    """Returns how many units the work of each query is split into.
+    """Returns the number of units into which the work of each query is split.
 
-    A unit is at most a task's even share of all work, so that no query's unit is what the others
-    wait for; and work that is done at once is not split.
+    A unit is at most a task's even share of all work, so that the others do not wait for it; quick
+    work is not split.
 
     Args:
         weights: the work of each query, in bytes.
-        cores: how many tasks run at a time.
+        cores: the number of tasks that run at a time.
     """
     most = max(sum(weights.values()) / (cores * TASKS_A_CORE), _LEAST)
     return {query: max(1, -(-int(weight) // int(most))) for query, weight in weights.items()}
 
 
 def deal(work: Sequence[tuple[_T, float]], tasks: int) -> list[list[_T]]:
-    """Returns what each task does, the heaviest first: in each task, and of the tasks.
+    """Returns the work of each task, the heaviest first: within each task, and of the tasks.
 
-    Spark starts tasks in their order, so that the longest ones start first.
+    Spark starts tasks in order, so the longest ones start first.
 
     Args:
         work: each piece with its weight.
-        tasks: the number of tasks; fewer where there are fewer pieces.
+        tasks: the number of tasks; fewer if there are fewer pieces.
     """
     dealt: list[list[_T]] = [[] for _ in range(min(tasks, len(work)))]
     heap = [(0.0, 0, number) for number in range(len(dealt))]

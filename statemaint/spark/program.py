@@ -1,4 +1,4 @@
-"""`python -m statemaint.spark`: the four verbs, by itself or under `spark-submit`."""
+"""`python -m statemaint.spark`: the four verbs, alone or under `spark-submit`."""
 
 import json
 import sys
@@ -24,7 +24,7 @@ from statemaint.spark.session import session
 from statemaint.spark.summary import QuerySummary, summaries
 from statemaint.wording import counted
 
-# Queries that a table shows; `--json` has all.
+# Queries that a table shows; `--json` lists all.
 _MOST = 30
 Command = Callable[..., None]
 Verb = Callable[[Any, Sequence[Target]], Any]
@@ -33,14 +33,14 @@ Verb = Callable[[Any, Sequence[Target]], Any]
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="statemaint.spark")
 def program() -> None:
-    """Maintain the queries of a file on Spark, by executors.
+    """Maintain the queries of a file with Spark's executors.
 
     Exit codes are those of `statemaint`; of several queries, the first of 1, 5, 3, 2, 4, 6, 0.
     """
 
 
 def _fleet_flags(command: Command) -> Command:
-    """Adds the flags of every verb; passes the verb the fleet's names and how to end."""
+    """Adds the flags of every verb; passes the verb the fleet's names and the ending."""
     for option in reversed(_FLEET):
         command = option(command)
     return as_json(command)
@@ -70,7 +70,7 @@ _FLEET = [
     click.option(
         "--summary",
         metavar="FILE",
-        help="Write there what would be printed; spark-submit mixes that with messages.",
+        help="Write the output there; spark-submit mixes stdout with messages.",
     ),
 ]
 
@@ -78,14 +78,14 @@ _FLEET = [
 @program.command()
 @_fleet_flags
 def inventory(**flags: Any) -> None:
-    """Show what is there: stores, chains, sizes, findings."""
+    """Show the stores, chains, sizes and findings."""
     _run(api.inventory, INVENTORY, **flags)
 
 
 @program.command()
 @_fleet_flags
 @policy_changes
-@click.option("--force-snapshot", "force", is_flag=True, help="Even where chains are short.")
+@click.option("--force-snapshot", "force", is_flag=True, help="Even if chains are short.")
 def plan(*, policy: Mapping[str, Any], force: bool, **flags: Any) -> None:
     """Show what maintenance would write and delete; writes nothing."""
     _run(partial(api.plan_fleet, policy=policy, force=force), PLAN, **flags)
@@ -94,7 +94,7 @@ def plan(*, policy: Mapping[str, Any], force: bool, **flags: Any) -> None:
 @program.command()
 @_fleet_flags
 @policy_changes
-@click.option("--force-snapshot", "force", is_flag=True, help="Even where chains are short.")
+@click.option("--force-snapshot", "force", is_flag=True, help="Even if chains are short.")
 @click.option("--run", "run", metavar="ID", help="The run's id.  [default: a new one]")
 @click.option(
     "--attempt",
@@ -102,7 +102,7 @@ def plan(*, policy: Mapping[str, Any], force: bool, **flags: Any) -> None:
     help="The number of the attempt at that run; a later one ends the leases of an earlier.",
 )
 @click.option("--history", metavar="ADDRESS", help="Add the outcomes to this Parquet dataset.")
-@click.option("--wait", type=Duration(), help="How long to wait for leases that other runs hold.")
+@click.option("--wait", type=Duration(), help="The time to wait for leases that other runs hold.")
 def maintain(
     *,
     policy: Mapping[str, Any],
@@ -115,7 +115,7 @@ def maintain(
 ) -> None:
     """Write snapshots, delete files that no retained version needs, and report."""
     if attempt and not run:
-        raise ConfigError("--attempt is that of a run; give its id with --run")
+        raise ConfigError("--attempt belongs to a run; set its id with --run")
     verb = partial(
         api.maintain_fleet,
         policy=policy,
@@ -135,7 +135,7 @@ def maintain(
 @click.option("--master", help="The master.  [default: spark-submit's, or local[*]]")
 @click.option("--remote", metavar="ADDRESS", help="A Spark Connect server instead: sc://...")
 def units(*, handed: tuple[str, ...], attempt: int, master: str | None, remote: str | None) -> None:
-    """Maintain what Airflow's `plan` has handed over; Airflow runs this itself."""
+    """Maintain the work that Airflow's `plan` has handed over; Airflow runs this itself."""
     if len(handed) % 2:
         raise ConfigError("give the key of each checkpoint after it")
     pairs = list(zip(handed[::2], handed[1::2], strict=True))
@@ -156,7 +156,7 @@ def units(*, handed: tuple[str, ...], attempt: int, master: str | None, remote: 
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="How many tasks share the partitions of a query.",
+    help="The number of tasks that share the partitions of a query.",
 )
 def verify(*, deep: bool, shares: int, **flags: Any) -> None:
     """Check that every retained version of every store loads."""
@@ -188,8 +188,8 @@ def _run(  # noqa: PLR0913 -- the flags of every verb
 
 
 def _only(fleet: Sequence[Target], names: Sequence[str]) -> Sequence[Target]:
-    known = {one.query for one in fleet}
-    if unknown := sorted(set(names) - known):
+    enabled = {one.query for one in fleet}
+    if unknown := sorted(set(names) - enabled):
         raise ConfigError(f"the file has no enabled query {', '.join(unknown)}")
     return [one for one in fleet if one.query in names] if names else fleet
 
@@ -199,29 +199,29 @@ def _rows(table: Any) -> Iterator[Mapping[str, Any]]:
         yield from batch.to_pylist()
 
 
-def _end(found: Sequence[QuerySummary], *, as_json: bool) -> NoReturn:
-    code = worst(one.exit_code for one in found)
+def _end(queries: Sequence[QuerySummary], *, as_json: bool) -> NoReturn:
+    code = worst(one.exit_code for one in queries)
     if as_json:
-        document = {"exit_code": code, "queries": [one.to_json() for one in found]}
+        document = {"exit_code": code, "queries": [one.to_json() for one in queries]}
         click.echo(json.dumps(document, indent=2))
     else:
-        _print(found)
-    for one in found:
+        _print(queries)
+    for one in queries:
         for error in one.errors[:1]:
             click.echo(f"{one.query}: {error}", err=True)
     sys.exit(code)
 
 
-def _print(found: Sequence[QuerySummary]) -> None:
+def _print(queries: Sequence[QuerySummary]) -> None:
     columns = ("query", "stores", "longest chain", "files", "bytes", "done", "findings", "exit")
-    tables.print_table(columns, [_cells(one) for one in found[:_MOST]])
-    if len(found) > _MOST:
-        tables.print_line(f"and {len(found) - _MOST} better ones; --json lists them")
-    stores = sum(one.stores for one in found)
-    bad = [one for one in found if one.exit_code]
+    tables.print_table(columns, [_cells(one) for one in queries[:_MOST]])
+    if len(queries) > _MOST:
+        tables.print_line(f"and {len(queries) - _MOST} healthier ones; --json lists them")
+    stores = sum(one.stores for one in queries)
+    bad = [one for one in queries if one.exit_code]
     worst_of_all = f"; the worst is {bad[0].query}" if bad else ""
-    whole = f"{counted(len(found), 'query', 'queries')}, {counted(stores, 'store')}"
-    tables.print_line(f"{whole}, {len(bad)} not well{worst_of_all}")
+    whole = f"{counted(len(queries), 'query', 'queries')}, {counted(stores, 'store')}"
+    tables.print_line(f"{whole}, {len(bad)} with problems{worst_of_all}")
 
 
 def _cells(one: QuerySummary) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The session of `python -m statemaint.spark`: that of `spark-submit`, or one of its own."""
+"""The session of `python -m statemaint.spark`: that of `spark-submit`, or a new one."""
 
 import os
 import sys
@@ -20,12 +20,12 @@ def session(master: str | None, remote: str | None) -> Any:
         remote: the address of a Spark Connect server, instead of a master.
 
     Raises:
-        NotInstalledError: when there is no PySpark, or a package that it needs for tables.
-        ConfigError: when there are both a master and a remote, or no Java that starts.
+        NotInstalledError: when PySpark, or a package that it needs for tables, is missing.
+        ConfigError: when there are both a master and a remote, or Java does not start.
     """
     SparkSession = _session_class()  # noqa: N806 -- a class
     if master and remote:
-        raise ConfigError("--master and --remote are mutually exclusive; give one of them")
+        raise ConfigError("--master and --remote are mutually exclusive; use one of them")
     builder = SparkSession.builder.appName(_NAME)
     if remote:
         return builder.remote(remote).getOrCreate()
@@ -40,17 +40,17 @@ def session(master: str | None, remote: str | None) -> Any:
 def _started(builder: Any) -> Any:
     try:
         return builder.getOrCreate()
-    except RuntimeError as error:  # PySpark's own class of it has moved between versions
+    except RuntimeError as error:  # PySpark's class for it has moved between versions
         if "JAVA_GATEWAY_EXITED" not in str(error):
             raise
         raise ConfigError(
-            "Spark's Java process did not start, its own words are above; JAVA_HOME must name a "
-            "Java that this PySpark knows: 17 or 21 for Spark 4, 8 to 17 for Spark 3.5"
+            "Spark's Java process did not start, see its messages above; JAVA_HOME must name a "
+            "Java that this PySpark supports: 17 or 21 for Spark 4, 8 to 17 for Spark 3.5"
         ) from error
 
 
 def _session_class() -> Any:
-    """Returns PySpark's session, where all is installed that a fleet's tables pass through."""
+    """Returns PySpark's session, if the packages for a fleet's tables are installed."""
     for package, name in (("pyspark.sql", "PySpark"), ("pandas", "pandas"), ("pyarrow", "pyarrow")):
         try:
             import_module(package)
@@ -65,6 +65,6 @@ def _submitted() -> bool:
 
 
 def _path() -> str:
-    """Returns where local workers find this package, if it is not installed."""
+    """Returns the path of this package for local workers, if it is not installed."""
     here, given = str(Path(statemaint.__file__).parent.parent), os.environ.get("PYTHONPATH")
     return os.pathsep.join(one for one in (here, given) if one)

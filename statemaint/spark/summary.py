@@ -1,4 +1,4 @@
-"""The rows of a fleet in a few figures for each query, the worst first. Pure."""
+"""A summary of the rows of each query of a fleet, the worst first. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _CHAINS = ("chain_length", "chain_after")
 
 @dataclass(slots=True)
 class QuerySummary:
-    """What the rows of a query say together.
+    """The summary of the rows of a query.
 
     Attributes:
         query: its name.
@@ -23,11 +23,11 @@ class QuerySummary:
         stores: the number of its stores.
         chain: the longest chain of a store.
         sums: the sum of each counted column that the rows have.
-        actions: how many actions of each kind its plan has.
+        actions: the number of actions of each kind in its plan.
         codes: the codes of its findings.
         halted: the stores that are halted.
         errors: why it, or a part of it, could not be worked on.
-        exit_code: the worst of its rows.
+        exit_code: the worst exit code of its rows.
     """
 
     query: str
@@ -77,7 +77,7 @@ class QuerySummary:
         self.sums[name] = self.sums.get(name, 0) + (value or 0)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the summary as `--json` prints it."""
+        """Returns the summary in the form of `--json`."""
         return {
             "query": self.query,
             "checkpoint": self.checkpoint,
@@ -94,11 +94,11 @@ class QuerySummary:
 
 def summaries(rows: Iterable[Mapping[str, Any]]) -> list[QuerySummary]:
     """Returns a summary of each query, the worst first."""
-    found: dict[str, QuerySummary] = {}
+    by_query: dict[str, QuerySummary] = {}
     for row in rows:
-        one = found.setdefault(row["query"], QuerySummary(row["query"], row["checkpoint"]))
+        one = by_query.setdefault(row["query"], QuerySummary(row["query"], row["checkpoint"]))
         one.add(row)
-    return sorted(found.values(), key=_badness)
+    return sorted(by_query.values(), key=_badness)
 
 
 def _badness(one: QuerySummary) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""What executors do: the work of one piece each, by the same functions as everywhere else."""
+"""The work of executors: one piece each, with the same functions as everywhere else."""
 
 import json
 import os
@@ -28,25 +28,25 @@ from statemaint.spark.outcomes import (
 from statemaint.storage import Storage
 from statemaint.workers import Workers, memory_from
 
-# Threads of one task, for a storage where requests take long; a local disk is worth one.
+# Threads of one task, for a storage with slow requests; a local disk is worth one.
 _REQUESTS_AT_A_TIME = 8
 _MEGABYTE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A query, and what is to be done with it.
+    """A query, and the work on it.
 
     Attributes:
         target: the query.
-        options: what the work needs besides.
+        options: the other input of the work.
     """
 
     target: Target
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Returns the piece as it travels."""
+        """Returns the piece in its serialized form."""
         return json.dumps({"target": self.target.to_json(), "options": self.options})
 
     @classmethod
@@ -105,7 +105,7 @@ def check(piece: str) -> Iterator[Row]:
 
 
 def prepare_query(piece: str) -> Iterator[Row]:
-    """Yields what `maintain_fleet` has to know of a query, and the rows of what has no work."""
+    """Yields the input of `maintain_fleet` for a query, and the rows of stores without work."""
     given = Piece.from_json(piece)
     target, run = given.target, given.options["run"]
 
@@ -121,10 +121,10 @@ def prepare_query(piece: str) -> Iterator[Row]:
 
 
 def _note(prepared: Prepared, costs: Costs) -> str:
-    found = weights(prepared.plan, costs)
+    by_unit = weights(prepared.plan, costs)
     note = {
         "target": prepared.plan.target,
-        "units": [[unit.operator, unit.partition, weight] for unit, weight in found.items()],
+        "units": [[unit.operator, unit.partition, weight] for unit, weight in by_unit.items()],
         "handover": prepared.handover.to_json(),
     }
     return json.dumps(note)
@@ -133,8 +133,8 @@ def _note(prepared: Prepared, costs: Costs) -> str:
 def maintain_unit(piece: str) -> Iterator[Row]:
     """Yields the outcome of a unit: some partitions of a query, under the run's lease.
 
-    However often, and wherever, it runs: the unit is maintained once, and each run of it yields
-    the same rows.
+    However often and wherever it runs, the unit is maintained once, and each run yields the same
+    rows.
     """
     given = Piece.from_json(piece)
     target, run = given.target, given.options["run"]
@@ -182,7 +182,7 @@ def _maintained(given: Piece, bundle: Bundle, storage: Storage) -> list[Row]:
 
 
 def must_go_on(storage: Storage, bundle: Bundle) -> None:
-    """Checks that the run of a bundle goes on, as `must_be_the_runs` does.
+    """Checks that the run of a bundle continues, as `must_be_the_runs` does.
 
     Raises:
         LeaseLostError: when it does not.
@@ -193,7 +193,7 @@ def must_go_on(storage: Storage, bundle: Bundle) -> None:
 
 
 def must_be_the_runs(storage: Storage, holder: Holder) -> None:
-    """Checks that the driver holds the lease: a task joins it, and takes none by itself.
+    """Checks that the driver holds the lease: a task joins it, and never takes one.
 
     A task that outlives its run, or that begins after the driver was lost, stops here.
 
@@ -208,11 +208,11 @@ def must_be_the_runs(storage: Storage, holder: Holder) -> None:
 
 
 def task_workers(storage: Storage) -> Workers:
-    """Returns the threads and the memory of one task of Spark's."""
+    """Returns the threads and the memory of one Spark task."""
     return Workers(min(storage.parallel, _REQUESTS_AT_A_TIME), _memory(os.environ))
 
 
 def _memory(environment: Mapping[str, str]) -> int | None:
-    """Returns what STATEMAINT_MEMORY sets, else what `spark.executor.pyspark.memory` does."""
+    """Returns the memory set by STATEMAINT_MEMORY, else by `spark.executor.pyspark.memory`."""
     limit = environment.get("PYSPARK_EXECUTOR_MEMORY_MB", "")
     return memory_from(environment) or (int(limit) * _MEGABYTE if limit.isdecimal() else None)

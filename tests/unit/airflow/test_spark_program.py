@@ -73,7 +73,9 @@ def test_the_output_of_the_program_is_in_the_log(caplog: pytest.LogCaptureFixtur
     caplog.set_level(logging.INFO)
     assert start_spark(settings(master="local[2]"), ["units", "--help"], on_kill=keep) is None
     assert any(line.endswith("units --help --master 'local[2]'") for line in caplog.messages)
-    assert any("Maintain what Airflow's `plan` has handed over" in one for one in caplog.messages)
+    assert any(
+        "Maintain the work that Airflow's `plan` has handed over" in one for one in caplog.messages
+    )
 
 
 def test_a_program_of_many_queries_has_their_name_and_is_ended_with_its_task(
