@@ -35,7 +35,7 @@ def print_anything(stream: TextIO) -> None:
 
 def end_with_error(error: BaseException) -> NoReturn:
     """Reports an error on stderr, with `--json` on stdout too, and exits with its code."""
-    code, message, exit_code = _told(error)
+    code, message, exit_code = _described(error)
     tell(line_of(error))
     if code == "OUTPUT":
         drop_output()
@@ -46,7 +46,7 @@ def end_with_error(error: BaseException) -> NoReturn:
 
 def line_of(error: BaseException) -> str:
     """Returns the line that reports an error."""
-    code, message, _ = _told(error)
+    code, message, _ = _described(error)
     return message if code == "INTERRUPTED" else f"statemaint: {code}: {message}"
 
 
@@ -56,7 +56,7 @@ def print_error(code: str, message: str, error: BaseException) -> None:
     click.echo(json.dumps({"format": FORMAT, "error": facts}, indent=2))
 
 
-def _told(error: BaseException) -> tuple[str, str, int]:
+def _described(error: BaseException) -> tuple[str, str, int]:
     """Returns an error's stable code, its sentence in one line, and the exit code."""
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return "INTERRUPTED", "interrupted; run again to continue", INTERRUPTED

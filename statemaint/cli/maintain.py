@@ -95,11 +95,11 @@ _OUTCOMES = {StoreOutcome.DONE: GOOD, StoreOutcome.SKIPPED: WARNING, StoreOutcom
 def _summary(report: Report) -> Iterator[str | Text]:
     deleted = report.files_deleted.total()
     trash = report.plan.policy.trash_for
-    goes = "moved to the trash" if trash and deleted else "deleted"
+    what = "moved to the trash" if trash and deleted else "deleted"
     yield (
         f"{counted(report.snapshots_written, 'snapshot')} written "
         f"({decimal(report.bytes_written)}), "
-        f"{files_of(deleted, report.bytes_deleted)} {goes}, "
+        f"{files_of(deleted, report.bytes_deleted)} {what}, "
         f"{counted(len(report.stores), 'store')} in {lasting(report.seconds)}"
     )
     if trash and deleted:
@@ -107,14 +107,14 @@ def _summary(report: Report) -> Iterator[str | Text]:
             f"they stay there for {duration(trash)}: "
             f"statemaint undo {report.plan.root} {report.run}"
         )
-    if not deleted and (why := _why_nothing_goes(report)):
+    if not deleted and (why := _why_nothing_deleted(report)):
         yield f"nothing was deleted: {why}"
     halted = sum(1 for one in report.stores if one.state is StoreOutcome.HALTED)
     if halted:
         yield Text(f"{counted(halted, 'store')} halted, see the findings", BAD)
 
 
-def _why_nothing_goes(report: Report) -> str:
+def _why_nothing_deleted(report: Report) -> str:
     """Returns why a run deleted nothing, if there is one reason and no damage."""
     plan = report.plan
     if any(isinstance(one, Delete) for one in plan.actions) or plan.floor is None:

@@ -73,15 +73,15 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
 
 def _summary(plan: RecoveryPlan) -> Iterator[str]:
     """Yields a summary of the removed and written files."""
-    goes = [step for step in plan.actions if isinstance(step, Remove)]
-    writes = len(plan.actions) - len(goes)
+    removes = [step for step in plan.actions if isinstance(step, Remove)]
+    writes = len(plan.actions) - len(removes)
     if plan.verb == "rollback":
-        yield f"rollback  the query continues after batch {plan.batch}{_batches(goes)}"
-    if goes:
-        yield f"moves     {files_of(len(goes), sum(one.entry.size for one in goes))} to the trash"
-        kinds = Counter(_kind(one.path) for one in goes)
+        yield f"rollback  the query continues after batch {plan.batch}{_batches(removes)}"
+    if removes:
+        yield f"moves     {files_of(len(removes), sum(one.entry.size for one in removes))} to the trash"
+        kinds = Counter(_kind(one.path) for one in removes)
         yield "          " + ", ".join(counted(much, kind) for kind, much in kinds.most_common())
-    if plan.verb == "rollback" and plan.batch is not None and (ends := _committed(goes)):
+    if plan.verb == "rollback" and plan.batch is not None and (ends := _committed(removes)):
         older, newer = version_of(plan.batch), version_of(ends[-1])
         command = f"statemaint diff {plan.root} --from {older} --to {newer}"
         yield f"rows      {command} counts them, if both load"
@@ -89,8 +89,8 @@ def _summary(plan: RecoveryPlan) -> Iterator[str]:
         yield f"written   {counted(writes, 'snapshot')}"
 
 
-def _batches(goes: Sequence[Remove]) -> str:
-    batches = _committed(goes)
+def _batches(removes: Sequence[Remove]) -> str:
+    batches = _committed(removes)
     if not batches:
         return ""
     if len(batches) == 1:
@@ -100,11 +100,11 @@ def _batches(goes: Sequence[Remove]) -> str:
     )
 
 
-def _committed(goes: Sequence[Remove]) -> list[int]:
+def _committed(removes: Sequence[Remove]) -> list[int]:
     """Returns the batches whose commits are among some files, in their order."""
     return sorted(
         int(one.path.rpartition("/")[2])
-        for one in goes
+        for one in removes
         if one.path.startswith("commits/") and one.path.rpartition("/")[2].isdecimal()
     )
 

@@ -1,7 +1,7 @@
 """Tables and lines on stdout: laid out by Rich if small, as plain columns if large.
 
-On a terminal a table keeps to its width: columns that matter least are left out, and a line says
-so. Elsewhere nothing is wrapped or left out, so that `grep` finds whole rows.
+On a terminal a table keeps to its width: the least important columns are omitted, with a note.
+Elsewhere nothing is wrapped or omitted, so that `grep` finds whole rows.
 """
 
 import json

@@ -60,7 +60,7 @@ class Undoing:
     """One undo of a run.
 
     Attributes:
-        run: the id of the undo, which is a run of its own.
+        run: the id of the undo, which is also a run.
         time: when it ended, in seconds since the epoch by the storage's clock.
         files: the number of files that it brought back.
         left: the number that it left in the trash.

@@ -210,7 +210,7 @@ class Work:
         return self._storage.now() - self._started
 
     def carry_out(self, decided: Plan, fence: Fence, on_outcome: OnOutcome) -> Report:
-        """Carries a plan out under a lease, and notes the run."""
+        """Carries out a plan under a lease, and records the run."""
         outcomes = execute(
             decided,
             self._storage,

@@ -44,7 +44,7 @@ class Metric:
         name: its name without the prefix; a counter's ends in `_total`.
         question: the question that it answers.
         unit: the unit of its values.
-        labels: its labels besides `query`.
+        labels: its labels except `query`.
         kind: its type.
         bound: the largest number of its series of one query, or of one partition.
         detail: the subject of a series.

@@ -6,7 +6,7 @@ rewritten. Instead the next batch is written, in the order in which Spark writes
 
     offsets/<b+1>      a copy of offsets/<b>: the batch reads no input. The first writer of this
                        file owns the batch, in Spark's `HDFSMetadataLog` too
-    state/.../<b+2>.delta    of every partition of every store, empty where nothing is edited
+    state/.../<b+2>.delta    of every partition of every store, empty if nothing is edited
     commits/<b+1>      a copy of commits/<b>, so that the watermark is unchanged
 
 A restarted query finds the batch committed, skips no input, and begins with batch b+2, which sees

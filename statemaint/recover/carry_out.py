@@ -38,7 +38,7 @@ class RecoveryReport:
     """The result of a repair or a rollback.
 
     Attributes:
-        run: the id under which `undo` brings the removed files back; empty where nothing was done.
+        run: the id under which `undo` brings the removed files back; empty if nothing was done.
         plan: the plan.
         removed: the files that are in the trash.
         written: the snapshots that were rebuilt.
@@ -63,7 +63,7 @@ def carry_out(
     expected: str | None,
     workers: Workers | int | None = None,
 ) -> RecoveryReport:
-    """Makes a plan and carries it out; writes nothing where there is nothing to do.
+    """Makes a plan and carries it out; writes nothing if there is nothing to do.
 
     Args:
         storage: where the checkpoint lives.
