@@ -78,7 +78,8 @@ def _summary(plan: RecoveryPlan) -> Iterator[str]:
     if plan.verb == "rollback":
         yield f"rollback  the query continues after batch {plan.batch}{_batches(removes)}"
     if removes:
-        yield f"moves     {files_of(len(removes), sum(one.entry.size for one in removes))} to the trash"
+        size = sum(one.entry.size for one in removes)
+        yield f"moves     {files_of(len(removes), size)} to the trash"
         kinds = Counter(_kind(one.path) for one in removes)
         yield "          " + ", ".join(counted(much, kind) for kind, much in kinds.most_common())
     if plan.verb == "rollback" and plan.batch is not None and (ends := _committed(removes)):
