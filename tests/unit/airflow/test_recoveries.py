@@ -47,7 +47,7 @@ def test_a_plan_that_would_be_another_one_by_now_is_refused(tmp_path: Path) -> N
 def test_a_plan_is_for_the_checkpoint_that_it_was_made_for(tmp_path: Path) -> None:
     shown = plan_shown(plan_repair(torn(tmp_path / "c")))
     assert shown.document is not None
-    with pytest.raises(Superseded, match="of another checkpoint"):
+    with pytest.raises(Superseded, match="for another checkpoint"):
         apply_shown(torn(tmp_path / "other"), shown.document)
 
 
@@ -92,11 +92,11 @@ def test_an_undo_that_would_be_another_one_by_now_is_refused(tmp_path: Path) -> 
     storage, run = maintained(tmp_path / "c")
     shown = undo_shown(plan_undo(storage, run))
     (tmp_path / "c/state/0/0/3.delta").write_bytes(b"another")
-    with pytest.raises(Superseded, match="has changed since the plan"):
+    with pytest.raises(Superseded, match="has changed since it was planned"):
         apply_shown(storage, shown.document or {})
     assert not (tmp_path / "c/state/0/1/1.delta").exists()
     other, _ = maintained(tmp_path / "other")
-    with pytest.raises(Superseded, match="of another checkpoint"):
+    with pytest.raises(Superseded, match="for another checkpoint"):
         apply_shown(other, shown.document or {})
 
 

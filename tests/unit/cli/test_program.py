@@ -253,7 +253,7 @@ def test_apply_carries_out_what_plan_printed_once(checkpoint: Path, tmp_path: Pa
     before = tree(moved / "state")
     again = run("apply", str(file), "--at", str(moved))
     assert again.returncode == 6
-    assert again.stderr.startswith(f"statemaint: SUPERSEDED: {moved}: the files that the plan is")
+    assert again.stderr.startswith(f"statemaint: SUPERSEDED: {moved}: the plan's files")
     assert len(again.stderr.splitlines()) == 1
     assert tree(moved / "state") == before
 

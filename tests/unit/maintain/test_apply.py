@@ -212,7 +212,7 @@ def test_a_plan_from_the_future_is_refused(storage: MemoryStorage, clock: Clock)
     clock.now += HOUR
     document = planned(storage)
     clock.now -= HOUR
-    with pytest.raises(Superseded, match="made in the future"):
+    with pytest.raises(Superseded, match="time is in the future"):
         applied(storage, document)
 
 

@@ -106,7 +106,7 @@ def test_without_a_log_there_are_rows_and_nothing_else() -> None:
     assert operator.figures.changes_per_version is operator.figures.untouched_share is None
     assert operator.largest
     assert state_stats(storage, since=13).operators[0].figures.untouched == 12
-    with pytest.raises(ConfigError, match="what came after version 12 is not in the log"):
+    with pytest.raises(ConfigError, match="the changes after version 12 are no longer"):
         state_stats(storage, since=12)
 
 
