@@ -138,8 +138,8 @@ def test_a_button_that_is_refused_is_off_and_says_why() -> None:
 def test_old_figures_say_how_old() -> None:
     old = replace(record(), looked=datetime(2026, 11, 20, tzinfo=UTC))
     assert "4 days ago" in query_page(old)
-    assert "That is old" in query_page(old)
-    assert "That is old" not in query_page(record())
+    assert "These figures are old" in query_page(old)
+    assert "These figures are old" not in query_page(record())
 
 
 def test_without_the_checkpoint_there_is_no_link_to_its_files() -> None:
