@@ -1,4 +1,4 @@
-"""The flags of every verb: the place and the amount of its output."""
+"""The flags that every verb has, for the destination and the amount of its output."""
 
 import os
 import sys
@@ -43,12 +43,12 @@ def _with_common(work: Callable[..., None]) -> Callable[..., None]:
         log_file: str | None,
         **rest: Any,
     ) -> None:
-        asked = Settings(color, quiet, everything, settings().json_lines, log_file)
-        with in_force(asked), output_to(output), _logged():
+        requested = Settings(color, quiet, everything, settings().json_lines, log_file)
+        with in_force(requested), output_to(output), _logged():
             try:
                 try:
                     work(*args, **rest)
-                finally:  # a failing write is reported here, and not at Python's own exit
+                finally:  # output that cannot be written is reported here, not at Python's exit
                     sys.stdout.flush()
             except BrokenPipeError:  # the reader has seen enough
                 drop_output()
@@ -82,7 +82,7 @@ def _options() -> Iterator[click.Option]:
         ["--output"],
         metavar="FILE",
         type=click.Path(),
-        help="Write the result to a file, which appears once whole.",
+        help="Write the result to a file, which appears when it is complete.",
     )
     yield click.Option(
         ["--color"],
@@ -105,7 +105,7 @@ def _options() -> Iterator[click.Option]:
 
 @contextmanager
 def output_to(file: str | None, *, flag: str = "--output") -> Iterator[None]:
-    """Has stdout go to a file that appears, or is replaced, once the result is whole.
+    """Redirects stdout to a file that is created, or replaced, once the result is complete.
 
     Args:
         file: the file; `None` leaves stdout as it is.

@@ -7,7 +7,7 @@ from click.shell_completion import get_completion_class
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_verb(shell: str) -> None:
-    """Print the script that completes verbs, flags and queries; the shell has to run it."""
+    """Print the script that completes verbs, flags and queries; the shell must run it."""
     from statemaint.cli.main import program  # noqa: PLC0415 -- which loads this module
 
     found = get_completion_class(shell)

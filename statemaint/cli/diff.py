@@ -39,7 +39,7 @@ from statemaint.workers import Workers
 @click.option("--limit", type=NUMBER, help="Maximum number of rows; the counts always cover all.")
 @workers_flag
 @as_json_or_lines
-def diff_verb(  # noqa: PLR0913 -- each is a choice of its own
+def diff_verb(  # noqa: PLR0913 -- each is a separate choice
     uri: str,
     *,
     older: int | None,
@@ -68,15 +68,15 @@ def diff_verb(  # noqa: PLR0913 -- each is a choice of its own
 
 
 _Compare = Callable[..., StateDiff]
-"""Compares; takes what receives each row (`DiffSelection.compare`)."""
+"""Compares, and passes each row to a function (`DiffSelection.compare`)."""
 
 
 def _print_json(uri: str, compare: _Compare) -> None:
-    found = Spool()
+    spool = Spool()
     with work_done("comparing"):
-        diff = compare(into=lambda row: found.append(json.dumps(_changed_json(row))))
+        diff = compare(into=lambda row: spool.append(json.dumps(_changed_json(row))))
     printed = as_lines if settings().json_lines else json_with_rows
-    print_pieces(printed(headed(diff_json(diff), uri), map(json.loads, found)))
+    print_pieces(printed(headed(diff_json(diff), uri), map(json.loads, spool)))
 
 
 def diff_json(diff: StateDiff) -> Json:
@@ -114,7 +114,7 @@ def _print_table(compare: _Compare, when: str) -> None:
 
 
 def _print_counts(diff: StateDiff) -> None:
-    """Prints the counts of all stores; of more than a table has, those with most changes."""
+    """Prints the counts of all stores; if they exceed a table, those with the most changes."""
     cut = len(diff.stores) > tables.MOST_ROWS and not settings().everything
     stores = sorted(diff.stores, key=_most_first)[: tables.MOST_ROWS] if cut else diff.stores
     counts = ((tables.place(one.store, one.family), *_counted(one.counts)) for one in stores)
@@ -122,7 +122,7 @@ def _print_counts(diff: StateDiff) -> None:
     columns = (tables.Column("store"), *[tables.number(one) for one in measures])
     tables.print_table(columns, chain(counts, (("total", *_counted(diff.total)),)))
     if more := len(diff.stores) - len(stores):
-        tables.print_line(f"and {counted(more, 'more store')}, in the total too; --all shows them")
+        tables.print_line(f"and {counted(more, 'more store')}, also in the total; --all shows them")
 
 
 def _most_first(one: StoreDiff) -> tuple[object, ...]:

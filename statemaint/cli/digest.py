@@ -49,12 +49,12 @@ def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) ->
 
 
 def _print_table(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> None:
-    found = [*digests]
-    if len(found) > tables.MOST_ROWS and not settings().everything:
-        found.sort(key=lambda one: -one[1].rows)  # those that are shown are the largest
-    rows = [(tables.short(store), f"{one.rows:,}", one.digest) for store, one in found]
-    total = sum(one.rows for _, one in found)
+    ordered = [*digests]
+    if len(ordered) > tables.MOST_ROWS and not settings().everything:
+        ordered.sort(key=lambda one: -one[1].rows)  # the largest are shown
+    rows = [(tables.short(store), f"{one.rows:,}", one.digest) for store, one in ordered]
+    total = sum(one.rows for _, one in ordered)
     tables.print_line(
-        f"version {version}: {counted(total, 'row')} in {counted(len(found), 'store')}"
+        f"version {version}: {counted(total, 'row')} in {counted(len(ordered), 'store')}"
     )
     tables.print_first((Column("store"), number("rows"), Column("digest")), rows, "store")

@@ -49,149 +49,154 @@ def doctor_verb(
     """
     slots = slots or os.cpu_count() or 1
     with work_done("checking"):
-        found = doctor(open_storage(uri), deep=deep, slots=slots, workers=workers)
+        diagnosis = doctor(open_storage(uri), deep=deep, slots=slots, workers=workers)
     print_result(
-        lambda: doctor_json(found),
+        lambda: doctor_json(diagnosis),
         as_json=as_json,
-        table=lambda: _print(found),
-        checkpoint=found.checkpoint.root,
+        table=lambda: _print(diagnosis),
+        checkpoint=diagnosis.checkpoint.root,
     )
-    sys.exit(CheckpointError.exit_code if found.counts else 0)
+    sys.exit(CheckpointError.exit_code if diagnosis.counts else 0)
 
 
-def _print(found: Diagnosis) -> None:
-    """Prints the diagnosis, with its verdict in its colour."""
-    first, *others = lines(found)
-    style = BAD if not found.restarts else WARNING if found.counts else GOOD
+def _print(diagnosis: Diagnosis) -> None:
+    """Prints the diagnosis, with a coloured verdict."""
+    first, *others = lines(diagnosis)
+    style = BAD if not diagnosis.restarts else WARNING if diagnosis.counts else GOOD
     tables.print_labelled(first[:_LABEL], first[_LABEL:], style)
     for line in others:
         tables.print_labelled(line[:_LABEL], line[_LABEL:])
 
 
-def doctor_json(found: Diagnosis) -> dict[str, Any]:
+def doctor_json(diagnosis: Diagnosis) -> dict[str, Any]:
     """Returns the output of `doctor --json`."""
     return {
-        "restarts": found.restarts,
-        "restarts_since": found.restarts_since,
-        "passed_over": list(found.passed_over),
-        "last_committed_batch": found.checkpoint.committed,
-        "loadable_batches": list(found.loadable),
-        "goes_back_to": found.goes_back_to,
-        "longest_chain": _chain_json(found),
-        "restart_estimate": _estimate_json(found),
-        "looked_at": "rows" if found.deep else "files",
-        "unseen": list(found.unseen),
-        "damage": {code.value: count for code, count in sorted(found.counts.items())},
-        "next": list(found.next),
-        "findings": findings_json(found.findings),
+        "restarts": diagnosis.restarts,
+        "restarts_since": diagnosis.restarts_since,
+        "passed_over": list(diagnosis.passed_over),
+        "last_committed_batch": diagnosis.checkpoint.committed,
+        "loadable_batches": list(diagnosis.loadable),
+        "goes_back_to": diagnosis.goes_back_to,
+        "longest_chain": _chain_json(diagnosis),
+        "restart_estimate": _estimate_json(diagnosis),
+        "looked_at": "rows" if diagnosis.deep else "files",
+        "unseen": list(diagnosis.unseen),
+        "damage": {code.value: count for code, count in sorted(diagnosis.counts.items())},
+        "next": list(diagnosis.next),
+        "findings": findings_json(diagnosis.findings),
     }
 
 
-def _chain_json(found: Diagnosis) -> dict[str, Any] | None:
-    if found.chain is None or found.longest is None:
+def _chain_json(diagnosis: Diagnosis) -> dict[str, Any] | None:
+    if diagnosis.chain is None or diagnosis.longest is None:
         return None
     return {
-        **id_json(found.longest.id),
-        "deltas": len(found.chain.deltas),
-        "files": len(found.chain.paths),
-        "bytes": found.took.size if found.took else found.chain.size,
-        "seconds": found.took.seconds if found.took else None,
+        **id_json(diagnosis.longest.id),
+        "deltas": len(diagnosis.chain.deltas),
+        "files": len(diagnosis.chain.paths),
+        "bytes": diagnosis.took.size if diagnosis.took else diagnosis.chain.size,
+        "seconds": diagnosis.took.seconds if diagnosis.took else None,
     }
 
 
-def _estimate_json(found: Diagnosis) -> dict[str, Any] | None:
-    if found.at_least is None:
+def _estimate_json(diagnosis: Diagnosis) -> dict[str, Any] | None:
+    if diagnosis.at_least is None:
         return None
     return {
-        "bytes": found.total,
-        "bytes_per_second": found.speed,
-        "slots": found.slots,
-        "seconds_at_least": found.at_least,
+        "bytes": diagnosis.total,
+        "bytes_per_second": diagnosis.speed,
+        "slots": diagnosis.slots,
+        "seconds_at_least": diagnosis.at_least,
     }
 
 
-def lines(found: Diagnosis) -> Iterator[str]:
+def lines(diagnosis: Diagnosis) -> Iterator[str]:
     """Yields the diagnosis as lines of text."""
-    yield f"restart:  {_restart(found)}"
-    yield f"batches:  {_batches(found)}"
-    yield f"chain:    {_chain(found)}"
-    if found.restarts and found.at_least is not None:
-        yield f"time:     {_time(found.at_least, found)}"
-    yield f"looked:   {_looked(found)}"
-    counts = ", ".join(f"{code} ({number})" for code, number in sorted(found.counts.items()))
+    yield f"restart:  {_restart(diagnosis)}"
+    yield f"batches:  {_batches(diagnosis)}"
+    yield f"chain:    {_chain(diagnosis)}"
+    if diagnosis.restarts and diagnosis.at_least is not None:
+        yield f"time:     {_time(diagnosis.at_least, diagnosis)}"
+    yield f"looked:   {_looked(diagnosis)}"
+    counts = ", ".join(f"{code} ({number})" for code, number in sorted(diagnosis.counts.items()))
     yield f"damage:   {counts or 'none'}"
-    for one in _first(found.findings):
+    for one in _first(diagnosis.findings):
         yield f"          {one.detail}"
-    for label, text in zip(("next:", *[""] * len(found.next)), found.next, strict=False):
+    for label, text in zip(("next:", *[""] * len(diagnosis.next)), diagnosis.next, strict=False):
         yield f"{label:<10}{text}"
 
 
-def _restart(found: Diagnosis) -> str:
-    if not found.restarts:
-        return f"NO: {_why_not(found)}"
-    version = found.checkpoint.resumes
+def _restart(diagnosis: Diagnosis) -> str:
+    if not diagnosis.restarts:
+        return f"NO: {_why_not(diagnosis)}"
+    version = diagnosis.checkpoint.resumes
     if version is None:
         return "yes, from the beginning: nothing is committed yet"
     where = f"after batch {batch_of(version)} (state version {version})"
-    if found.restarts_since:
-        more = f" and {len(found.passed_over) - 1} more" if len(found.passed_over) > 1 else ""
-        over = f", passing over {found.passed_over[0]}{more}" if found.passed_over else ""
-        return f"yes with Spark {found.restarts_since} and later, {where}{over}; NO with older ones"
-    return f"yes, {where}{_but(found)}"
+    if diagnosis.restarts_since:
+        more = (
+            f" and {len(diagnosis.passed_over) - 1} more" if len(diagnosis.passed_over) > 1 else ""
+        )
+        over = f", passing over {diagnosis.passed_over[0]}{more}" if diagnosis.passed_over else ""
+        since = diagnosis.restarts_since
+        return f"yes with Spark {since} and later, {where}{over}; NO with older ones"
+    return f"yes, {where}{_but(diagnosis)}"
 
 
-def _but(found: Diagnosis) -> str:
-    if found.misplaced:
+def _but(diagnosis: Diagnosis) -> str:
+    if diagnosis.misplaced:
         return ", but with rows out of place"
-    doubt = ", with wrong rows where the file is wrong that does not fit its checksum"
-    return doubt if found.doubtful else ""
+    doubt = ", with wrong rows if the file that does not fit its checksum is wrong"
+    return doubt if diagnosis.doubtful else ""
 
 
-def _why_not(found: Diagnosis) -> str:
-    if blocker := next(found.blockers, None):
+def _why_not(diagnosis: Diagnosis) -> str:
+    if blocker := next(diagnosis.blockers, None):
         return blocker.code
-    batch = batch_of(found.checkpoint.resumes or 0)
-    if batch == found.checkpoint.committed:
+    batch = batch_of(diagnosis.checkpoint.resumes or 0)
+    if batch == diagnosis.checkpoint.committed:
         return f"the state of batch {batch}, the last committed one, does not load"
     return f"the state of batch {batch}, which the next one reads, does not load"
 
 
-def _looked(found: Diagnosis) -> str:
-    depth = "every file and every row of the newest version" if found.deep else "every needed file"
-    unseen = f"; unseen: {'; '.join(found.unseen)}" if found.unseen else ""
+def _looked(diagnosis: Diagnosis) -> str:
+    depth = (
+        "every file and every row of the newest version" if diagnosis.deep else "every needed file"
+    )
+    unseen = f"; unseen: {'; '.join(diagnosis.unseen)}" if diagnosis.unseen else ""
     return f"{depth}{unseen}"
 
 
-def _batches(found: Diagnosis) -> str:
-    if not found.loadable:
+def _batches(diagnosis: Diagnosis) -> str:
+    if not diagnosis.loadable:
         return "none loads in every store"
-    lost = len(found.checkpoint.batches) - len(found.loadable)
+    lost = len(diagnosis.checkpoint.batches) - len(diagnosis.loadable)
     some = f"; {lost} more in the commit log do not" if lost else ""
-    return f"{_ranges(found.loadable)} load in every store{some}"
+    return f"{_ranges(diagnosis.loadable)} load in every store{some}"
 
 
 def _ranges(batches: Iterable[int]) -> str:
-    found: list[list[int]] = []
+    ranges: list[list[int]] = []
     for batch in batches:
-        if found and found[-1][1] == batch - 1:
-            found[-1][1] = batch
+        if ranges and ranges[-1][1] == batch - 1:
+            ranges[-1][1] = batch
         else:
-            found.append([batch, batch])
-    return ", ".join(f"{first} to {last}" if first < last else str(first) for first, last in found)
+            ranges.append([batch, batch])
+    return ", ".join(f"{first} to {last}" if first < last else str(first) for first, last in ranges)
 
 
-def _chain(found: Diagnosis) -> str:
-    if found.chain is None or found.longest is None:
+def _chain(diagnosis: Diagnosis) -> str:
+    if diagnosis.chain is None or diagnosis.longest is None:
         return "none to read"
-    files, where = counted(len(found.chain.deltas), "file"), found.longest.id
-    size = decimal(found.took.size if found.took else found.chain.size)
-    took = f", read in {found.took.seconds:.2f} s here" if found.took else ""
-    return f"at most {files} of changes behind a snapshot ({where}: {size}{took})"
+    files, where = counted(len(diagnosis.chain.deltas), "file"), diagnosis.longest.id
+    size = decimal(diagnosis.took.size if diagnosis.took else diagnosis.chain.size)
+    took = f", read in {diagnosis.took.seconds:.2f} s here" if diagnosis.took else ""
+    return f"at most {files} of changes after a snapshot ({where}: {size}{took})"
 
 
-def _time(at_least: float, found: Diagnosis) -> str:
-    speed, size = decimal(int(found.speed or 0)), decimal(found.total or 0)
-    slots = f"{found.slots} slot{'s' if found.slots > 1 else ''}"
+def _time(at_least: float, diagnosis: Diagnosis) -> str:
+    speed, size = decimal(int(diagnosis.speed or 0)), decimal(diagnosis.total or 0)
+    slots = f"{diagnosis.slots} slot{'s' if diagnosis.slots > 1 else ''}"
     return (
         f"at least {at_least:.2f} s for the {size} of all stores in {slots}, by reading {speed} a "
         "second as measured here; Spark takes longer: docs/benchmarks.md has the ratio"
@@ -207,19 +212,19 @@ def _first(findings: tuple[Finding, ...]) -> Iterator[Finding]:
 def _row(
     storage: Storage, *, deep: bool, slots: int | None, workers: Workers
 ) -> tuple[dict[str, Any], tuple[Finding, ...]]:
-    """Returns the fleet row of one checkpoint."""
-    found = doctor(storage, deep=deep, slots=slots or os.cpu_count() or 1, workers=workers)
+    """Returns the row of one checkpoint in a fleet."""
+    diagnosis = doctor(storage, deep=deep, slots=slots or os.cpu_count() or 1, workers=workers)
     row = {
-        "restarts": found.restarts,
-        "restarts_since": found.restarts_since,
-        "last_committed_batch": found.checkpoint.committed,
-        "loadable_batches": len(found.loadable),
-        "longest_chain": len(found.chain.deltas) if found.chain else None,
-        "bytes": found.total,
-        "damage": {code.value: count for code, count in sorted(found.counts.items())},
-        "next": list(found.next),
+        "restarts": diagnosis.restarts,
+        "restarts_since": diagnosis.restarts_since,
+        "last_committed_batch": diagnosis.checkpoint.committed,
+        "loadable_batches": len(diagnosis.loadable),
+        "longest_chain": len(diagnosis.chain.deltas) if diagnosis.chain else None,
+        "bytes": diagnosis.total,
+        "damage": {code.value: count for code, count in sorted(diagnosis.counts.items())},
+        "next": list(diagnosis.next),
     }
-    return row, found.findings
+    return row, diagnosis.findings
 
 
 def _fleet_cells(row: dict[str, Any]) -> Iterable[str | Text]:

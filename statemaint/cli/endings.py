@@ -23,19 +23,19 @@ _NEXT = {
     "LEASE_HELD": "wait until the other run has ended",
     "LEASE_LOST": "run again",
     "SUPERSEDED": "plan again",
-    "INTERRUPTED": "run again to go on",
+    "INTERRUPTED": "run again to continue",
 }
 
 
 def print_anything(stream: TextIO) -> None:
-    r"""Has a stream print what its encoding lacks as `\\u...` instead of failing."""
+    r"""Makes a stream print characters that its encoding lacks as `\\u...` instead of failing."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
 
 
 def end_with_error(error: BaseException) -> NoReturn:
     """Reports an error on stderr, with `--json` on stdout too, and exits with its code."""
-    code, message, exit_code = _told(error)
+    code, message, exit_code = _described(error)
     tell(line_of(error))
     if code == "OUTPUT":
         drop_output()
@@ -46,7 +46,7 @@ def end_with_error(error: BaseException) -> NoReturn:
 
 def line_of(error: BaseException) -> str:
     """Returns the line that reports an error."""
-    code, message, _ = _told(error)
+    code, message, _ = _described(error)
     return message if code == "INTERRUPTED" else f"statemaint: {code}: {message}"
 
 
@@ -56,10 +56,10 @@ def print_error(code: str, message: str, error: BaseException) -> None:
     click.echo(json.dumps({"format": FORMAT, "error": facts}, indent=2))
 
 
-def _told(error: BaseException) -> tuple[str, str, int]:
+def _described(error: BaseException) -> tuple[str, str, int]:
     """Returns an error's stable code, its sentence in one line, and the exit code."""
     if isinstance(error, click.Abort | KeyboardInterrupt):
-        return "INTERRUPTED", "interrupted; run again to go on", INTERRUPTED
+        return "INTERRUPTED", "interrupted; run again to continue", INTERRUPTED
     if isinstance(error, click.ClickException):
         return ConfigError.code, _usage(error), ConfigError.exit_code
     if isinstance(error, StatemaintError):
@@ -82,8 +82,8 @@ def _one_line(error: BaseException) -> str:
 
 
 def _path(error: BaseException) -> str | None:
-    found: Any = getattr(error, "path", None) or getattr(error, "root", None)
-    return str(found) if found else None
+    path: Any = getattr(error, "path", None) or getattr(error, "root", None)
+    return str(path) if path else None
 
 
 def _next(code: str, error: BaseException) -> str | None:
@@ -93,5 +93,5 @@ def _next(code: str, error: BaseException) -> str | None:
 
 
 def drop_output() -> None:
-    """Forgets what is left of stdout, which Python would try to write again at its exit."""
+    """Discards the rest of stdout, which Python would try to write again at its exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

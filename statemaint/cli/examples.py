@@ -25,7 +25,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "plan": (
         ("what would a run do, and why?", f"statemaint plan {CHECKPOINT}"),
         (
-            "review it before it is done",
+            "review it before it is carried out",
             f"statemaint plan {CHECKPOINT} --json --output plan.json",
         ),
     ),
@@ -37,8 +37,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("repair it", f"statemaint repair {CHECKPOINT} --apply"),
     ),
     "rollback": (
-        ("what would go?", f"statemaint rollback {CHECKPOINT} --to-batch 20"),
-        ("go back", f"statemaint rollback {CHECKPOINT} --to-batch 20 --apply"),
+        ("which files would it move?", f"statemaint rollback {CHECKPOINT} --to-batch 20"),
+        ("roll back", f"statemaint rollback {CHECKPOINT} --to-batch 20 --apply"),
     ),
     "runs": (
         ("what was done here?", f"statemaint runs {CHECKPOINT}"),
@@ -59,7 +59,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "verify": (
         ("every needed file, its beginning and end", f"statemaint verify {CHECKPOINT}"),
         ("every byte and row", f"statemaint verify {CHECKPOINT} --deep"),
-        ("a tenth of it, another one each night", f"statemaint verify {CHECKPOINT} --sample 3/10"),
+        (
+            "a tenth of it, a different one each night",
+            f"statemaint verify {CHECKPOINT} --sample 3/10",
+        ),
     ),
 }
 

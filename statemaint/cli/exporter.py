@@ -40,7 +40,7 @@ _EVERY, _KEEP = 60.0, 900.0
     type=click.IntRange(0, 65535),
     default=9808,
     show_default=True,
-    help="The port to listen on; 0 for any that is free.",
+    help="The port to listen on; 0 for any free port.",
 )
 @click.option(
     "--host",
@@ -55,14 +55,14 @@ _EVERY, _KEEP = 60.0, 900.0
     "--keep",
     type=Duration(),
     default=_KEEP,
-    help="How long the series of a query stay that can no longer be read.  [default: 15m]",
+    help="How long to keep the series of a query that can no longer be read.  [default: 15m]",
 )
 @click.option(
     "--certificate", metavar="PEM", type=click.Path(), help="Serve TLS with this certificate."
 )
 @click.option("--key", metavar="PEM", type=click.Path(), help="Its key.")
 @as_json
-def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a choice of its own
+def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
     file: str,
     port: int,
     host: str,
@@ -76,8 +76,8 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a choice of its own
     """Serve the metrics of all queries of a file, for Prometheus to scrape.
 
     Reads one small file of each checkpoint, which every run replaces; never a state directory. A
-    scrape shows what was read last and waits for nothing. The queries file is read again before
-    each reading. Airflow connections are unknown here: give keys in the environment.
+    scrape shows the last reading and never waits. The queries file is read again before
+    each reading. Airflow connections are unavailable: set keys in the environment.
     """
     try:
         from prometheus_client import CollectorRegistry, start_http_server
@@ -87,8 +87,8 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a choice of its own
     from statemaint.metrics.exporter import Exporter  # noqa: PLC0415 -- only this verb needs it
 
     if bool(certificate) != bool(key):
-        raise ConfigError("--certificate and --key go together; give both, or none")
-    _sources(file)  # a file that cannot be read is an error of the caller
+        raise ConfigError("--certificate and --key require each other; use both or neither")
+    _sources(file)  # an unreadable file is the caller's error
     exporter = Exporter(partial(_sources, file), time.time, keep=keep)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(exporter)
@@ -97,7 +97,7 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a choice of its own
     except OSError as error:
         raise ConfigError(f"{host}:{port}: {error.strerror or error}") from None
     try:
-        exporter.refresh()  # listening already: a storage that is slow is no reason to be replaced
+        exporter.refresh()  # already listening, so that a slow storage does not cause a restart
         _say(f"http{'s' if certificate else ''}://{host}:{server.server_port}", as_json=as_json)
         _until_stopped(exporter.refresh, every)
     finally:
@@ -131,11 +131,11 @@ def _sources(file: str) -> "RecordPlaces":
     queries = {name: one for name, one in reading.file.queries.items() if one.enabled}
     if not reading.usable:
         raise ConfigError("; ".join(map(str, reading.problems)))
-    found = tuple(
+    places = tuple(
         RecordPlace(_named(name, one), partial(open_storage, one.checkpoint))
         for name, one in sorted(queries.items())
     )
-    return RecordPlaces(found, len(reading.all_problems))
+    return RecordPlaces(places, len(reading.all_problems))
 
 
 def _named(name: str, query: Query) -> Named:

@@ -24,16 +24,16 @@ from statemaint.storage import (
 from statemaint.wording import counted
 from statemaint.workers import Job, Workers, in_turn, watched
 
-# Most of a scan is Python's own work, of which one thread does as much as two.
+# Most of a scan is Python code, of which one thread runs as much as two.
 _THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """How a verb reports many checkpoints.
+    """The output of a verb for many checkpoints.
 
     Attributes:
-        columns: of its table, between the checkpoint's and the findings'.
+        columns: the columns of its table between the checkpoint's and the findings'.
         read: reads one checkpoint with the verb's options, for its row and its findings.
         cells: the row as cells of those columns.
         order: the key that sorts rows, the worst first.
@@ -48,7 +48,7 @@ class Fleet:
 
 
 def of_many(fleet: Callable[[], Fleet]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Lets a verb take a folder of checkpoints too; `fleet` defines how it shows them."""
+    """Makes a verb accept a folder of checkpoints as well; `fleet` is its output for them."""
 
     def wrapped(verb: Callable[..., None]) -> Callable[..., None]:
         @wraps(verb)
@@ -68,7 +68,7 @@ def of_many(fleet: Callable[[], Fleet]) -> Callable[[Callable[..., None]], Calla
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What was read of one checkpoint: its row and findings, or the error that kept it from it."""
+    """The reading of one checkpoint: its row and findings, or the error that prevented it."""
 
     uri: str
     row: Json | None
@@ -88,14 +88,14 @@ def _print(uri: str, below: Sequence[str], fleet: Fleet, options: Json, *, as_js
     threads = crew.number or min(_THREADS, 2 * (os.cpu_count() or 1))
     jobs = [Job(partial(_reading, one, fleet, options)) for one in below]
     with work_done("reading", "checkpoint"):
-        found = in_turn(jobs, threads=threads)
+        readings = in_turn(jobs, threads=threads)
     print_result(
-        lambda: {"folder": uri, "checkpoints": [_json(one) for one in found]},
+        lambda: {"folder": uri, "checkpoints": [_json(one) for one in readings]},
         as_json=as_json,
-        table=lambda: _print_table(uri, found, fleet),
+        table=lambda: _print_table(uri, readings, fleet),
         lines="checkpoints",
     )
-    sys.exit(max((one.exit_code for one in found), default=0))
+    sys.exit(max((one.exit_code for one in readings), default=0))
 
 
 def _reading(uri: str, fleet: Fleet, options: Json) -> Iterator[_Read]:
@@ -119,14 +119,14 @@ def _json(one: _Read) -> Json:
     return {"checkpoint": one.uri, **(one.row or {}), "findings": findings_json(one.findings)}
 
 
-def _print_table(uri: str, found: Sequence[_Read], fleet: Fleet) -> None:
-    rows = [one.row for one in found if one.row is not None]
-    wrong = sum(1 for one in found if one.exit_code)
-    heads = f"{uri}: {counted(len(found), 'checkpoint')}, {fleet.totals(rows)}, "
+def _print_table(uri: str, readings: Sequence[_Read], fleet: Fleet) -> None:
+    rows = [one.row for one in readings if one.row is not None]
+    wrong = sum(1 for one in readings if one.exit_code)
+    heads = f"{uri}: {counted(len(readings), 'checkpoint')}, {fleet.totals(rows)}, "
     tables.print_line(
         Text.assemble(heads, (f"{wrong} damaged", BAD) if wrong else "none damaged"), wrap=False
     )
-    ordered = sorted(found, key=partial(_order, fleet))
+    ordered = sorted(readings, key=partial(_order, fleet))
     cells = [_cells(uri, one, fleet) for one in ordered]
     columns = (Column("checkpoint"), *fleet.columns, Column("findings"))
     tables.print_first(columns, cells, "checkpoint", most=max(tables.MOST_ROWS, 60))

@@ -43,7 +43,7 @@ class _Verbs(click.Group):
         return [*VERBS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Returns the verb of a name; `None` where there is no such verb."""
+        """Returns the verb of a name; `None` if there is none."""
         del ctx
         if cmd_name not in VERBS:
             return None
@@ -54,7 +54,7 @@ class _Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Finds the verb, or names the one that was probably meant."""
+        """Returns the verb, or names the one that was probably meant."""
         name = args[0]
         if name not in VERBS and (near := get_close_matches(name, VERBS, n=1)):
             ctx.fail(f"No such command {name!r}. Did you mean {near[0]!r}?")

@@ -31,10 +31,10 @@ from statemaint.workers import Workers
 @policy_flags
 @scope_flags
 @click.option("--dry-run", is_flag=True, help="Report what a run would do; write nothing.")
-@click.option("--record", is_flag=True, help="Leave the run's figures for `statemaint exporter`.")
+@click.option("--record", is_flag=True, help="Record the run's figures for `statemaint exporter`.")
 @workers_flag
 @as_json
-def maintain_verb(  # noqa: PLR0913 -- each is a choice of its own
+def maintain_verb(  # noqa: PLR0913 -- each is a separate choice
     uri: str,
     *,
     policy: Policy,
@@ -95,11 +95,11 @@ _OUTCOMES = {StoreOutcome.DONE: GOOD, StoreOutcome.SKIPPED: WARNING, StoreOutcom
 def _summary(report: Report) -> Iterator[str | Text]:
     deleted = report.files_deleted.total()
     trash = report.plan.policy.trash_for
-    done = "moved to the trash" if trash and deleted else "deleted"
+    what = "moved to the trash" if trash and deleted else "deleted"
     yield (
         f"{counted(report.snapshots_written, 'snapshot')} written "
         f"({decimal(report.bytes_written)}), "
-        f"{files_of(deleted, report.bytes_deleted)} {done}, "
+        f"{files_of(deleted, report.bytes_deleted)} {what}, "
         f"{counted(len(report.stores), 'store')} in {lasting(report.seconds)}"
     )
     if trash and deleted:
@@ -107,35 +107,35 @@ def _summary(report: Report) -> Iterator[str | Text]:
             f"they stay there for {duration(trash)}: "
             f"statemaint undo {report.plan.root} {report.run}"
         )
-    if not deleted and (why := _why_nothing_goes(report)):
+    if not deleted and (why := _why_nothing_deleted(report)):
         yield f"nothing was deleted: {why}"
     halted = sum(1 for one in report.stores if one.state is StoreOutcome.HALTED)
     if halted:
         yield Text(f"{counted(halted, 'store')} halted, see the findings", BAD)
 
 
-def _why_nothing_goes(report: Report) -> str:
-    """Returns why a run deleted nothing, where it is one thing and not damage."""
+def _why_nothing_deleted(report: Report) -> str:
+    """Returns why a run deleted nothing, if there is one reason and no damage."""
     plan = report.plan
     if any(isinstance(one, Delete) for one in plan.actions) or plan.floor is None:
         return ""
     if not plan.policy.verify:
-        return "with --no-verify nothing ever is"
+        return "--no-verify disables deletion"
     if plan.findings or any(one.halted for one in plan.stores):
         return "see the findings"
     if floor_of_log(plan):
         return (
-            f"the commit log still has the batch of version {plan.floor}, and each version that "
-            "it has stays loadable; it shrinks as Spark drops its oldest batches "
+            f"the commit log still has the batch of version {plan.floor}, and each version "
+            "in it stays loadable; it shrinks as Spark drops its oldest batches "
             "(spark.sql.streaming.minBatchesToRetain)"
         )
-    return "no file is left that no retained version needs, or it is too young (see `plan`)"
+    return "every file is needed by a retained version or too young (see `plan`)"
 
 
 def _most_first(store: StoreReport) -> tuple[object, ...]:
     rank = (StoreOutcome.HALTED, StoreOutcome.SKIPPED, StoreOutcome.DONE).index(store.state)
-    gone = len(store.before.files) - len(store.after.files)
-    return rank, -gone, store.before.id
+    deleted = len(store.before.files) - len(store.after.files)
+    return rank, -deleted, store.before.id
 
 
 def _report_cells(store: StoreReport) -> tuple[str | Text, ...]:

@@ -10,7 +10,7 @@ from statemaint.errors import ConfigError
 
 
 class _Stdout:
-    """What is known of this call's stdout.
+    """The state of this call's stdout.
 
     Attributes:
         begun: whether a part of a result has been printed.
@@ -29,7 +29,7 @@ def tell(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Prints a line on stderr that a quiet call does without."""
+    """Prints a line on stderr, except in a quiet call."""
     if settings().quiet:
         log(text)
     else:

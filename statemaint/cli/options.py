@@ -56,7 +56,7 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer
 
 
 def uri(command: Command) -> Command:
-    """Adds the checkpoint's address, for which a query's name may be given."""
+    """Adds the checkpoint's address, or a query's name instead."""
     return click.argument("uri", metavar="URI", type=CheckpointName())(command)
 
 
@@ -111,14 +111,14 @@ _WORKERS = [
         "number",
         type=click.IntRange(min=1),
         help="Number of stores to work on at a time.  "
-        "[default: what suits the storage and the size]",
+        "[default: chosen for the storage and the size]",
     ),
     click.option(
         "--memory",
         type=Memory(),
         envvar=VARIABLE,
         help="Memory to keep within, such as 512MB or 1GB, by working on fewer stores at a time.  "
-        "[default: STATEMAINT_MEMORY, or half of what is available]",
+        "[default: STATEMAINT_MEMORY, or half of the available memory]",
     ),
 ]
 
@@ -143,7 +143,7 @@ def policy_flags(command: Command) -> Command:
 
 
 def policy_changes(command: Command) -> Command:
-    """Adds the policy's flags without a preset; passes the verb those that were given, by name."""
+    """Adds the policy's flags without a preset; passes the verb those that are set, by name."""
 
     @wraps(command)
     def with_changes(*, rebase: bool | None, verify: bool | None, **rest: Any) -> None:

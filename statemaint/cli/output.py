@@ -36,20 +36,20 @@ def print_result(
 
     Args:
         document: makes the JSON.
-        as_json: whether to print that.
+        as_json: whether to print the JSON.
         table: prints the table.
-        checkpoint: the root of the checkpoint, where the document does not have it.
+        checkpoint: the root of the checkpoint, if the document does not have it.
         lines: the field with the list that `--json-lines` prints, an element a line.
     """
     if not as_json:
         table()
         return
-    found = headed(document(), checkpoint)
+    content = headed(document(), checkpoint)
     if settings().json_lines:
-        rows = found.pop(lines)
-        print_pieces(as_lines(found, rows))
+        rows = content.pop(lines)
+        print_pieces(as_lines(content, rows))
     else:
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps(content, indent=2))
 
 
 def headed(document: Json, checkpoint: str | None) -> Json:
@@ -59,14 +59,14 @@ def headed(document: Json, checkpoint: str | None) -> Json:
 
 
 def as_lines(document: Json, rows: Iterable[Json]) -> Iterator[str]:
-    """Yields a document without its list in one line, then each element of that in one line."""
+    """Yields a document without its list in one line, then each element of it in one line."""
     yield json.dumps(document) + "\n"
     for row in rows:
         yield json.dumps(row) + "\n"
 
 
 def print_pieces(pieces: Iterable[str]) -> None:
-    """Prints a text as its pieces come; nothing before there is a mebibyte, or all of it."""
+    """Prints a text piece by piece, but nothing before there is a mebibyte, or all of it."""
     held: list[str] = []
     size, most = 0, _HELD
     for piece in pieces:
@@ -90,7 +90,7 @@ def json_with_rows(document: Json, rows: Iterable[Json]) -> Iterator[str]:
 
 
 def json_text(value: Any, newline: str = "\n") -> str:
-    """Returns `json.dumps(value, indent=2)`, sooner; further lines begin with `newline`."""
+    """Returns `json.dumps(value, indent=2)`, faster; further lines begin with `newline`."""
     within = newline + _INDENT
     if isinstance(value, dict) and value:
         lines = [f"{_scalar(name)}: {json_text(one, within)}" for name, one in value.items()]

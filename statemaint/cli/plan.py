@@ -51,7 +51,7 @@ def print_plan(plan: Plan) -> None:
     tables.print_first(_COLUMNS, [_plan_cells(one, plan.target) for one in stores], "store")
 
 
-_FLOOR_OF_LOG = "the commit log goes back to it, further than min_batches_to_retain"
+_FLOOR_OF_LOG = "the commit log reaches back to it, further than min_batches_to_retain"
 _COLUMNS = (
     Column("store"),
     number("chain"),

@@ -1,4 +1,4 @@
-"""Progress on stderr, of all that takes more than a second: a bar, or a line now and then."""
+"""Progress on stderr, of work that takes more than a second: a bar, or an occasional line."""
 
 import sys
 import time
@@ -27,11 +27,11 @@ _BETWEEN_LINES = 30.0
 
 
 class Meter:
-    """Shows the progress of some work: its steps, or its bytes if these are known.
+    """Reports the progress of work: its steps, or its bytes if these are known.
 
     Attributes:
-        label: what is done, such as `verifying`.
-        noun: what it is done to.
+        label: the activity, such as `verifying`.
+        noun: its object.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Meter:
     ) -> None:
         self.label, self.noun = label, noun
         self._clock, self._lock = clock, Lock()
-        self._settings = copy_context()  # steps end in threads, which have none of their own
+        self._settings = copy_context()  # steps end in threads, which have no settings
         self._began = self._told = clock()
         self._steps = self._ended = self._size = self._read = 0
         self._bar: Progress | None = None
@@ -47,17 +47,17 @@ class Meter:
 
     @property
     def begun(self) -> bool:
-        """Returns whether any work is known of."""
+        """Returns whether there is any work."""
         return self._steps > 0
 
     def begin(self, jobs: int, size: int) -> None:
-        """Adds work: a verb may begin some more than once."""
+        """Adds work; a verb may do so more than once."""
         with self._lock:
             self._steps += jobs
             self._size += size
 
     def done(self, size: int) -> None:
-        """Adds an ended step, and shows where the work is."""
+        """Adds an ended step, and shows the progress."""
         with self._lock:
             self._ended += 1
             self._read += size
@@ -73,7 +73,7 @@ class Meter:
             note(self.line())
 
     def line(self) -> str:
-        """Returns where the work is, in words."""
+        """Returns the progress in words."""
         share = self._share()
         passed = self._clock() - self._began
         left = f", {lasting(passed / share - passed)} left" if share else ""
@@ -83,7 +83,7 @@ class Meter:
         )
 
     def rate(self) -> str:
-        """Returns how much is done in a second, in words: bytes where these are known."""
+        """Returns the rate in words: bytes if these are known."""
         passed = self._clock() - self._began
         if passed <= 0:
             return ""
@@ -128,7 +128,7 @@ def _new_bar(label: str) -> "tuple[Progress, TaskID]":
 
 @contextmanager
 def work_done(label: str, noun: str = "store") -> Iterator[None]:
-    """Shows how far the stores are that are read in the block."""
+    """Shows the progress of the stores that are read in the block."""
     meter = Meter(label, noun)
     try:
         with watched(meter):

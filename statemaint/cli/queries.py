@@ -77,7 +77,7 @@ def _print_table(config: str, queries: Mapping[str, Query], *, full: bool) -> No
         )
     if executors := _executors(queries):
         click.echo(
-            f"Airflow's setting `executor` must have these, or the DAGs of their queries only show "
-            f"the mistake: {', '.join(executors)}",
+            f"Airflow's setting `executor` must have these, or the DAGs of their queries show only "
+            f"an error: {', '.join(executors)}",
             err=True,
         )

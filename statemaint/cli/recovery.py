@@ -30,7 +30,7 @@ def end_with_plan(plan: RecoveryPlan, trash_for: float, *, as_json: bool) -> NoR
     else:
         click.echo("\n".join(_lines(plan)))
         if plan.actions:
-            note("nothing was written; give --apply to do it")
+            note("nothing was written; add --apply to carry it out")
     _end_with(plan)
 
 
@@ -68,21 +68,21 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
         [_proof_line(step, step.proof) for step in plan.repairs if step.proof], "proof"
     )
     versions = counted(plan.versions_checked, "version")
-    yield f"checked   {versions} of stores, read without the files to move"
+    yield f"checked   {versions} of stores, read without these files"
 
 
 def _summary(plan: RecoveryPlan) -> Iterator[str]:
-    """Yields totals of the files that are moved and written."""
-    removed = [step for step in plan.actions if isinstance(step, Remove)]
-    writes = len(plan.actions) - len(removed)
+    """Yields a summary of the removed and written files."""
+    removes = [step for step in plan.actions if isinstance(step, Remove)]
+    writes = len(plan.actions) - len(removes)
     if plan.verb == "rollback":
-        yield f"rollback  the query continues after batch {plan.batch}{_batches(removed)}"
-    if removed:
-        size = sum(one.entry.size for one in removed)
-        yield f"moves     {files_of(len(removed), size)} to the trash"
-        kinds = Counter(_kind(one.path) for one in removed)
+        yield f"rollback  the query continues after batch {plan.batch}{_batches(removes)}"
+    if removes:
+        size = sum(one.entry.size for one in removes)
+        yield f"moves     {files_of(len(removes), size)} to the trash"
+        kinds = Counter(_kind(one.path) for one in removes)
         yield "          " + ", ".join(counted(much, kind) for kind, much in kinds.most_common())
-    if plan.verb == "rollback" and plan.batch is not None and (ends := _committed(removed)):
+    if plan.verb == "rollback" and plan.batch is not None and (ends := _committed(removes)):
         older, newer = version_of(plan.batch), version_of(ends[-1])
         command = f"statemaint diff {plan.root} --from {older} --to {newer}"
         yield f"rows      {command} counts them, if both load"
@@ -90,20 +90,22 @@ def _summary(plan: RecoveryPlan) -> Iterator[str]:
         yield f"written   {counted(writes, 'snapshot')}"
 
 
-def _batches(removed: Sequence[Remove]) -> str:
-    found = _committed(removed)
-    if not found:
+def _batches(removes: Sequence[Remove]) -> str:
+    batches = _committed(removes)
+    if not batches:
         return ""
-    if len(found) == 1:
-        return f"; batch {found[0]} runs again"
-    return f"; {counted(len(found), 'batch', 'batches')} ({found[0]} to {found[-1]}) run again"
+    if len(batches) == 1:
+        return f"; batch {batches[0]} runs again"
+    return (
+        f"; {counted(len(batches), 'batch', 'batches')} ({batches[0]} to {batches[-1]}) run again"
+    )
 
 
-def _committed(removed: Sequence[Remove]) -> list[int]:
+def _committed(removes: Sequence[Remove]) -> list[int]:
     """Returns the batches whose commits are among some files, in their order."""
     return sorted(
         int(one.path.rpartition("/")[2])
-        for one in removed
+        for one in removes
         if one.path.startswith("commits/") and one.path.rpartition("/")[2].isdecimal()
     )
 
@@ -123,7 +125,7 @@ def _kind(path: str) -> str:
 
 
 def _first(lines: Sequence[str], noun: str) -> Iterator[str]:
-    """Yields the first lines, all with `--all`, and how many are left out."""
+    """Yields the first lines, all with `--all`, and the number of the others."""
     shown = lines if settings().everything else lines[:MOST_LINES]
     yield from shown
     if more := len(lines) - len(shown):

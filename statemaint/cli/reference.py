@@ -9,7 +9,7 @@ _HEAD = """\
 # The command line
 
 Made from the program by `make generated`. Results go to stdout, all else to stderr. The fields of
-`--json` are in [json.md](json.md), what to do about a finding is in the [runbook](runbook.md).
+`--json` are in [json.md](json.md), the steps for a finding in the [runbook](runbook.md).
 
 `URI` is a checkpoint's address, or the name of a query in the
 [queries file](airflow.md#the-queries-file), whose policy it then has. `scan`, `doctor`, `verify`
@@ -26,10 +26,10 @@ def reference() -> str:
 
 
 def _verb(name: str) -> click.Command:
-    found = program.get_command(click.Context(program), name)
-    if found is None:
+    command = program.get_command(click.Context(program), name)
+    if command is None:
         raise LookupError(name)
-    return found
+    return command
 
 
 def _block(command: click.Command, path: str) -> str:

@@ -22,7 +22,7 @@ def repair_verb(
     """Show which damage can be repaired, with a proof for each step, or repair it (--apply).
 
     A bad snapshot is rebuilt from the log, or removed if no retained version is loaded from it. A
-    checksum that does not match a sound file is removed, and so is a snapshot above the commit
+    checksum that does not match a sound file is removed, as is a snapshot above the commit
     log. Stop the query first. Removed files are moved to the trash.
 
     The exit code is 3 if damage remains that cannot be repaired: see `statemaint doctor`.

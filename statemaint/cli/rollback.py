@@ -17,7 +17,7 @@ from statemaint.workers import Workers
     "batch",
     type=click.IntRange(min=0),
     required=True,
-    help="The batch to go back to; `statemaint doctor` lists the batches that load.",
+    help="The batch to roll back to; `statemaint doctor` lists the batches that load.",
 )
 @apply_flag
 @trash_flag

@@ -1,4 +1,4 @@
-"""`runs`: lists the runs that changed a checkpoint, or shows what one of them did."""
+"""`runs`: lists the runs that changed a checkpoint, or shows the actions of one."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,9 +29,9 @@ def runs_verb(uri: str, run: str | None, *, as_json: bool) -> None:
     """List the runs that changed a checkpoint, the newest first, and which were undone.
 
     With RUN, show what that run did: each file that it wrote, proved, deleted or brought back, with
-    the reason, as the ledger has it.
+    the reason recorded in the ledger.
 
-    An undo is a run, too. The column `undo` shows whether a run can be undone (yes or no), was
+    An undo is also a run. The column `undo` shows whether a run can be undone (yes or no), was
     undone (done, or partly if files remain in the trash), or is itself an undo. The lines below
     the table show when each run was undone, and by which run.
     """
@@ -60,11 +60,11 @@ def _named(run: str, runs: Sequence[Run], root: str) -> Run:
             return one
     near = get_close_matches(run, [one.run for one in runs], n=1)
     meant = f"did you mean {near[0]!r}?" if near else "`statemaint runs` lists them"
-    raise ConfigError(f"{root}: no run {run!r} is known; {meant}")
+    raise ConfigError(f"{root}: there is no run {run!r}; {meant}")
 
 
 def _show(storage: Storage, run: Run, *, as_json: bool) -> None:
-    """Prints what one run did."""
+    """Prints the actions of one run."""
     actions = list_actions(storage, run.run)
     print_result(
         lambda: {**asdict(run), "actions": [_action_json(one) for one in actions]},
@@ -82,7 +82,7 @@ _FIELDS = (
 
 
 def _action_json(fields: Mapping[str, Any]) -> Json:
-    """Returns the fields of an action that are no more than the ledger's own."""
+    """Returns the fields of an action without those of the ledger itself."""
     return {name: fields[name] for name in _FIELDS if name in fields}
 
 

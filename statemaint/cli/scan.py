@@ -42,18 +42,18 @@ COLUMNS = (
 def scan_verb(uri: str, *, as_json: bool) -> None:
     """Show the operators, partitions, stores, chains and sizes of a checkpoint.
 
-    The stores that need most come first. For a folder or bucket of many checkpoints, one row for
-    each of them.
+    Broken stores come first, then those with long chains. For a folder or bucket of many
+    checkpoints, one row for each of them.
     """
-    checkpoint, found = _read(open_storage(uri))
-    document = scan_json(checkpoint, found)
+    checkpoint, diagnosed = _read(open_storage(uri))
+    document = scan_json(checkpoint, diagnosed)
     print_result(
         lambda: document,
         as_json=as_json,
         table=lambda: _print_table(checkpoint, document["stores"]),
         lines="stores",
     )
-    end_with((*checkpoint.findings, *chain.from_iterable(found)))
+    end_with((*checkpoint.findings, *chain.from_iterable(diagnosed)))
 
 
 def _read(storage: Storage) -> tuple[Checkpoint, tuple[tuple[Finding, ...], ...]]:
@@ -124,18 +124,18 @@ def store_cells(fields: Json) -> tuple[str | Text, ...]:
 
 
 def _few(versions: Sequence[int]) -> str:
-    """Returns the newest snapshots, and how many older ones there are."""
+    """Returns the newest snapshots, and the number of older ones."""
     if len(versions) <= 2:  # noqa: PLR2004 -- target and floor, as a run leaves them
         return " ".join(map(str, versions)) or "none"
     return f"{versions[-2]} {versions[-1]} (+{len(versions) - 2})"
 
 
 def _row(storage: Storage, **_: Any) -> tuple[Json, tuple[Finding, ...]]:
-    """Returns the fleet row of one checkpoint."""
+    """Returns the row of one checkpoint in a fleet."""
     checkpoint, diagnosed = _read(storage)
     stores = scan_json(checkpoint, diagnosed)["stores"]
     lengths = [one["chain_length"] for one in stores]
-    found = (*checkpoint.findings, *chain.from_iterable(diagnosed))
+    findings = (*checkpoint.findings, *chain.from_iterable(diagnosed))
     return {
         "last_committed_batch": checkpoint.committed,
         "stores": len(stores),
@@ -143,7 +143,7 @@ def _row(storage: Storage, **_: Any) -> tuple[Json, tuple[Finding, ...]]:
         "bytes": sum(one["bytes"] for one in stores),
         "longest_chain": max((one for one in lengths if one is not None), default=0),
         "broken_stores": sum(1 for one in lengths if one is None),
-    }, found
+    }, findings
 
 
 def _fleet_cells(row: Json) -> Iterable[str | Text]:

@@ -1,4 +1,4 @@
-"""What a call of the program asks of every verb's output."""
+"""The settings of a call of the program for every verb's output."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,14 +11,14 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a call asks of the output.
+    """The settings of a call for the output.
 
     Attributes:
         color: `auto`, `always` or `never`.
         quiet: print no progress and no notes.
         everything: print every row of a table, not only the first ones.
         json_lines: print JSON as lines.
-        log: the file that gets a copy of what is printed on stderr.
+        log: the file that receives a copy of stderr.
     """
 
     color: str = "auto"
@@ -37,9 +37,9 @@ def settings() -> Settings:
 
 
 @contextmanager
-def in_force(found: Settings) -> Iterator[None]:
-    """Has `settings` return these for the block's length."""
-    before = _CURRENT.set(found)
+def in_force(current: Settings) -> Iterator[None]:
+    """Makes `settings` return these within the block."""
+    before = _CURRENT.set(current)
     try:
         yield
     finally:

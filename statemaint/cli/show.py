@@ -44,26 +44,26 @@ def show_verb(
     """Print the rows of state at a version, decoded with the schema that the query wrote.
 
     Keys and values are printed as separate columns under their stored names. Times are in UTC.
-    Memory does not grow with the state; what does not fit is sorted in the temporary directory.
-    With --key, only the partition that the key hashes to is read, where the checkpoint shows it.
+    Memory does not grow with the state; the rest is sorted in the temporary directory.
+    With --key, only the partition that the key hashes to is read, if the checkpoint shows it.
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json are mutually exclusive")
-    found = select_state(uri, **where)
+    selection = select_state(uri, **where)
     if key is not None:
-        found = holding(found, key)
-    # Closed here: an interrupt while a row is printed ends the readers, too.
-    with closing(found.rows(workers=workers, slowly=limit is not None)) as shown:
+        selection = holding(selection, key)
+    # Closed here: an interrupt while a row is printed also ends the readers.
+    with closing(selection.rows(workers=workers, slowly=limit is not None)) as shown:
         matching = _with_key(shown, key)
         selected = islice(matching, limit)
         if as_csv:
-            print_pieces(_csv(found, selected))
+            print_pieces(_csv(selection, selected))
         elif as_json:
-            head = headed({"version": found.version}, uri)
+            head = headed({"version": selection.version}, uri)
             printed = as_lines if settings().json_lines else json_with_rows
             print_pieces(printed(head, map(row_json, selected)))
         else:
-            _print_table(found.version, selected, matching, key)
+            _print_table(selection.version, selected, matching, key)
 
 
 def row_json(row: StateRow) -> Json:
@@ -71,9 +71,9 @@ def row_json(row: StateRow) -> Json:
     return {**id_json(row.store), "family": row.family, "key": row.key, "value": row.value}
 
 
-def _with_key(found: Iterable[StateRow], text: str | None) -> Iterator[StateRow]:
+def _with_key(rows_read: Iterable[StateRow], text: str | None) -> Iterator[StateRow]:
     """Returns the rows whose key has a column, at any depth, that equals the text."""
-    return (row for row in found if text is None or rows.reads(row.key, text))
+    return (row for row in rows_read if text is None or rows.reads(row.key, text))
 
 
 def _print_table(
@@ -88,7 +88,7 @@ def _print_table(
         more = next(others, None) is not None
     shown.print(more=more)
     if more:
-        tables.print_line(f"--limit {count} leaves out the others")
+        tables.print_line(f"--limit {count} omits the others")
     elif not count:
         has = "no rows" if key is None else f"no row has a key column equal to {key!r}"
         tables.print_line(f"{has} at version {version}")
@@ -103,13 +103,13 @@ def _columns(row: StateRow) -> dict[str, Any]:
     return {"partition": row.store.partition, **key, **value}
 
 
-def _csv(found: StateSelection, selected: Iterable[StateRow]) -> Iterator[str]:
+def _csv(selection: StateSelection, selected: Iterable[StateRow]) -> Iterator[str]:
     """Yields rows with a header; nested values are JSON, and null is empty.
 
     A column that only some rows have is empty in the others.
     """
     lines = map(_csv_cells, selected)
-    if len(found.kinds) > 1:
+    if len(selection.kinds) > 1:
         yield from _csv_of_kinds(lines)
     elif first := next(lines, None):
         yield from _csv_text(first, chain((first,), lines))

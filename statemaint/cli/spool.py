@@ -1,4 +1,4 @@
-"""Lines of text on their way to stdout that must wait for what is printed before them."""
+"""Lines of text for stdout that must wait for other output before them."""
 
 from collections.abc import Iterator
 from tempfile import SpooledTemporaryFile
@@ -10,7 +10,7 @@ _HELD = 256 * 1024
 
 
 class Spool:
-    """Lines in their order; many of them are held in a temporary file.
+    """Lines in order; a large number is held in a temporary file.
 
     Attributes:
         lines: the number of lines.
@@ -26,7 +26,7 @@ class Spool:
         self._file.close()
 
     def append(self, line: str) -> None:
-        """Adds a line, which has no line break in it.
+        """Adds a line, which contains no line break.
 
         Raises:
             StorageError: when the temporary directory cannot take it.

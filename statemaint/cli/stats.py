@@ -168,14 +168,14 @@ def _share(share: float | None) -> str:
 
 
 def _row(storage: Storage, **where: Any) -> tuple[Json, tuple[Finding, ...]]:
-    """Returns the fleet row of one checkpoint."""
-    found = state_stats(storage.root, **where)
+    """Returns the row of one checkpoint in a fleet."""
+    stats = state_stats(storage.root, **where)
     row = {
-        "version": found.version,
-        "rows": sum(one.figures.rows for one in found.operators),
-        "bytes": sum(one.figures.bytes for one in found.operators),
-        "stores": len(found.stores),
-        "notices": sorted({one.code.value for one in found.notices}),
+        "version": stats.version,
+        "rows": sum(one.figures.rows for one in stats.operators),
+        "bytes": sum(one.figures.bytes for one in stats.operators),
+        "stores": len(stats.stores),
+        "notices": sorted({one.code.value for one in stats.notices}),
     }
     return row, ()
 

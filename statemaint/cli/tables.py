@@ -1,7 +1,7 @@
-"""Tables and lines on stdout: laid out by Rich where small, as plain columns where large.
+"""Tables and lines on stdout: laid out by Rich if small, as plain columns if large.
 
-On a terminal a table keeps to its width: columns that matter least are left out, and a line says
-so. Elsewhere nothing is wrapped or left out, so that `grep` finds what belongs together.
+On a terminal a table keeps to its width: the least important columns are omitted, with a note.
+Elsewhere nothing is wrapped or omitted, so that `grep` finds whole rows.
 """
 
 import json
@@ -30,7 +30,7 @@ _CHUNK = 5000
 # A wider cell moves the rest of its line to the right.
 _WIDEST = 60
 _GAP = "  "
-# Lines elsewhere than on a terminal end where they end.
+# Lines that are not on a terminal are never wrapped.
 _ENDLESS = 100_000
 MOST_ROWS = 20
 """The rows of a table that `--all` makes longer."""
@@ -47,7 +47,7 @@ class Column:
     Attributes:
         name: its heading.
         right: whether its cells are numbers, which end at its right edge.
-        spare: how little it matters: on a narrow terminal the highest goes first, 0 never.
+        spare: its unimportance: on a narrow terminal the highest is omitted first, 0 never.
     """
 
     name: str
@@ -61,7 +61,7 @@ def number(name: str, spare: int = 0) -> Column:
 
 
 class _Console(Console):
-    """A console that leaves it to the program what a closed pipe means."""
+    """A console that leaves a closed pipe to the program."""
 
     def on_broken_pipe(self) -> None:
         """Raises the error that Rich would exit on."""
@@ -69,9 +69,11 @@ class _Console(Console):
 
 
 def new_console() -> Console:
-    """Returns a console on stdout, in the colours that were asked for."""
-    asked, terminal = settings().color, sys.stdout.isatty()
-    colored = asked == "always" or (terminal and asked == "auto" and not os.environ.get("NO_COLOR"))
+    """Returns a console on stdout, in the requested colours."""
+    choice, terminal = settings().color, sys.stdout.isatty()
+    colored = choice == "always" or (
+        terminal and choice == "auto" and not os.environ.get("NO_COLOR")
+    )
     return _Console(
         highlight=False,
         width=None if terminal else _ENDLESS,
@@ -81,12 +83,12 @@ def new_console() -> Console:
 
 
 def print_table(columns: Sequence[Column | str], rows: Iterable[Row]) -> None:
-    """Prints a table without borders, of cells of plain text; a large one in chunks as it comes."""
+    """Prints a table without borders, of cells of plain text; a large one in chunks."""
     heads = [one if isinstance(one, Column) else Column(one) for one in columns]
-    left = iter(rows)
-    first = [*islice(left, _MOST_RICH + 1)]
+    remaining = iter(rows)
+    first = [*islice(remaining, _MOST_RICH + 1)]
     if len(first) > _MOST_RICH or not new_console().is_terminal:
-        _print_plain(heads, chain(first, left))
+        _print_plain(heads, chain(first, remaining))
     else:
         _print_rich(heads, first)
 
@@ -94,7 +96,7 @@ def print_table(columns: Sequence[Column | str], rows: Iterable[Row]) -> None:
 def print_first(
     columns: Sequence[Column | str], rows: Sequence[Row], noun: str, *, most: int = MOST_ROWS
 ) -> None:
-    """Prints a table's first rows, all with `--all`, and how many are left out."""
+    """Prints a table's first rows, all with `--all`, and the number of the others."""
     shown = rows if settings().everything else rows[:most]
     print_table(columns, shown)
     if (more := len(rows) - len(shown)) > 0:
@@ -126,7 +128,7 @@ def _print_rich(columns: Sequence[Column], rows: Sequence[Row]) -> None:
         _laid_out([columns[one] for one in kept], [[row[one] for one in kept] for row in rows])
     )
     if lost := [one.name for number, one in enumerate(columns) if number not in kept]:
-        console.print(Text(f"(left out here for want of width: {', '.join(lost)})", style="dim"))
+        console.print(Text(f"(omitted to fit the width: {', '.join(lost)})", style="dim"))
 
 
 def _that_fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
@@ -147,7 +149,7 @@ def _width(columns: Sequence[Column], rows: Sequence[Row], kept: Sequence[int]) 
 
 
 def _print_by_column(console: Console, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-    """Prints each row as a line for each column: as a table, words would be broken."""
+    """Prints each row as a line for each column: in a table, words would be broken."""
     widest = max(cell_len(column.name) for column in columns)
     for number, row in enumerate(rows):
         if number:
@@ -214,9 +216,9 @@ def place(store: StoreId, family: str | None) -> str:
     return f"{short(store)} {printable(family)}" if family else short(store)
 
 
-def known(found: int | None) -> str:
-    """Returns a number as a table cell; `?` where it is unknown."""
-    return "?" if found is None else str(found)
+def known(count: int | None) -> str:
+    """Returns a number as a table cell; `?` if it is unknown."""
+    return "?" if count is None else str(count)
 
 
 def cell(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""From what a person types to the address of a checkpoint: a query's name, or an address itself."""
+"""The address of a checkpoint, given as a query's name or as an address."""
 
 import os
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ class Address(str):
     """The address of a checkpoint, with the policy that the queries file has for it.
 
     Attributes:
-        policy: of the query; `None` where the address was given, and no name.
+        policy: of the query; `None` if an address was given, not a name.
     """
 
     __slots__ = ("policy",)
@@ -32,9 +32,9 @@ class Address(str):
 
     def __new__(cls, text: str, policy: Policy | None = None) -> Self:
         """Returns an address."""
-        found = super().__new__(cls, text)
-        found.policy = policy
-        return found
+        address = super().__new__(cls, text)
+        address.policy = policy
+        return address
 
 
 class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
@@ -64,11 +64,11 @@ class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only
     ) -> list[CompletionItem]:
         """Returns the queries that begin so; the shell adds folders.
 
-        A file that cannot be read has no names: the verb reports its errors.
+        A file that cannot be read has no names: the verb reports its fault.
         """
         del param
         names = [one for one in _names(_queries_file(ctx)) if one.startswith(incomplete)]
-        # Folders come first: click's script for bash forgets what stands before them.
+        # Folders come first: click's script for bash drops completions before them.
         return [CompletionItem(incomplete, type="dir"), *map(CompletionItem, names)]
 
 
@@ -114,7 +114,7 @@ def _named(name: str, path: str) -> Address:
             problems = "; ".join(map(str, broken[name].problems))
             raise ConfigError(f"{path}: query {name!r} is not valid: {problems}")
         raise ConfigError(
-            f"{name!r} is no folder here, and no query in {path}{_near(name, file.queries)}"
+            f"{name!r} is neither a folder here nor a query in {path}{_near(name, file.queries)}"
         )
     query = file.queries[name]
     if query.connection:
@@ -126,15 +126,15 @@ def _named(name: str, path: str) -> Address:
 
 
 def _near(name: str, names: Iterable[str]) -> str:
-    known = sorted(names)
-    near = get_close_matches(name, known, n=1)
+    ordered = sorted(names)
+    near = get_close_matches(name, ordered, n=1)
     if near:
         return f"; did you mean {near[0]!r}?"
-    return f", which has {', '.join(known[:5])}{', ...' if len(known) > 5 else ''}"  # noqa: PLR2004
+    return f", which has {', '.join(ordered[:5])}{', ...' if len(ordered) > 5 else ''}"  # noqa: PLR2004
 
 
 def explained(error: StatemaintError, uri: str) -> StatemaintError:
-    """Returns the error of an address that is no checkpoint with what it is instead, if known."""
+    """Returns the error of an address that is not a checkpoint, with its actual kind if known."""
     lone = is_file(uri)
     if not lone and not isinstance(error, NotACheckpointError):
         return error
@@ -144,7 +144,7 @@ def explained(error: StatemaintError, uri: str) -> StatemaintError:
 
 
 def queries_option() -> click.Option:
-    """Returns `--queries`, which is read before the address is."""
+    """Returns `--queries`, which is read before the address."""
 
     def keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
         del param

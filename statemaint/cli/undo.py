@@ -27,7 +27,7 @@ from statemaint.wording import counted
 @click.option("--dry-run", is_flag=True, help="Show what would come back; write nothing.")
 @as_json
 def undo_verb(uri: str, run: str, *, dry_run: bool, as_json: bool) -> None:
-    """Restore the files that a run moved to the trash, as far as they still fit.
+    """Restore the files that a run moved to the trash, if they still fit.
 
     RUN is an id listed by `statemaint runs`. A run of `maintain` can be undone only if it ran with
     --trash-for. A file stays in the trash if its store's log was rewritten at or below its
@@ -68,7 +68,7 @@ def _print_plan(plan: UndoPlan) -> None:
         f"{len(plan.coming):,} of {counted(len(plan.files), 'file')} of run {plan.run} would come "
         f"back ({decimal(plan.bytes)})"
     )
-    files = sorted(plan.files, key=lambda one: one.comes_back)  # what stays comes first
+    files = sorted(plan.files, key=lambda one: one.comes_back)  # remaining files come first
     rows = [(one.path, decimal(one.entry.size), _fate(one)) for one in files]
     tables.print_first(("file", number("bytes"), ""), rows, "file")
 
@@ -89,12 +89,12 @@ def undo_json(undone: Undone) -> Json:
     }
 
 
-def _print_reasons(left: Mapping[str, str]) -> None:
+def _print_reasons(reasons: Mapping[str, str]) -> None:
     """Prints on stderr the reasons why files stay in the trash."""
-    for path, reason in islice(left.items(), MOST_LINES):
+    for path, reason in islice(reasons.items(), MOST_LINES):
         click.echo(f"{path} stays in the trash: {reason}", err=True)
-    if len(left) > MOST_LINES:
-        click.echo(f"and {len(left) - MOST_LINES} more; --json lists them", err=True)
+    if len(reasons) > MOST_LINES:
+        click.echo(f"and {len(reasons) - MOST_LINES} more; --json lists them", err=True)
 
 
 def _print_table(undone: Undone) -> None:

@@ -50,15 +50,15 @@ def verify_verb(
     covers. A change inside a file is found by --deep only.
     """
     with work_done("verifying"):
-        found = verify(open_storage(uri), deep=deep, sample=sample, workers=workers)
+        verification = verify(open_storage(uri), deep=deep, sample=sample, workers=workers)
     print_result(
-        lambda: verify_json(found.versions_checked, found.findings),
+        lambda: verify_json(verification.versions_checked, verification.findings),
         as_json=as_json,
-        table=lambda: _print_table(found),
-        checkpoint=found.checkpoint.root,
+        table=lambda: _print_table(verification),
+        checkpoint=verification.checkpoint.root,
         lines="findings",
     )
-    end_with(found.findings)
+    end_with(verification.findings)
 
 
 def verify_json(checked: int, findings: tuple[Finding, ...]) -> Json:
@@ -70,24 +70,24 @@ def verify_json(checked: int, findings: tuple[Finding, ...]) -> Json:
     }
 
 
-def _print_table(found: Verification) -> None:
+def _print_table(verification: Verification) -> None:
     """Prints a verification in one line; its findings follow on stderr."""
-    stores = len(found.checkpoint.stores)
-    word = ("healthy", GOOD) if found.healthy else ("DAMAGED", BAD)
-    checked = counted(found.versions_checked, "version")
+    stores = len(verification.checkpoint.stores)
+    word = ("healthy", GOOD) if verification.healthy else ("DAMAGED", BAD)
+    checked = counted(verification.versions_checked, "version")
     where = f"in {counted(stores, 'store')}, counted in each"
     tables.print_line(Text.assemble(word, f": {checked} checked {where}"))
 
 
 def _row(storage: Storage, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
-    """Returns the fleet row of one checkpoint."""
-    found = verify(storage, **options)
+    """Returns the row of one checkpoint in a fleet."""
+    verification = verify(storage, **options)
     row = {
-        "healthy": found.healthy,
-        "versions_checked": found.versions_checked,
-        "stores": len(found.checkpoint.stores),
+        "healthy": verification.healthy,
+        "versions_checked": verification.versions_checked,
+        "stores": len(verification.checkpoint.stores),
     }
-    return row, found.findings
+    return row, verification.findings
 
 
 def _cells(row: Json) -> Iterable[str | Text]:

@@ -1,4 +1,4 @@
-"""Sizes and times in words: how much, how long."""
+"""Sizes and times in words."""
 
 from rich.filesize import decimal
 

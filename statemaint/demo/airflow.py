@@ -68,7 +68,7 @@ class Setup:
         gateway: a Pushgateway's address, for STATEMAINT_PUSHGATEWAY.
         users: roles by user name: admin, op, user, viewer; an empty role has no rights.
         triggerer: whether a triggerer runs as well, which deferred tasks need.
-        environ: more variables, which override all that are set here.
+        environ: more variables, which override those set here.
     """
 
     home: Path
@@ -119,7 +119,7 @@ class Airflow:
 def airflow(setup: Setup, *, progress: Progress = lambda _line: None) -> Iterator[Airflow]:
     """Runs an Airflow for the duration of a `with` block; see `start`.
 
-    It is killed in the end: its programs take seconds to put away what nothing asks for any more.
+    It is killed at the end: its programs take seconds to clean up data that is no longer needed.
     """
     try:
         yield start(setup, progress=progress)
@@ -167,7 +167,7 @@ def stop(home: Path, *, seconds: float = _STOP_SECONDS) -> None:
 
     Args:
         home: its folder.
-        seconds: how long its programs may take to end by themselves.
+        seconds: the time that its programs may take to end before they are killed.
     """
     processes.stop_noted(home / _NOTE, seconds=seconds)
 
@@ -227,7 +227,7 @@ def _settings(setup: Setup, url: str) -> dict[str, str]:
         "api": {"host": "127.0.0.1", "base_url": url, "secret_key": secrets.token_hex(32)},
         "api_auth": {"jwt_secret": secrets.token_hex(32)},
         "scheduler": {"scheduler_idle_sleep_time": "0.1"},
-        # A failed task is only noticed at its next heartbeat; the default is five seconds.
+        # A failed task is only detected at its next heartbeat; the default is five seconds.
         "workers": {"min_heartbeat_interval": "1"},
         "dag_processor": {
             "min_file_process_interval": "5",
@@ -247,8 +247,8 @@ def _settings(setup: Setup, url: str) -> dict[str, str]:
 def _passwords(setup: Setup) -> dict[str, str]:
     """Returns a password for each user, keeping existing ones."""
     file = setup.home / _PASSWORDS
-    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    chosen = {name: known.get(name) or secrets.token_urlsafe(9) for name in setup.users}
+    kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    chosen = {name: kept.get(name) or secrets.token_urlsafe(9) for name in setup.users}
     file.touch(mode=0o600)
     file.chmod(0o600)
     file.write_text(json.dumps(chosen), encoding="utf-8")

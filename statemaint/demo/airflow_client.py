@@ -15,7 +15,7 @@ from statemaint.errors import StatemaintError
 _POLL_SECONDS = 0.3
 _TIMEOUT_SECONDS = 120.0
 _FINAL = ("success", "failed")
-# Of a request that SQLite did not carry out, because other writers kept it waiting for too long.
+# The error of a request that SQLite refused because other writers kept it waiting for too long.
 _ATTEMPTS, _BUSY = 5, "Database error"
 
 
@@ -94,7 +94,7 @@ class Client:
         """Returns the answer of a path, including refusals.
 
         Args:
-            path: the path below the Airflow's own address.
+            path: the path below Airflow's address.
             cookie: whether to send the token as a browser does, instead of in a header.
         """
         return self._send("GET", path, self._credentials(cookie=cookie))
@@ -113,8 +113,8 @@ class Client:
 
     def import_errors(self) -> list[str]:
         """Returns Airflow's errors about DAG files that it could not import."""
-        found = self.get("/api/v2/importErrors")["import_errors"]
-        return [one["stack_trace"] for one in found]
+        errors = self.get("/api/v2/importErrors")["import_errors"]
+        return [one["stack_trace"] for one in errors]
 
     def wait_for_dag(self, dag: str, *, seconds: float = 90.0) -> None:
         """Waits until a DAG has been parsed."""
@@ -142,7 +142,7 @@ class Client:
 
     def task_instances(self, dag: str, run: str) -> list[TaskInstance]:
         """Returns all tasks of a run, by task and map index."""
-        found = self.get(f"{_run_path(dag, run)}/taskInstances?limit=1000")["task_instances"]
+        listed = self.get(f"{_run_path(dag, run)}/taskInstances?limit=1000")["task_instances"]
         instances = [
             TaskInstance(
                 task=one["task_id"],
@@ -151,15 +151,15 @@ class Client:
                 state=one["state"],
                 tries=one["try_number"],
             )
-            for one in found
+            for one in listed
         ]
         return sorted(instances, key=lambda one: (one.task, one.map_index))
 
     def log(self, dag: str, run: str, instance: TaskInstance) -> str:
         """Returns the log of a task's last attempt, one event per line, errors with their text."""
         path = f"{_run_path(dag, run)}/taskInstances/{_quoted(instance.task)}/logs/{instance.tries}"
-        found = self.get(f"{path}?map_index={instance.map_index}&full_content=true")["content"]
-        return "\n".join(_log_line(one) for one in found)
+        events = self.get(f"{path}?map_index={instance.map_index}&full_content=true")["content"]
+        return "\n".join(_log_line(one) for one in events)
 
     def _wait(self, condition: Callable[[], bool], what: str, seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -178,12 +178,12 @@ class Client:
                 break
             time.sleep(_POLL_SECONDS)
         try:
-            found = json.loads(answer.body)
+            document = json.loads(answer.body)
         except ValueError:
             raise ApiError(path, answer.status, answer.body) from None
         if answer.status >= 400:  # noqa: PLR2004 -- where HTTP's errors begin
             raise ApiError(path, answer.status, answer.body)
-        return found
+        return document
 
     def _credentials(self, *, cookie: bool = False) -> dict[str, str]:
         if self.token is None:

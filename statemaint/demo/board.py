@@ -19,7 +19,7 @@ class BoardQuery:
     Attributes:
         board: the dashboard's uid.
         panel: the panel's title.
-        ref: which of its queries.
+        ref: the query within the panel.
         expr: PromQL, with the dashboard's variables.
     """
 
@@ -30,7 +30,7 @@ class BoardQuery:
 
     @property
     def only_in_trouble(self) -> bool:
-        """Whether it has no data where nothing is wrong."""
+        """Whether it has no data while nothing is wrong."""
         return "ALERTS_FOR_STATE" in self.expr or self.ref == "Failed runs"
 
     @property

@@ -43,7 +43,7 @@ def run_hours(
     hour's data, then an empty batch that advances the watermark) and ends before its first
     maintenance is due. Hence no snapshot is written and no state file deleted, while the commit log
     keeps `min_batches_to_retain + 1` batches. Beyond 50 versions, Spark 4.2 and later requests a
-    snapshot at a commit by itself.
+    snapshot at a commit.
 
     Raises:
         ValueError: when this process already has a Spark session.

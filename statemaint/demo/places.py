@@ -10,10 +10,10 @@ from statemaint.demo.airflow import Setup
 
 PROJECT = Path(__file__).parents[2]
 QUERY = "hourly_revenue"
-# Of `make up`: copies of that one, of which a run maintains one and finds damage in the other.
+# For `make up`: copies of that one; a run maintains one and finds damage in the other.
 HEALTHY, BROKEN = "healthy_revenue", "broken_revenue"
 POLICY = {"min_deltas_for_snapshot": 5, "min_batches_to_retain": 8, "grace": "0s"}
-# Where `make up` has its Airflow; on another port where this one is taken.
+# The port of Airflow for `make up`; another one if this is taken.
 AIRFLOW_PORT = 8080
 DASHBOARDS = PROJECT / "helm/statemaint/files/dashboards"
 ALERTS = PROJECT / "helm/statemaint/files/alerts.yaml"
@@ -81,7 +81,7 @@ class Places:
         self.queries.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
     def setup(self, gateway: str | None) -> Setup:
-        """Returns the demo's Airflow configuration, with the project's own DAGs and plugin."""
+        """Returns the demo's Airflow configuration, with the project's DAGs and plugin."""
         return Setup(
             home=self.airflow,
             dags=PROJECT / "dags",

@@ -51,8 +51,8 @@ def spawn(command: Sequence[str], *, log: Path, environ: Mapping[str, str]) -> P
 def alive(process: Process) -> bool:
     """Returns whether the program itself still runs."""
     with contextlib.suppress(psutil.NoSuchProcess):
-        found = psutil.Process(process.pid)
-        return _started(found) == process.started and not _ended(found)
+        running = psutil.Process(process.pid)
+        return _started(running) == process.started and not _ended(running)
     return False
 
 
@@ -76,8 +76,8 @@ def stop(processes: Iterable[Process], *, seconds: float) -> None:
     numbers = {leader.pid for leader in leaders}
     _signal([member for member in _members(leaders) if member.pid in numbers], signal.SIGTERM)
     wait_until(lambda: not _members(leaders), seconds=seconds)
-    while left := _members(leaders):
-        _signal(left, signal.SIGKILL)
+    while members := _members(leaders):
+        _signal(members, signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
 
 

@@ -35,7 +35,7 @@ _START_SECONDS = 90.0
 _STOP_SECONDS = 10.0
 
 
-class MissingPart(ConfigError):  # noqa: N818 -- reads as what happened: a part is missing
+class MissingPart(ConfigError):  # noqa: N818 -- reads as the fault: a part is missing
     """A program that the demo needs is not installed."""
 
     code = "MISSING_PART"
@@ -101,7 +101,7 @@ def find(program: str) -> str:
     Raises:
         MissingPart: when it is not on the PATH; the error names the Debian package.
     """
-    # Upstream's own archives call the programs `pushgateway` and `alertmanager`.
+    # Upstream's archives call the programs `pushgateway` and `alertmanager`.
     path = shutil.which(program) or shutil.which(program.removeprefix("prometheus-"))
     if path is None:
         raise MissingPart(program, _DEBIAN_PACKAGES[program])
@@ -175,7 +175,7 @@ def start_pushgateway(folder: Path, *, port: int | None = None) -> Server:
 
 
 def start_alertmanager(folder: Path, *, port: int | None = None) -> Server:
-    """Starts an Alertmanager that runs until `stop`; it notifies no one.
+    """Starts an Alertmanager that runs until `stop`; it sends no notifications.
 
     Args:
         folder: the folder for its configuration, data, log and note.
@@ -243,7 +243,7 @@ def start_prometheus(
         scrape: addresses of the Pushgateways, as in `Server.url`; they must be up.
         rules: files with alerting or recording rules.
         exporters: addresses of `statemaint exporter`, likewise.
-        alertmanagers: addresses of the Alertmanagers that hear what fires.
+        alertmanagers: addresses of the Alertmanagers that receive firing alerts.
         port: the port on 127.0.0.1; a free one by default.
 
     Raises:
@@ -304,8 +304,8 @@ def _samples(data: Mapping[str, Any]) -> list[Sample]:
 
 def alerts_of(url: str) -> list[dict[str, str]]:
     """Returns the labels of the alerts that an Alertmanager has, by their names."""
-    found = json.loads(_get(f"{url}/api/v2/alerts"))
-    return sorted((one["labels"] for one in found), key=lambda labels: str(labels["alertname"]))
+    alerts = json.loads(_get(f"{url}/api/v2/alerts"))
+    return sorted((one["labels"] for one in alerts), key=lambda labels: str(labels["alertname"]))
 
 
 def _config(

@@ -37,13 +37,15 @@ class Restart:
 
 
 def read_states(checkpoint: Path, advance: Advance) -> Digests:
-    """Returns the digest that Spark's own reader finds for every store at every retained batch."""
+    """Returns the digest of Spark's own reader for every store at every retained batch."""
     batches = retained_batches(checkpoint)
     with oracle_session() as spark:
-        return read_all(spark, checkpoint, batches=batches, progress=partial(_told, advance))
+        return read_all(
+            spark, checkpoint, batches=batches, progress=partial(_report_batch, advance)
+        )
 
 
-def _told(advance: Callable[[object], None], batch: int) -> None:
+def _report_batch(advance: Callable[[object], None], batch: int) -> None:
     advance(f"batch {batch}")
 
 

@@ -1,6 +1,6 @@
 """The demo: a neglected query, maintained by Airflow, proved by Spark.
 
-Each step prints its measurements. Whatever happens, no started process is left running.
+Each step prints its measurements. In any case, no started process is left running.
 """
 
 from collections.abc import Iterator, Mapping
@@ -139,7 +139,7 @@ def _after(places: Places, steps: Steps, seen: SeenBefore) -> None:
         after = read_states(places.checkpoint, advance)
     steps.show("", show.sizes(seen.size, show.measure(places.checkpoint)), "")
     must_be_equal(seen.states, after)
-    steps.show("What Spark's own state reader finds in the retained batches:")
+    steps.show("The retained batches, by Spark's own state reader:")
     steps.show(*show.states(dict(after)))
 
 
@@ -181,11 +181,11 @@ def _next(steps: Steps) -> None:
     policy = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in POLICY.items())
     steps.show(
         "",
-        "Where to look next:",
+        "Next steps:",
         "  make up                                   Airflow, Prometheus and alerts, to click",
         "  .venv/bin/statemaint scan .run/demo/twin/checkpoint     the one without maintenance",
         f"  .venv/bin/statemaint plan .run/demo/twin/checkpoint {policy}",
-        "  docs/safety.md                            why it is safe to let it delete",
+        "  docs/safety.md                            why its deletions are safe",
         "The page with all queries, in Airflow's navigation, while `make up` runs:",
         f"  {page_address(f'http://127.0.0.1:{AIRFLOW_PORT}')}",
     )

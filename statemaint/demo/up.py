@@ -1,7 +1,7 @@
 """Starts the demo's servers and leaves them running for exploration; ends them.
 
-Three queries: a neglected one, a copy that a run maintains, and a copy that has lost
-a file, whose alert fires.
+Three queries: one that was never maintained, a copy that a run maintains, and a copy that lacks a
+file, whose alert fires.
 """
 
 import shutil
@@ -34,7 +34,7 @@ _LOST = "6.delta"
 
 @dataclass(slots=True)
 class Monitoring:
-    """The servers of Prometheus that run: the addresses that others need, and lines to show."""
+    """The running servers of Prometheus: the addresses for other servers, and lines to show."""
 
     gateway: str | None = None
     alertmanager: str | None = None
@@ -81,36 +81,36 @@ def _copy(places: Places) -> None:
 
 
 def _monitoring(places: Places) -> Monitoring:
-    found, folder = Monitoring(), places.servers
+    monitoring, folder = Monitoring(), places.servers
     try:
-        found.gateway = start_pushgateway(folder, port=free_port(GATEWAY_PORT)).url
-        found.lines.append(f"Pushgateway {found.gateway}")
+        monitoring.gateway = start_pushgateway(folder, port=free_port(GATEWAY_PORT)).url
+        monitoring.lines.append(f"Pushgateway {monitoring.gateway}")
     except MissingPart as missing:
-        found.lines.append(f"Metrics     {places.textfiles}: {missing}")
-    places.write_queries(found.gateway, HEALTHY, BROKEN)
+        monitoring.lines.append(f"Metrics     {places.textfiles}: {missing}")
+    places.write_queries(monitoring.gateway, HEALTHY, BROKEN)
     exporter = start_exporter(folder, places.queries, port=free_port(EXPORTER_PORT)).url
-    found.lines.append(f"Exporter    {exporter}/metrics")
+    monitoring.lines.append(f"Exporter    {exporter}/metrics")
     try:
-        found.alertmanager = start_alertmanager(folder, port=free_port(ALERTMANAGER_PORT)).url
-        found.lines.append(f"Alertmanager {found.alertmanager}")
+        monitoring.alertmanager = start_alertmanager(folder, port=free_port(ALERTMANAGER_PORT)).url
+        monitoring.lines.append(f"Alertmanager {monitoring.alertmanager}")
     except MissingPart as missing:
-        found.lines.append(f"No alerts   {missing}")
-    found.lines.append(_prometheus(places, found, exporter))
-    return found
+        monitoring.lines.append(f"No alerts   {missing}")
+    monitoring.lines.append(_prometheus(places, monitoring, exporter))
+    return monitoring
 
 
-def _prometheus(places: Places, found: Monitoring, exporter: str) -> str:
+def _prometheus(places: Places, monitoring: Monitoring, exporter: str) -> str:
     try:
         server = start_prometheus(
             places.servers,
-            scrape=[found.gateway] if found.gateway else [],
+            scrape=[monitoring.gateway] if monitoring.gateway else [],
             rules=[ALERTS],
             exporters=[exporter],
-            alertmanagers=[found.alertmanager] if found.alertmanager else [],
+            alertmanagers=[monitoring.alertmanager] if monitoring.alertmanager else [],
             port=free_port(PROMETHEUS_PORT),
         )
     except MissingPart as missing:
-        found.alertmanager = None  # it gets no alerts
+        monitoring.alertmanager = None  # it receives no alerts
         return f"No Prometheus: {missing}"
     return f"Prometheus  {server.url}/alerts"
 

@@ -1,7 +1,7 @@
 """Every metric: its name, type, unit, labels, and the question that it answers.
 
 docs/metrics.md is made from it. The bound is the largest number of series of one query, with every
-value of every label; what has the detail of a partition is for those who ask for it.
+value of every label; series of each partition are optional.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from statemaint.report.facts import CHAIN_BOUNDS, SIZE_BOUNDS, TASK_BOUNDS, WORS
 from statemaint.report.record import Cause
 
 PREFIX = "statemaint_"
-# The storages' own names for their requests: the most of any storage, and room for a few more.
+# The storages' names for their requests: the most of any storage, with room for a few more.
 MOST_VERBS = 12
 
 
@@ -29,7 +29,7 @@ class MetricType(StrEnum):
 
 @unique
 class Detail(StrEnum):
-    """What a series is of."""
+    """The subject of a series."""
 
     QUERY = "query"
     PARTITION = "partition"
@@ -42,12 +42,12 @@ class Metric:
 
     Attributes:
         name: its name without the prefix; a counter's ends in `_total`.
-        question: what it answers.
-        unit: of its values.
-        labels: its labels besides `query`.
+        question: the question that it answers.
+        unit: the unit of its values.
+        labels: its labels except `query`.
         kind: its type.
         bound: the largest number of its series of one query, or of one partition.
-        detail: what a series is of.
+        detail: the subject of a series.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Metric:
 
     @property
     def full(self) -> str:
-        """Returns the name with its prefix, as Prometheus knows it."""
+        """Returns the name with its prefix, as in Prometheus."""
         return PREFIX + self.name
 
 
@@ -76,7 +76,7 @@ def _spread(bounds: tuple[float, ...]) -> int:
 _RUN = (
     Metric("last_run_timestamp_seconds", "When did the last run end, with any result?", _TIME),
     Metric("last_success_timestamp_seconds", "When did the last run without failure end?", _TIME),
-    Metric("expected_interval_seconds", "How far apart are runs by the schedule? Absent without.",
+    Metric("expected_interval_seconds", "What is the interval of the schedule? Absent without.",
            _S),
     Metric("last_run_duration_seconds", "How long did the slowest task take?", _S),
     Metric("last_run_failed", "Why did the last run fail? 1 for each cause, 0 for the others.",
@@ -92,9 +92,9 @@ _RUN = (
     Metric("last_run_files_deleted", "Which files did it delete, by reason?", "files", ("reason",),
            bound=len(DeleteReason)),
     Metric("last_run_storage_requests", "What did the last run cost in requests, by the storage's "
-           "own verbs? Each task's count once.", "requests", ("verb",), bound=MOST_VERBS),
-    Metric("last_run_peak_memory_bytes", "How much memory did the largest task hold at most?", _B),
-    Metric("task_seconds", "How long do the tasks of the last run take, one against the other?",
+           "verbs? Each task's count once.", "requests", ("verb",), bound=MOST_VERBS),
+    Metric("last_run_peak_memory_bytes", "What was the peak memory of the largest task?", _B),
+    Metric("task_seconds", "How are the durations of the last run's tasks distributed?",
            _S, kind=_HISTOGRAM, bound=_spread(TASK_BOUNDS)),
 )  # fmt: skip
 
@@ -115,7 +115,7 @@ _STATE = (
            ("outcome",), bound=len(StoreOutcome)),
     Metric("stores_unloadable", "How many stores would a restart fail to load?", "stores"),
     Metric("partitions", "How many partitions are known?", "partitions"),
-    Metric("findings", "What is wrong, by code?", "findings", ("code",), bound=len(FindingCode)),
+    Metric("findings", "What was found, by code?", "findings", ("code",), bound=len(FindingCode)),
     Metric("halted_store", "Which stores are halted? The first five.", labels=(*_UNIT, "store"),
            bound=WORST),
     Metric("state_rows", "How many keys are in the state, as last attested?", "rows"),
@@ -134,7 +134,7 @@ _STATE = (
     Metric("worst_partition_restart_seconds", "Which five partitions are slowest at a restart?",
            _S, _UNIT, bound=WORST),
     Metric("worst_partition_chain_length",
-           "How many deltas do these replay? NaN where one does not load.", "deltas", _UNIT,
+           "How many deltas do these replay? NaN if one does not load.", "deltas", _UNIT,
            bound=WORST),
     Metric("worst_partition_bytes", "How large are these?", _B, _UNIT, bound=WORST),
 )  # fmt: skip
@@ -168,7 +168,7 @@ _OTHER = (
 _PARTITION = tuple(
     Metric(f"partition_{name}", question, unit, _UNIT, detail=Detail.PARTITION)
     for name, question, unit in (
-        ("chain_length", "How many deltas does its worst store replay? NaN where it fails.",
+        ("chain_length", "How many deltas does its worst store replay? NaN if it fails.",
          "deltas"),
         ("restart_seconds", "How long does its restart take, estimated?", _S),
         ("restart_bytes", "How much does its restart read?", _B),
@@ -198,7 +198,7 @@ def most_series(partitions: int = 0) -> int:
     """Returns the largest number of series of one query.
 
     Args:
-        partitions: the number of partitions where each has its series, `detail: partition`.
+        partitions: the number of partitions if each has its series, `detail: partition`.
     """
     whole = sum(one.bound for one in METRICS if one.detail is not Detail.PARTITION)
     return whole + partitions * len(_PARTITION)

@@ -1,4 +1,4 @@
-"""Makes docs/metrics.md of the catalogue: `python -m statemaint.metrics > docs/metrics.md`."""
+"""Makes docs/metrics.md from the catalogue: `python -m statemaint.metrics > docs/metrics.md`."""
 
 from collections.abc import Iterable, Iterator
 
@@ -19,7 +19,7 @@ the report of each run makes (ADR 0040). There are three ways to get them:
   `pushgateway_auth:` names a file with `user:password` or with a bearer token, the files of a TLS
   client, or an Airflow connection.
 - **Textfile** (`textfile:`): one file per query for node_exporter.
-- **Exporter** (`statemaint exporter --queries FILE`): a server to be scraped, which reads one small
+- **Exporter** (`statemaint exporter --queries FILE`): a server for scraping, which reads one small
   file of each checkpoint every minute, and no state.
 
 A query has at most {query} series, whatever the number of its partitions. With
@@ -29,7 +29,7 @@ never 0.
 
 ## Alerts and dashboards
 
-`helm/statemaint/files/alerts.yaml` has the rules, plain ones of Prometheus: an incident is one
+`helm/statemaint/files/alerts.yaml` has the rules, in Prometheus's format: an incident is one
 alert of one query, with a link to its heading in the [runbook](runbook.md), to the query's
 dashboard and to its DAG. `helm/statemaint/files/dashboards` has three dashboards for Grafana 11
 and 12: the fleet, which leads to a query, which leads to its partitions and to the DAG. Their

@@ -1,8 +1,8 @@
-"""A server to be scraped: the records of all queries of a file, read in the background.
+"""A server for scraping: the records of all queries of a file, read in the background.
 
-A scrape never waits for a storage: it shows what was read last. Each reading is one small file of
+A scrape never waits for a storage: it shows the last reading. Each reading is one small file of
 each checkpoint. A query whose record cannot be read keeps its series for a while, then loses them,
-so that nothing looks as if it were new; `exporter_read_failed` reports it immediately.
+so that old values do not look new; `exporter_read_failed` reports it immediately.
 """
 
 import logging
@@ -21,7 +21,7 @@ from statemaint.report.record import Record
 from statemaint.storage import Storage
 
 READERS = 8
-"""How many records are read at a time."""
+"""The number of records that are read at a time."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,11 +44,11 @@ class RecordPlaces:
 
 @dataclass(frozen=True, slots=True)
 class RecordReading:
-    """What is known of a query.
+    """The reading of a query.
 
     Attributes:
-        named: what its metrics say besides its record.
-        record: the record that was read last; `None` where there is none.
+        named: the data of its metrics beyond its record.
+        record: the record that was read last; `None` if there is none.
         time: when it was read; `None` before the first time.
         failed: whether the last reading failed.
     """
@@ -60,14 +60,14 @@ class RecordReading:
 
 
 class Exporter:
-    """The metrics of all queries of a file, as a collector of prometheus_client's.
+    """The metrics of all queries of a file, as a collector of prometheus_client.
 
     `refresh` reads and `collect` shows; they may run at the same time.
 
     Args:
-        load: returns the queries; called before each reading.
+        load: returns the queries, again before each reading.
         clock: the time, in seconds since the epoch.
-        keep: how long a record is shown that can no longer be read, in seconds.
+        keep: the seconds for which a record that can no longer be read is shown.
     """
 
     def __init__(
@@ -82,9 +82,9 @@ class Exporter:
         """Reads the record of every query; a query that is no longer in the file is forgotten."""
         sources = self._load()
         with ThreadPoolExecutor(READERS, "statemaint-exporter") as readers:
-            found = [*readers.map(self._read, sources.queries)]
-        self._readings = {one.named.query: one for one in found}
-        made = [*self._all(found, sources.problems)]
+            readings = [*readers.map(self._read, sources.queries)]
+        self._readings = {one.named.query: one for one in readings}
+        made = [*self._all(readings, sources.problems)]
         with self._lock:
             self._made = made
 

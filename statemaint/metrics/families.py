@@ -1,7 +1,7 @@
 """From a record to the families of metrics that Prometheus reads.
 
-A push replaces the families that it has, and leaves the others: that keeps the picture of the
-stores while runs fail before they see them. So a family is never pushed with a part of its series,
+A push replaces its families and leaves the others: this keeps the picture of the stores while runs
+fail before they read them. So a family is never pushed with a part of its series,
 and one that a later run must be able to reset always has a series.
 """
 
@@ -100,7 +100,7 @@ def waiting(named: Named, since: float) -> Family:
 
 
 class _Given:
-    """A collector of families that are there already."""
+    """A collector of existing families."""
 
     def __init__(self, given: Iterable[Family]) -> None:
         self._given = [*given]
@@ -119,12 +119,12 @@ def registry_of(given: Iterable[Family]) -> CollectorRegistry:
 
 def merged(several: Iterable[Iterable[Family]]) -> Iterator[Family]:
     """Yields the families of several queries, each family once with the series of all."""
-    found: dict[str, Family] = {}
+    by_name: dict[str, Family] = {}
     for some in several:
         for one in some:
-            kept = found.setdefault(one.name, Family(one.name, one.documentation, one.type))
+            kept = by_name.setdefault(one.name, Family(one.name, one.documentation, one.type))
             kept.samples.extend(one.samples)
-    yield from found.values()
+    yield from by_name.values()
 
 
 def _run(one: _One, many: _Many, record: Record) -> Iterator[Family]:
@@ -154,8 +154,8 @@ def _totals(one: _One, many: _Many, totals: Mapping[str, int]) -> Iterator[Famil
     results = ("succeeded", "failed")
     yield many("runs_total", "result", {one: totals.get(f"runs/{one}", 0) for one in results})
     prefix = "requests/"
-    asked = {key.removeprefix(prefix): n for key, n in totals.items() if key.startswith(prefix)}
-    yield many("storage_requests_total", "verb", _verbs(asked))
+    requests = {key.removeprefix(prefix): n for key, n in totals.items() if key.startswith(prefix)}
+    yield many("storage_requests_total", "verb", _verbs(requests))
 
 
 def _facts(one: _One, many: _Many, named: Named, facts: RunFacts) -> Iterator[Family]:
@@ -184,7 +184,7 @@ def _worst(query: str, facts: RunFacts) -> Iterator[Family]:
         ({"operator": str(op), "partition": str(part), "store": store}, 1)
         for op, part, store in facts.halted
     ]
-    # As above: a series with empty labels where no store is halted.
+    # As above: a series with empty labels if no store is halted.
     none = [({"operator": "", "partition": "", "store": ""}, 0)]
     yield family("halted_store", query, halted or none)
     for name, field in (
@@ -234,10 +234,10 @@ def _spread(name: str, query: str, spread: Spread | None, bounds: tuple[float, .
 
 
 def _verbs(counts: Mapping[str, int]) -> dict[str, Value]:
-    """Returns counts by verb, no more than there may be; `list` is always present."""
-    found: dict[str, Value] = dict(sorted({"list": 0, **counts}.items()))
-    if len(found) <= MOST_VERBS:
-        return found
-    kept = [*found][: MOST_VERBS - 1]
-    other = sum(count or 0 for verb, count in found.items() if verb not in kept)
-    return {**{verb: found[verb] for verb in kept}, "other": other}
+    """Returns counts by verb, up to the bound; `list` is always present."""
+    by_verb: dict[str, Value] = dict(sorted({"list": 0, **counts}.items()))
+    if len(by_verb) <= MOST_VERBS:
+        return by_verb
+    kept = [*by_verb][: MOST_VERBS - 1]
+    other = sum(count or 0 for verb, count in by_verb.items() if verb not in kept)
+    return {**{verb: by_verb[verb] for verb in kept}, "other": other}

@@ -1,4 +1,4 @@
-"""Where and how the metrics of a query are published; nothing here loads a library."""
+"""The destinations of the metrics of a query; nothing here loads a library."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class GatewayAuth:
-    """What a Pushgateway asks for; secrets are in files, which are read at each push.
+    """The credentials for a Pushgateway; secrets are in files, which are read at each push.
 
     Attributes:
         connection: the id of an Airflow connection: its login and password, or, without a login,
@@ -28,12 +28,12 @@ class GatewayAuth:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What the metrics say of a query besides its record.
+    """The data of a query's metrics beyond its record.
 
     Attributes:
         query: its name.
         dag: the id of the DAG that maintains it; empty without Airflow.
-        origin: the installation whose file has the query; empty where no file has it.
+        origin: the installation whose file has the query; empty if no file has it.
         interval: the seconds between two runs by the schedule; `None` without one.
         version: the version that maintained it last.
         every_unit: whether each partition has its own series.
@@ -49,15 +49,15 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Where metrics go.
+    """The destinations of metrics.
 
     Attributes:
         gateway: the Pushgateway's address; `None` without one.
-        auth: what it asks for.
+        auth: the credentials for it.
         textfile: the folder for metrics files; `None` to write none.
         known: the names of all queries of the installation, for the query that removes the groups
-            of those that are gone; `None` for the others.
-        detailed: those of them whose partitions have series of their own.
+            of missing ones; `None` for the others.
+        detailed: those of them whose partitions have their own series.
     """
 
     gateway: str | None = None
@@ -69,14 +69,14 @@ class Targets:
 
 @dataclass(frozen=True, slots=True)
 class MetricsSettings:
-    """The metrics of a query of the queries file, as its tasks see them.
+    """The metrics of a query of the queries file, for its tasks.
 
     Attributes:
         dag: the id of its DAG.
         origin: the installation.
         schedule: its schedule, if it has one.
         every_unit: whether each partition has its own series.
-        auth: what the Pushgateway asks for.
+        auth: the credentials for the Pushgateway.
         known: as in `Targets`.
         detailed: as in `Targets`.
     """

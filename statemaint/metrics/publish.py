@@ -15,7 +15,7 @@ from statemaint.metrics.textfile import remove_textfiles, write_textfile
 from statemaint.report.record import Record
 
 Credentials = tuple[str | None, str] | None
-# Errors of a push; a ValueError is an invalid address or file.
+# The failures of publishing; a ValueError is an invalid address or file.
 ERRORS = (OSError, HTTPException, ValueError)
 
 _log = logging.getLogger(__name__)
@@ -24,14 +24,14 @@ _log = logging.getLogger(__name__)
 def publish_record(
     named: Named, record: Record, targets: Targets, *, credentials: Credentials = None
 ) -> bool:
-    """Publishes a record, and removes what is published of queries that are gone.
+    """Publishes a record, and removes the published metrics of missing queries.
 
-    Maintenance is complete, even if its metrics are lost: that is only logged.
+    Maintenance is complete even if its metrics are lost: the loss is only logged.
 
     Args:
-        named: what the metrics say besides the record.
+        named: the data of the metrics beyond the record.
         record: the record.
-        targets: where metrics go.
+        targets: the destinations.
         credentials: those of an Airflow connection; by default the environment's.
 
     Returns:
@@ -73,8 +73,8 @@ def _write(folder: Path, named: Named, targets: Targets, made: list[Family]) -> 
 def _push(gateway: Gateway, named: Named, targets: Targets, made: list[Family]) -> None:
     gateway.add(named.query, made)
     if targets.known is not None:
-        for gone in gateway.prune(named.origin, targets.known, targets.detailed):
-            _log.info("%s is no longer in the queries file; its metrics are removed", gone)
+        for removed in gateway.prune(named.origin, targets.known, targets.detailed):
+            _log.info("%s is no longer in the queries file; its metrics are removed", removed)
 
 
 def _try(publish: Callable[[], object]) -> bool:

@@ -1,8 +1,8 @@
 """Pushes metrics to a Pushgateway, within a time that is bounded whatever the Pushgateway does.
 
 A query has one group, `job="statemaint"` and the query, and a push is one request: it adds to the
-group, so that what it does not have keeps its last value. Series of each partition have a group of
-their own, which is replaced as a whole.
+group, so that other families keep their last value. Series of each partition have their own group,
+which is replaced as a whole.
 """
 
 import json
@@ -24,9 +24,9 @@ from statemaint.metrics.options import GatewayAuth
 
 JOB = "statemaint"
 SECONDS = 8.0
-"""The time of all pushes of a run's report; what waits for a lease adds `WAITING_SECONDS`."""
+"""The time of all pushes of a run's report; a run that waits for a lease adds `WAITING_SECONDS`."""
 WAITING_SECONDS = 1.0
-# The grouping label of what each partition has for itself.
+# The grouping label of the series of each partition.
 _DETAIL = "detail"
 _TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -35,8 +35,8 @@ class Gateway:
     """A Pushgateway.
 
     Args:
-        address: where it is.
-        auth: what it asks for.
+        address: its address.
+        auth: the credentials for it.
         credentials: the user and password of an Airflow connection; a user of `None` means that
             the password is a bearer token.
     """
@@ -51,7 +51,7 @@ class Gateway:
         self._auth, self._credentials = auth, credentials
 
     def add(self, query: str, families: list[Family]) -> None:
-        """Adds families to a query's group, and replaces what its partitions have.
+        """Adds families to a query's group, and replaces those of its partitions.
 
         Raises:
             OSError: when the Pushgateway cannot be reached or refuses.
@@ -64,28 +64,28 @@ class Gateway:
             self._ask("PUT", _path(query, detail=True), registry_of(units))
 
     def prune(self, origin: str, known: frozenset[str], detailed: frozenset[str]) -> list[str]:
-        """Deletes the groups of an installation's queries that are gone, and returns their names.
+        """Deletes the groups of an installation's missing queries, and returns their names.
 
         Args:
-            origin: the installation; the queries of others, and of DAGs of the user's, stay.
+            origin: the installation; the queries of others, and of users' DAGs, stay.
             known: the queries of the installation.
-            detailed: those of them whose partitions have series of their own.
+            detailed: those of them whose partitions have their own series.
 
         Raises:
             OSError: when the Pushgateway cannot be reached or refuses.
-            ValueError: when it answers something else than expected.
+            ValueError: when its answer is unexpected.
         """
         groups = json.loads(self._ask("GET", "/api/v1/metrics"))["data"]
         ours = {group["labels"]["query"] for group in groups if _is_of(group, origin)}
-        gone = ours - known
+        missing = ours - known
         for group in groups:
             labels = group["labels"]
             query, detail = labels.get("query"), _DETAIL in labels
             if labels.get("job") != JOB or query not in ours:
                 continue
-            if query in gone or (detail and query not in detailed):
+            if query in missing or (detail and query not in detailed):
                 self._ask("DELETE", _path(query, detail=detail))
-        return sorted(gone)
+        return sorted(missing)
 
     def _ask(self, method: str, path: str, registry: CollectorRegistry | None = None) -> bytes:
         body = None if registry is None else generate_latest(registry)
@@ -97,12 +97,12 @@ class Gateway:
         )
         try:
             with opener.open(request, timeout=SECONDS) as answer:
-                found: bytes = answer.read()
+                reply: bytes = answer.read()
         except HTTPError as error:
             with error:
                 why = f"{error.code} {error.reason}"
             raise OSError(f"the Pushgateway answers {why}") from None
-        return found
+        return reply
 
     def _headers(self) -> Iterator[tuple[str, str]]:
         yield "Content-Type", _TYPE
@@ -132,7 +132,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def within(seconds: float, work: Callable[[], object]) -> None:
-    """Does something for so long; what has not ended then is left behind.
+    """Does something for a limited time; unfinished work is abandoned.
 
     Raises:
         TimeoutError: when it has not ended.
@@ -157,7 +157,7 @@ def within(seconds: float, work: Callable[[], object]) -> None:
 
 
 def credentials_from(environment: Mapping[str, str]) -> tuple[str | None, str] | None:
-    """Returns the user and password that the environment names; `None` where it names none."""
+    """Returns the user and password that the environment names; `None` if it names none."""
     user = environment.get(USER_VARIABLE)
     return (user, environment.get(PASSWORD_VARIABLE, "")) if user else None
 
@@ -167,10 +167,10 @@ PASSWORD_VARIABLE = "STATEMAINT_PUSHGATEWAY_PASSWORD"  # noqa: S105 -- its name
 
 
 def _secret(path: str) -> str:
-    found = Path(path).read_text(encoding="utf-8").strip()
-    if not found or "\n" in found:
+    secret = Path(path).read_text(encoding="utf-8").strip()
+    if not secret or "\n" in secret:
         raise ValueError(f"{path} must have one line")
-    return found
+    return secret
 
 
 def _detail(family: Family) -> Detail:

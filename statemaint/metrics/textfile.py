@@ -12,7 +12,7 @@ from statemaint.metrics.families import registry_of
 
 
 def write_textfile(families: Iterable[Family], *, query: str, folder: Path) -> None:
-    """Replaces a query's file; families that are not given keep their last value, as in a push.
+    """Replaces a query's file; missing families keep their last value, as in a push.
 
     Raises:
         OSError: when the folder cannot be written to.
@@ -25,18 +25,18 @@ def write_textfile(families: Iterable[Family], *, query: str, folder: Path) -> N
 
 
 def remove_textfiles(folder: Path, *, origin: str, known: frozenset[str]) -> list[str]:
-    """Deletes the files of an installation's queries that are gone, and returns their names.
+    """Deletes the files of an installation's missing queries, and returns their names.
 
     Raises:
         OSError: when the folder cannot be read or written to.
     """
-    gone = []
+    removed = []
     for file in sorted(folder.glob("statemaint_*.prom")):
         queries = {label["query"] for label in _info(file) if label.get("origin") == origin}
         if queries and not queries & known:
             file.unlink(missing_ok=True)
-            gone += sorted(queries)
-    return gone
+            removed += sorted(queries)
+    return removed
 
 
 def _info(file: Path) -> Iterator[dict[str, str]]:

@@ -1,7 +1,7 @@
 """State stores with Spark's own method names, for work on state while its query is stopped.
 
-The package writes deltas, snapshots and, in `bootstrap`, a batch of its own; maintenance never
-calls it.
+The package writes deltas, snapshots and, in `bootstrap`, a new batch; maintenance never calls
+it.
 """
 
 from statemaint.provider.bootstrap import Bootstrapped, LiveCheckpointError, bootstrap

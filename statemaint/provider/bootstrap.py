@@ -1,12 +1,12 @@
 """State that no query has computed: the caller's rows, as one more committed batch.
 
 The query must have run to its first commit and be stopped: then its checkpoint contains the
-metadata, schemas, offsets and commits, and none has to be invented. Committed files are never
+metadata, schemas, offsets and commits, so none is invented. Committed files are never
 rewritten. Instead the next batch is written, in the order in which Spark writes one:
 
     offsets/<b+1>      a copy of offsets/<b>: the batch reads no input. The first writer of this
                        file owns the batch, in Spark's `HDFSMetadataLog` too
-    state/.../<b+2>.delta    of every partition of every store, empty where nothing is edited
+    state/.../<b+2>.delta    of every partition of every store, empty if nothing is edited
     commits/<b+1>      a copy of commits/<b>, so that the watermark is unchanged
 
 A restarted query finds the batch committed, skips no input, and begins with batch b+2, which sees
@@ -87,7 +87,7 @@ def bootstrap(
     """Commits one more batch that puts some rows into an operator's state and removes others.
 
     All rows are held in memory; the state of the operator is read one partition at a time. Each key
-    that is already in the state is hashed to its partition, as a check of our own arithmetic.
+    that is already in the state is hashed to its partition, as a check of our arithmetic.
 
     The lease of the checkpoint is held meanwhile, which only other statemaint runs respect. This
     function cannot check the following; the caller must ensure:
@@ -97,7 +97,7 @@ def bootstrap(
       detected if it has written anything before the commit.
     * that the facts in the rows are not in input that the query has yet to read: they would be
       counted twice.
-    * that the values mean what the query means by them; only their types are compared.
+    * that the values have the meaning that the query expects; only their types are compared.
     * that the rows are not older than the watermark: the next batch drops such rows, as any state.
 
     Args:
@@ -134,7 +134,7 @@ class _Surgery:
     Attributes:
         storage: where the checkpoint lives.
         lease: the held lease.
-        checkpoint: the checkpoint as it was found.
+        checkpoint: the checkpoint as it was scanned.
         operator: the operator whose state is edited.
         schema: the schema of that state.
         logs: the entries of both logs.
@@ -164,15 +164,15 @@ class _Surgery:
         """Returns the rows as changes of each partition."""
         keys = RowWriter(self.schema.key, normalize=True)
         values = RowWriter(self.schema.value)
-        found: dict[int, list[Record]] = defaultdict(list)
+        changes: dict[int, list[Record]] = defaultdict(list)
         for number, (key, value) in enumerate(rows):
             try:
                 written = keys.write(key)
                 record = written, None if value is None else values.write(value)
             except ConfigError as error:
                 raise ConfigError(f"row {number}: {error}") from error
-            found[pmod(hash_row(written, keys.struct), self.operator.partitions)].append(record)
-        return found
+            changes[pmod(hash_row(written, keys.struct), self.operator.partitions)].append(record)
+        return changes
 
     def check_partitions(self) -> None:
         """Checks that every existing key is in the partition that our arithmetic gives it."""
@@ -181,7 +181,7 @@ class _Surgery:
             for key, _ in self._provider(store).get_read_store(self.batch).iterator():
                 place = pmod(hash_row(key, struct), self.operator.partitions)
                 if place != store.id.partition:
-                    text = f"a key that belongs to partition {place} by our arithmetic lies here"
+                    text = f"a key that belongs to partition {place} by our arithmetic is here"
                     raise CheckpointError(store.id.directory, text)
 
     def _edited(self) -> Iterator[Store]:
@@ -231,7 +231,7 @@ class _Surgery:
 
     def _must_be_unchanged(self, logs: frozenset[Entry]) -> None:
         if changed := sorted(entry.path for entry in _logs(self.storage) ^ logs):
-            raise LiveCheckpointError(changed[0], "appeared, changed or went meanwhile")
+            raise LiveCheckpointError(changed[0], "was added, changed or removed meanwhile")
 
     def _log(self, folder: str) -> int:
         """Copies the newest entry of a log to the batch, and returns its size in bytes."""
@@ -243,7 +243,7 @@ class _Surgery:
         try:
             return self.storage.write(path, [content], like=newest).size
         except AlreadyExistsError as error:
-            raise LiveCheckpointError(path, "a query was first to write it") from error
+            raise LiveCheckpointError(path, "a query wrote it first") from error
 
     def _provider(self, store: Store) -> HDFSBackedStateStoreProvider:
         conf = StateStoreConf(
@@ -261,8 +261,8 @@ def _json_line(fields: Mapping[str, object]) -> bytes:
 
 def _logs(storage: Storage) -> frozenset[Entry]:
     """Returns the entries of the offset log and the commit log."""
-    found = (entry for folder in ("offsets", "commits") for entry in storage.list(folder))
-    return frozenset(entry for entry in found if entry.name.isdecimal())
+    entries = (entry for folder in ("offsets", "commits") for entry in storage.list(folder))
+    return frozenset(entry for entry in entries if entry.name.isdecimal())
 
 
 def _must_stand_still(checkpoint: Checkpoint, logs: frozenset[Entry]) -> None:

@@ -25,8 +25,8 @@ class StateStoreConf:
         auto_snapshot_repair_enabled: whether to load from older files if a snapshot is unreadable.
         auto_snapshot_repair_max_change_file_replay: the largest number of versions between such a
             base and the loaded version.
-        max_bytes_in_memory: the most bytes that a version may take in memory, about; a larger one
-            is refused. No setting of Spark.
+        max_bytes_in_memory: about the most bytes that a version may take in memory; a larger one
+            is refused. Not a setting of Spark.
     """
 
     compression_codec: str = "lz4"

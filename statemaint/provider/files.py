@@ -67,19 +67,21 @@ class StoreFiles:
         Raises:
             CheckpointError: when a name has two parts and no number, which also stops Spark.
         """
-        found: dict[int, StoreFile] = {}
+        by_version: dict[int, StoreFile] = {}
         for entry in self._entries():
             match classify(entry):
                 case Snapshot(version=version):
-                    found[version] = StoreFile(version, entry.path, is_snapshot=True)
+                    by_version[version] = StoreFile(version, entry.path, is_snapshot=True)
                 case Delta(version=version):
-                    found.setdefault(version, StoreFile(version, entry.path, is_snapshot=False))
+                    by_version.setdefault(
+                        version, StoreFile(version, entry.path, is_snapshot=False)
+                    )
                 case _ if disables_spark(entry):
                     stem = entry.name.partition(".")[0]
                     raise CheckpointError(entry.path, f'For input string: "{stem}"')
                 case _:
                     continue
-        return tuple(found[version] for version in sorted(found))
+        return tuple(by_version[version] for version in sorted(by_version))
 
     def _entries(self) -> Iterator[Entry]:
         """Yields the entries of the directory itself; other stores and schemas are below it."""
@@ -113,8 +115,8 @@ class StoreFiles:
         source = Source(self.storage, compression, summed, bytes(16)).beside(path)
         payload = (bytes(block.payload) for block in source.blocks(path))
         try:
-            found = records.decode(payload, row_checksums=summed, removals=kind == "delta")
-            yield from map(self._bare, found)
+            decoded = records.decode(payload, row_checksums=summed, removals=kind == "delta")
+            yield from map(self._bare, decoded)
         except NotFoundError as error:
             raise self._cannot_read(kind, path, f"{self._place(path)} does not exist.") from error
         except (CodecError, StaleChecksumError) as error:

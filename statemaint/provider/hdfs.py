@@ -207,7 +207,7 @@ class HDFSBackedStateStoreProvider:
     # -- maintenance
 
     def do_maintenance(self) -> None:
-        """Writes a snapshot where one is due, then deletes old files; never raises."""
+        """Writes a snapshot if one is due, then deletes old files; never raises."""
         self.do_snapshot()
         self.cleanup()
 
@@ -296,9 +296,9 @@ class HDFSBackedStateStoreProvider:
         return {"memoryUsedBytes": sum(map(size_of, self._loaded.values())), **self._counts}
 
     def _metrics(self, state: State, *, forced: bool) -> StateStoreMetrics:
-        found = self.metrics
-        memory = found.pop("memoryUsedBytes")
-        custom = {**found, _SIZE: size_of(state), _FORCED: int(forced)}
+        own = self.metrics
+        memory = own.pop("memoryUsedBytes")
+        custom = {**own, _SIZE: size_of(state), _FORCED: int(forced)}
         return StateStoreMetrics(len(state), memory, custom)
 
 

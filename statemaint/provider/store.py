@@ -26,7 +26,7 @@ class KeyPrefix:
     columns: int
 
     def of(self, key: bytes) -> bytes:
-        """Returns a key's prefix, as a row of its own."""
+        """Returns a key's prefix, as a separate row."""
         return prefix_of(key, self.key, self.columns)
 
 
@@ -55,12 +55,12 @@ class Room:
     """The memory that a version may take, while it is loaded."""
 
     def __init__(self, place: str, version: int, most: int, state: Mapping[bytes, bytes]) -> None:
-        """Begins with the state that is to become the version; `most` is in bytes."""
+        """Begins with the state that becomes the version; `most` is in bytes."""
         self._place, self._version, self._most = place, version, most
         self._state, self._left = state, most - _held(state)
 
     def take(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Yields records on their way to the state.
+        """Yields records for the state.
 
         Raises:
             ConfigError: when the state has become too large, by an eighth at most.
@@ -69,11 +69,11 @@ class Room:
             key, value = record
             self._left -= len(key) + len(value or b"") + _PER_KEY
             yield record
-            if self._left < 0:  # the state has it by now
+            if self._left < 0:  # the state holds it by now
                 self._must_fit()
 
     def _must_fit(self) -> None:
-        """Counts what is really held: a record may have replaced another one."""
+        """Counts the bytes actually held: a record may have replaced another."""
         held = _held(self._state)
         if held > self._most:
             raise ConfigError(

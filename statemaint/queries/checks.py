@@ -22,7 +22,7 @@ PRESET_SCHEDULES = (
 )
 BUCKETS = ("s3", "s3a", "s3n")
 _CRON = r"\S+( +\S+){4,5}"
-# As Airflow's own check of a connection's id.
+# As in Airflow's check of a connection's id.
 _CONNECTION = r"[\w#!()\-.:/\\]{1,250}"
 _CALLABLE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+"
 # No year of the calendar is special to a cron expression, except for 29 February.
@@ -40,7 +40,7 @@ def duration_in_seconds(value: object) -> float:
 
 
 def some_time(value: float) -> float:
-    """Returns a number of seconds if there are any."""
+    """Returns a number of seconds if it is positive."""
     if value > 0:
         return value
     raise ValueError("must be longer than 0s")
@@ -102,7 +102,7 @@ def valid_connection(connection: str) -> str:
         return connection
     raise ValueError(
         f"{connection!r} cannot be the id of an Airflow connection, which has up to 250 letters, "
-        "digits and - _ . : /; give the connection's id, and no address"
+        "digits and - _ . : /; give the connection's id, not an address"
     )
 
 
@@ -132,7 +132,7 @@ def open_argument(value: object) -> object:
 
 
 def spark_setting(value: object) -> str:
-    """Returns the value of a setting of Spark's as text, as Spark takes it; it has no secret."""
+    """Returns the value of a Spark setting as text, in Spark's form, without a secret."""
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str | int | float):
@@ -141,7 +141,7 @@ def spark_setting(value: object) -> str:
 
 
 def spark_setting_name(name: str) -> str:
-    """Returns the name of a setting of Spark's whose value is no secret."""
+    """Returns the name of a Spark setting whose value is not a secret."""
     if re.search("secret|password|token", name, re.IGNORECASE):
         raise ValueError(
             "its value is a secret, which would be shown; give it in spark-defaults.conf, or by "
@@ -165,7 +165,7 @@ def must_be_open(gateway: str) -> str:
 
 
 def web_address(address: str) -> str:
-    """Returns an address of the web that contains no secret."""
+    """Returns a web address without a secret."""
     parts = urlsplit(must_be_open(address))
     if parts.scheme in ("http", "https") and parts.netloc:
         return address

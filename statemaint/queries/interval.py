@@ -1,4 +1,4 @@
-"""How far apart the runs of a schedule are."""
+"""The interval between the runs of a schedule."""
 
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -16,10 +16,10 @@ def expected_interval(schedule: str | None) -> float | None:
     """Returns the longest time between two runs of a schedule, in seconds.
 
     Args:
-        schedule: a valid schedule of the queries file; `None` where an Asset or a person decides.
+        schedule: a valid schedule of the queries file; `None` if an Asset or a user decides.
 
     Returns:
-        `None` where no schedule decides.
+        `None` if no schedule decides.
     """
     if schedule in (None, "@once"):
         return None

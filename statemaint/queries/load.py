@@ -1,4 +1,4 @@
-"""From the queries file to its models, and to everything that is wrong with it."""
+"""Reads the queries file into its models, with all of its mistakes."""
 
 import re
 from collections import defaultdict
@@ -17,18 +17,18 @@ from statemaint.queries.yaml_file import Document, YamlError, read_yaml
 from statemaint.storage import overlaps, place_of
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
-# A mistake in these leaves the queries as they are meant; their metrics are missing.
+# A mistake in these does not affect the queries; only their metrics are missing.
 _APART = ("pushgateway", "pushgateway_auth", "textfile", "plans")
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenEntry:
-    """One entry below `queries` that is wrong.
+    """One invalid entry below `queries`.
 
     Attributes:
         name: its key in the file.
-        schedule: its schedule, if that can be used.
-        problems: what is wrong.
+        schedule: its schedule, if that is valid.
+        problems: its mistakes.
     """
 
     name: str
@@ -38,13 +38,13 @@ class BrokenEntry:
 
 @dataclass(frozen=True, slots=True)
 class QueriesReading:
-    """Everything that was made of a queries file.
+    """The result of reading a queries file.
 
     Attributes:
         path: the file.
-        file: what can be used of it; the queries that are wrong are left out.
-        broken: the entries that are wrong.
-        problems: what is wrong with the rest of the file.
+        file: its valid part; invalid queries are omitted.
+        broken: the invalid entries.
+        problems: the mistakes in the rest of the file.
         usable: whether the file could be read at all.
         document: the file as values.
         entries: the key of each query's entry, which for a pattern is that of several queries.
@@ -69,7 +69,7 @@ class QueriesReading:
 
         Args:
             query: the query's name.
-            what: what is wrong, and what to do.
+            what: the mistake, and what to do.
             path: the path of its key within the entry; the whole entry by default.
         """
         line = self.document.line(("queries", self.entries[query], *path)) or 0
@@ -78,16 +78,16 @@ class QueriesReading:
 
 
 def read_queries(path: str | Path) -> QueriesReading:
-    """Returns the usable part of a queries file, and the errors of the rest; never raises.
+    """Returns the valid part of a queries file, and the mistakes in the rest; never raises.
 
-    An entry with a mistake is left out. A mistake in `defaults`, or a key that the file cannot
-    have, leaves out every entry without a preset of its own: what was meant for it is unknown.
+    An entry with a mistake is omitted. A mistake in `defaults`, or an unknown key of the file,
+    omits every entry without its own preset: the intended policy is unknown.
     """
     return _Reader(str(path)).read()
 
 
 def load_queries(path: str | Path) -> QueriesFile:
-    """Returns the usable part of a queries file, without the invalid entries.
+    """Returns the valid part of a queries file, without the invalid entries.
 
     Raises:
         InvalidQueriesError: when nothing can be used: the file cannot be read, or is not YAML.
@@ -99,10 +99,10 @@ def load_queries(path: str | Path) -> QueriesFile:
 
 
 def valid_queries(path: str | Path) -> QueriesFile:
-    """Returns a queries file in which nothing is wrong.
+    """Returns a queries file without mistakes.
 
     Raises:
-        InvalidQueriesError: when anything is wrong with it; a line for each problem names the file,
+        InvalidQueriesError: when it has a mistake; a line for each problem names the file,
             the line, the key, the problem and the solution.
     """
     reading = read_queries(path)
@@ -126,13 +126,13 @@ class _Reader:
             self.document = read_yaml(self.path)
         except YamlError as error:
             return self._unusable("", str(error), error.line)
-        found = self.document.value
-        if not isinstance(found, dict):
+        content = self.document.value
+        if not isinstance(content, dict):
             what = "must be a mapping with the key `queries`, even if it is empty"
             return self._unusable("", what, None)
         self._note_twice()
-        head = self._head(found)
-        entries = self._entries(found)
+        head = self._head(content)
+        entries = self._entries(content)
         queries = self._queries(entries)
         self._note_overlaps(queries)
         self._note_loops(queries)
@@ -157,7 +157,7 @@ class _Reader:
         return QueriesReading(self.path, QueriesFile(queries={}), (), (problem,), usable=False)
 
     def _note(self, path: tuple[str | int, ...], what: str, line: int | None = None) -> None:
-        """Notes a problem, with the entry that it is in, if it is in one."""
+        """Records a problem, with its entry, if it has one."""
         at = line or self.document.line(path) or 0
         problem = Problem(at, ".".join(map(str, path)), what, self.path)
         if len(path) > 1 and path[0] == "queries":
@@ -169,11 +169,11 @@ class _Reader:
 
     def _note_twice(self) -> None:
         for path, line in self.document.twice:
-            self._note(path, "stands twice in its mapping; remove one", line)
+            self._note(path, "appears twice in its mapping; remove one", line)
 
-    def _head(self, found: Mapping[Any, Any]) -> QueriesFile:
+    def _head(self, content: Mapping[Any, Any]) -> QueriesFile:
         """Returns the file without its queries."""
-        rest = {str(key): value for key, value in found.items() if key != "queries"}
+        rest = {str(key): value for key, value in content.items() if key != "queries"}
         try:
             return QueriesFile.model_validate({**rest, "queries": {}})
         except ValidationError as error:
@@ -185,10 +185,10 @@ class _Reader:
             {**{key: value for key, value in rest.items() if key not in wrong}, "queries": {}}
         )
 
-    def _entries(self, found: Mapping[Any, Any]) -> dict[str, Any]:
-        if "queries" not in found:
+    def _entries(self, content: Mapping[Any, Any]) -> dict[str, Any]:
+        if "queries" not in content:
             self._note(("queries",), "is missing; add it")
-        listed = found.get("queries", {})
+        listed = content.get("queries", {})
         if not isinstance(listed, dict):
             self._note(("queries",), f"must be a mapping, not {shown(listed)}")
             return {}
@@ -211,7 +211,7 @@ class _Reader:
         return queries
 
     def _of(self, key: str, entry: Any) -> Iterator[tuple[str, Query]]:
-        """Yields the queries of one entry, up to the first that is wrong."""
+        """Yields the queries of one entry, up to the first invalid one."""
         below = ("queries", key)
         if not isinstance(entry, dict):
             self._note(below, f"must be a mapping, not {shown(entry)}")
@@ -250,7 +250,7 @@ class _Reader:
             self._note(("queries", queries[name][0], "together"), what)
 
     def _note_defaults(self, entries: Mapping[str, Any]) -> None:
-        """Notes the problems of the defaults for each entry that takes them."""
+        """Records the problems of the defaults for each entry that uses them."""
         if not self.unknown_defaults:
             return
         for key, entry in entries.items():
@@ -273,7 +273,7 @@ def _overlap(outer: str, one: str, inner: str, other: str) -> str:
 
 
 def _schedule(entry: Any) -> str | None:
-    """Returns the schedule of an entry that is wrong, where the schedule itself is not."""
+    """Returns the schedule of an invalid entry, if the schedule itself is valid."""
     given = entry.get("schedule") if isinstance(entry, dict) else None
     try:
         Query.model_validate({"checkpoint": "/", "schedule": given})

@@ -73,7 +73,7 @@ def _without_defaults(schema: dict[str, Any]) -> None:
 
 
 class PolicySettings(_Strict):
-    """The policy settings of a file; settings that it does not name keep their values."""
+    """The policy in a file; only the settings that it names apply."""
 
     model_config = ConfigDict(json_schema_extra=_without_defaults)
 
@@ -93,11 +93,11 @@ class PolicySettings(_Strict):
     )
     grace: Duration = Field(
         default=_SAFE.grace,
-        description="Minimum age of a snapshot before files below it are deleted.",
+        description="How long a snapshot must have existed before files below it are deleted.",
     )
     orphan_age: Duration = Field(
         default=_SAFE.orphan_age,
-        description="How old a temp file or a checksum without its file must be to go.",
+        description="How old a temp file or a checksum without its file must be to be deleted.",
     )
     rebase: bool = Field(
         default=_SAFE.rebase,
@@ -106,11 +106,11 @@ class PolicySettings(_Strict):
     max_deletes_per_run: int = Field(
         default=_SAFE.max_deletes_per_run,
         ge=0,
-        description="Maximum number of deletions of a task; the next run continues.",
+        description="At most this many deletions per task; the next run continues.",
     )
     max_seconds_per_run: Duration | None = Field(
         default=_SAFE.max_seconds_per_run,
-        description="A task begins no store after this long; null is without limit.",
+        description="A task begins no store after this time; null is without limit.",
     )
     trash_for: Duration = Field(
         default=_SAFE.trash_for,
@@ -129,13 +129,13 @@ class PolicySettings(_Strict):
 
 
 class Notifier(_Strict):
-    """What is called when a run fails or misses its deadline."""
+    """A callback for a run that fails or misses its deadline."""
 
     call: Annotated[str, AfterValidator(valid_callable)] = Field(
         description="The path of a notifier's class, or of a function that takes Airflow's context."
     )
     arguments: Mapping[str, Annotated[Any, AfterValidator(open_argument)]] = Field(
-        default_factory=dict, description="The arguments that the class is made with."
+        default_factory=dict, description="The arguments of the class."
     )
 
 
@@ -152,7 +152,7 @@ class SparkSettings(_Strict):
     master: Text | None = Field(
         default=None,
         description=(
-            "The master, where there is no connection; the driver then runs in the task. By "
+            "The master, if there is no connection; the driver then runs in the task. By "
             "default local[*]."
         ),
     )
@@ -162,7 +162,7 @@ class SparkSettings(_Strict):
     submit: Mapping[Text, Annotated[Any, AfterValidator(open_argument)]] = Field(
         default_factory=dict,
         description=(
-            "More arguments of Airflow's SparkSubmitHook, such as archives or num_executors; with "
+            "More arguments for Airflow's SparkSubmitHook, such as archives or num_executors; with "
             "a connection only."
         ),
     )
@@ -199,7 +199,7 @@ class Query(_Strict):
     enabled: bool = Field(default=True, description="Without it, the query has no DAG.")
     engine: Literal["tasks", "spark"] = Field(
         default="tasks",
-        description="What does the work: Airflow's mapped tasks, or one task by Spark's executors.",
+        description="The engine: Airflow's mapped tasks, or one task with Spark's executors.",
     )
     spark: SparkSettings | None = Field(
         default=None, description="The Spark of `engine: spark`; local[*] in the task by default."
@@ -217,14 +217,14 @@ class Query(_Strict):
     )
     schedule: Annotated[str, AfterValidator(valid_schedule)] | None = Field(
         default=None,
-        description="A cron expression or a name such as @hourly; by hand only by default.",
+        description="A cron expression or a name such as @hourly; manual runs only by default.",
     )
     after: Annotated[Text, AfterValidator(valid_asset)] | None = Field(
         default=None,
         description="An Asset, by name or URI; the DAG runs after it is updated.",
     )
     policy: PolicySettings = Field(
-        default_factory=PolicySettings, description="What differs from `defaults`."
+        default_factory=PolicySettings, description="The settings that differ from `defaults`."
     )
     owner: Text | None = Field(default=None, description="The owner of the tasks in Airflow.")
     tags: tuple[Tag, ...] = Field(
@@ -260,13 +260,13 @@ class Query(_Strict):
     )
     detail: Literal["query", "partition"] = Field(
         default="query",
-        description="Of what metrics are: of the query, or of each partition as well.",
+        description="The detail of metrics: of the query, or of each partition as well.",
     )
     deadline: Period | None = Field(
         default=None, description="`notify` is called when a run has not ended after this time."
     )
     notify: tuple[Notifier, ...] = Field(
-        default=(), strict=False, description="What is called when a run fails or is late."
+        default=(), strict=False, description="The callbacks for a run that fails or is late."
     )
 
     @model_validator(mode="after")
@@ -282,7 +282,7 @@ class Query(_Strict):
             )
         if self.together and self.engine != "spark":
             raise ValueError(
-                "together is for queries that share a program of Spark's; add `engine: spark`, or "
+                "together is for queries that share a Spark program; add `engine: spark`, or "
                 "take `together` out"
             )
         return self
@@ -292,7 +292,7 @@ File = Annotated[str, AfterValidator(absolute_file)]
 
 
 class PushgatewayAuth(_Strict):
-    """What a Pushgateway asks for; secrets are in files or in a connection, never in this file."""
+    """The credentials for a Pushgateway; secrets are in files or a connection, not in this file."""
 
     connection: Annotated[str, AfterValidator(valid_connection)] | None = Field(
         default=None,
@@ -336,7 +336,7 @@ class QueriesFile(_Strict):
         description="Where tasks push metrics. STATEMAINT_PUSHGATEWAY in their environment wins.",
     )
     pushgateway_auth: PushgatewayAuth | None = Field(
-        default=None, description="What the Pushgateway asks for: a secret, a TLS certificate."
+        default=None, description="The credentials for the Pushgateway: secret, TLS certificate."
     )
     textfile: Annotated[str, AfterValidator(absolute_folder)] | None = Field(
         default=None,
@@ -347,7 +347,7 @@ class QueriesFile(_Strict):
         description="A folder for the plans of dry runs; by default beside Airflow's task logs.",
     )
     queries: Mapping[QueryName, Query] = Field(
-        description="The queries, by name; each has a checkpoint of its own."
+        description="The queries, by name; each has its own checkpoint."
     )
 
     def policy_of(self, name: str) -> Policy:

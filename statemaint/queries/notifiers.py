@@ -1,4 +1,4 @@
-"""From a notifier in the queries file to what Airflow calls."""
+"""Resolves the notifiers of the queries file to callables for Airflow."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -9,26 +9,26 @@ from statemaint.queries.models import Notifier, Query
 
 
 def resolve(notifier: Notifier) -> Callable[..., Any]:
-    """Returns the callable that a notifier names; a class is made with the notifier's arguments.
+    """Returns the callable that a notifier names; a class is created with the notifier's arguments.
 
     Raises:
-        ValueError: when it cannot be imported, called or made; in one line.
+        ValueError: when it cannot be imported, called or created; in one line.
     """
     module, _, name = notifier.call.rpartition(".")
     try:
-        found = getattr(import_module(module), name)
+        target = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"{notifier.call} cannot be imported: {error}") from None
-    if inspect.isclass(found):
+    if inspect.isclass(target):
         try:
-            found = found(**notifier.arguments)
-        except Exception as error:  # noqa: BLE001 -- a third-party class
+            target = target(**notifier.arguments)
+        except Exception as error:  # noqa: BLE001 -- somebody else's class
             raise ValueError(f"{notifier.call} refuses its arguments: {error}") from None
     elif notifier.arguments:
         raise ValueError(f"{notifier.call} is a function and takes no arguments; leave them out")
-    if not callable(found):
+    if not callable(target):
         raise ValueError(f"{notifier.call} cannot be called")  # noqa: TRY004 -- as all others
-    callback: Callable[..., Any] = found
+    callback: Callable[..., Any] = target
     return callback
 
 

@@ -20,7 +20,7 @@ _KEY = "for_each"
 
 
 class PatternError(ValueError):
-    """A pattern that cannot be expanded; `key` is the key of the entry that is wrong."""
+    """A pattern that cannot be expanded; `key` is the invalid key of the entry."""
 
     def __init__(self, key: str, what: str) -> None:
         super().__init__(what)
@@ -28,7 +28,7 @@ class PatternError(ValueError):
 
 
 def expand(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the queries of an entry, each with its name; the entry itself where it is no pattern.
+    """Yields the queries of an entry, each with its name; the entry itself if it is not a pattern.
 
     Args:
         name: the entry's name.
@@ -54,10 +54,10 @@ def expand(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str,
 def _values(for_each: object) -> dict[str, tuple[str, ...]]:
     if not isinstance(for_each, Mapping) or not for_each:
         raise PatternError(_KEY, "must be a mapping of names to lists of texts")
-    found = {str(name): _listed(name, listed) for name, listed in for_each.items()}
-    if (count := prod(map(len, found.values()))) > _MOST:
+    values = {str(name): _listed(name, listed) for name, listed in for_each.items()}
+    if (count := prod(map(len, values.values()))) > _MOST:
         raise PatternError(_KEY, f"stands for {count} queries; {_MOST} is the limit of one entry")
-    return found
+    return values
 
 
 def _listed(name: object, listed: object) -> tuple[str, ...]:
@@ -82,10 +82,10 @@ def _filled_value(key: str, value: Any, chosen: Mapping[str, str]) -> Any:
 
 
 def _filled(key: str, text: str, chosen: Mapping[str, str]) -> str:
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in chosen:
-            known = ", ".join(chosen)
-            raise PatternError(key, f"{found[0]} is none of the names in for_each: {known}")
-        return chosen[found[1]]
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in chosen:
+            names = ", ".join(chosen)
+            raise PatternError(key, f"{match[0]} is not a name in for_each: {names}")
+        return chosen[match[1]]
 
     return _PLACEHOLDER.sub(value, text)

@@ -1,4 +1,4 @@
-"""What is wrong with a queries file, in words."""
+"""The mistakes in a queries file, in words."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,12 +23,12 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One thing that is wrong with a queries file.
+    """One mistake in a queries file.
 
     Attributes:
-        line: its line, from 1; 0 where it has none.
+        line: its line, from 1; 0 if it has none.
         key: the dotted path of its key.
-        what: what is wrong, and what to do.
+        what: the mistake, and what to do.
         file: the path of the file.
     """
 
@@ -77,7 +77,7 @@ _PHRASES = {
 def _what(detail: ErrorDetails, path: Path) -> str:
     kind = detail["type"]
     if kind == "extra_forbidden":
-        return f"no such key; known are {', '.join(_known_keys(path))}"
+        return f"no such key; the keys are {', '.join(_known_keys(path))}"
     if kind == "value_error":
         return str(detail["ctx"]["error"])
     phrase = _PHRASES.get(kind) or detail["msg"].replace("Input should", "must", 1)

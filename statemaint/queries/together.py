@@ -24,11 +24,11 @@ SHARED = (
 
 def groups(queries: Mapping[str, Query]) -> dict[str, list[str]]:
     """Returns the enabled queries of each name of `together`, in the order of the file."""
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for name, query in queries.items():
         if query.enabled and query.together:
-            found.setdefault(query.together, []).append(name)
-    return found
+            by_name.setdefault(query.together, []).append(name)
+    return by_name
 
 
 def unlike(queries: Mapping[str, Query]) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ _MERGE = "tag:yaml.org,2002:merge"  # the key `<<`, which may appear more than o
 
 
 class YamlError(ConfigError):
-    """A file that cannot be read as YAML; `line` counts from 1 and is `None` where unknown."""
+    """A file that cannot be read as YAML; `line` counts from 1 and is `None` if unknown."""
 
     def __init__(self, what: str, line: int | None = None) -> None:
         super().__init__(what)
@@ -26,8 +26,8 @@ class Document:
 
     Attributes:
         value: its value.
-        root: the node that the value was made of; `None` for an empty file.
-        twice: the path and the line of each key that stands a second time in its mapping.
+        root: the node of the value; `None` for an empty file.
+        twice: the path and the line of each key that appears a second time in its mapping.
     """
 
     value: Any
@@ -38,10 +38,10 @@ class Document:
         """Returns the line of a key or element, or of the innermost one around it that exists."""
         node, line = self.root, None
         for step in path:
-            found = _step(node, step) if node else None
-            if found is None:
+            stepped = _step(node, step) if node else None
+            if stepped is None:
                 break
-            line, node = found
+            line, node = stepped
         return line
 
 
@@ -81,7 +81,7 @@ def _text(path: str | Path) -> str:
 def _twice(
     node: yaml.Node, path: tuple[str, ...], seen: set[int]
 ) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yields the keys that stand twice; a node with several aliases is looked at once."""
+    """Yields the keys that appear twice; a node with several aliases is checked once."""
     if id(node) in seen:
         return
     seen.add(id(node))
@@ -103,7 +103,7 @@ def _step(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | None:
         found: yaml.Node = node.value[step]
         return found.start_mark.line + 1, found
     if isinstance(node, yaml.MappingNode):
-        # Constructing a mapping puts what it merges first, so that its own keys come last.
+        # Constructing a mapping puts merged keys first, so that its own keys come last.
         for key, value in reversed(node.value):
             if key.value == str(step):
                 return key.start_mark.line + 1, value

@@ -55,7 +55,7 @@ in values.schema.json; its messages show values, so that whatever may be a secre
 {{- $problems = append $problems (printf "%s.engine: only Airflow runs a query on Spark, and cronJobs.enabled runs without it; take it out" $where) -}}
 {{- end -}}
 {{- if and $query.together (ne ($query.engine | default "tasks") "spark") -}}
-{{- $problems = append $problems (printf "%s: together is for queries that share a program of Spark's; add `engine: spark`" $where) -}}
+{{- $problems = append $problems (printf "%s: together is for queries that share a Spark program; add `engine: spark`" $where) -}}
 {{- end -}}
 {{- if and (eq ($query.engine | default "tasks") "spark") $query.connection -}}
 {{- $problems = append $problems (printf "%s: with engine: spark, executors take their credentials from their environment; take `connection` out" $where) -}}

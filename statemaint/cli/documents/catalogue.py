@@ -30,11 +30,11 @@ VERBS: tuple[Verb, ...] = (
 """The verbs that take `--json`."""
 
 Named = JsonObject | Choice
-"""What has a heading of its own."""
+"""The types with their own heading."""
 
 
 def named_in(kind: Kind) -> Iterator[Named]:
-    """Yields what has a name in a type, itself first, each as often as it is there."""
+    """Yields the named types in a type, itself first, each as often as it occurs."""
     if isinstance(kind, JsonObject | Choice):
         yield kind
     for part in parts_of(kind):
@@ -42,14 +42,14 @@ def named_in(kind: Kind) -> Iterator[Named]:
 
 
 def everything() -> Iterator[Named]:
-    """Yields what has a name in any document of any verb, each as often as it is there."""
+    """Yields the named types in all documents of all verbs, each as often as it occurs."""
     for verb in VERBS:
         for document in verb.documents:
             yield from named_in(document)
 
 
 def home(one: Named) -> Verb | None:
-    """Returns the verb that explains something: the only one that uses it, if it is one.
+    """Returns the verb that explains a type: the only one that uses it, if there is only one.
 
     A document is explained by the first verb that prints it.
     """

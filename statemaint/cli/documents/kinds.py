@@ -10,7 +10,7 @@ class Plain:
     """A value without parts.
 
     Attributes:
-        name: what a person calls it.
+        name: its display name.
         many: several of them.
         schema: its type in JSON Schema.
     """
@@ -25,9 +25,9 @@ class Choice:
     """A string from a closed set.
 
     Attributes:
-        name: what a person calls it.
+        name: its display name.
         meanings: each string that it may be, with its meaning.
-        page: the document that explains them, where the page does not.
+        page: the document that explains them, if the page does not.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Choice:
 
     @property
     def explained(self) -> bool:
-        """Returns whether the strings have meanings of their own here."""
+        """Returns whether the strings have their own meanings here."""
         return any(self.meanings.values())
 
 
@@ -53,7 +53,7 @@ class MapOf:
 
     Attributes:
         of: the type of its values.
-        by: what its names are, in words or as a closed set.
+        by: the meaning of its names, in words or as a closed set.
     """
 
     of: "Kind"
@@ -62,7 +62,7 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """An object with the columns of a row, by the names that the state is stored with."""
+    """An object with the columns of a row, by their stored names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class JsonField:
         name: its name.
         kind: its type.
         meaning: in one line, with the unit.
-        optional: whether it is absent where it does not apply.
+        optional: whether it is absent if it does not apply.
     """
 
     name: str
@@ -94,9 +94,9 @@ class JsonObject:
     """An object whose fields are known: a whole document, or a part of one.
 
     Attributes:
-        name: what a person calls it; no two objects share a name.
+        name: its display name; no two objects share a name.
         fields: in the order in which they are printed.
-        about: what is to be said of it as a whole.
+        about: a remark on the whole.
         lines: the field whose elements `--json-lines` prints, a line each; empty without that flag.
     """
 
@@ -122,7 +122,7 @@ class Verb:
     Attributes:
         name: the verb.
         documents: each document that it may print, except an error.
-        about: when it prints which.
+        about: when it prints each.
     """
 
     name: str
@@ -152,7 +152,7 @@ def explained(names: type[Enum], meanings: Mapping[Enum, str]) -> dict[str, str]
 
 
 def parts_of(kind: Kind) -> tuple[Kind, ...]:
-    """Returns the types that a type is made of."""
+    """Returns the parts of a type."""
     match kind:
         case ListOf(of):
             return (of,)

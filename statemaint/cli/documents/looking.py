@@ -55,11 +55,11 @@ _SCANS = fleet(
         (
             CHECKPOINT,
             COMMITTED,
-            JsonField("stores", INTEGER, "how many it has"),
-            JsonField("files", INTEGER, "how many these have"),
+            JsonField("stores", INTEGER, "the number of its stores"),
+            JsonField("files", INTEGER, "the number of their files"),
             JsonField("bytes", INTEGER, "the size of these files"),
             JsonField("longest_chain", INTEGER, "deltas, of the stores that load"),
-            JsonField("broken_stores", INTEGER, "how many do not load"),
+            JsonField("broken_stores", INTEGER, "the number that do not load"),
             FINDINGS,
         ),
     ),
@@ -85,7 +85,7 @@ _VERIFICATIONS = fleet(
             CHECKPOINT,
             _HEALTHY,
             _CHECKED,
-            JsonField("stores", INTEGER, "how many it has"),
+            JsonField("stores", INTEGER, "the number of its stores"),
             FINDINGS,
         ),
     ),
@@ -103,7 +103,7 @@ _RESTARTS = JsonField(
 _SINCE = JsonField(
     "restarts_since",
     or_null(TEXT),
-    "the first Spark that does it, where older ones do not; else null",
+    "the first Spark that does so, if older ones do not; else null",
 )
 _DAMAGE = JsonField("damage", MapOf(INTEGER, FINDING), "the number of findings that are damage")
 _NEXT = JsonField("next", ListOf(TEXT), "what to do")
@@ -125,7 +125,7 @@ _DOCTOR = JsonObject(
         JsonField(
             "goes_back_to",
             or_null(INTEGER),
-            "the newest batch that `rollback` should take; null where there is none",
+            "the newest batch that `rollback` should take; null if there is none",
         ),
         JsonField(
             "longest_chain",
@@ -140,12 +140,12 @@ _DOCTOR = JsonObject(
                         JsonField(
                             "seconds",
                             or_null(NUMBER),
-                            "that reading it took here; null where it could not be read",
+                            "that reading it took; null if it could not be read",
                         ),
                     ),
                 )
             ),
-            "of the newest version; null where no store loads",
+            "of the newest version; null if no store loads",
         ),
         JsonField(
             "restart_estimate",
@@ -157,7 +157,7 @@ _DOCTOR = JsonObject(
                         JsonField(
                             "bytes_per_second",
                             NUMBER,
-                            "measured here by reading the chain with the most bytes",
+                            "measured by reading the chain with the most bytes",
                         ),
                         JsonField(
                             "slots", INTEGER, "`--slots`, by default the cores of this machine"
@@ -179,7 +179,7 @@ _DOCTOR = JsonObject(
             Choice("depth", {"files": "", "rows": ""}),
             "`rows` with `--deep`: every row of the newest version as well",
         ),
-        JsonField("unseen", ListOf(TEXT), "what that leaves unseen"),
+        JsonField("unseen", ListOf(TEXT), "what was not checked"),
         _DAMAGE,
         _NEXT,
         FINDINGS,
@@ -197,17 +197,17 @@ _DOCTORS = fleet(
             JsonField(
                 "loadable_batches",
                 INTEGER,
-                "how many of the commit log load in every store",
+                "the number in the commit log that load in every store",
             ),
             JsonField(
                 "longest_chain",
                 or_null(INTEGER),
-                "deltas, at the newest version; null where no store loads",
+                "deltas, at the newest version; null if no store loads",
             ),
             JsonField(
                 "bytes",
                 or_null(INTEGER),
-                "that all stores read at the newest version; null where one does not load",
+                "that all stores read at the newest version; null if one does not load",
             ),
             _DAMAGE,
             _NEXT,

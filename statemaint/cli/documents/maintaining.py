@@ -39,9 +39,9 @@ _SETTINGS = {
     "grace": "seconds that a snapshot must have existed before anything below it is deleted",
     "orphan_age": "seconds after which a temp file or lone checksum counts as abandoned",
     "rebase": "whether a snapshot is also written at the floor",
-    "max_deletes_per_run": "files that a run deletes at most",
+    "max_deletes_per_run": "the most files that a run deletes",
     "max_seconds_per_run": "seconds after which no store is begun; null without a limit",
-    "trash_for": "seconds that deleted files stay in the trash; 0 where there is none",
+    "trash_for": "seconds that deleted files stay in the trash; 0 if there is none",
     "verify": "whether snapshots are read back; without that nothing is deleted",
 }
 _KINDS: dict[object, Kind] = {int: INTEGER, float: NUMBER, bool: BOOLEAN}
@@ -57,7 +57,7 @@ _REQUEST = JsonObject(
     "request",
     (
         JsonField("target", or_null(INTEGER), "the version to snapshot, fixed by the plan"),
-        JsonField("force_snapshot", BOOLEAN, "whether it is, however short its chain is"),
+        JsonField("force_snapshot", BOOLEAN, "whether to write it even if its chain is short"),
         JsonField("operators", ListOf(INTEGER), "only these; all when empty"),
         JsonField("partitions", ListOf(INTEGER), "only these; all when empty"),
         JsonField("stores", ListOf(TEXT), "only stores of these names; all when empty"),
@@ -76,13 +76,13 @@ _STEP = JsonObject(
                     "delete": "delete a file, or move it to the trash",
                 },
             ),
-            "what happens",
+            "the step",
         ),
         *STORE_ID,
         JsonField(
             "version",
             INTEGER,
-            "that the file belongs to; 0 where files of any version may need it",
+            "of the file; 0 if files of any version may need it",
         ),
         PATH,
         JsonField("reason", STEP_REASON, "why"),
@@ -112,7 +112,7 @@ PLAN = Verb(
                 _KEPT_FLOOR,
                 PROVIDER_FIELD,
                 CODEC,
-                JsonField("stores", ListOf(SCANNED_STORE), "only those that were asked for"),
+                JsonField("stores", ListOf(SCANNED_STORE), "only the requested ones"),
                 FINDINGS,
                 JsonField("actions", ListOf(_STEP), "in the order in which they happen"),
                 JsonField("keep", MapOf(INTEGER, KEEP_REASON), "the number of files that stay"),
@@ -125,8 +125,8 @@ PLAN = Verb(
                     "of the actions, with size and time of each file: `apply` refuses any others",
                 ),
             ),
-            "The fields of `scan` with the policy's floor, the actions, and what `apply` needs to "
-            "plan again.",
+            "The fields of `scan` with the policy's floor, the actions, and the input that `apply` "
+            "needs to plan again.",
             lines="actions",
         ),
     ),
@@ -135,7 +135,7 @@ _STORE_REPORT = JsonObject(
     "store after a run",
     (
         *STORE,
-        JsonField("outcome", OUTCOME, "how its part of the run ended"),
+        JsonField("outcome", OUTCOME, "the outcome of its part of the run"),
         JsonField(
             "attestation",
             or_null(ATTESTATION),
@@ -163,7 +163,7 @@ _REPORT = JsonObject(
             MapOf(INTEGER, "the storage's own name of a request"),
             "the number of requests to the storage",
         ),
-        JsonField("stores", ListOf(_STORE_REPORT), "every store that was asked for, after the run"),
+        JsonField("stores", ListOf(_STORE_REPORT), "every requested store, after the run"),
         FINDINGS,
     ),
     "The findings of the document are those of the checkpoint and of every store.",

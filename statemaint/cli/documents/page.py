@@ -26,10 +26,10 @@ Made from `statemaint/cli/documents` by `make generated`; do not edit.
 definition for each verb.
 
 Every verb prints one document with `--json`. Fields are only added, never renamed or removed, so a
-reader must pass over those that it does not know; the same holds for new values of a closed set.
-`format` increases with each incompatible change. A field that is marked *optional* is absent if it
-does not apply; all others are always there. Paths are relative to the checkpoint, versions are
-state versions (batch + 1).
+reader must ignore unknown ones; the same holds for new values of a closed set. `format` counts what
+breaks that. A field that is marked *optional* is absent if it does not apply; all others are always
+present. Paths are relative to the checkpoint, versions are state
+versions (batch + 1).
 
 **Lines.** `--json-lines` prints the document without its list in one line, then each element of
 the list in one line:
@@ -38,8 +38,8 @@ the list in one line:
 _ERRORS = """\
 ## Errors
 
-An error is a document as well, in place of the verb's. The line on stderr and the exit code stay.
-After a part of a result was printed, there is no such document: see the exit code.
+An error is also printed as a document, in place of the verb's. The line on stderr and the exit code
+remain. If part of a result was printed before, only the exit code shows the error.
 
 """
 _SHARED = """\
@@ -80,7 +80,7 @@ def _section(verb: Verb) -> str:
 
 
 def _tables(named: Iterable[Named]) -> Iterator[str]:
-    """Yields a table for each thing that has a name, once."""
+    """Yields a table for each named type, once."""
     for one in {one.name: one for one in named}.values():
         if isinstance(one, JsonObject):
             yield f"### {_title(one)}\n"

@@ -22,8 +22,8 @@ _SNAPSHOT = explained(
     {
         SnapshotReason.CHAIN_TOO_LONG: "the target's chain has more deltas than "
         "`min_deltas_for_snapshot`, or as many changelogs of RocksDB",
-        SnapshotReason.REBASE: "the floor's chain has, and a snapshot there allows the deletion of "
-        "everything below it",
+        SnapshotReason.REBASE: "the floor's chain is too long, and a snapshot there allows the "
+        "deletion of everything below it",
         SnapshotReason.FORCED: "`--force-snapshot`",
         SnapshotReason.REBUILT: "by a repair: in place of a bad or missing snapshot",
     },
@@ -34,8 +34,8 @@ _ATTEST = explained(
         AttestReason.BASE_OF_DELETION: "the snapshot that deletions rely on has no proof yet",
         AttestReason.LOG_REPLACED: "the log below a proved snapshot was replaced since: the two "
         "are compared before anything else",
-        AttestReason.NEVER_PROVED: "a run has left this snapshot of ours without a proof: it was "
-        "killed, or found it wrong. A restart begins with it, or a newer one is about to be made "
+        AttestReason.NEVER_PROVED: "a run left our snapshot without a proof: it was killed, or "
+        "found the snapshot wrong. A restart begins with it, or a newer one is about to be made "
         "without it",
     },
 )
@@ -43,7 +43,7 @@ _DELETE = explained(
     DeleteReason,
     {
         DeleteReason.BELOW_BASE: "no version from the floor upwards needs it",
-        DeleteReason.OLD_PARTITION: "of a partition that no retained batch has any more, after a "
+        DeleteReason.OLD_PARTITION: "of a partition that no retained batch has, after a "
         "repartition; older than `orphan_age`",
         DeleteReason.SIDE_FILE: "the checksum of a deleted file",
         DeleteReason.ORPHAN_TEMP: "left behind by a write, older than `orphan_age`",
@@ -64,7 +64,7 @@ _REMOVE = explained(
     {
         RemoveReason.BAD_SNAPSHOT: "damaged or not equal to its log, which gives the state that it "
         "should hold",
-        RemoveReason.STALE_CHECKSUM: "of another file than the sound one beside it",
+        RemoveReason.STALE_CHECKSUM: "of a file other than the sound one beside it",
         RemoveReason.ABOVE_TARGET: "a snapshot above the commit log, which Spark would load for a "
         "batch that runs again",
         RemoveReason.UNREADABLE_SCHEMA: "a schema file that cannot be read: a restarted query "
@@ -90,12 +90,12 @@ _KEEP = explained(
         KeepReason.UNREADABLE: "an SST, while a zip of the store cannot be read",
         KeepReason.SIDE_FILE: "the checksum of a kept file",
         KeepReason.YOUNG: "a temp file or lone checksum younger than `orphan_age`",
-        KeepReason.UNKNOWN: "its name is not known to us",
+        KeepReason.UNKNOWN: "its name is unknown",
         KeepReason.NOT_STATE: "metadata and schema",
         KeepReason.HALTED: "nothing of the store is deleted because of damage",
         KeepReason.VERIFY_OFF: "nothing is deleted with `--no-verify`",
         KeepReason.LIMIT: "left for a later run by `max_deletes_per_run`",
-        KeepReason.CLOCK_SKEW: "ages mean nothing, see [CLOCK_SKEW](runbook.md#clock_skew)",
+        KeepReason.CLOCK_SKEW: "ages are unreliable, see [CLOCK_SKEW](runbook.md#clock_skew)",
     },
 )
 _CHANGES = {
@@ -104,8 +104,8 @@ _CHANGES = {
     KeyChange.REMOVED: "only in the older version",
 }
 _NOTICES: dict[Enum, str] = {
-    NoticeCode.NEVER_REMOVES: "ten versions or more, keys were added in the newer half of them "
-    "too, and none was removed in any partition",
+    NoticeCode.NEVER_REMOVES: "ten versions or more, with keys added in the newer half of them "
+    "too, and none removed in any partition",
     NoticeCode.SKEWED: "the largest partition has three times the mean or more, and a thousand "
     "rows or more",
 }

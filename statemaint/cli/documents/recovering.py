@@ -33,9 +33,9 @@ from statemaint.cli.documents.shared import (
 )
 
 _VERB = JsonField("verb", RECOVERY, "the verb")
-_BATCH = JsonField("batch", or_null(INTEGER), "after which the query continues; null without any")
-_UNREPAIRED = JsonField("unrepaired", ListOf(TEXT), "why damage that stays is not repaired")
-_LEFT_FINDINGS = JsonField("findings", FINDINGS.kind, "what is wrong afterwards")
+_BATCH = JsonField("batch", or_null(INTEGER), "after which the query continues; null without one")
+_UNREPAIRED = JsonField("unrepaired", ListOf(TEXT), "why the remaining damage is not repaired")
+_LEFT_FINDINGS = JsonField("findings", FINDINGS.kind, "the remaining findings")
 _SIZE = JsonField("bytes", INTEGER, "its size")
 _FINGERPRINT = JsonField(
     "fingerprint",
@@ -68,7 +68,7 @@ _PROOF = JsonObject(
         JsonField("version", INTEGER, "the state version"),
         JsonField("digest", TEXT, "of its rows without the removed files, as `digest` prints it"),
         JsonField("rows", INTEGER, "their number"),
-        JsonField("files", INTEGER, "how many it was folded from"),
+        JsonField("files", INTEGER, "the number that it was folded from"),
         JsonField(
             "start", INTEGER, "the version that their chain starts from; 0 for the empty state"
         ),
@@ -104,7 +104,7 @@ RECOVERED = JsonObject(
     "recovery",
     (
         FORMAT,
-        JsonField("run", TEXT, "its id, for `runs` and `undo`; empty where nothing was to be done"),
+        JsonField("run", TEXT, "its id, for `runs` and `undo`; empty if there was nothing to do"),
         _VERB,
         CHECKPOINT,
         _BATCH,
@@ -119,7 +119,7 @@ RECOVERED = JsonObject(
                         JsonField(
                             "attestation",
                             or_null(ATTESTATION),
-                            "its proof; null where it was not read back",
+                            "its proof; null if it was not read back",
                         ),
                     ),
                 )
@@ -134,7 +134,7 @@ _RECOVERIES = (RECOVERY_PLAN, RECOVERED)
 REPAIR = Verb("repair", _RECOVERIES, "With `--apply`, the second document.")
 ROLLBACK = Verb("rollback", _RECOVERIES, "With `--apply`, the second document.")
 
-_OF_RUN = JsonField("run", TEXT, "the run that had deleted the files")
+_OF_RUN = JsonField("run", TEXT, "the run that deleted the files")
 _LEFT = JsonField("left", ListOf(TEXT), "the paths of the files that stay in the trash")
 _REASONS = JsonField("reasons", MapOf(TEXT, "path"), "why each of them stays")
 UNDONE = JsonObject(
@@ -143,7 +143,7 @@ UNDONE = JsonObject(
         *HEAD,
         _OF_RUN,
         JsonField("undo", TEXT, "the id of the undo, which is a run as well"),
-        JsonField("files", INTEGER, "how many are in place again"),
+        JsonField("files", INTEGER, "the number that are in place again"),
         JsonField("bytes", INTEGER, "the size of these files"),
         _LEFT,
         _REASONS,
@@ -170,7 +170,7 @@ UNDO_PLAN = JsonObject(
             ),
             "in the order in which they happen",
         ),
-        JsonField("files", INTEGER, "how many would come back"),
+        JsonField("files", INTEGER, "the number that would come back"),
         JsonField("bytes", INTEGER, "the size of these files"),
         _LEFT,
         _REASONS,
@@ -184,15 +184,15 @@ _RUN = (
     JsonField("run", TEXT, "its id"),
     JsonField("started", NUMBER, "when its first task began, in seconds since the epoch"),
     JsonField("seconds", NUMBER, "from then until its last task ended"),
-    JsonField("tasks", INTEGER, "how many changed something; 0 of a run that was killed"),
+    JsonField("tasks", INTEGER, "the number that changed something; 0 for a killed run"),
     JsonField("snapshots_written", INTEGER, "their number"),
     JsonField("files_deleted", INTEGER, "their number, those moved to the trash included"),
     JsonField("bytes_written", INTEGER, "the size of the snapshots"),
     JsonField("bytes_deleted", INTEGER, "the size of the deleted files"),
     JsonField("exit_code", INTEGER, "the worst of its tasks"),
     JsonField("in_trash", BOOLEAN, "whether files of it are in the trash"),
-    JsonField("undo_of", or_null(TEXT), "the run that this one undid; null where it is no undo"),
-    JsonField("files_restored", INTEGER, "how many files it brought back, as an undo"),
+    JsonField("undo_of", or_null(TEXT), "the run that this one undid; null if it is not an undo"),
+    JsonField("files_restored", INTEGER, "the number of files that it brought back, as an undo"),
     JsonField("bytes_restored", INTEGER, "the size of these files"),
     JsonField(
         "undone",
@@ -202,8 +202,8 @@ _RUN = (
                 (
                     JsonField("run", TEXT, "the id of the undo"),
                     JsonField("time", NUMBER, "when it ended, in seconds since the epoch"),
-                    JsonField("files", INTEGER, "how many it brought back"),
-                    JsonField("left", INTEGER, "how many it left in the trash"),
+                    JsonField("files", INTEGER, "the number that it brought back"),
+                    JsonField("left", INTEGER, "the number that it left in the trash"),
                 ),
             )
         ),
@@ -232,7 +232,7 @@ _ACTION = JsonObject(
         PATH,
         JsonField("reason", Either((STEP_REASON, REMOVE_REASON)), "why", optional=True),
         _SIZE,
-        JsonField("time", NUMBER, "when it was noted, in seconds since the epoch"),
+        JsonField("time", NUMBER, "when it was recorded, in seconds since the epoch"),
         JsonField("trash", BOOLEAN, "true: it was moved to the trash", optional=True),
         JsonField("of", TEXT, "the run whose file came back", optional=True),
     ),
@@ -246,8 +246,7 @@ RUNS = Verb(
                 *HEAD,
                 JsonField("runs", ListOf(JsonObject("run", _RUN)), "the newest first"),
             ),
-            "The last hundred, those whose trash is kept, and all that are younger than such a "
-            "one.",
+            "The last hundred, those whose trash is kept, and all younger than these.",
             lines="runs",
         ),
         JsonObject(
@@ -258,7 +257,7 @@ RUNS = Verb(
                 JsonField(
                     "actions",
                     ListOf(_ACTION),
-                    "as the ledger has them, in their order; of an old run, those that later runs "
+                    "as recorded in the ledger, in order; of an old run, those that later runs "
                     "need",
                 ),
             ),

@@ -21,9 +21,9 @@ Json = dict[str, Any]
 
 
 def schema() -> Json:
-    """Returns the JSON Schema: a definition for each verb, and for each part that has a name.
+    """Returns the JSON Schema: a definition for each verb, and for each named part.
 
-    Fields that it does not name are allowed, since fields are only added.
+    Other fields are allowed, since fields are only added.
     """
     names = [verb.name for verb in VERBS]
     parts = {_key(one): _definition(one) for one in chain(everything(), named_in(ERROR))}

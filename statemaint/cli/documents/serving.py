@@ -34,14 +34,14 @@ QUERIES = Verb(
                                 JsonField(
                                     "line",
                                     or_null(INTEGER),
-                                    "of the file, from 1; null where it has none",
+                                    "of the file, from 1; null if there is none",
                                 ),
                                 JsonField("key", TEXT, "its dotted path"),
-                                JsonField("problem", TEXT, "what is wrong, and what to do"),
+                                JsonField("problem", TEXT, "the mistake, and what to do"),
                             ),
                         )
                     ),
-                    "what is wrong with the file",
+                    "the mistakes in the file",
                 ),
             ),
         ),
@@ -53,7 +53,7 @@ EXPORTER = Verb(
         JsonObject(
             "served metrics",
             (FORMAT, JsonField("url", TEXT, "the address to scrape")),
-            "Printed in one line once it listens.",
+            "Printed in one line when it listens.",
         ),
     ),
 )

@@ -18,14 +18,14 @@ HEAD = (FORMAT, CHECKPOINT)
 STORE_ID = (
     JsonField("operator", INTEGER, "the stateful operator"),
     JsonField("partition", INTEGER, "the partition"),
-    JsonField("store", TEXT, "the store's name, `default` but for joins"),
+    JsonField("store", TEXT, "the store's name, `default` except for joins"),
 )
 FAMILY = JsonField("family", or_null(TEXT), "the column family of RocksDB; null in a store without")
 MAYBE_STORE_ID = tuple(
     JsonField(one.name, one.kind, one.meaning, optional=True) for one in STORE_ID
 )
 PATH = JsonField("path", TEXT, "of the file, relative to the checkpoint")
-QUERY_ID = JsonField("query_id", TEXT, "the query's id; empty where it is unknown")
+QUERY_ID = JsonField("query_id", TEXT, "the query's id; empty if it is unknown")
 COMMITTED = JsonField(
     "last_committed_batch", or_null(INTEGER), "the newest batch in the commit log; null without one"
 )
@@ -33,11 +33,11 @@ TARGET = JsonField("target_version", or_null(INTEGER), "that batch + 1")
 FINDING_PIECE = JsonObject(
     "finding",
     (
-        JsonField("code", FINDING, "what is wrong"),
+        JsonField("code", FINDING, "the fault"),
         JsonField("detail", TEXT, "what, where and what to do"),
         *MAYBE_STORE_ID,
-        JsonField("version", INTEGER, "the state version that it spoils", optional=True),
-        JsonField("path", TEXT, "of the file that is wrong or missing", optional=True),
+        JsonField("version", INTEGER, "the affected state version", optional=True),
+        JsonField("path", TEXT, "of the bad or missing file", optional=True),
         JsonField("offset", INTEGER, "a byte of that file, from its start", optional=True),
         JsonField(
             "batches",
@@ -47,7 +47,7 @@ FINDING_PIECE = JsonObject(
         ),
     ),
 )
-FINDINGS = JsonField("findings", ListOf(FINDING_PIECE), "what is wrong, or worth a look")
+FINDINGS = JsonField("findings", ListOf(FINDING_PIECE), "damage and notices")
 ATTESTATION = JsonObject(
     "proof of a snapshot",
     (
@@ -59,7 +59,7 @@ ATTESTATION = JsonObject(
         JsonField(
             "files",
             INTEGER,
-            "how many it was compared with; 0 where none below it was left",
+            "the number that it was compared with; 0 if none below it was left",
         ),
         JsonField(
             "start", INTEGER, "the version that their chain starts from; 0 for the empty state"
@@ -111,9 +111,7 @@ ERROR = JsonObject(
                     JsonField(
                         "path", or_null(TEXT), "the file, or the checkpoint; null without one"
                     ),
-                    JsonField(
-                        "next", or_null(TEXT), "what to do, in a few words; null where unknown"
-                    ),
+                    JsonField("next", or_null(TEXT), "what to do, in a few words; null if unknown"),
                 ),
             ),
             "why the verb has no result",
@@ -127,9 +125,9 @@ def fleet(verb: str, row: JsonObject, *, lines: str = "") -> JsonObject:
     """Returns the document of a folder or bucket of many checkpoints.
 
     Args:
-        verb: what was done to them, as in `checkpoints scanned`.
+        verb: the participle of the verb, as in `checkpoints scanned`.
         row: one of them.
-        lines: the field of `--json-lines`, where the verb has that flag.
+        lines: the field of `--json-lines`, if the verb has that flag.
     """
     fields = (
         FORMAT,

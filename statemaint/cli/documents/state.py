@@ -38,7 +38,7 @@ SHOW = Verb(
                                 JsonField(
                                     "value",
                                     Either(_VALUE),
-                                    "its columns; a list where a value is any number of entries "
+                                    "its columns; a list if a value is any number of entries "
                                     "(a list of `transformWithState`, the rows of a join in "
                                     "format 4)",
                                 ),
@@ -49,14 +49,14 @@ SHOW = Verb(
                 ),
             ),
             "Rows are printed as they are read: an error after the first mebibyte leaves an "
-            "unfinished document, and a non-zero exit code.",
+            "unfinished document, and the exit code shows it.",
             lines="rows",
         ),
     ),
 )
 VALUES = """\
-Keys and values are objects by the names that the state is stored with. A column's value is what
-JSON has for its type, and otherwise text:
+Keys and values are objects by the stored names. A column's value is JSON's value of its type, and
+otherwise text:
 
 | type | value |
 |---|---|
@@ -67,8 +67,8 @@ JSON has for its type, and otherwise text:
 | timestamp | `"2026-01-31T23:59:59.000000Z"`, in UTC |
 | timestamp_ntz | the same without `Z` |
 | intervals | Spark's text: `"INTERVAL '1-2' YEAR TO MONTH"`, `"INTERVAL '1 02:03:04.5' DAY TO SECOND"`, `"1 years 2 days"` |
-| struct, array | an object, an array; a name that comes again in a struct gets a number: `id`, `id (2)` |
-| map | an object where keys are text, else an array of `{"key": .., "value": ..}` |
+| struct, array | an object, an array; a repeated name in a struct gets a number: `id`, `id (2)` |
+| map | an object if keys are text, else an array of `{"key": .., "value": ..}` |
 """  # noqa: E501 -- a line for each row of the table
 
 _COUNTS = (
@@ -78,7 +78,7 @@ _COUNTS = (
     JsonField(
         "rewritten",
         or_null(INTEGER),
-        "keys in both with the same bytes, which a delta or changelog between has put; null where "
+        "keys in both with the same bytes, which a delta or changelog between has put; null if "
         "some of that log is missing",
     ),
 )
@@ -110,17 +110,17 @@ DIFF = Verb(
                                 JsonField(
                                     "before",
                                     or_null(*_VALUE),
-                                    "as `value` of `show`; null where the key was not there",
+                                    "as `value` of `show`; null if the key did not exist",
                                 ),
                                 JsonField(
                                     "after",
                                     or_null(*_VALUE),
-                                    "as `value` of `show`; null where the key is not there",
+                                    "as `value` of `show`; null if the key does not exist",
                                 ),
                             ),
                         )
                     ),
-                    "those that `--key` and `--limit` leave, store by store in the order of their "
+                    "those within `--key` and `--limit`, store by store in the order of their "
                     "keys' bytes",
                 ),
             ),
@@ -132,30 +132,30 @@ DIFF = Verb(
 _CHURN = JsonObject(
     "churn",
     (
-        JsonField("versions", INTEGER, "how many there are"),
+        JsonField("versions", INTEGER, "the number of versions"),
         JsonField("puts", INTEGER, "records that put or merge a value"),
         JsonField(
             "removes",
             INTEGER,
             "records that remove a key; a deleted range of RocksDB counts its keys",
         ),
-        JsonField("added", INTEGER, "of the puts, those of a key that was not there"),
-        JsonField("removed", INTEGER, "of the removes, those of a key that was there"),
+        JsonField("added", INTEGER, "of the puts, those of a key that did not exist"),
+        JsonField("removed", INTEGER, "of the removes, those of a key that existed"),
         JsonField(
             "rewritten",
             INTEGER,
             "keys that a version put over those of an older one, once for each version",
         ),
-        JsonField("changes_per_version", NUMBER, "puts and removes by versions"),
+        JsonField("changes_per_version", NUMBER, "puts and removes divided by versions"),
         JsonField(
             "removes_share",
             or_null(NUMBER),
-            "removes by puts and removes: the share of tombstones",
+            "removes divided by puts and removes: the share of tombstones",
         ),
         JsonField(
             "rewritten_share",
             or_null(NUMBER),
-            "`rewritten` by the rows that were there before each version, summed up",
+            "`rewritten` divided by the rows before each version, summed up",
         ),
     ),
     "Over the log: the deltas or changelogs above the oldest snapshot from which they lead to "
@@ -170,7 +170,7 @@ _LARGEST = JsonField(
                 *STORE_ID,
                 FAMILY,
                 _KEY,
-                JsonField("bytes", INTEGER, "of key and value as they are stored"),
+                JsonField("bytes", INTEGER, "the stored size of key and value"),
             ),
         )
     ),
@@ -179,11 +179,11 @@ _LARGEST = JsonField(
 _FIGURES = (
     JsonField("rows", INTEGER, "their number"),
     JsonField("bytes", INTEGER, "of keys and values as they are stored"),
-    JsonField("churn", or_null(_CHURN), "what the log changed; null where no log is left"),
+    JsonField("churn", or_null(_CHURN), "the changes by the log; null if no log is left"),
     JsonField(
         "untouched",
         or_null(INTEGER),
-        "rows that no version above `since` has put; null where no log is left",
+        "rows that no version above `since` has put; null if no log is left",
     ),
     JsonField("untouched_share", or_null(NUMBER), "of all rows"),
 )
@@ -192,17 +192,17 @@ _SKEW = JsonObject(
     (
         JsonField("partition", INTEGER, "the partition with the most rows"),
         JsonField("rows", INTEGER, "its rows"),
-        JsonField("mean", NUMBER, "the mean of all partitions that were asked for"),
-        JsonField("ratio", or_null(NUMBER), "its rows by the mean; null without any row"),
+        JsonField("mean", NUMBER, "the mean of all requested partitions"),
+        JsonField("ratio", or_null(NUMBER), "its rows divided by the mean; null without any row"),
     ),
 )
 _NOTICE = JsonObject(
     "notice",
     (
-        JsonField("code", NOTICE, "what is worth a look"),
+        JsonField("code", NOTICE, "the kind of notice"),
         JsonField("operator", INTEGER, "the stateful operator"),
-        JsonField("store", or_null(TEXT), "the store's name; null where it is about all of them"),
-        JsonField("family", or_null(TEXT), "the column family; null where it is about all of them"),
+        JsonField("store", or_null(TEXT), "the store's name; null if it concerns all of them"),
+        JsonField("family", or_null(TEXT), "the column family; null if it concerns all of them"),
         JsonField("detail", TEXT, "in a sentence"),
     ),
 )
@@ -217,7 +217,7 @@ STATS = Verb(
                 JsonField(
                     "since",
                     or_null(INTEGER),
-                    "the version that untouched rows are at least as old as; null where no log is "
+                    "the version that untouched rows are at least as old as; null if no log is "
                     "left",
                 ),
                 JsonField(
@@ -228,12 +228,12 @@ STATS = Verb(
                             (
                                 JsonField("operator", INTEGER, "the stateful operator"),
                                 *_FIGURES,
-                                JsonField("skew", _SKEW, "how uneven its partitions are"),
+                                JsonField("skew", _SKEW, "the unevenness of its partitions"),
                                 _LARGEST,
                             ),
                         )
                     ),
-                    "those that were asked for",
+                    "the requested ones",
                 ),
                 JsonField(
                     "stores",
@@ -242,9 +242,9 @@ STATS = Verb(
                     ),
                     "each of their stores and column families",
                 ),
-                JsonField("notices", ListOf(_NOTICE), "what is worth a look"),
+                JsonField("notices", ListOf(_NOTICE), "noteworthy observations"),
             ),
-            "What cannot be known is null, such as shares of nothing.",
+            "Unknown values are null, such as shares of nothing.",
         ),
         fleet(
             "measured",
@@ -256,8 +256,8 @@ STATS = Verb(
                     JsonField("rows", INTEGER, "of all stores"),
                     JsonField("bytes", INTEGER, "of keys and values as they are stored"),
                     JsonField("stores", INTEGER, "stores and column families"),
-                    JsonField("notices", ListOf(NOTICE), "what is worth a look, each once"),
-                    JsonField("findings", FINDINGS.kind, "empty: `stats` looks for none"),
+                    JsonField("notices", ListOf(NOTICE), "their codes, each once"),
+                    JsonField("findings", FINDINGS.kind, "empty: `stats` searches for none"),
                 ),
             ),
         ),

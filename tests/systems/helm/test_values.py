@@ -109,7 +109,7 @@ SHARED = {
     ),
     "what is together without Spark": (
         queries(a=query(together="hourly")),
-        "together is for queries that share a program of Spark's; add `engine: spark`",
+        "together is for queries that share a Spark program; add `engine: spark`",
     ),
     "a setting that no Spark has": (
         queries(a=query(engine="spark", spark={"cores": 4})),

@@ -75,7 +75,7 @@ def test_a_file_that_is_missing_is_one_line() -> None:
 
 def test_half_a_certificate_is_one_line(tmp_path: Path) -> None:
     found = failed("--queries", str(queries(tmp_path, 1)), "--key", "x")
-    assert "--certificate and --key go together; give both, or none" in found
+    assert "--certificate and --key require each other; use both or neither" in found
 
 
 def failed(*arguments: str) -> str:

@@ -59,7 +59,7 @@ def test_a_table_keeps_to_a_terminal_of_80_columns(many: Path) -> None:
 
 def test_a_wide_terminal_has_every_column(checkpoint: Path) -> None:
     narrow = at_terminal("scan", str(checkpoint), columns=40, NO_COLOR="1")
-    assert "(left out here for want of width: versions, snapshots)" in " ".join(narrow.split())
+    assert "(omitted to fit the width: versions, snapshots)" in " ".join(narrow.split())
     wide = at_terminal("scan", str(checkpoint), columns=160, NO_COLOR="1")
     assert "left out" not in wide
     assert re.search(r"store +versions +snapshots +chain +files +bytes +findings", wide)
@@ -102,7 +102,7 @@ def test_many_stores_are_a_total_and_the_worst(tmp_path: Path) -> None:
 def test_a_floor_of_the_commit_log_is_explained(checkpoint: Path) -> None:
     tight = ["--min-deltas-for-snapshot", "5", "--min-batches-to-retain", "2", "--grace", "0s"]
     planned = run("plan", str(checkpoint), *tight).stdout
-    assert "the commit log goes back to it, further than min_batches_to_retain" in planned
+    assert "the commit log reaches back to it, further than min_batches_to_retain" in planned
     run("maintain", str(checkpoint), *tight)
     again = run("maintain", str(checkpoint), *tight).stdout
     assert "nothing was deleted: the commit log still has the batch of version 17" in again
@@ -302,7 +302,7 @@ def test_an_interrupt_is_130(checkpoint: Path) -> None:
         [sys.executable, "-c", script, str(checkpoint)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 128 + signal.SIGINT
-    assert done.stderr.lstrip() == "interrupted; run again to go on\n"
+    assert done.stderr.lstrip() == "interrupted; run again to continue\n"
 
 
 PROGRAM = f"{shlex.quote(sys.executable)} -m statemaint"

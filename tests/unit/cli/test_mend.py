@@ -41,8 +41,8 @@ def test_a_repair_is_shown_before_it_is_done(checkpoint: Path) -> None:
     assert proof.startswith(
         "proof     op 0 / part 0 / default: version 20 without them has 15 rows, digest "
     )
-    assert checked == "checked   18 versions of stores, read without what goes"
-    assert shown.stderr == "nothing was written; give --apply to do it\n"
+    assert checked == "checked   18 versions of stores, read without these files"
+    assert shown.stderr == "nothing was written; add --apply to carry it out\n"
 
 
 def test_and_then_it_is_done(checkpoint: Path) -> None:
@@ -123,7 +123,7 @@ def test_doctor_names_what_rollback_then_does(broken: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("batch", "code", "text"),
     [
-        ("23", 3, "BROKEN_CHAIN: {}: batch 23 cannot be gone back to: state/0/1/23.delta"),
+        ("23", 3, "BROKEN_CHAIN: {}: cannot roll back to batch 23: state/0/1/23.delta"),
         ("25", 2, "CONFIG: {}: batch 25 is not committed, the commit log has batches 16 to 24"),
         ("x", 2, "CONFIG: Invalid value for '--to-batch': 'x' is not a valid integer"),
     ],
@@ -163,5 +163,5 @@ def test_a_rollback_to_nothing_is_refused(checkpoint: Path, tmp_path: Path) -> N
     file.write_text(json.dumps(plan))
     done = run("apply", str(file))
     assert (done.returncode, done.stderr) == (
-        2, "statemaint: CONFIG: a rollback needs the batch to go back to\n"
+        2, "statemaint: CONFIG: a rollback needs the batch to roll back to\n"
     )  # fmt: skip

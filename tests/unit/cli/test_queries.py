@@ -64,7 +64,7 @@ def test_a_valid_file_says_which_executors_airflow_must_have(tmp_path: Path) -> 
     text = "queries: {a: {checkpoint: /a, executor: Far}, b: {checkpoint: /b}}"
     done = validated(tmp_path, text, "validate")
     assert done.exit_code == 0
-    assert "must have these, or the DAGs of their queries only show the mistake: Far" in done.stderr
+    assert "must have these, or the DAGs of their queries show only an error: Far" in done.stderr
     assert json.loads(validated(tmp_path, text, "validate", "--json").stdout)["executors"] == [
         "Far"
     ]

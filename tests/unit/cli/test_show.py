@@ -43,7 +43,7 @@ def test_a_table_has_the_columns_of_key_and_value(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     title, head, *lines, cut = done.stdout.splitlines()
     assert title == "op 0 / default: the first 2 rows at version 13"
-    assert cut == "--limit 2 leaves out the others"
+    assert cut == "--limit 2 omits the others"
     assert head.split() == ["partition", "key.id", "value.expiresAtMicros"]
     assert [line.split() for line in lines] == [
         ["0", "010-4", "1767266640000000"],

@@ -95,7 +95,7 @@ def test_a_cut_table_of_rows_says_that_there_are_more(tmp_path: Path) -> None:
     root = str(unpacked(AGGREGATION, tmp_path))
     printed = run("show", root, "--limit", "5").stdout
     assert "the first 5 rows at version 13" in printed
-    assert printed.endswith("--limit 5 leaves out the others\n")
+    assert printed.endswith("--limit 5 omits the others\n")
 
 
 def test_a_rollback_is_its_batches_files_bytes_and_where_its_rows_are(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_run_that_is_unknown_is_an_error_and_a_near_one_is_named(tmp_path: Pat
     (one,) = json.loads(run("runs", str(tmp_path), "--json").stdout)["runs"]
     unknown = run("runs", str(tmp_path), "nosuch")
     assert (unknown.returncode, unknown.stdout) == (2, "")
-    assert "no run 'nosuch' is known; `statemaint runs` lists them" in unknown.stderr
+    assert "there is no run 'nosuch'; `statemaint runs` lists them" in unknown.stderr
     assert f"did you mean '{one['run']}'?" in run("runs", str(tmp_path), one["run"][:-1]).stderr
 
 
@@ -174,7 +174,7 @@ def test_a_diff_of_many_stores_has_those_with_most_changes(
     _, first, *_, total, more = capsys.readouterr().out.splitlines()
     assert first.split() == ["0/27", "6", "0", "27", "0"]
     assert total.split() == ["total", "85", "0", "435", "0"]
-    assert more == "and 10 more stores, in the total too; --all shows them"
+    assert more == "and 10 more stores, also in the total; --all shows them"
 
 
 @pytest.mark.parametrize("verb", sorted(NAMES))

@@ -341,7 +341,7 @@ def test_a_query_that_takes_the_batch_first_is_not_overwritten() -> None:
             storage.write("offsets/3", [b"of the query"])
 
     storage.append = racing  # type: ignore[method-assign]
-    with pytest.raises(LiveCheckpointError, match="a query was first to write it"):
+    with pytest.raises(LiveCheckpointError, match="a query wrote it first"):
         bootstrap(storage, ROWS)
     found = of_query(storage.files)
     assert found == {**checkpoint(), "offsets/3": b"of the query"}

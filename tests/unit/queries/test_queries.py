@@ -185,10 +185,10 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
         ("x: 1", "queries: is missing; add it"),
         (
             "queries: {}\nx: 1",
-            "x: no such key; known are defaults, pushgateway, pushgateway_auth, textfile,",
+            "x: no such key; the keys are defaults, pushgateway, pushgateway_auth, textfile,",
         ),
         ("queries: [a]", "queries: must be a mapping, not a list"),
-        ("queries:\n  a: {checkpoint: /x}\n  a: {}", "queries.a: stands twice in its"),
+        ("queries:\n  a: {checkpoint: /x}\n  a: {}", "queries.a: appears twice in its"),
         ("queries: {a: }", "queries.a: must be a mapping, not null"),
         ("queries: {a: /x}", 'queries.a: must be a mapping, not "/x"'),
         ("queries: {a: {}}", "queries.a.checkpoint: is missing; add it"),
@@ -202,13 +202,16 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
         ("queries: {a: {checkpoint: ''}}", 'queries.a.checkpoint: must not be empty, not ""'),
         (
             "queries: {a: {checkpoint: /x, rules: {}}}",
-            "queries.a.rules: no such key; known are checkpoint, for_each, enabled, engine, spark",
+            "queries.a.rules: no such key; the keys are checkpoint, for_each, enabled, engine,",
         ),
         (
             "queries: {a: {checkpoint: /x, policy: {grce: 1h}}}",
-            "queries.a.policy.grce: no such key; known are preset, min_deltas_for_snapshot, ",
+            "queries.a.policy.grce: no such key; the keys are preset, min_deltas_for_snapshot, ",
         ),
-        ("queries: {}\ndefaults: {grce: 1h}", "defaults.grce: no such key; known are preset, min_"),
+        (
+            "queries: {}\ndefaults: {grce: 1h}",
+            "defaults.grce: no such key; the keys are preset, min_",
+        ),
         (
             "queries: {a: {checkpoint: /x, policy: {min_deltas_for_snapshot: -1}}}",
             "queries.a.policy.min_deltas_for_snapshot: must be greater than or equal to 1, not -1",
@@ -253,7 +256,7 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
         ),
         (
             "queries: {a: {checkpoint: /x, together: t}}",
-            "queries.a: together is for queries that share a program of Spark's; add `engine: spa",
+            "queries.a: together is for queries that share a Spark program; add `engine: spa",
         ),
         (
             "queries: {a: {checkpoint: /x, engine: spark, together: a b}}",
@@ -277,7 +280,7 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
         ),
         (
             "queries: {a: {checkpoint: /x, spark: {cores: 4}}}",
-            "queries.a.spark.cores: no such key; known are connection, master, conf, submit, app",
+            "queries.a.spark.cores: no such key; the keys are connection, master, conf, submit,",
         ),
         (
             "queries: {a: {checkpoint: /x, spark: {conf: {fs.s3a.secret.key: x}}}}",
@@ -289,7 +292,7 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
         ),
         (
             "queries: {}\npushgateway_auth: {password: x}",
-            "pushgateway_auth.password: no such key; known are connection, basic_auth_file, ",
+            "pushgateway_auth.password: no such key; the keys are connection, basic_auth_file, ",
         ),
         (
             "queries: {a: {checkpoint: /x, engine: flink}}",
@@ -485,7 +488,7 @@ def test_a_pattern_makes_a_query_of_each_combination(tmp_path: Path) -> None:
         ("a: {for_each: {x: [b]}, checkpoint: '/{x}'}", "queries.a.for_each: the query's name lac"),
         (
             "'a_{x}': {for_each: {x: [b]}, checkpoint: '/{y}'}",
-            "queries.a_{x}.checkpoint: {y} is none of the names in for_each: x",
+            "queries.a_{x}.checkpoint: {y} is not a name in for_each: x",
         ),
         (
             "'a_{x}': {for_each: {x: [b, c]}, checkpoint: /same}",

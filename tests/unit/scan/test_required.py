@@ -172,7 +172,7 @@ def test_so_is_an_operator_that_the_ledger_knows() -> None:
 def test_where_no_ids_name_the_operators_doctor_says_what_it_cannot_see() -> None:
     storage = MemoryStorage()
     write_checkpoint(storage)
-    assert "operators without any trace here, and those that another query left" in (
+    assert "operators that left no trace, and operators of another query" in (
         doctor(storage, deep=True).unseen
     )
     named = MemoryStorage()
