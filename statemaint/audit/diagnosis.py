@@ -281,7 +281,7 @@ class Diagnosis:
         rocks = [store.rocks for store in self.checkpoint.stores]
         if any(one is None or not one.ids for one in rocks):
             unchecked.append("a whole change in another one's place above the newest snapshot")
-            unchecked.append("operators without any trace here, and those that another query left")
+            unchecked.append("operators that left no trace, and operators of another query")
         return tuple(unchecked)
 
 

@@ -73,7 +73,7 @@ def apply_recovery(
             storage, trash_for=plan_file.trash_for, expected=plan_file.fingerprint, workers=workers
         )
     if plan_file.batch is None:
-        raise ConfigError("a rollback needs the batch to go back to")
+        raise ConfigError("a rollback needs the batch to roll back to")
     return rollback(
         storage,
         plan_file.batch,

@@ -124,7 +124,7 @@ def _check_log(
         for finding in findings:
             if finding.code is not FindingCode.STALE_SNAPSHOT and batch in finding.batches:
                 detail = (
-                    f"batch {batch} cannot be gone back to, its rows may be wrong: {finding.detail}"
+                    f"cannot roll back to batch {batch}, its rows may be wrong: {finding.detail}"
                 )
                 raise DamagedError(checkpoint.root, detail, code=finding.code.value)
 
@@ -151,7 +151,7 @@ def _check_stores(before: Checkpoint, after: Checkpoint, batch: int) -> None:
     lost = sorted(one for one in required if one not in remaining)
     if lost:
         detail = (
-            f"batch {batch} cannot be gone back to: {lost[0].directory} has no file of version "
+            f"cannot roll back to batch {batch}: {lost[0].directory} has no file of version "
             f"{version_of(batch)} or below"
         )
         raise DamagedError(before.root, detail, code=FindingCode.BROKEN_CHAIN.value)
@@ -175,7 +175,7 @@ def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Re
     # those before.
     for needed in (batch,) if keep or batch == 0 else (batch, batch - 1):
         if (error := _reads(storage, needed)) is not None:
-            detail = f"batch {batch} cannot be gone back to, a restart would read {error}"
+            detail = f"cannot roll back to batch {batch}, a restart would read {error}"
             raise DamagedError(storage.root, detail, code=FindingCode.UNREADABLE_OFFSET.value)
     cut_back = partial(
         rolled_back, logs=files, batch=batch, keep_next=keep, keep_metadata=not repartitions
@@ -217,5 +217,5 @@ def _check_restart(diagnosis: Diagnosis, batch: int) -> None:
     mine = [one for one in damage if batch in one.batches] or [*diagnosis.blockers] or damage
     if not mine:  # pragma: no cover -- a finding says why a version does not load
         raise ConfigError(f"{diagnosis.checkpoint.root}: version {version} does not load")
-    detail = f"batch {batch} cannot be gone back to: {mine[0].detail}"
+    detail = f"cannot roll back to batch {batch}: {mine[0].detail}"
     raise DamagedError(diagnosis.checkpoint.root, detail, code=mine[0].code.value)

@@ -21,7 +21,9 @@ def committed_version(checkpoint: Checkpoint, version: int | None = None) -> int
         raise ConfigError(f"{checkpoint.root}: no batch is committed yet, so there is no state")
     if version is not None and version > target:
         # Versions above belong to a running or failed batch (S2).
-        raise ConfigError(f"{checkpoint.root}: version {version} is not committed, {target} is")
+        raise ConfigError(
+            f"{checkpoint.root}: version {version} is not committed; the newest is {target}"
+        )
     return target if version is None else version
 
 

@@ -202,7 +202,7 @@ queries:
     }
     docs = {name: dag["doc"] for name, dag in found["dags"].items()}
     assert ":4: queries.b.schedule: '99 * * * *' is not a valid cron" in docs["statemaint__b"]
-    assert ":5: queries.c.cron: no such key; known are" in docs["statemaint__c"]
+    assert ":5: queries.c.cron: no such key; the keys are" in docs["statemaint__c"]
     assert ":6: queries.d: Unknown executor being loaded: NoSuchExecutor" in docs["statemaint__d"]
     assert ":7: queries.e: no_such_module.tell cannot be imported" in docs["statemaint__e"]
     schedules = {name: found["dags"][f"statemaint__{name}"]["schedule"] for name in "bc"}

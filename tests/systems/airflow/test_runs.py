@@ -188,10 +188,10 @@ def test_a_misspelt_entry_is_a_dag_that_fails_with_its_mistake_beside_the_others
     scene: Scene,
 ) -> None:
     found = scene.admin.get("/api/v2/dags/statemaint__misspelt/details")
-    assert "queries.misspelt.cron: no such key; known are" in found["doc_md"]
+    assert "queries.misspelt.cron: no such key; the keys are" in found["doc_md"]
     ended = scene.run("misspelt")
     assert (ended.state, ended.states) == ("failed", {"configuration": "failed"})
-    assert "queries.misspelt.cron: no such key; known are" in ended.log("configuration")
+    assert "queries.misspelt.cron: no such key; the keys are" in ended.log("configuration")
     assert "queries.yaml:" in ended.log("configuration")
 
 

@@ -42,7 +42,7 @@ def test_a_neglected_checkpoint_restarts_and_should_be_maintained(storage: Memor
     text = said(storage)
     assert text["restart"] == "yes, after batch 24 (state version 25)"
     assert text["batches"] == "16 to 24 load in every store"
-    assert text["chain"].startswith("at most 25 files of changes behind a snapshot (op 0 / part ")
+    assert text["chain"].startswith("at most 25 files of changes after a snapshot (op 0 / part ")
     assert text["damage"] == "none"
     assert text["next"].startswith("run `statemaint maintain`")
 
@@ -266,8 +266,8 @@ def test_a_checksum_of_hadoop_that_does_not_fit_leaves_a_doubt(storage: MemorySt
     assert (stale.code, stale.batches) == ("STALE_CHECKSUM", (21, 22, 23, 24))
     assert (found.restarts, found.doubtful, found.goes_back_to) == (True, True, 20)
     assert said(storage)["restart"] == (
-        "yes, after batch 24 (state version 25), with wrong rows where the file is wrong that does"
-        " not fit its checksum"
+        "yes, after batch 24 (state version 25), with wrong rows if the file that does not fit its "
+        "checksum is wrong"
     )
     assert "--to-batch 20" in found.next[-1]
 

@@ -197,5 +197,5 @@ def test_no_digest_of_a_damaged_checkpoint(storage: MemoryStorage) -> None:
 def test_the_digest_is_of_the_version_that_is_asked_for(storage: MemoryStorage) -> None:
     version, [(_, found)] = digest_stores(storage, version=9)
     assert (version, found.rows) == (9, len(state_at(9)))
-    with pytest.raises(ConfigError, match=r"version 26 is not committed, 25 is"):
+    with pytest.raises(ConfigError, match=r"version 26 is not committed; the newest is 25"):
         digest_stores(storage, version=26)

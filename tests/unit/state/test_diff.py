@@ -302,7 +302,7 @@ def test_a_column_family_that_came_later_was_added() -> None:
     [
         ((4, 2), {}, "version 4 is above version 2; the older one comes first"),
         ((6, None), {}, "version 6 is above version 5"),
-        ((1, 6), {}, "version 6 is not committed, 5 is"),
+        ((1, 6), {}, "version 6 is not committed; the newest is 5"),
         ((1, 2), {"operator": 3}, "no operator 3, partition .any., store .any."),
         ((1, 2), {"family": "nix"}, "no column family nix in operator 0; there are none"),
     ],

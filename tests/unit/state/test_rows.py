@@ -188,7 +188,7 @@ def test_the_encoding_is_unsafe_row_where_the_log_says_so_or_nothing() -> None:
         ({"operator": 3}, "no operator 3, partition .any., store .any."),
         ({"partition": 2}, "no operator 0, partition 2, store"),
         ({"store": "left"}, "store left; `statemaint scan` lists"),
-        ({"version": 14}, "version 14 is not committed, 13 is"),
+        ({"version": 14}, "version 14 is not committed; the newest is 13"),
         ({"family": "nix"}, "no column family nix in operator 0; there are none"),
     ],
 )

@@ -82,7 +82,7 @@ def test_keys_that_nobody_put_since_a_version(since: int, untouched: int) -> Non
 @pytest.mark.parametrize(
     ("where", "text"),
     [
-        ({"since": 6}, "version 6 is not committed, 5 is"),
+        ({"since": 6}, "version 6 is not committed; the newest is 5"),
         ({"since": 1}, "all changes after version 1, it begins after version 2"),
         ({"operator": 1}, "no operator 1, partition .any., store .any."),
         ({"store": "left"}, "no operator .any., partition .any., store left"),
