@@ -42,7 +42,7 @@ test-parts: setup
 test: setup ## the tests that need no server, and one proof by a real Spark (5 minutes); ARGS="-k name" selects from all
 	$(WITH_JAVA) $(BIN)/python -m pytest $(or $(ARGS),$(SIDE_BY_SIDE) -m "not long" $(QUICK))
 
-test-all: test-parts ## everything (45 minutes on two cores), with the coverage limits
+test-all: test-parts ## everything (25 minutes on two cores), with the coverage limits
 	$(WITH_JAVA) $(BIN)/python -m pytest $(WAITING) --cov --cov-report=
 	$(BIN)/coverage report --include="$(CORE)" --fail-under=100
 	$(BIN)/coverage report --omit="statemaint/demo/*,statemaint/fold/compiled/kernels/*,statemaint/fold/__main__.py" --fail-under=90
