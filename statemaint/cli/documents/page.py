@@ -26,10 +26,10 @@ Made from `statemaint/cli/documents` by `make generated`; do not edit.
 definition for each verb.
 
 Every verb prints one document with `--json`. Fields are only added, never renamed or removed, so a
-reader must ignore unknown ones; the same holds for new values of a closed set. `format` counts what
-breaks that. A field that is marked *optional* is absent if it does not apply; all others are always
-present. Paths are relative to the checkpoint, versions are state
-versions (batch + 1).
+reader must ignore unknown ones; the same holds for new values of a closed set. `format` increases
+with each incompatible change. A field that is marked *optional* is absent if it does not apply; all
+others are always present. Paths are relative to the checkpoint, versions are state versions
+(batch + 1).
 
 **Lines.** `--json-lines` prints the document without its list in one line, then each element of
 the list in one line:
