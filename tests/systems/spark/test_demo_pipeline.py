@@ -146,6 +146,20 @@ def test_the_digest_counts_the_rows(
     assert digest == read_all(spark, neglected, batches=[20], progress=print)[operator, name, 20]
 
 
+def test_a_checkpoint_below_a_folder_with_a_space_in_its_name_is_read(
+    spark: SparkSession, neglected: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "a folder of checkpoints" / "neglected"
+    shutil.copytree(neglected, copy)
+    assert stores(spark, copy) == STORES
+    digests = [
+        read_state(spark, checkpoint, batch=20, operator=0, store="default")
+        for checkpoint in (neglected, copy)
+    ]
+    assert digests[0] == digests[1]
+    assert digests[0].rows > 0
+
+
 def test_a_copy_runs_on_after_a_batch_whose_files_have_moved(
     spark: SparkSession,
     neglected: Path,
