@@ -255,7 +255,7 @@ def _folders() -> Iterator[Kind]:
     )
     yield Kind(group, "partition 1 empty", _directory(_at("state", "0", "1")))
     yield Kind(group, "operator 0 missing", _removed("state", "0"))
-    untold = "operators without any trace"
+    untold = "operators that left no trace"
     yield Kind(group, "operator 1 missing", _removed("state", "1"), unseen=untold)
     yield Kind(group, "operator 1 missing", _removed("state", "1"), History.MAINTAINED)
     one = _removed("state", "1", "0", JOIN)
