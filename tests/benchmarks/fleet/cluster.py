@@ -60,11 +60,15 @@ def _start(
 ) -> "subprocess.Popen[bytes]":
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else "java"
-    classes = f"{Path(pyspark.__file__).parent}/jars/*"
+    spark = str(Path(pyspark.__file__).parent)
+    classes = f"{spark}/jars/*"
     name, *rest = words
     command = [java, "-Xmx256m", "-cp", classes, f"{_DEPLOY}.{name}", *rest]
     log = stack.enter_context((folder / f"{name}.log").open("ab"))
-    process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **environ})
+    # What Spark's own scripts set; without these no worker starts an executor.
+    scripts = {"SPARK_HOME": spark, "SPARK_SCALA_VERSION": "2.13"}
+    whole = {**os.environ, **environ, **scripts}
+    process = subprocess.Popen(command, stdout=log, stderr=log, env=whole)
     stack.callback(process.wait)
     stack.callback(process.terminate)
     return process
