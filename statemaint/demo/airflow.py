@@ -30,30 +30,31 @@ _PASSWORDS = "passwords.json"
 Progress = Callable[[str], None]
 
 
-class AirflowNotReadyError(StatemaintError):
+class _PartError(StatemaintError):
+    """A part of Airflow does not run; names it, with the end of its log."""
+
+    event = ""
+
+    def __init__(self, part: str, log: str) -> None:
+        super().__init__(part, log)
+        self.part, self.log = part, log
+
+    def __str__(self) -> str:
+        return f"Airflow's {self.part} {self.event}; the end of its log:\n{self.log}"
+
+
+class AirflowNotReadyError(_PartError):
     """A part of Airflow ended, or Airflow did not become healthy in time."""
 
     code = "NOT_READY"
-
-    def __init__(self, part: str, log: str) -> None:
-        super().__init__(part, log)
-        self.part, self.log = part, log
-
-    def __str__(self) -> str:
-        return f"Airflow's {self.part} did not become ready; the end of its log:\n{self.log}"
+    event = "did not become ready"
 
 
-class AirflowEndedError(StatemaintError):
+class AirflowEndedError(_PartError):
     """A part of a running Airflow has ended."""
 
     code = "AIRFLOW_ENDED"
-
-    def __init__(self, part: str, log: str) -> None:
-        super().__init__(part, log)
-        self.part, self.log = part, log
-
-    def __str__(self) -> str:
-        return f"Airflow's {self.part} has ended; the end of its log:\n{self.log}"
+    event = "has ended"
 
 
 @dataclass(frozen=True, slots=True)
