@@ -14,6 +14,9 @@ from statemaint.spark.columns import arrow_schema, batch, ddl
 Work = Callable[[str], Iterable[Mapping[str, Any]]]
 # Rows of a batch that is sent back to the JVM.
 _ROWS = 2000
+# Characters of all pieces of work up to which each task receives them all: a shuffle, which gives
+# each task only its own, costs Spark two more jobs.
+_SMALL = 4_000_000
 _TASKS_WITHOUT_A_WORD = 8
 
 
@@ -34,14 +37,18 @@ def spread(
     if context is not None and find_spec("pandas") is None:
         rows = context.parallelize([list(one) for one in tasks], len(tasks)).flatMap(task.tuples)
         return spark.createDataFrame(rows, ddl(columns), verifySchema=False)
-    units = [
-        (number, place, piece)
-        for number, pieces in enumerate(tasks)
-        for place, piece in enumerate(pieces)
-    ]
-    frame = spark.createDataFrame(units, "task int, place int, piece string")
-    # As many ranges as numbers: each task has a partition of its own, in this order.
-    return frame.repartitionByRange(len(tasks), "task").mapInArrow(task.batches, ddl(columns))
+    if sum(len(piece) for pieces in tasks for piece in pieces) <= _SMALL:
+        numbers = spark.range(0, len(tasks), 1, len(tasks))
+        return numbers.mapInArrow(_SmallTasks(task, tasks).batches, ddl(columns))
+    return _shuffled(spark, tasks).mapInArrow(task.batches, ddl(columns))
+
+
+def _shuffled(spark: Any, tasks: Sequence[Sequence[str]]) -> Any:
+    """Returns the DataFrame of the tasks, each in a partition of its own."""
+    rows = [(number, list(pieces)) for number, pieces in enumerate(tasks)]
+    frame = spark.createDataFrame(rows, "task int, pieces array<string>")
+    # As many ranges as rows, so a range has one row; the partitions are in the order of the tasks.
+    return frame.repartitionByRange(len(tasks), "task")
 
 
 class _Task:
@@ -55,12 +62,16 @@ class _Task:
         for row in self._rows(pieces):
             yield tuple(row.get(name) for name in self._columns)
 
-    def batches(self, units: Iterable[Any]) -> Iterator[Any]:
-        """Yields the rows of the pieces of a task, as Arrow batches."""
-        rows = [row for one in units for row in one.to_pylist()]
+    def batches(self, tasks: Iterable[Any]) -> Iterator[Any]:
+        """Yields the rows of tasks, as Arrow batches."""
+        for rows in tasks:
+            for pieces in rows.column("pieces").to_pylist():
+                yield from self.batches_of(pieces)
+
+    def batches_of(self, pieces: Iterable[str]) -> Iterator[Any]:
+        """Yields the rows of some pieces, as Arrow batches."""
         held: list[Mapping[str, Any]] = []
-        ordered = sorted(rows, key=lambda one: (one["task"], one["place"]))
-        for row in self._rows(one["piece"] for one in ordered):
+        for row in self._rows(pieces):
             held.append(row)
             if len(held) == _ROWS:
                 yield batch(self._columns, held)
@@ -71,6 +82,19 @@ class _Task:
     def _rows(self, pieces: Iterable[str]) -> Iterator[Mapping[str, Any]]:
         for piece in pieces:
             yield from self._work(piece)
+
+
+class _SmallTasks:
+    """The function that an executor runs, together with the pieces of all tasks."""
+
+    def __init__(self, task: _Task, tasks: Sequence[Sequence[str]]) -> None:
+        self._task, self._tasks = task, [list(one) for one in tasks]
+
+    def batches(self, numbers: Iterable[Any]) -> Iterator[Any]:
+        """Yields the rows of the tasks with some numbers, as Arrow batches."""
+        for rows in numbers:
+            for number in rows.column("id").to_pylist():
+                yield from self._task.batches_of(self._tasks[number])
 
 
 def collected(frame: Any, columns: Mapping[str, str]) -> Any:

@@ -9,7 +9,7 @@ _T = TypeVar("_T")
 TASKS_A_CORE = 4
 # Tasks for each core: enough that the last ones end together. Spark spends about 50 ms of a core on
 # each task with Python in it, whatever the task does.
-MOST_TASKS_A_CORE = 8
+MOST_TASKS_A_CORE = 4
 # The cost of a unit in addition to its work, as bytes: it is not split below ten times that.
 _LEAST = 10_000_000.0
 

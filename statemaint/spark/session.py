@@ -10,6 +10,9 @@ import statemaint
 from statemaint.errors import ConfigError, NotInstalledError
 
 _NAME = "statemaint"
+# Spark's own Java code has little to do here: compiling it again, better, costs more than it saves,
+# on cores that the workers need. Spark puts these before `spark.driver.extraJavaOptions`.
+_JAVA = "-XX:TieredStopAtLevel=1"
 
 
 def session(master: str | None, remote: str | None) -> Any:
@@ -33,6 +36,7 @@ def session(master: str | None, remote: str | None) -> Any:
         builder = builder.master(master or "local[*]")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.config("spark.executorEnv.PYTHONPATH", _path())
+        builder = builder.config("spark.driver.defaultJavaOptions", _JAVA)
         builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
     return _started(builder)
 

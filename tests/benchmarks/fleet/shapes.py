@@ -58,7 +58,7 @@ MANY_FILES = (
     Shape("100,000 files, 1 query", _tiny(1_000, deltas=100)),
 )
 # As many bytes in the one as in the thousand.
-_ROWS = 10_000
+_ROWS = 40_000
 SKEWED = Shape(
     "skewed", Case("small", rows=_ROWS, partitions=1_001), large=Case("large", rows=1_000 * _ROWS)
 )

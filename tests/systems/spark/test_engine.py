@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from statemaint.airflow.on_spark import QueryWork, maintain_queries
@@ -12,8 +13,9 @@ from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import finish, plan_query
 from statemaint.airflow.whole import maintain_query
 from statemaint.execute import Holder, leased
-from statemaint.spark import Target, inventory, maintain_fleet, plan_fleet, verify_fleet
+from statemaint.spark import Target, frames, inventory, maintain_fleet, plan_fleet, verify_fleet
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED, ddl
+from statemaint.spark.frames import spread
 from statemaint.spark.handed import carry_out
 from statemaint.storage import LocalStorage
 from tests.systems.spark.fleets import (
@@ -190,6 +192,25 @@ def test_a_fleet_is_verified_in_shares(spark: SparkSession, tmp_path: Path) -> N
         query: sum(row["versions_checked"] for row in shares if row["query"] == query)
         for query in checked
     }
+
+
+@pytest.mark.parametrize(("most", "shuffles"), [(5, 0), (4, 1)])
+def test_each_task_has_its_own_pieces_in_their_order(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most: int, shuffles: int
+) -> None:
+    monkeypatch.setattr(frames, "_SMALL", most)
+
+    def of_partition(piece: str) -> list[dict[str, str]]:
+        context = TaskContext.get()
+        return [{"piece": piece, "partition": str(context.partitionId())}] if context else []
+
+    tasks = [["e", "a"], ["d"], ["c", "b"]]
+    frame = spread(spark, tasks, of_partition, {"piece": "string", "partition": "string"})
+    assert [tuple(row) for row in frame.collect()] == [
+        (piece, str(number)) for number, pieces in enumerate(tasks) for piece in pieces
+    ]
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("Exchange") == shuffles
 
 
 def test_the_columns_are_those_that_are_documented(spark: SparkSession) -> None:
