@@ -113,7 +113,8 @@ def collected(frame: Any, columns: Mapping[str, str]) -> Any:
 def frame_of(spark: Any, table: Any, columns: Mapping[str, str]) -> Any:
     """Returns an Arrow table as a DataFrame that holds it: nothing is computed again."""
     if hasattr(spark.range(0), "toArrow") and find_spec("pandas"):  # both since Spark 4.0
-        return spark.createDataFrame(table, ddl(columns))
+        # PySpark 4.3 leaves out what comes after a batch without rows.
+        return spark.createDataFrame(table.combine_chunks(), ddl(columns))
     rows = [tuple(row.values()) for row in table.to_pylist()]
     return spark.createDataFrame(rows, ddl(columns))
 
