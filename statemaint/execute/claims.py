@@ -10,12 +10,14 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterator
+from bisect import bisect_right
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from secrets import token_hex
 from typing import Any
 
 from statemaint.errors import CodecError, NotFoundError, StorageError
+from statemaint.listing import Entry
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/lease"
@@ -25,6 +27,9 @@ SECONDS = 60.0
 MOST_ATTEMPTS = 20
 # A claim ends at most this long after its file's time, even if a wrong clock set its deadline.
 _LONGEST, _ORDINARY = 3600.0, 600.0
+# How long a claim stays after the next number was written. A listing is not of one moment: it may
+# miss a claim that is deleted while it runs, and those that are created, but not one that stays.
+STAYS = 60.0
 _DIGITS = 10
 LAST = 10**_DIGITS - 1
 _END_OF_TIME = 250_000_000_000.0  # the year 9892; a later time is not valid
@@ -130,17 +135,36 @@ def newest_number(storage: Storage) -> int:
     Raises:
         StorageError: when the storage fails.
     """
-    return max(_numbers(storage), default=0)
+    return max(_entries(storage), default=0)
 
 
 def forget_before(storage: Storage, number: int) -> None:
     """Deletes old claims, the oldest first: `Lease.must_hold` relies on that order.
 
+    A claim stays for `STAYS` seconds after the next one was last written, so that every listing
+    has the highest number of the moment in which it began, or a higher one.
+
     Raises:
         StorageError: when the storage fails.
     """
-    for old in sorted(one for one in _numbers(storage) if one < number):
+    entries, latest = _entries(storage), storage.now() - STAYS
+    for old, following in pairwise(sorted(entries)):
+        written = entries[following].modified
+        if old >= number or written is None or written > latest:
+            return
         storage.delete(path_of(old))
+
+
+def take_back(storage: Storage, number: int) -> None:
+    """Deletes a claim that was created again after it and the next had been deleted.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    numbers = sorted(_entries(storage))
+    if number + 1 not in numbers and number < max(numbers, default=0):
+        for old in numbers[: bisect_right(numbers, number)]:
+            storage.delete(path_of(old))
 
 
 def claim_of(storage: Storage, number: int) -> Claim:
@@ -171,10 +195,10 @@ def _parsed(number: int, fields: dict[str, Any]) -> Claim:
     return Claim(number, holder, owner, deadline, fields.get("ended") is True)
 
 
-def _numbers(storage: Storage) -> Iterator[int]:
-    for entry in storage.list(FOLDER):
-        if match := _NAME.fullmatch(entry.path):
-            yield int(match[1])
+def _entries(storage: Storage) -> dict[int, Entry]:
+    """Returns the files of the claims by number."""
+    found = ((_NAME.fullmatch(one.path), one) for one in storage.list(FOLDER))
+    return {int(match[1]): one for match, one in found if match}
 
 
 def _since(storage: Storage, path: str) -> float:

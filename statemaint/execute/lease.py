@@ -36,6 +36,7 @@ from statemaint.execute.claims import (
     me,
     newest,
     newest_number,
+    take_back,
 )
 from statemaint.storage import Storage
 
@@ -298,7 +299,7 @@ class Lease(Fence):
             self.skew = entry.modified - now
         latest = newest_number(self._storage)
         if latest != claim.number:
-            forget_before(self._storage, latest)
+            take_back(self._storage, claim.number)
             raise self._lost()
         self._confirmed_at = now
 

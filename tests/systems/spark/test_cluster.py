@@ -366,13 +366,18 @@ def begun_again(
     at_work = {*claims(fleet).values()}
     for one in reversed(tree(driver.process)):
         one.kill()
-    assert wait_until(lambda: all(len(tree(one)) == 1 for one in cluster.workers), seconds=_SECONDS)
+    assert wait_until(lambda: not any(map(executors, cluster.workers)), seconds=_SECONDS)
     at_work |= {*claims(fleet).values(), *paused_tasks.values()}
     again = cluster.submit(name, *work, *_AGAIN[request.param])
     assert again.code() == 3, again.log.read_text()
     signal_each([*paused_tasks], signal.SIGCONT)
     assert wait_until(lambda: all(map(is_over, paused_tasks)), seconds=_SECONDS)
     return Begun(fleet, again, tuple(at_work))
+
+
+def executors(worker: Process) -> list[psutil.Process]:
+    """Returns what runs below a worker; nothing does below one that another scene has killed."""
+    return tree(worker)[1:]
 
 
 def is_over(pid: int) -> bool:

@@ -4,17 +4,23 @@ import json
 import logging
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from statemaint.errors import LeaseHeldError, LeaseLostError, NotFoundError, StorageError
+from statemaint.errors import (
+    AlreadyExistsError,
+    LeaseHeldError,
+    LeaseLostError,
+    NotFoundError,
+    StorageError,
+)
 from statemaint.execute import Claim, Holder, Lease, claims, end_earlier, leased, newest
 from statemaint.execute import lease as leases
-from statemaint.execute.claims import FOLDER, LAST, SECONDS, newest_number, path_of
+from statemaint.execute.claims import FOLDER, LAST, SECONDS, STAYS, newest_number, path_of
 from statemaint.execute.lease import QUIET, acquire
 from statemaint.listing import Entry
 from statemaint.model.policy import Policy
@@ -206,7 +212,60 @@ def test_of_many_that_ask_at_once_one_gets_each_number(tmp_path: Path, kind: str
     assert faults == []
     assert numbers
     assert set(Counter(numbers).values()) == {1}
-    assert len(lease_files(storage)) <= 9
+
+
+def test_a_claim_stays_for_a_while_after_the_next_one(storage: MemoryStorage, clock: Clock) -> None:
+    for run in "abc":
+        acquire(storage, Holder(run)).release()
+    assert lease_files(storage) == [path_of(1), path_of(2), path_of(3)]
+    clock.now += STAYS
+    acquire(storage, Holder("d")).release()
+    assert lease_files(storage) == [path_of(3), path_of(4)]
+
+
+class Meanwhile(MemoryStorage):
+    """Runs come and go during one listing, which misses what they create and delete."""
+
+    runs = ""
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        before, runs = [*super().list(prefix)], self.runs
+        self.runs = ""
+        for run in runs:
+            acquire(self, Holder(run)).release()
+        after = {one.path for one in super().list(prefix)}
+        yield from (one for one in before if not runs or one.path in after)
+
+
+@pytest.mark.parametrize("pause", [0.0, STAYS])
+def test_a_listing_that_misses_what_comes_and_goes_gives_no_number_twice(
+    clock: Clock, pause: float
+) -> None:
+    """A run is paused before it creates a number, which other runs take, and then delete."""
+    storage = Meanwhile(clock=clock)
+    for run in "abcd":
+        acquire(storage, Holder(run)).release()
+        clock.now += pause
+    storage.runs = "ef"
+    number_of_b = Claim(2, Holder("paused"), "a host", clock.now + SECONDS)
+    with pytest.raises((AlreadyExistsError, LeaseLostError)):
+        Lease(storage, number_of_b, SECONDS).created()
+    assert acquire(storage, Holder("next")).number == 7
+    assert (path_of(2) in lease_files(storage)) is (pause == 0)
+
+
+def test_a_number_that_is_created_again_is_deleted_again(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    """Its first holder, if it were still at work, would take it for its own."""
+    for run in "abcde":
+        acquire(storage, Holder(run)).release()
+        clock.now += STAYS
+    before = lease_files(storage)
+    again = Claim(2, Holder("paused"), "a host", clock.now + SECONDS)
+    with pytest.raises(LeaseLostError):
+        Lease(storage, again, SECONDS).created()
+    assert lease_files(storage) == before
 
 
 # -- files of leases
@@ -357,11 +416,12 @@ def test_no_lease_follows_the_last_number(storage: MemoryStorage) -> None:
         acquire(storage, Holder("next"))
 
 
-def test_old_leases_are_cleared_away_the_oldest_first(storage: MemoryStorage) -> None:
+def test_old_leases_are_cleared_away_the_oldest_first(storage: MemoryStorage, clock: Clock) -> None:
     deleted: list[str] = []
     delete = storage.delete
     for number in range(1, 6):
         storage.write(path_of(number), [b'{"run": "", "owner": "", "deadline": 0}'])
+    clock.now += STAYS
 
     class Watched(MemoryStorage):
         def delete(self, path: str) -> None:
@@ -500,14 +560,15 @@ def test_of_two_runs_that_take_one_number_the_first_keeps_it(
     other.must_hold()
 
 
-def test_a_lease_that_goes_on_again_and_again_leaves_two_files(
+def test_a_lease_that_goes_on_again_and_again_leaves_three_files(
     storage: MemoryStorage, clock: Clock
 ) -> None:
     lease = acquire(storage, Holder("run"))
     for number in (2, 3, 4):
         clock.now += SECONDS
         lease.must_hold()
-        assert lease_files(storage) == [path_of(number - 1), path_of(number)]
+        kept = range(max(1, number - 2), number + 1)
+        assert lease_files(storage) == [path_of(one) for one in kept]
 
 
 def test_the_clock_of_a_storage_without_times_has_no_skew() -> None:
