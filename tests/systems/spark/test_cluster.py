@@ -376,8 +376,8 @@ def begun_again(
 
 
 def executors(worker: Process) -> list[psutil.Process]:
-    """Returns what runs below a worker; nothing does below one that another scene has killed."""
-    return tree(worker)[1:]
+    """Returns what runs below a worker; the shell that started it may be left as a zombie."""
+    return [one for one in tree(worker)[1:] if not has_ended(one)]
 
 
 def is_over(pid: int) -> bool:
