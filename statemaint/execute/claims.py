@@ -141,16 +141,17 @@ def newest_number(storage: Storage) -> int:
 def forget_before(storage: Storage, number: int) -> None:
     """Deletes old claims, the oldest first: `Lease.must_hold` relies on that order.
 
-    A claim stays for `STAYS` seconds after the next one was last written, so that every listing
+    A claim stays until the next one is `STAYS` seconds older than the newest, so that every listing
     has the highest number of the moment in which it began, or a higher one.
 
     Raises:
         StorageError: when the storage fails.
     """
-    entries, latest = _entries(storage), storage.now() - STAYS
+    entries = _entries(storage)
+    newest = max((one.modified or 0.0 for one in entries.values()), default=0.0)
     for old, following in pairwise(sorted(entries)):
         written = entries[following].modified
-        if old >= number or written is None or written > latest:
+        if old >= number or written is None or written > newest - STAYS:
             return
         storage.delete(path_of(old))
 

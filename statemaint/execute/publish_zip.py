@@ -52,7 +52,12 @@ def built(source: Source, actions: Sequence[WriteSnapshot]) -> "Iterator[tuple[B
 
 
 def publish_zip(
-    storage: Storage, action: WriteSnapshot, made: "Built", *, before: Callable[[], object]
+    storage: Storage,
+    action: WriteSnapshot,
+    made: "Built",
+    *,
+    before: Callable[[], object],
+    last: Callable[[], object],
 ) -> Published:
     """Uploads the new SST files of a database, then the zip that makes it a snapshot.
 
@@ -63,8 +68,10 @@ def publish_zip(
         action: the snapshot to write.
         made: the database.
         before: called before each SST file and the zip appear; whatever it raises prevents that.
+        last: called once before the zip appears, and before `before`.
 
     Raises:
+        Superseded: when `last` raises it; the new SST files are deleted.
         StorageError: when the storage fails.
     """
     directory = action.store.directory
@@ -80,12 +87,16 @@ def publish_zip(
     )
     refers = shared_paths(directory, made.metadata)
     content = snapshot_zip.render(made.members, made.metadata, mark=True)
-    summed = ChecksummedChunks(and_then([content], before))
+    summed = ChecksummedChunks(and_then(and_then([content], last), before))
     try:
         entry = write_like(storage, action.like, action.path, summed)
     except AlreadyExistsError:  # Spark was first; a comparison follows
         storage.delete_all([part.path for part in parts])
         return Published(storage.stat(action.path), 0, made.digest, None)
+    except Superseded:
+        before()
+        storage.delete_all([part.path for part in parts])
+        raise
     beside = write_checksum(storage, action.like, summed.crc32c, entry) if action.checksum else None
     written = entry.size + sum(part.size for part in parts)
     return Published(entry, written, made.digest, beside, parts, refers)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import SnapshotMismatchError
@@ -16,7 +17,7 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.proof import Attestation, FileRecord
-from statemaint.plan import Attest, WriteSnapshot
+from statemaint.plan import Attest, SnapshotReason, WriteSnapshot
 from statemaint.report import Attested, SnapshotWritten
 from statemaint.scan import fingerprint
 
@@ -48,7 +49,8 @@ class SnapshotWriter:
             CodecError: when a file of the chain is damaged.
             StaleChecksumError: when a checksum file is not of the file beside it.
             SnapshotMismatchError: when the storage does not hold the folded state.
-            Superseded: when a file of the chain is missing, or its base was replaced.
+            Superseded: when a file of the chain is missing, its base was replaced, or a zip of
+                RocksDB appeared since planning.
             LeaseLostError: when the lease is lost; a file that has not appeared never does.
             StorageError: when the storage fails.
         """
@@ -74,7 +76,8 @@ class SnapshotWriter:
         with built(self._source, actions) as made:
             for action, database in zip(actions, made, strict=True):
                 self._base_must_hold(action)
-                yield publish_zip(storage, action, database, before=check)
+                last = partial(self._must_come_next, action)
+                yield publish_zip(storage, action, database, before=check, last=last)
 
     def _base_must_hold(self, action: WriteSnapshot) -> None:
         if not (base := action.chain.base):
@@ -83,6 +86,16 @@ class SnapshotWriter:
         if action.reuse:  # a clean-up spares only the SST files of the newest zip
             self.record.must_have_no_newcomer()
             self.must_be_readable(base.entry.path)
+
+    def _must_come_next(self, action: WriteSnapshot) -> None:
+        """Makes sure that no other zip appeared since planning: Spark's clean-up would drop it.
+
+        The clean-up takes every zip for its executors', and deletes the tables of an older one, on
+        which an executor may build. A recovery has no executors beside it. A zip of the same
+        version is compared instead.
+        """
+        if action.reason is not SnapshotReason.REBUILT:
+            self.record.must_have_no_newcomer(but=action.path)
 
     def must_be_readable(self, path: str | None) -> None:
         """Makes sure that the query can read a proved snapshot; checked once, then recorded (S22).

@@ -75,8 +75,11 @@ class StoreRecord:
         self.known.written.update(action.path for action in actions)
         self.note()
 
-    def must_have_no_newcomer(self) -> None:
+    def must_have_no_newcomer(self, *, but: str = "") -> None:
         """Makes sure that no snapshot has appeared except those of this run.
+
+        Args:
+            but: the path of one that may have.
 
         Raises:
             Superseded: when one has.
@@ -84,7 +87,8 @@ class StoreRecord:
         """
         expected = {file.entry for file in self.store.files} | {*self.placed}
         for entry in self.context.storage.list(self.store.id.directory):
-            if snapshot_version(entry.path) is not None and entry not in expected:
+            snapshot = snapshot_version(entry.path) is not None and entry.path != but
+            if snapshot and entry not in expected:
                 raise Superseded(entry.path, "the snapshot appeared after the run was planned")
 
     def tables_of(self, path: str) -> tuple[Entry, ...]:

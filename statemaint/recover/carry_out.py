@@ -11,6 +11,7 @@ from statemaint.maintain.history import note_recovery
 from statemaint.maintain.run import alone_since, new_run_id
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.plan import RecoveryPlan, Remove, WriteSnapshot
+from statemaint.recover.basis import must_stand
 from statemaint.report import SnapshotWritten
 from statemaint.report.recovery_json import recovery_fingerprint
 from statemaint.storage import Storage
@@ -73,7 +74,8 @@ def carry_out(
         workers: the number of stores processed at a time; by default what suits the storage.
 
     Raises:
-        Superseded: when the plan has another fingerprint, or the logs or a file have changed.
+        Superseded: when the plan has another fingerprint, or the logs or a file have changed, which
+            includes the remaining files that the newest version needs.
         LeaseHeldError: when another run maintains the checkpoint.
         StorageError: when the storage fails; and whatever `prove` raises.
     """
@@ -90,6 +92,7 @@ def carry_out(
         def unchanged() -> None:
             if changed := sorted(one.path for one in log_entries(storage) ^ proved.logs):
                 raise Superseded(changed[0], "changed since this was planned; stop the query")
+            must_stand(storage, proved.checkpoint, workers)
 
         done: list[Remove | SnapshotWritten] = []
         with _counting(run, done):

@@ -87,8 +87,8 @@ class World:
             and how many requests each may still begin as such.
         frozen: those that were paused between a file's last byte and its name.
         judge: looks at every change.
-        blind: the zips that maintenance wrote where it had never seen one of an executor, by path:
-            what they are as long as nobody else changes them.
+        blind: the zips that maintenance wrote where it had never seen one of an executor, or was
+            paused after its last look, by path: what they are as long as nobody else changes them.
         lost: what the judge has raised, which whoever is judged may take its time to let through.
         log: what happened, for a person.
     """
@@ -151,7 +151,7 @@ class World:
         self.turn += 1
         for path in (one for one in before if one.endswith(".zip")):
             file = self.files.get(path)
-            if doer is not None and file and path.rpartition("/")[0] not in doer.knows:
+            if doer is not None and file and not self._saw_theirs(path, doer):
                 self.blind[path] = file.content
             elif doer is not None:
                 self.blind.pop(path, None)
@@ -165,6 +165,13 @@ class World:
             except BaseException as error:
                 self.lost = self.lost or error
                 raise
+
+    def _saw_theirs(self, path: str, doer: Doer) -> bool:
+        """Returns whether the writer of a zip could see that executors upload there.
+
+        It looks right before the zip gets its name: not at what comes while it stands still there.
+        """
+        return path.rpartition("/")[0] in doer.knows and not self.is_frozen(doer)
 
     def begins(self, doer: Doer) -> None:
         """Notes that a thread begins a request: what it did before no longer excuses it."""

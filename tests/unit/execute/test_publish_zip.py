@@ -7,6 +7,7 @@ import pytest
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, ZipMetadata
+from statemaint.errors import Superseded
 from statemaint.execute.publish_zip import publish_zip
 from statemaint.fold.rocksdb.write import Built, Fresh
 from statemaint.listing import Entry
@@ -50,22 +51,35 @@ def test_a_zip_has_a_checksum_file_where_its_query_writes_them(
     def before() -> None:
         there.append(len(storage.files))
 
-    found = publish_zip(storage, write(checksum=checksum), made, before=before)
+    def last() -> None:
+        there.append(-1)
+
+    found = publish_zip(storage, write(checksum=checksum), made, before=before, last=last)
     content = snapshot_zip.render(made.members, made.metadata, mark=True)
     assert storage.read(ZIP) == content
     assert storage.read(TABLE) == b"table"
-    assert there == [1, 1, 2]
+    assert there == [1, 1, -1, 2]
     assert (found.entry.path, found.written, found.digest) == (ZIP, len(content) + 5, DIGEST)
     assert (found.checksum and found.checksum.path) == (f"{ZIP}.crc" if checksum else None)
     assert (f"{ZIP}.crc" in storage.files) is checksum
     assert ([one.path for one in found.parts], found.refers) == ([TABLE], {TABLE: 5})
 
 
+def test_a_zip_that_must_not_come_leaves_nothing(storage: MemoryStorage, made: Built) -> None:
+    def last() -> None:
+        assert TABLE in storage.files
+        raise Superseded("state/0/0/3.zip", "appeared")
+
+    with pytest.raises(Superseded, match="appeared"):
+        publish_zip(storage, write(checksum=True), made, before=lambda: None, last=last)
+    assert storage.files.keys() == {CHANGE}
+
+
 def test_where_an_executor_was_first_its_zip_stays_and_our_files_go(
     storage: MemoryStorage, made: Built
 ) -> None:
     storage.write(ZIP, [b"theirs"])
-    found = publish_zip(storage, write(checksum=True), made, before=lambda: None)
+    found = publish_zip(storage, write(checksum=True), made, before=lambda: None, last=lambda: None)
     assert storage.files.keys() == {CHANGE, ZIP}
     assert storage.read(ZIP) == b"theirs"
     assert (found.entry.size, found.written, found.digest) == (6, 0, DIGEST)

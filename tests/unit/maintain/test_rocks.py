@@ -2,7 +2,9 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -293,6 +295,29 @@ def test_a_zip_that_comes_while_ours_is_made_stops_one_that_shares_tables() -> N
     assert codes(report) == [FindingCode.SUPERSEDED]
     assert "state/0/0/14.zip" in report.findings[0].detail
     assert "20.zip" not in written(uploading)
+
+
+def test_a_zip_that_comes_before_ours_is_in_place_keeps_ours_away(storage: MemoryStorage) -> None:
+    """Spark's clean-up would take ours for the newest of its own, and delete the tables of theirs.
+
+    An executor that has just uploaded some builds its next snapshot on them.
+    """
+
+    class Uploading(MemoryStorage):
+        def write(self, path: str, chunks: Iterable[bytes], **how: Any) -> Entry:
+            if "/SSTs/" in path:
+                super().write("state/0/0/19.zip", [b"theirs"], overwrite=True)
+            return super().write(path, chunks, **how)
+
+    uploading = Uploading(storage.files)
+    before = {one for one in uploading.files if one.startswith("state/")}
+    report = maintain(uploading, TIGHT)
+    assert codes(report) == [FindingCode.SUPERSEDED]
+    assert "state/0/0/19.zip" in report.findings[0].detail
+    assert {one for one in uploading.files if one.startswith("state/")} == {
+        *before,
+        "state/0/0/19.zip",
+    }
 
 
 class Losing(MemoryStorage):

@@ -325,6 +325,30 @@ def test_a_file_that_was_replaced_stays(storage: MemoryStorage) -> None:
         rollback(live, 22, trash_for=MONTH)
 
 
+def clean_up(storage: MemoryStorage) -> None:
+    """As an executor does for which version 25 has a snapshot."""
+    storage.delete("state/0/0/23.delta")
+
+
+@pytest.mark.parametrize(("moved", "said"), [(0, "executors; plan"), (3, "; 5 files are in")])
+def test_what_executors_delete_meanwhile_of_the_version_gone_back_to_ends_it(
+    storage: MemoryStorage, moved: int, said: str
+) -> None:
+    calls = calls_of(storage)
+    moves = [number for number, (verb, _) in enumerate(calls) if verb == "move"]
+    look = max(n for n, one in enumerate(calls[: moves[0]]) if one == ("list", "offsets"))
+    live = pausing(dict(storage.files), moves[moved - 1] if moved else look, clean_up)
+    why = "23.delta: version 23 is loaded from it, and it was deleted or replaced since .*"
+    with pytest.raises(Superseded, match=why + said):
+        rollback(live, 22, trash_for=MONTH)
+    assert live.files.keys() >= {"commits/23", "commits/24"}
+    for run in list_runs(live):
+        undo(live, run.run)
+    before = of_the_query(storage)
+    del before["state/0/0/23.delta"]
+    assert of_the_query(live) == before
+
+
 # -- in the middle of it, and back
 
 
