@@ -221,8 +221,8 @@ class Lease(Fence):
 
     Attributes:
         seconds: how long it lasts without being renewed.
-        skew: seconds by which the time of its file is later than the storage's clock was; negative
-            if earlier.
+        skew: seconds by which the time of its file is later than the storage's clock was, or may
+            have been; negative if earlier.
     """
 
     def __init__(self, storage: Storage, claim: Claim, seconds: float) -> None:
@@ -290,13 +290,14 @@ class Lease(Fence):
         A run that was paused just before the write could recreate a deleted number. Another run may
         delete it again before the write has ended, which then misses its file.
         """
+        before = self._storage.now()
         try:
             entry = self._storage.write(claim.path, [claim.content], overwrite=overwrite)
         except NotFoundError:
             raise self._lost() from None
         now = self._storage.now()
-        if entry.modified is not None:
-            self.skew = entry.modified - now
+        if entry.modified is not None:  # the larger one: in between the process may have slept
+            self.skew = max(entry.modified - before, entry.modified - now, key=abs)
         latest = newest_number(self._storage)
         if latest != claim.number:
             take_back(self._storage, claim.number)

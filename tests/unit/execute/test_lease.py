@@ -571,6 +571,23 @@ def test_a_lease_that_goes_on_again_and_again_leaves_three_files(
         assert lease_files(storage) == [path_of(one) for one in kept]
 
 
+@pytest.mark.parametrize(("skew", "pause"), [(400.0, 500.0), (-400.0, 0.0), (0.0, 7.0)])
+def test_a_pause_while_the_lease_is_written_hides_no_skew(skew: float, pause: float) -> None:
+    clock = Clock()
+
+    class Asleep(MemoryStorage):
+        def now(self) -> float:
+            return clock.now
+
+        def write(self, path: str, chunks: Iterable[bytes], **how: Any) -> Entry:
+            entry = super().write(path, chunks, **how)
+            clock.now += pause
+            return entry
+
+    lease = acquire(Asleep(clock=lambda: clock.now + skew), Holder("run"))
+    assert lease.skew == (skew or -pause)
+
+
 def test_the_clock_of_a_storage_without_times_has_no_skew() -> None:
     class Timeless(MemoryStorage):
         def write(self, *args: Any, **options: Any) -> Entry:
