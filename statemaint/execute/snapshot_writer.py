@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from statemaint.codec.integrity.digest import StateDigest
-from statemaint.errors import SnapshotMismatchError
+from statemaint.errors import MissingSstError, SnapshotMismatchError
 from statemaint.execute.bases import must_be_readable, must_be_unchanged
 from statemaint.execute.publish import Published, publish, read_back
 from statemaint.execute.publish_zip import built, publish_zip
@@ -120,8 +120,7 @@ class SnapshotWriter:
         if verify:
             # Spark's checksum file, if Spark wrote the snapshot first, is compared like ours.
             source = self._source.beside(action.path) if action.checksum else self._source
-            fence, engine = self.context.fence, self.context.engine
-            digest = read_back(engine, source, action.path, published.digest, fence)
+            digest = self._read_back(action, source, published.digest)
             ours = published.written > 0
             proof = self._proof(action, entry, digest, action.chain, ours=ours)
         record.placed.append(entry)
@@ -129,6 +128,20 @@ class SnapshotWriter:
         return SnapshotWritten(
             action, entry, proof, published.written, beside, parts, published.refers
         )
+
+    def _read_back(
+        self, action: WriteSnapshot, source: Source, expected: StateDigest
+    ) -> StateDigest:
+        """Reads a snapshot that is in place, and returns its digest.
+
+        A table may be missing since executors uploaded a zip meanwhile and cleaned up for it.
+        """
+        engine, fence = self.context.engine, self.context.fence
+        try:
+            return read_back(engine, source, action.path, expected, fence)
+        except MissingSstError:
+            self._must_come_next(action)
+            raise
 
     def attest(self, action: Attest) -> Attested:
         """Reads a snapshot back whole and compares it with the fold of the files below it.

@@ -23,6 +23,7 @@ class Operator:
         copy: a copy of the whole checkpoint.
         copied: how far the query was then, and
         memory: what was true then, also above: a rollback may be undone in the copy.
+        torn: whether a version did not load then: a rollback may have been half done.
     """
 
     stage: "Stage"
@@ -30,6 +31,7 @@ class Operator:
     copy: dict[str, File] = field(default_factory=dict)
     copied: tuple[int, int] = (0, 0)
     memory: dict[str, Any] = field(default_factory=dict)
+    torn: bool = False
 
     # -- rewinds
 
@@ -190,6 +192,7 @@ class Operator:
         self.copy = dict(stage.world.files)
         self.copied = stage.query.lines, stage.query.target
         self.memory = stage.query.memories()
+        self.torn = next(certificate.wrong(), None) is not None
 
     def restore(self, *, ledger: bool, keeps_times: bool) -> None:
         """Puts an older copy of the whole checkpoint in the place of what is there."""
@@ -197,6 +200,8 @@ class Operator:
         repeated = query.lines - self.copied[0] != query.target - self.copied[1]
         if not self.copy or repeated or query.target < self.copied[1]:
             return  # what is true of the copy is only known while nothing was rewritten since
+        if self.torn and not ledger:
+            return  # what the copy lacks may be in its own trash alone
         stage.step(f"an older copy is put back, with our files: {ledger}, times: {keeps_times}")
         for maintainer in list(stage.paused):
             stage.resume(maintainer, HERE)

@@ -320,6 +320,26 @@ def test_a_zip_that_comes_before_ours_is_in_place_keeps_ours_away(storage: Memor
     }
 
 
+@pytest.mark.parametrize("uploaded", [False, True])
+def test_a_zip_of_ours_whose_tables_an_executor_has_cleaned_up_for_its_own_is_no_damage(
+    storage: MemoryStorage,
+    uploaded: bool,  # noqa: FBT001
+) -> None:
+    class Cleaning(MemoryStorage):
+        def write(self, path: str, chunks: Iterable[bytes], **how: Any) -> Entry:
+            entry = super().write(path, chunks, **how)
+            if path.startswith("state/0/0/") and path.endswith(".zip"):
+                for name in parts_of(self.files[path]):
+                    self.delete(f"state/0/0/SSTs/{name}")
+                if uploaded:
+                    super().write("state/0/0/19.zip", [b"theirs"])
+            return entry
+
+    report = maintain(Cleaning(storage.files), TIGHT)
+    code = FindingCode.SUPERSEDED if uploaded else FindingCode.MISSING_SST
+    assert codes(report) == [code]
+
+
 class Losing(MemoryStorage):
     """Something happens to a table of a zip when the zip is looked at before a deletion."""
 
