@@ -7,7 +7,7 @@ import pytest
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, ZipMetadata
-from statemaint.errors import Superseded
+from statemaint.errors import LeaseLostError, Superseded
 from statemaint.execute.publish_zip import publish_zip
 from statemaint.fold.rocksdb.write import Built, Fresh
 from statemaint.listing import Entry
@@ -73,6 +73,24 @@ def test_a_zip_that_must_not_come_leaves_nothing(storage: MemoryStorage, made: B
     with pytest.raises(Superseded, match="appeared"):
         publish_zip(storage, write(checksum=True), made, before=lambda: None, last=last)
     assert storage.files.keys() == {CHANGE}
+
+
+def test_who_has_lost_the_lease_deletes_not_even_its_own_tables(
+    storage: MemoryStorage, made: Built
+) -> None:
+    seen: list[str] = []
+
+    def before() -> None:
+        if seen:
+            raise LeaseLostError("memory:", 1)
+
+    def last() -> None:
+        seen.append("another zip")
+        raise Superseded("state/0/0/3.zip", "appeared")
+
+    with pytest.raises(LeaseLostError):
+        publish_zip(storage, write(checksum=True), made, before=before, last=last)
+    assert storage.files.keys() == {CHANGE, TABLE}
 
 
 def test_where_an_executor_was_first_its_zip_stays_and_our_files_go(
