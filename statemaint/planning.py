@@ -1,6 +1,7 @@
 """Scanning and planning, repeated where a single scan may be misleading."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from typing import assert_never
 
@@ -11,7 +12,7 @@ from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
 from statemaint.plan import Action, Attest, Delete, Plan, Request, WriteSnapshot, diagnose, plan
-from statemaint.scan import Handover, Recalling, ScanPart, scan
+from statemaint.scan import Handover, Recalling, ScanPart, scan, unfinished_rollbacks
 from statemaint.storage import ReadOnly, Storage
 
 # A query that deletes faster than we can list would otherwise keep us scanning forever.
@@ -87,6 +88,9 @@ def plan_checkpoint(
 
     def look() -> tuple[Checkpoint, Plan]:
         checkpoint, now = scan_checkpoint(reading, only, part=part), reading.now()
+        if not part:  # a run with an unfinished rollback has no tasks
+            found = (*checkpoint.findings, *unfinished_rollbacks(reading))
+            checkpoint = replace(checkpoint, findings=found)
         ages = now if as_of is None else as_of
         return checkpoint, plan(checkpoint, policy, ages, request=request, skew=skew, seen=now)
 

@@ -13,6 +13,7 @@ from statemaint.scan.handover import Handover, Recalling, Recorder, ScanPart
 from statemaint.scan.partitions import partition_counts
 from statemaint.scan.proofs import fingerprint
 from statemaint.scan.rocks import shared_paths
+from statemaint.scan.rollbacks import unfinished_rollbacks
 from statemaint.scan.scanner import must_be_checkpoint, scan
 
 __all__ = [
@@ -29,4 +30,5 @@ __all__ = [
     "render_attestations",
     "scan",
     "shared_paths",
+    "unfinished_rollbacks",
 ]

@@ -1,0 +1,142 @@
+"""A rollback that was interrupted: some state is in the trash, and the logs still have its batches.
+
+The manifest of a rollback (`execute.manifest`) records the log entries that it removes last. As
+long as these are as they were, the rest of the state is of no batch: a chain without the snapshots
+that were above it.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from statemaint.errors import CodecError, NotFoundError
+from statemaint.listing import Entry
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import batch_of
+from statemaint.scan.proofs import fingerprint
+from statemaint.storage import Storage
+
+_TRASH, _LEDGER = "_statemaint/trash", "_statemaint/ledger/rollback"
+_MANIFEST = "manifest/rollback.jsonl"
+_LOGS = ("offsets", "commits")
+# The first line has the entries of both logs; Spark keeps a hundred batches.
+_LONGEST_LINE = 1 << 26
+
+
+def unfinished_rollbacks(storage: Storage) -> tuple[Finding, ...]:
+    """Returns a finding for each rollback that was interrupted before it had removed its batches.
+
+    One that the query has gone on after, or that a later rollback has taken further, is over.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    if not any(True for _ in storage.list(_LEDGER)):  # the trash may be large
+        return ()
+    moved: dict[str, set[str]] = defaultdict(set)
+    for entry in storage.list(_TRASH):
+        run, _, path = entry.path.removeprefix(f"{_TRASH}/").partition("/")
+        moved[run].add(path)
+    rollbacks = {run: paths for run, paths in sorted(moved.items()) if _MANIFEST in paths}
+    if not any(_state_of(paths) for paths in rollbacks.values()):
+        return ()
+    there = {one.path: one for folder in _LOGS for one in storage.list(folder)}
+    return tuple(
+        _finding(run, noted.version, len(_state_of(paths)))
+        for run, paths in rollbacks.items()
+        if _state_of(paths) and (noted := _noted(storage, run))
+        if _is_unfinished(storage, noted, there, paths)
+    )
+
+
+def _state_of(paths: set[str]) -> set[str]:
+    return {path for path in paths if path.startswith("state/")}
+
+
+def _finding(run: str, version: int, moved: int) -> Finding:
+    batch = batch_of(version)
+    detail = (
+        f"the rollback to batch {batch} (run {run}) was interrupted, or is still at work: it has "
+        f"moved {moved} files of the state to the trash, and the logs have the batches above. "
+        f"Run `statemaint rollback --to-batch {batch}` again, or `statemaint undo` of that run; "
+        "nothing is touched before"
+    )
+    return Finding(FindingCode.UNFINISHED_ROLLBACK, detail)
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """What a rollback noted of the logs.
+
+    Attributes:
+        version: the state version that it goes back to.
+        left: the paths of the entries that stay.
+        removed: the entries that it removes, by path, each with its CRC-32C.
+    """
+
+    version: int
+    left: frozenset[str]
+    removed: Mapping[str, tuple[Entry, int]]
+
+
+def _noted(storage: Storage, run: str) -> _Noted | None:
+    """Returns what a rollback noted; `None` if its manifest lacks the logs, or cannot be read."""
+    try:
+        with storage.open(f"{_TRASH}/{run}/{_MANIFEST}") as stream:
+            logs = json.loads(stream.readline(_LONGEST_LINE))["logs"]
+        removed = [_seen(*row) for row in logs["removed"]]
+        return _Noted(
+            int(logs["version"]),
+            frozenset(row[0] for row in logs["left"]),
+            {entry.path: (entry, crc32c) for entry, crc32c in removed if _is_of_logs(entry.path)},
+        )
+    except (NotFoundError, CodecError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _seen(path: str, size: int, modified: float | None, crc32c: int) -> tuple[Entry, int]:
+    return Entry(str(path), size, modified), crc32c
+
+
+def _is_of_logs(path: str) -> bool:
+    """Returns whether an entry is of a log, and not one of the operators' metadata."""
+    return path.partition("/")[0] in _LOGS
+
+
+def _is_unfinished(
+    storage: Storage, noted: _Noted, there: Mapping[str, Entry], moved: set[str]
+) -> bool:
+    """Returns whether the logs are as the rollback found them, but for entries that it has moved.
+
+    At least one that it was to remove is still there.
+    """
+    stays = False
+    for path, seen in noted.removed.items():
+        entry = there.get(path)
+        if entry is None and path in moved:
+            continue
+        if entry is None or not _is_same(storage, entry, *seen, restored=path not in moved):
+            return False
+        stays = True
+    return stays and not any(_is_newer(path, noted) for path in there)
+
+
+def _is_same(storage: Storage, entry: Entry, noted: Entry, crc32c: int, *, restored: bool) -> bool:
+    """Returns whether an entry is as it was; one that an undo may have restored, by its bytes."""
+    if (entry.size, entry.modified) == (noted.size, noted.modified):
+        return True
+    return restored and fingerprint(storage, entry.path) == (noted.size, crc32c)
+
+
+def _is_newer(path: str, noted: _Noted) -> bool:
+    """Returns whether the query has written a log entry since."""
+    folder = path.partition("/")[0]
+    before = [one for one in (*noted.left, *noted.removed) if one.partition("/")[0] == folder]
+    return _number(path) > max(map(_number, before), default=-1)
+
+
+def _number(path: str) -> int:
+    """Returns the batch of a log entry; -1 for other files."""
+    name = path.rpartition("/")[2]
+    return int(name) if name.isascii() and name.isdecimal() else -1
