@@ -16,6 +16,7 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of
 from statemaint.scan.proofs import fingerprint
 from statemaint.storage import Storage
+from statemaint.wording import counted
 
 _TRASH, _LEDGER = "_statemaint/trash", "_statemaint/ledger/rollback"
 _MANIFEST = "manifest/rollback.jsonl"
@@ -58,7 +59,8 @@ def _finding(run: str, version: int, moved: int) -> Finding:
     batch = batch_of(version)
     detail = (
         f"the rollback to batch {batch} (run {run}) was interrupted, or is still at work: it has "
-        f"moved {moved} files of the state to the trash, and the logs have the batches above. "
+        f"moved {counted(moved, 'file')} of the state to the trash, and the logs have the batches "
+        "above. "
         f"Run `statemaint rollback --to-batch {batch}` again, or `statemaint undo` of that run; "
         "nothing is touched before"
     )
@@ -88,7 +90,7 @@ def _noted(storage: Storage, run: str) -> _Noted | None:
         removed = [_seen(*row) for row in logs["removed"]]
         return _Noted(
             int(logs["version"]),
-            frozenset(row[0] for row in logs["left"]),
+            frozenset(path for path, *_ in logs["left"]),
             {entry.path: (entry, crc32c) for entry, crc32c in removed if _is_of_logs(entry.path)},
         )
     except (NotFoundError, CodecError, ValueError, KeyError, TypeError, RecursionError):

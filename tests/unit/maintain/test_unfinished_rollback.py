@@ -1,0 +1,231 @@
+"""Maintenance stands still while a rollback is unfinished: logs and state are of two times."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from statemaint.maintain import maintain, undo
+from statemaint.model.findings import FindingCode
+from statemaint.model.policy import Policy
+from statemaint.planning import plan_checkpoint
+from statemaint.recover import plan_rollback, rollback
+from statemaint.report import Report
+from statemaint.storage import MemoryStorage
+from tests.support.checkpoints import (
+    COMMIT,
+    offsets_bytes,
+    snapshot_bytes,
+    state_at,
+    write_checkpoint,
+)
+from tests.support.faults import Crash, CrashingStorage, survived
+
+DAY = 86_400.0
+EAGER = Policy(min_deltas_for_snapshot=1, min_batches_to_retain=1, grace=0, orphan_age=0)
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    """Batches 16 to 24 are in the log of two partitions; version 25 has a snapshot in one."""
+    found = MemoryStorage()
+    write_checkpoint(found)
+    found.write("state/0/0/25.snapshot", [snapshot_bytes(state_at(25))])
+    return found
+
+
+def killed(
+    storage: MemoryStorage, at: int, batch: int = 22, *, copies: bool = False
+) -> MemoryStorage | None:
+    """Returns what a rollback leaves that is killed after a change; `None` if it ends before it."""
+    crashing = CrashingStorage(dict(storage.files), at=at, after=True, copies=copies)
+    try:
+        rollback(crashing, batch, trash_for=DAY)
+    except Crash:
+        return survived(crashing, lambda: 1e6)
+    return None
+
+
+def all_killed(storage: MemoryStorage, *, copies: bool = False) -> Iterator[MemoryStorage]:
+    at = 0
+    while left := killed(storage, at, copies=copies):
+        yield left
+        at += 1
+
+
+def is_between(files: MemoryStorage, of_logs: set[str]) -> bool:
+    """Returns whether some state is in the trash, and some of the logs that go is not."""
+    moved = [path.split("/", 3)[3] for path in files.files if path.startswith("_statemaint/trash")]
+    return any(path.startswith("state/") for path in moved) and bool(of_logs & files.files.keys())
+
+
+def in_trash(files: MemoryStorage, run: str, path: str) -> bool:
+    return f"_statemaint/trash/{run}/{path}" in files.files
+
+
+def reported(report: Report) -> list[str]:
+    codes = (FindingCode.UNFINISHED_ROLLBACK,)
+    return [one.detail for one in report.findings if one.code in codes]
+
+
+def the_run(files: MemoryStorage) -> str:
+    (run,) = {one.split("/")[2] for one in files.files if one.startswith("_statemaint/trash")}
+    return run
+
+
+def half_done(storage: MemoryStorage) -> MemoryStorage:
+    """Returns the files of a rollback that was killed after it had moved the snapshot."""
+    for found in all_killed(storage):
+        if "state/0/0/25.snapshot" not in found.files:
+            return found
+    raise AssertionError
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_killed_anywhere_between_state_and_logs_it_halts_everything(
+    storage: MemoryStorage, *, copies: bool
+) -> None:
+    removes = [one.path for one in plan_rollback(storage, 22).removes]
+    of_logs = {one for one in removes if one.startswith(("commits/", "offsets/"))}
+    between = 0
+    for found in all_killed(storage, copies=copies):
+        before, in_between = dict(found.files), is_between(found, of_logs)
+        report = maintain(found, EAGER)
+        assert bool(reported(report)) is in_between, sorted(before)
+        if reported(report):
+            between += 1
+            assert (report.exit_code, found.files, report.plan.actions) == (3, before, ())
+    assert between >= len(removes) - 2
+
+
+def test_it_names_the_run_and_the_two_ways_out(storage: MemoryStorage) -> None:
+    found = half_done(storage)
+    (detail,) = reported(maintain(found, EAGER))
+    assert detail == (
+        f"the rollback to batch 22 (run {the_run(found)}) was interrupted, or is still at work: "
+        "it has moved 1 file of the state to the trash, and the logs have the batches above. Run "
+        "`statemaint rollback --to-batch 22` again, or `statemaint undo` of that run; nothing is "
+        "touched before"
+    )
+
+
+def test_a_plan_shows_the_same(storage: MemoryStorage) -> None:
+    found = half_done(storage)
+    plan = plan_checkpoint(found, EAGER)[1]
+    assert plan.halted
+    assert FindingCode.UNFINISHED_ROLLBACK in {one.code for one in plan.all_findings}
+
+
+def test_its_trash_outlives_its_time(storage: MemoryStorage) -> None:
+    found = half_done(storage)
+    much_later = survived(found, lambda: 1e6 + 2 * DAY)
+    assert maintain(much_later, EAGER).exit_code == 3
+    assert in_trash(much_later, the_run(found), "state/0/0/25.snapshot")
+
+
+def test_once_it_was_run_again_maintenance_continues(storage: MemoryStorage) -> None:
+    found = half_done(storage)
+    rollback(found, 22, trash_for=DAY)
+    report = maintain(found, EAGER)
+    assert (reported(report), report.exit_code) == ([], 0)
+    assert report.snapshots_written > 0
+
+
+def test_once_it_was_undone_maintenance_continues(storage: MemoryStorage) -> None:
+    found = half_done(storage)
+    undo(found, the_run(found))
+    report = maintain(found, EAGER)
+    assert (reported(report), report.exit_code) == ([], 0)
+
+
+def test_an_undo_that_is_killed_leaves_it_unfinished(storage: MemoryStorage) -> None:
+    """In a bucket the entries that an undo has restored have new times; their bytes count."""
+    done = rollback(storage, 22, trash_for=DAY)
+    of_logs = {one.path for one in done.removed if one.path.startswith(("commits/", "offsets/"))}
+    at = between = 0
+    while True:
+        crashing = CrashingStorage({}, at=at, after=True, clock=lambda: 1e6 + 1000, copies=True)
+        crashing._files = dict(storage._files)
+        try:
+            undo(crashing, done.run)
+            break
+        except Crash:
+            found = survived(crashing, lambda: 2e6)
+        at += 1
+        if any(one in found.files and in_trash(found, done.run, one) for one in of_logs):
+            continue  # as if the query had written it again; all its state is in the trash then
+        in_between = is_between(found, of_logs)
+        assert bool(reported(maintain(found, EAGER))) is in_between, at
+        between += in_between
+    assert between > 2
+
+
+def test_a_rollback_that_ended_is_no_reason(storage: MemoryStorage) -> None:
+    rollback(storage, 22, trash_for=DAY)
+    assert reported(maintain(storage, EAGER)) == []
+
+
+@pytest.mark.parametrize("path", ["offsets/25", "commits/25"])
+def test_nor_is_one_after_which_the_query_has_gone_on(storage: MemoryStorage, path: str) -> None:
+    """The query has loaded what there was: from now on that is its state."""
+    found = half_done(storage)
+    found.write(path, [COMMIT if path.startswith("commits") else offsets_bytes()])
+    assert reported(maintain(found, EAGER)) == []
+
+
+def test_nor_is_one_that_a_rollback_to_another_batch_has_overtaken(storage: MemoryStorage) -> None:
+    found = half_done(storage)
+    rollback(found, 23, trash_for=DAY)
+    assert reported(maintain(found, EAGER)) == []
+
+
+def test_nor_is_one_whose_batches_ran_again(storage: MemoryStorage) -> None:
+    done = rollback(storage, 22, trash_for=DAY)
+    for path in (one.path for one in done.removed):
+        if path.startswith("commits/"):
+            storage._files[path] = (COMMIT, 5.0)
+    assert reported(maintain(storage, EAGER)) == []
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"logs": 1}',
+        b'{"logs": {"version": "x", "left": [], "removed": []}}',
+        b'{"logs": {"version": 23, "left": [], "removed": [["commits/24"]]}}',
+        b'{"logs": {"version": 23, "left": [[]], "removed": []}}',
+        b'{"logs": {"version": 23, "left": [], "removed": []}}',
+    ],
+)
+def test_a_manifest_that_does_not_tell_is_no_reason(storage: MemoryStorage, first: bytes) -> None:
+    """Earlier builds did not note the logs."""
+    found = half_done(storage)
+    manifest = f"_statemaint/trash/{the_run(found)}/manifest/rollback.jsonl"
+    found._files[manifest] = (first + b"\n", 0.0)
+    assert reported(maintain(found, EAGER, dry_run=True)) == []
+
+
+def test_metadata_of_operators_that_it_moves_does_not_hide_it(storage: MemoryStorage) -> None:
+    found = half_done(storage)
+    manifest = f"_statemaint/trash/{the_run(found)}/manifest/rollback.jsonl"
+    first, *rest = found.files[manifest].splitlines()
+    fields = json.loads(first)
+    fields["logs"]["removed"].append(["state/0/_metadata/v2/24", 1, 0.0, 1])
+    found._files[manifest] = (b"\n".join([json.dumps(fields).encode(), *rest]) + b"\n", 0.0)
+    assert reported(maintain(found, EAGER))
+
+
+def test_without_any_rollback_the_trash_is_not_listed_for_it(storage: MemoryStorage) -> None:
+    listed: list[str] = []
+
+    class Telling(MemoryStorage):
+        def list(self, prefix: str) -> Iterator:  # type: ignore[type-arg]
+            listed.append(prefix)
+            return super().list(prefix)
+
+    plan_checkpoint(Telling(dict(storage.files)), EAGER)
+    assert "_statemaint/ledger/rollback" in listed
+    assert "_statemaint/trash" not in listed
