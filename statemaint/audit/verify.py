@@ -30,6 +30,7 @@ from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId, batch_of
 from statemaint.plan import diagnose, diagnose_logs
 from statemaint.planning import scan_checkpoint
+from statemaint.scan import unfinished_rollbacks
 from statemaint.state.versions import chain_of, committed_version
 from statemaint.storage import Storage, stoppable
 from statemaint.workers import Job, Workers, in_turn
@@ -123,7 +124,8 @@ def verify_at(
     ahead = crew.ahead(storage.parallel, len(checkpoint.stores), size)
     check = _StoreCheck(reading, checkpoint, depth, lineages, engine, known, ahead)
     deep = depth is Depth.ROWS
-    findings = [*checkpoint.findings, *_logs(reading, checkpoint, whole=depth >= Depth.CHAINS)]
+    findings = [*checkpoint.findings, *unfinished_rollbacks(reading)]
+    findings += _logs(reading, checkpoint, whole=depth >= Depth.CHAINS)
     jobs = [
         Job(partial(check.at, store), partial(check.need, store), one)
         for store, one in zip(checkpoint.stores, sizes, strict=True)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from statemaint.audit import doctor, verify
 from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
@@ -114,6 +115,17 @@ def test_a_plan_shows_the_same(storage: MemoryStorage) -> None:
     plan = plan_checkpoint(found, EAGER)[1]
     assert plan.halted
     assert FindingCode.UNFINISHED_ROLLBACK in {one.code for one in plan.all_findings}
+
+
+def test_neither_doctor_nor_verify_calls_what_is_left_healthy(storage: MemoryStorage) -> None:
+    found = half_done(storage)
+    diagnosis = doctor(found)
+    assert diagnosis.counts[FindingCode.UNFINISHED_ROLLBACK] == 1
+    assert diagnosis.next[0].startswith("run the rollback again, or `statemaint undo` of it")
+    assert not verify(found).healthy
+    rollback(found, 22, trash_for=DAY)
+    assert doctor(found).next == ("nothing",)
+    assert verify(found).healthy
 
 
 def test_its_trash_outlives_its_time(storage: MemoryStorage) -> None:
