@@ -25,7 +25,7 @@ from statemaint.model.ids import version_of
 from statemaint.plan import RecoveryPlan, RecoveryVerb, Remove, judge, rolled_back
 from statemaint.planning import scan_checkpoint
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
-from statemaint.scan import partition_counts
+from statemaint.scan import interrupted_rollbacks, partition_counts
 from statemaint.storage import ReadOnly, Storage, Without, stoppable
 from statemaint.workers import Job, Workers, in_turn
 
@@ -50,7 +50,8 @@ def plan_rollback(
 
     Raises:
         ConfigError: when the commit log does not have the batch.
-        DamagedError: when its state does not load in every store, or a restart would still fail.
+        DamagedError: when its state does not load in every store, a restart would still fail, or
+            a rollback to an earlier batch is unfinished.
         UnsupportedError: when the checkpoint is of a kind that cannot be read.
         StorageError: when anything could not be listed or read.
     """
@@ -91,6 +92,7 @@ def _proved(storage: Storage, batch: int, workers: Workers | int | None) -> Prov
     reading = ReadOnly(storage)
     entries = log_entries(reading)
     _check_committed(reading, entries, batch)
+    _check_unfinished(reading, batch)
     before = scan_checkpoint(reading)
     _check_log(reading, before, batch, workers)
     removes = _removes(reading, entries, batch)
@@ -164,6 +166,14 @@ def _check_committed(storage: Storage, entries: Iterable[Entry], batch: int) -> 
         return
     there = f"has batches {batches[0]} to {batches[-1]}" if batches else "is empty"
     raise ConfigError(f"{storage.root}: batch {batch} is not committed, the commit log {there}")
+
+
+def _check_unfinished(storage: Storage, batch: int) -> None:
+    """Refuses a batch above that of an unfinished rollback, some of whose state is in the trash."""
+    for one in interrupted_rollbacks(storage):
+        if batch > one.batch:
+            detail = f"cannot roll back to batch {batch}: {one.finding.detail}"
+            raise DamagedError(storage.root, detail, code=one.finding.code.value)
 
 
 def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Remove, ...]:

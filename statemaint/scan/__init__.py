@@ -13,7 +13,7 @@ from statemaint.scan.handover import Handover, Recalling, Recorder, ScanPart
 from statemaint.scan.partitions import partition_counts
 from statemaint.scan.proofs import fingerprint
 from statemaint.scan.rocks import shared_paths
-from statemaint.scan.rollbacks import unfinished_rollbacks
+from statemaint.scan.rollbacks import interrupted_rollbacks, unfinished_rollbacks
 from statemaint.scan.scanner import must_be_checkpoint, scan
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "ScanPart",
     "attestation_path",
     "fingerprint",
+    "interrupted_rollbacks",
     "must_be_checkpoint",
     "parse_attestations",
     "partition_counts",

@@ -25,8 +25,43 @@ _LOGS = ("offsets", "commits")
 _LONGEST_LINE = 1 << 26
 
 
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """A rollback that was interrupted before it had removed its batches.
+
+    Attributes:
+        run: its run.
+        batch: the batch that it goes back to.
+        moved: the number of files of the state that it has moved to the trash.
+    """
+
+    run: str
+    batch: int
+    moved: int
+
+    @property
+    def finding(self) -> Finding:
+        """Returns it as a finding."""
+        detail = (
+            f"the rollback to batch {self.batch} (run {self.run}) was interrupted, or is still at "
+            f"work: it has moved {counted(self.moved, 'file')} of the state to the trash, and the "
+            f"logs have the batches above. Run `statemaint rollback --to-batch {self.batch}` "
+            "again, or `statemaint undo` of that run; nothing is touched before"
+        )
+        return Finding(FindingCode.UNFINISHED_ROLLBACK, detail)
+
+
 def unfinished_rollbacks(storage: Storage) -> tuple[Finding, ...]:
-    """Returns a finding for each rollback that was interrupted before it had removed its batches.
+    """Returns the findings of `interrupted_rollbacks`.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    return tuple(one.finding for one in interrupted_rollbacks(storage))
+
+
+def interrupted_rollbacks(storage: Storage) -> tuple[Interrupted, ...]:
+    """Returns the rollbacks that were interrupted before they had removed their batches.
 
     One that the query has gone on after, or that a later rollback has taken further, is over.
 
@@ -44,7 +79,7 @@ def unfinished_rollbacks(storage: Storage) -> tuple[Finding, ...]:
         return ()
     there = {one.path: one for folder in _LOGS for one in storage.list(folder)}
     return tuple(
-        _finding(run, noted.version, len(_state_of(paths)))
+        Interrupted(run, batch_of(noted.version), len(_state_of(paths)))
         for run, paths in rollbacks.items()
         if _state_of(paths) and (noted := _noted(storage, run))
         if _is_unfinished(storage, noted, there, paths)
@@ -53,18 +88,6 @@ def unfinished_rollbacks(storage: Storage) -> tuple[Finding, ...]:
 
 def _state_of(paths: set[str]) -> set[str]:
     return {path for path in paths if path.startswith("state/")}
-
-
-def _finding(run: str, version: int, moved: int) -> Finding:
-    batch = batch_of(version)
-    detail = (
-        f"the rollback to batch {batch} (run {run}) was interrupted, or is still at work: it has "
-        f"moved {counted(moved, 'file')} of the state to the trash, and the logs have the batches "
-        "above. "
-        f"Run `statemaint rollback --to-batch {batch}` again, or `statemaint undo` of that run; "
-        "nothing is touched before"
-    )
-    return Finding(FindingCode.UNFINISHED_ROLLBACK, detail)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from statemaint.audit import doctor, verify
+from statemaint.errors import DamagedError
 from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
@@ -185,10 +186,24 @@ def test_nor_is_one_after_which_the_query_has_gone_on(storage: MemoryStorage, pa
     assert reported(maintain(found, EAGER)) == []
 
 
-def test_nor_is_one_that_a_rollback_to_another_batch_has_overtaken(storage: MemoryStorage) -> None:
+def test_nor_is_one_that_a_rollback_to_an_earlier_batch_has_overtaken(
+    storage: MemoryStorage,
+) -> None:
     found = half_done(storage)
-    rollback(found, 23, trash_for=DAY)
+    rollback(found, 21, trash_for=DAY)
     assert reported(maintain(found, EAGER)) == []
+
+
+def test_a_rollback_to_a_batch_that_has_lost_state_is_refused(storage: MemoryStorage) -> None:
+    """What is in the trash may be all that shows that the log of that batch was edited."""
+    found = half_done(storage)
+    with pytest.raises(DamagedError) as refused:
+        rollback(found, 23, trash_for=DAY)
+    start = f"cannot roll back to batch 23: the rollback to batch 22 (run {the_run(found)}) was"
+    assert start in str(refused.value)
+    assert refused.value.code == "UNFINISHED_ROLLBACK"
+    undo(found, the_run(found))
+    rollback(found, 23, trash_for=DAY)
 
 
 def test_nor_is_one_whose_batches_ran_again(storage: MemoryStorage) -> None:
