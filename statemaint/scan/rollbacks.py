@@ -7,7 +7,7 @@ that were above it.
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from statemaint.errors import CodecError, NotFoundError
@@ -113,10 +113,12 @@ def _noted(storage: Storage, run: str) -> _Noted | None:
         removed = [_seen(*row) for row in logs["removed"]]
         return _Noted(
             int(logs["version"]),
-            frozenset(path for path, *_ in logs["left"]),
+            frozenset(str(path) for path, *_ in logs["left"]),
             {entry.path: (entry, crc32c) for entry, crc32c in removed if _is_of_logs(entry.path)},
         )
-    except (NotFoundError, CodecError, ValueError, KeyError, TypeError, RecursionError):
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
+        return None  # not a manifest of ours
+    except (NotFoundError, CodecError):
         return None
 
 
@@ -144,7 +146,7 @@ def _is_unfinished(
         if entry is None or not _is_same(storage, entry, *seen, restored=path not in moved):
             return False
         stays = True
-    return stays and not any(_is_newer(path, noted) for path in there)
+    return stays and not _newer(there, noted)
 
 
 def _is_same(storage: Storage, entry: Entry, noted: Entry, crc32c: int, *, restored: bool) -> bool:
@@ -154,11 +156,19 @@ def _is_same(storage: Storage, entry: Entry, noted: Entry, crc32c: int, *, resto
     return restored and fingerprint(storage, entry.path) == (noted.size, crc32c)
 
 
-def _is_newer(path: str, noted: _Noted) -> bool:
+def _newer(there: Iterable[str], noted: _Noted) -> bool:
     """Returns whether the query has written a log entry since."""
-    folder = path.partition("/")[0]
-    before = [one for one in (*noted.left, *noted.removed) if one.partition("/")[0] == folder]
-    return _number(path) > max(map(_number, before), default=-1)
+    now, then = _newest(there), _newest((*noted.left, *noted.removed))
+    return any(number > then.get(folder, -1) for folder, number in now.items())
+
+
+def _newest(paths: Iterable[str]) -> dict[str, int]:
+    """Returns the newest batch in each log."""
+    found: dict[str, int] = {}
+    for path in paths:
+        folder = path.partition("/")[0]
+        found[folder] = max(found.get(folder, -1), _number(path))
+    return found
 
 
 def _number(path: str) -> int:

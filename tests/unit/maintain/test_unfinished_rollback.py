@@ -224,6 +224,10 @@ def test_nor_is_one_whose_batches_ran_again(storage: MemoryStorage) -> None:
         b'{"logs": {"version": "x", "left": [], "removed": []}}',
         b'{"logs": {"version": 23, "left": [], "removed": [["commits/24"]]}}',
         b'{"logs": {"version": 23, "left": [[]], "removed": []}}',
+        b'{"logs": {"version": 23, "left": [[5]], "removed": [[5, [], {}, null]]}}',
+        b'{"logs": {"version": Infinity, "left": [], "removed": []}}',
+        b'{"logs": {"version": 1e400, "left": [], "removed": []}}',
+        b"[" * 100_000,
         b'{"logs": {"version": 23, "left": [], "removed": []}}',
     ],
 )
