@@ -7,18 +7,21 @@ that were above it.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache, partial
 
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.listing import Entry
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.model.ids import batch_of
+from statemaint.model.ids import batch_of, run_folder
 from statemaint.scan.proofs import fingerprint
 from statemaint.storage import Storage
 from statemaint.wording import counted
 
-_TRASH, _LEDGER = "_statemaint/trash", "_statemaint/ledger/rollback"
+_TRASH = "_statemaint/trash"
+_LEDGER, _UNDOS = "_statemaint/ledger/rollback", "_statemaint/ledger/undo"
 _MANIFEST = "manifest/rollback.jsonl"
 _LOGS = ("offsets", "commits")
 # The first line has the entries of both logs; Spark keeps a hundred batches.
@@ -82,7 +85,7 @@ def interrupted_rollbacks(storage: Storage) -> tuple[Interrupted, ...]:
         Interrupted(run, batch_of(noted.version), len(_state_of(paths)))
         for run, paths in rollbacks.items()
         if _state_of(paths) and (noted := _noted(storage, run))
-        if _is_unfinished(storage, noted, there, paths)
+        if _is_unfinished(storage, run, noted, there, paths)
     )
 
 
@@ -132,28 +135,46 @@ def _is_of_logs(path: str) -> bool:
 
 
 def _is_unfinished(
-    storage: Storage, noted: _Noted, there: Mapping[str, Entry], moved: set[str]
+    storage: Storage, run: str, noted: _Noted, there: Mapping[str, Entry], moved: set[str]
 ) -> bool:
     """Returns whether the logs are as the rollback found them, but for entries that it has moved.
 
     At least one that it was to remove is still there.
     """
-    stays = False
-    for path, seen in noted.removed.items():
+    stays, restored = False, cache(partial(_restored, storage, run))
+    for path, (seen, crc32c) in noted.removed.items():
         entry = there.get(path)
         if entry is None and path in moved:
             continue
-        if entry is None or not _is_same(storage, entry, *seen, restored=path not in moved):
+        if entry is None:
             return False
+        if (entry.size, entry.modified) != (seen.size, seen.modified):
+            # A bucket gives what an undo restores a new time; else the query wrote it again.
+            if path in moved or path not in restored():
+                return False
+            if fingerprint(storage, path) != (seen.size, crc32c):
+                return False
         stays = True
     return stays and not _newer(there, noted)
 
 
-def _is_same(storage: Storage, entry: Entry, noted: Entry, crc32c: int, *, restored: bool) -> bool:
-    """Returns whether an entry is as it was; one that an undo may have restored, by its bytes."""
-    if (entry.size, entry.modified) == (noted.size, noted.modified):
-        return True
-    return restored and fingerprint(storage, entry.path) == (noted.size, crc32c)
+def _restored(storage: Storage, run: str) -> frozenset[str]:
+    """Returns the files that undos of a run have restored, as the ledger noted before."""
+    lines = (one for entry in storage.list(_UNDOS) for one in _lines(storage, entry.path))
+    return frozenset(str(one.get("path")) for one in lines if run_folder(str(one.get("of"))) == run)
+
+
+def _lines(storage: Storage, path: str) -> Iterator[Mapping[str, object]]:
+    """Yields the lines of a segment of the ledger, without one that a crash cut short."""
+    try:
+        content = storage.read(path)
+    except (NotFoundError, CodecError):  # merged since it was listed, or larger than any of ours
+        return
+    for line in content.splitlines():
+        with suppress(ValueError, RecursionError):
+            fields = json.loads(line)
+            if isinstance(fields, dict):
+                yield fields
 
 
 def _newer(there: Iterable[str], noted: _Noted) -> bool:

@@ -194,6 +194,14 @@ def test_nor_is_one_that_a_rollback_to_an_earlier_batch_has_overtaken(
     assert reported(maintain(found, EAGER)) == []
 
 
+def test_nor_is_one_whose_batches_were_taken_back_and_ran_again(storage: MemoryStorage) -> None:
+    """The same input gives the same log entries; that an undo restored them is in the ledger."""
+    found = half_done(storage)
+    for path in ("commits/23", "commits/24", "offsets/24"):
+        found._files[path] = (found.files[path], 2e6)
+    assert reported(maintain(found, EAGER)) == []
+
+
 def test_a_rollback_to_a_batch_that_has_lost_state_is_refused(storage: MemoryStorage) -> None:
     """What is in the trash may be all that shows that the log of that batch was edited."""
     found = half_done(storage)
