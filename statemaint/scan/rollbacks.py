@@ -146,14 +146,12 @@ def _is_unfinished(
         entry = there.get(path)
         if entry is None and path in moved:
             continue
-        if entry is None:
-            return False
-        if (entry.size, entry.modified) != (seen.size, seen.modified):
+        if entry is None or not (
+            (entry.size, entry.modified) == (seen.size, seen.modified)
             # A bucket gives what an undo restores a new time; else the query wrote it again.
-            if path in moved or path not in restored():
-                return False
-            if fingerprint(storage, path) != (seen.size, crc32c):
-                return False
+            or (path in restored() - moved and fingerprint(storage, path) == (seen.size, crc32c))
+        ):
+            return False
         stays = True
     return stays and not _newer(there, noted)
 
