@@ -77,15 +77,15 @@ def interrupted_rollbacks(storage: Storage) -> tuple[Interrupted, ...]:
     for entry in storage.list(_TRASH):
         run, _, path = entry.path.removeprefix(f"{_TRASH}/").partition("/")
         moved[run].add(path)
-    rollbacks = {run: paths for run, paths in sorted(moved.items()) if _MANIFEST in paths}
-    if not any(_state_of(paths) for paths in rollbacks.values()):
+    begun = [run for run in sorted(moved) if _MANIFEST in moved[run] and _state_of(moved[run])]
+    if not begun:
         return ()
     there = {one.path: one for folder in _LOGS for one in storage.list(folder)}
     return tuple(
-        Interrupted(run, batch_of(noted.version), len(_state_of(paths)))
-        for run, paths in rollbacks.items()
-        if _state_of(paths) and (noted := _noted(storage, run))
-        if _is_unfinished(storage, run, noted, there, paths)
+        Interrupted(run, batch_of(noted.version), len(_state_of(moved[run])))
+        for run in begun
+        if (noted := _noted(storage, run))
+        if _is_unfinished(storage, run, noted, there, moved[run])
     )
 
 
@@ -149,7 +149,7 @@ def _is_unfinished(
         if entry is None or not (
             (entry.size, entry.modified) == (seen.size, seen.modified)
             # A bucket gives what an undo restores a new time; else the query wrote it again.
-            or (path in restored() - moved and fingerprint(storage, path) == (seen.size, crc32c))
+            or (path in restored() and fingerprint(storage, path) == (seen.size, crc32c))
         ):
             return False
         stays = True

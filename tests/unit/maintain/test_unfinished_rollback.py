@@ -165,8 +165,6 @@ def test_an_undo_that_is_killed_leaves_it_unfinished(storage: MemoryStorage) -> 
         except Crash:
             found = survived(crashing, lambda: 2e6)
         at += 1
-        if any(one in found.files and in_trash(found, done.run, one) for one in of_logs):
-            continue  # as if the query had written it again; all its state is in the trash then
         in_between = is_between(found, of_logs)
         assert bool(reported(maintain(found, EAGER))) is in_between, at
         between += in_between
@@ -200,6 +198,34 @@ def test_nor_is_one_whose_batches_were_taken_back_and_ran_again(storage: MemoryS
     for path in ("commits/23", "commits/24", "offsets/24"):
         found._files[path] = (found.files[path], 2e6)
     assert reported(maintain(found, EAGER)) == []
+
+
+@pytest.mark.parametrize(
+    ("of", "content", "unfinished"),
+    [("it", COMMIT, True), ("another", COMMIT, False), ("it", COMMIT + b" ", False)],
+)
+def test_entries_with_new_times_count_if_an_undo_of_it_has_restored_the_same_bytes(
+    storage: MemoryStorage, of: str, content: bytes, *, unfinished: bool
+) -> None:
+    found = half_done(storage)
+    run = the_run(found) if of == "it" else of
+    line = json.dumps({"action": "restore", "path": "commits/24", "of": run}).encode()
+    found.write("_statemaint/ledger/undo/page.jsonl", [line + b"\n[1]\n{cut"])
+    found._files["commits/24"] = (content, 2e6)
+    assert bool(reported(maintain(found, EAGER))) is unfinished
+
+
+def test_nor_is_one_whose_state_was_put_back_by_hand(storage: MemoryStorage) -> None:
+    found = half_done(storage)
+    trashed = f"_statemaint/trash/{the_run(found)}/state/0/0/25.snapshot"
+    found._files["state/0/0/25.snapshot"] = found._files.pop(trashed)
+    assert reported(maintain(found, EAGER)) == []
+
+
+def test_one_that_was_undone_is_not_named_beside_another(storage: MemoryStorage) -> None:
+    undo(storage, rollback(storage, 20, trash_for=DAY).run)
+    (detail,) = reported(maintain(half_done(storage), EAGER))
+    assert "to batch 22" in detail
 
 
 def test_a_rollback_to_a_batch_that_has_lost_state_is_refused(storage: MemoryStorage) -> None:
