@@ -171,7 +171,7 @@ def _check_committed(storage: Storage, entries: Iterable[Entry], batch: int) -> 
 def _check_unfinished(storage: Storage, batch: int) -> None:
     """Refuses a batch above that of an unfinished rollback, some of whose state is in the trash."""
     for one in interrupted_rollbacks(storage):
-        if batch > one.batch:
+        if one.batch is None or batch > one.batch:
             detail = f"cannot roll back to batch {batch}: {one.finding.detail}"
             raise DamagedError(storage.root, detail, code=one.finding.code.value)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.listing import Entry
@@ -26,6 +27,7 @@ _MANIFEST = "manifest/rollback.jsonl"
 _LOGS = ("offsets", "commits")
 # The first line has the entries of both logs; Spark keeps a hundred batches.
 _LONGEST_LINE = 1 << 26
+_NO_LOGS: dict[str, Any] = {"version": 0, "left": [], "removed": []}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +36,25 @@ class Interrupted:
 
     Attributes:
         run: its run.
-        batch: the batch that it goes back to.
+        batch: the batch that it goes back to; `None` if its record cannot be read, so that it may
+            also have ended.
         moved: the number of files of the state that it has moved to the trash.
     """
 
     run: str
-    batch: int
+    batch: int | None
     moved: int
 
     @property
     def finding(self) -> Finding:
         """Returns it as a finding."""
+        if self.batch is None:
+            detail = (
+                f"{_TRASH}/{self.run}/{_MANIFEST} cannot be read: whether that rollback has ended "
+                "is unknown. If it has, or its files were put back, move its folder out of the "
+                "checkpoint; nothing is touched before"
+            )
+            return Finding(FindingCode.UNFINISHED_ROLLBACK, detail)
         detail = (
             f"the rollback to batch {self.batch} (run {self.run}) was interrupted, or is still at "
             f"work: it has moved {counted(self.moved, 'file')} of the state to the trash, and the "
@@ -81,12 +91,14 @@ def interrupted_rollbacks(storage: Storage) -> tuple[Interrupted, ...]:
     if not begun:
         return ()
     there = {one.path: one for folder in _LOGS for one in storage.list(folder)}
-    return tuple(
-        Interrupted(run, batch_of(noted.version), len(_state_of(moved[run])))
-        for run in begun
-        if (noted := _noted(storage, run))
-        if _is_unfinished(storage, run, noted, there, moved[run])
-    )
+    found = []
+    for run in begun:
+        noted, count = _noted(storage, run), len(_state_of(moved[run]))
+        if noted is None:
+            found.append(Interrupted(run, None, count))
+        elif _is_unfinished(storage, run, noted, there, moved[run]):
+            found.append(Interrupted(run, batch_of(noted.version), count))
+    return tuple(found)
 
 
 def _state_of(paths: set[str]) -> set[str]:
@@ -109,24 +121,30 @@ class _Noted:
 
 
 def _noted(storage: Storage, run: str) -> _Noted | None:
-    """Returns what a rollback noted; `None` if its manifest lacks the logs, or cannot be read."""
+    """Returns what a rollback noted; `None` if that cannot be read.
+
+    Earlier builds did not note the logs: theirs count as ended.
+    """
     try:
         with storage.open(f"{_TRASH}/{run}/{_MANIFEST}") as stream:
-            logs = json.loads(stream.readline(_LONGEST_LINE))["logs"]
+            fields = json.loads(stream.readline(_LONGEST_LINE))
+        logs = fields["logs"] if "logs" in fields or "path" not in fields else _NO_LOGS
         removed = [_seen(*row) for row in logs["removed"]]
         return _Noted(
             int(logs["version"]),
             frozenset(str(path) for path, *_ in logs["left"]),
             {entry.path: (entry, crc32c) for entry, crc32c in removed if _is_of_logs(entry.path)},
         )
-    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
-        return None  # not a manifest of ours
-    except (NotFoundError, CodecError):
+    except NotFoundError:  # the trash was emptied meanwhile
+        return _Noted(0, frozenset(), {})
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError, CodecError):
         return None
 
 
 def _seen(path: str, size: int, modified: float | None, crc32c: int) -> tuple[Entry, int]:
-    return Entry(str(path), size, modified), crc32c
+    if not isinstance(path, str):
+        raise TypeError(path)
+    return Entry(path, size, modified), crc32c
 
 
 def _is_of_logs(path: str) -> bool:
@@ -164,15 +182,12 @@ def _restored(storage: Storage, run: str) -> frozenset[str]:
 
 def _lines(storage: Storage, path: str) -> Iterator[Mapping[str, object]]:
     """Yields the lines of a segment of the ledger, without one that a crash cut short."""
-    try:
-        content = storage.read(path)
-    except (NotFoundError, CodecError):  # merged since it was listed, or larger than any of ours
-        return
-    for line in content.splitlines():
-        with suppress(ValueError, RecursionError):
-            fields = json.loads(line)
-            if isinstance(fields, dict):
-                yield fields
+    with suppress(NotFoundError, CodecError), storage.open(path) as stream:  # merged meanwhile
+        for line in iter(partial(stream.readline, _LONGEST_LINE), b""):
+            with suppress(ValueError, RecursionError):
+                fields = json.loads(line)
+                if isinstance(fields, dict):
+                    yield fields
 
 
 def _newer(there: Iterable[str], noted: _Noted) -> bool:

@@ -262,14 +262,27 @@ def test_nor_is_one_whose_batches_ran_again(storage: MemoryStorage) -> None:
         b'{"logs": {"version": Infinity, "left": [], "removed": []}}',
         b'{"logs": {"version": 1e400, "left": [], "removed": []}}',
         b"[" * 100_000,
-        b'{"logs": {"version": 23, "left": [], "removed": []}}',
     ],
 )
-def test_a_manifest_that_does_not_tell_is_no_reason(storage: MemoryStorage, first: bytes) -> None:
-    """Earlier builds did not note the logs."""
+def test_a_manifest_that_cannot_be_read_halts_everything_too(
+    storage: MemoryStorage, first: bytes
+) -> None:
     found = half_done(storage)
     manifest = f"_statemaint/trash/{the_run(found)}/manifest/rollback.jsonl"
     found._files[manifest] = (first + b"\n", 0.0)
+    (detail,) = reported(maintain(found, EAGER))
+    assert detail.startswith(f"{manifest} cannot be read: whether that rollback has ended is")
+    with pytest.raises(DamagedError, match="cannot roll back to batch 20: _statemaint/trash"):
+        rollback(found, 20, trash_for=DAY)
+    for path in [one for one in found.files if one.startswith("_statemaint/trash/")]:
+        del found._files[path]
+    assert reported(maintain(found, EAGER)) == []
+
+
+def test_one_of_an_earlier_build_did_not_note_the_logs(storage: MemoryStorage) -> None:
+    found = half_done(storage)
+    manifest = f"_statemaint/trash/{the_run(found)}/manifest/rollback.jsonl"
+    found._files[manifest] = (b'{"path": "state/0/0/25.snapshot", "until": 1}\n', 0.0)
     assert reported(maintain(found, EAGER, dry_run=True)) == []
 
 
