@@ -105,6 +105,9 @@ def _state_of(paths: set[str]) -> set[str]:
     return {path for path in paths if path.startswith("state/")}
 
 
+_Seen = tuple[Entry, int | None]
+
+
 @dataclass(frozen=True, slots=True)
 class _Noted:
     """What a rollback noted of the logs.
@@ -112,12 +115,12 @@ class _Noted:
     Attributes:
         version: the state version that it goes back to.
         left: the paths of the entries that stay.
-        removed: the entries that it removes, by path, each with its CRC-32C.
+        removed: the entries that it removes, by path, each with its CRC-32C if that was noted.
     """
 
     version: int
     left: frozenset[str]
-    removed: Mapping[str, tuple[Entry, int]]
+    removed: Mapping[str, _Seen]
 
 
 def _noted(storage: Storage, run: str) -> _Noted | None:
@@ -141,7 +144,7 @@ def _noted(storage: Storage, run: str) -> _Noted | None:
         return None
 
 
-def _seen(path: str, size: int, modified: float | None, crc32c: int) -> tuple[Entry, int]:
+def _seen(path: str, size: int, modified: float | None, crc32c: int | None = None) -> _Seen:
     if not isinstance(path, str):
         raise TypeError(path)
     return Entry(path, size, modified), crc32c

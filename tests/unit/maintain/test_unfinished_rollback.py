@@ -279,6 +279,19 @@ def test_a_manifest_that_cannot_be_read_halts_everything_too(
     assert reported(maintain(found, EAGER)) == []
 
 
+def test_entries_that_were_noted_without_a_checksum_are_known_by_their_times(
+    storage: MemoryStorage,
+) -> None:
+    found = half_done(storage)
+    manifest = f"_statemaint/trash/{the_run(found)}/manifest/rollback.jsonl"
+    first, *rest = found.files[manifest].splitlines()
+    fields = json.loads(first)
+    fields["logs"]["removed"] = [row[:3] for row in fields["logs"]["removed"]]
+    found._files[manifest] = (b"\n".join([json.dumps(fields).encode(), *rest]) + b"\n", 0.0)
+    (detail,) = reported(maintain(found, EAGER))
+    assert "to batch 22" in detail
+
+
 def test_one_of_an_earlier_build_did_not_note_the_logs(storage: MemoryStorage) -> None:
     found = half_done(storage)
     manifest = f"_statemaint/trash/{the_run(found)}/manifest/rollback.jsonl"
