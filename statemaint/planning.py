@@ -88,9 +88,9 @@ def plan_checkpoint(
 
     def look() -> tuple[Checkpoint, Plan]:
         checkpoint, now = scan_checkpoint(reading, only, part=part), reading.now()
-        if not part:  # a run with an unfinished rollback has no tasks
-            found = (*checkpoint.findings, *unfinished_rollbacks(reading))
-            checkpoint = replace(checkpoint, findings=found)
+        # A task looks again: one may have begun, and been killed, before the run had its lease.
+        found = (*checkpoint.findings, *unfinished_rollbacks(reading))
+        checkpoint = replace(checkpoint, findings=found)
         ages = now if as_of is None else as_of
         return checkpoint, plan(checkpoint, policy, ages, request=request, skew=skew, seen=now)
 

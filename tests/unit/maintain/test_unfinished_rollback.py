@@ -7,7 +7,9 @@ import pytest
 
 from statemaint.audit import doctor, verify
 from statemaint.errors import DamagedError
-from statemaint.maintain import maintain, undo
+from statemaint.maintain import Holder, maintain, reserve, undo
+from statemaint.maintain.bundles import bundles, weights
+from statemaint.maintain.parts import maintain_part, prepare
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
@@ -127,6 +129,22 @@ def test_neither_doctor_nor_verify_calls_what_is_left_healthy(storage: MemorySto
     rollback(found, 22, trash_for=DAY)
     assert not doctor(found).counts
     assert verify(found).healthy
+
+
+def test_the_tasks_of_a_run_that_was_planned_before_it_began_touch_nothing(
+    storage: MemoryStorage,
+) -> None:
+    prepared = prepare(storage, EAGER)
+    found = half_done(storage)
+    holder = Holder("of several tasks")
+    reserve(found, holder)
+    parts = bundles(weights(prepared.plan, {}), target=25, most=8, holder=holder)
+    for part in parts:
+        before = dict(found.files)
+        report = maintain_part(found, EAGER, part, run="one", handover=prepared.handover)
+        assert reported(report)
+        assert (report.exit_code, found.files) == (3, before)
+    assert {one for part in parts for one in part.partitions} == {0, 1}
 
 
 def test_its_trash_outlives_its_time(storage: MemoryStorage) -> None:
