@@ -63,6 +63,7 @@ class Deleter:
         for start in range(0, len(deletes), _PAGE):
             page = deletes[start : start + _PAGE]
             self._base_must_stand(page)
+            self._instead_must_stand(page)
             self._tables_must_stand(page)
             context.ledger.deleting(page, trash=trash is not None)
             if trash:
@@ -87,12 +88,13 @@ class Deleter:
             self.context.storage.delete_all(paths, before=before)
 
     def _must_stand(self, page: Page) -> None:
-        """Checks base, zips and lease until all three were checked within a short time.
+        """Checks the files relied on and the lease until all were checked within a short time.
 
         Each check takes time, during which a file that was checked earlier may be replaced.
         """
         for _ in range(_LOOKS):
             self._base_must_stand(page)
+            self._instead_must_stand(page)
             self._no_other_snapshot(page)
             if self.context.fence.is_fresh:
                 return
@@ -106,6 +108,24 @@ class Deleter:
             place = self.base or self.record.store.id.directory
             raise Superseded(place, "the base has no attestation")
         must_be_unchanged(self.context.storage, proof.entry)
+
+    def _instead_must_stand(self, page: Page) -> None:
+        """Checks that the files that take the place of stale snapshots are still those planned.
+
+        They have given the version when they were folded; whoever changes one afterwards has the
+        stale snapshot as the only right state.
+
+        Raises:
+            Superseded: when one is missing or was replaced.
+        """
+        chains = [one.instead for one in page if one.instead]
+        if not chains:
+            return
+        there = set(self.context.storage.list(self.record.store.id.directory))
+        for chain in chains:
+            if lacking := [one.path for one in chain.entries if one not in there]:
+                why = f"version {chain.version} is loaded from it once a stale snapshot is deleted"
+                raise Superseded(lacking[0], f"{why}; it was replaced or is missing")
 
     def _tables_must_stand(self, page: Page) -> None:
         """Checks once a page that every SST file that the base's zip names still exists.

@@ -25,8 +25,9 @@ _TRASH = "_statemaint/trash"
 _LEDGER, _UNDOS = "_statemaint/ledger/rollback", "_statemaint/ledger/undo"
 _MANIFEST = "manifest/rollback.jsonl"
 _LOGS = ("offsets", "commits")
-# The first line has the entries of both logs; Spark keeps a hundred batches.
-_LONGEST_LINE = 1 << 26
+# The first line has the entries of both logs, about a hundred bytes each; Spark keeps a hundred
+# batches. Each run reads it, so a longer one must not take a run's memory.
+_LONGEST_LINE = 1 << 23
 _NO_LOGS: dict[str, Any] = {"version": 0, "left": [], "removed": []}
 
 

@@ -1,12 +1,14 @@
 """Checkpoints in which somebody, or something, has done what nobody foresaw.
 
-A tree is a healthy checkpoint, maintained once, with a few strange things in it: names, numbers,
-lengths, nesting, links, pipes and sizes that no program of ours may follow without a bound.
+A tree is a healthy checkpoint, maintained once, or one whose rollback was killed, with a few
+strange things in it: names, numbers, lengths, nesting, links, pipes and sizes that no program of
+ours may follow without a bound.
 """
 
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,11 +16,13 @@ from typing import Any
 from statemaint.fold.__main__ import main as compile_ahead
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
+from statemaint.recover import rollback
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
+from tests.support.faults import Crash, CrashingStorage
 
-GROWN = ("written", "join", "rocks", "ids")
+GROWN = ("written", "join", "rocks", "ids", "rollback")
 _POLICY = Policy(min_deltas_for_snapshot=2, min_batches_to_retain=2, grace=0, trash_for=1e9)
 _FOLDERS = (
     "", "commits", "offsets", "sources", "state", "state/0", "state/0/0", "state/0/1",
@@ -53,6 +57,8 @@ def prepare() -> dict[str, dict[str, bytes]]:
 
 
 def _healthy(kind: str) -> dict[str, bytes]:
+    if kind == "rollback":
+        return _half_rolled_back()
     if kind == "written":
         storage = MemoryStorage()
         write_checkpoint(storage)
@@ -64,7 +70,22 @@ def _healthy(kind: str) -> dict[str, bytes]:
         }[kind]
         storage = MemoryStorage(dict(contents(version)[name]))
     maintain(storage, _POLICY, run="first")
-    return {one.path: storage.read(one.path) for one in storage.list("")}
+    return dict(storage.files)
+
+
+def _half_rolled_back() -> dict[str, bytes]:
+    """Returns the files of a rollback that was killed while it moved the state."""
+    storage = MemoryStorage()
+    write_checkpoint(storage)
+    version = max(one for one in range(30) if f"state/0/0/{one}.delta" in storage.files)
+    storage.write(f"state/0/0/{version}.snapshot", [snapshot_bytes(state_at(version))])
+    for at in range(100):
+        crashing = CrashingStorage(dict(storage.files), at=at, after=True)
+        with suppress(Crash):
+            rollback(crashing, version - 3, trash_for=1e9)
+        if f"state/0/0/{version}.snapshot" not in crashing.files:
+            return dict(crashing.files)
+    raise AssertionError
 
 
 def grow(healthy: Mapping[str, Mapping[str, bytes]], root: Path, random: Random) -> list[str]:

@@ -35,14 +35,17 @@ class RewoundQuery:
         self.storage.write("metadata", [b'{"id":"11111111-2222-3333-4444-555555555555"}'])
         self.truth: dict[int, State] = {0: {}}
 
-    def run(self, first: int, last: int, *, source: str = "a") -> None:
-        """Runs batches of a closed range; what they write depends on the source they read."""
+    def run(self, first: int, last: int, *, source: str = "a", backwards: bool = False) -> None:
+        """Runs batches of a closed range; what they write depends on the source they read.
+
+        The same rows, written backwards, are other bytes.
+        """
         for batch in range(first, last + 1):
             version = batch + 1
             name = f"{source}-{version % self.keys}".encode()
             rows = {b"counter": version.to_bytes(8), name: version.to_bytes(8)}
             self.storage.write(f"offsets/{batch}", [offsets_bytes()], overwrite=True)
-            delta = encode(rows.items())
+            delta = encode(reversed(rows.items()) if backwards else rows.items())
             self.storage.write(f"{HOME}/{version}.delta", [delta], overwrite=True)
             self.truth[version] = {**self.truth[version - 1], **rows}
             self.storage.write(f"commits/{batch}", [COMMIT], overwrite=True)

@@ -129,6 +129,44 @@ def test_what_a_stale_snapshot_hid_is_compared_before_it_goes() -> None:
     assert query.wrong == []
 
 
+@pytest.mark.parametrize("name", ["10.snapshot", "18.delta"])
+@pytest.mark.parametrize("late", [False, True], ids=["before its line", "before its move"])
+def test_it_stays_once_what_takes_its_place_is_changed_while_the_run_works(
+    name: str, *, late: bool
+) -> None:
+    """The batches ran again and wrote the same rows in another order: the state is as it was."""
+    query = RewoundQuery()
+    query.run(0, 9)
+    assert maintain(query.storage, TIGHT).exit_code == 0
+    query.run(10, 19)
+    assert maintain(query.storage, TIGHT).exit_code == 0
+    query.rewind(15)
+    query.run(15, 29, backwards=True)
+    query.storage = replacing = _Replacing(query.storage, f"{HOME}/{name}", late=late)
+    report = maintain(replacing, TIGHT)
+    assert replacing.done
+    assert codes(report.findings) == {"STALE_SNAPSHOT", "SUPERSEDED"}
+    assert STALE in replacing.files
+    assert 20 not in query.wrong
+    noted = [one["path"] for one in ledger_lines(replacing, "0/0") if one["action"] == "delete"]
+    assert noted == [STALE] * late
+
+
+class _Replacing(MemoryStorage):
+    """Replaces a file before the stale snapshot is noted in the ledger, or before it is moved."""
+
+    def __init__(self, storage: MemoryStorage, path: str, *, late: bool) -> None:
+        super().__init__(clock=lambda: storage.now() + 1)
+        self._files, self._path, self.done = storage._files, path, False
+        self._before = "_statemaint/trash" if late else "_statemaint/ledger"
+
+    def append(self, path: str, lines: bytes) -> None:
+        super().append(path, lines)
+        if path.startswith(self._before) and not self.done:
+            self.done = True
+            self.write(self._path, [encode([(b"wrong", b"1")])], overwrite=True)
+
+
 def test_stale_snapshots_go_from_the_lowest_on() -> None:
     """Else a restart after a crash would begin with a lower one, which another one had hidden."""
     query = RewoundQuery()

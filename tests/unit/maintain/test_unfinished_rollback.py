@@ -280,7 +280,9 @@ def test_nor_is_one_whose_batches_ran_again(storage: MemoryStorage) -> None:
         b'{"logs": {"version": Infinity, "left": [], "removed": []}}',
         b'{"logs": {"version": 1e400, "left": [], "removed": []}}',
         b"[" * 100_000,
+        b'{"logs": {"version": 26, "left": [], "removed": []}' + b" " * (1 << 23) + b"}",
     ],
+    ids=lambda first: repr(first[:70]),
 )
 def test_a_manifest_that_cannot_be_read_halts_everything_too(
     storage: MemoryStorage, first: bytes
