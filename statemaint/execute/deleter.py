@@ -121,9 +121,10 @@ class Deleter:
         chains = [one.instead for one in page if one.instead]
         if not chains:
             return
-        there = set(self.context.storage.list(self.record.store.id.directory))
+        record = self.record
+        there = set(self.context.storage.list(record.store.id.directory))
         for chain in chains:
-            if lacking := [one.path for one in chain.entries if one not in there]:
+            if lacking := [one.path for one in record.inputs_of(chain) if one not in there]:
                 why = f"version {chain.version} is loaded from it once a stale snapshot is deleted"
                 raise Superseded(lacking[0], f"{why}; it was replaced or is missing")
 

@@ -201,18 +201,11 @@ class SnapshotWriter:
             at=self._store.listed,
             ours=ours,
             readable=ours and isinstance(action, WriteSnapshot),
-            inputs=self._records(self._inputs(chain)) if chain else (),
+            inputs=self._records(self.record.inputs_of(chain)) if chain else (),
             parts=self._records(self.record.tables.get(entry.path, ())),
         )
         self.record.known.proofs[entry.path] = proof
         return proof
-
-    def _inputs(self, chain: Chain) -> Iterator[Entry]:
-        if base := chain.base:
-            yield base.entry
-            yield from self.record.tables_of(base.entry.path)
-        for delta in chain.deltas:
-            yield delta.entry
 
     def _doubted(self, entries: tuple[Entry, ...]) -> tuple[FileRecord, ...]:
         sums = self._source.sums if self._source.sums is not None else {}

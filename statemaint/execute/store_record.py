@@ -1,12 +1,13 @@
 """A run's knowledge of one store, and the part of it that is in the ledger."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from statemaint.errors import Superseded
 from statemaint.execute.ledger import Known
 from statemaint.execute.run_context import RunContext
 from statemaint.listing import Entry
+from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot, snapshot_version
 from statemaint.model.uploads import Uploads
@@ -90,6 +91,14 @@ class StoreRecord:
             snapshot = snapshot_version(entry.path) is not None and entry.path != but
             if snapshot and entry not in expected:
                 raise Superseded(entry.path, "the snapshot appeared after the run was planned")
+
+    def inputs_of(self, chain: Chain) -> Iterator[Entry]:
+        """Yields every file that a chain is folded from."""
+        if base := chain.base:
+            yield base.entry
+            yield from self.tables_of(base.entry.path)
+        for delta in chain.deltas:
+            yield delta.entry
 
     def tables_of(self, path: str) -> tuple[Entry, ...]:
         """Returns the SST files that a zip refers to; none for a snapshot without any."""

@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from statemaint.listing import Entry
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, StateFile
 
 
@@ -22,15 +21,10 @@ class Chain:
         return self.base.version if self.base else 0
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
-        """Returns every file to read, in the order they apply."""
-        base = (self.base.entry,) if self.base else ()
-        return base + tuple(delta.entry for delta in self.deltas)
-
-    @property
     def paths(self) -> tuple[str, ...]:
-        """Returns the path of every file to read, in the order they apply."""
-        return tuple(entry.path for entry in self.entries)
+        """Returns every file to read, in the order they apply."""
+        base = (self.base.entry.path,) if self.base else ()
+        return base + tuple(delta.entry.path for delta in self.deltas)
 
     @property
     def size(self) -> int:

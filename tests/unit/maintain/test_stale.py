@@ -22,6 +22,7 @@ from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.planning import scan_checkpoint
 from statemaint.recover import plan_repair, repair, rollback
+from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
 from tests.certify.files import decode, encode
 from tests.support.checkpoints import COMMIT, offsets_bytes, state_at
@@ -272,13 +273,8 @@ def test_a_rewind_of_a_query_on_rocksdb_makes_our_zip_stale() -> None:
         for log in ("commits", "offsets"):
             storage.delete(f"{log}/{batch}")
     truth = state_at(15)
-    for version in range(16, 31):
-        found: list[Change] = [(PUT, b"counter", version.to_bytes(8)), (PUT, b"b", bytes(8))]
-        storage.delete(f"{HOME}/{version}.changelog")
-        write_changelog(storage, STORE, version, found)
-        storage.write(f"offsets/{version - 1}", [offsets_bytes({"providerClass": PROVIDER})])
-        storage.write(f"commits/{version - 1}", [COMMIT])
-        truth |= {key: value for _, key, value in found if value is not None}
+    run_rocks(storage, 16, 30)
+    truth |= {b"counter": (30).to_bytes(8), b"b": bytes(8)}
     assert codes(verify(storage).findings) >= {"STALE_SNAPSHOT"}
     assert not verify(storage).healthy
     assert maintain(storage, TIGHT).exit_code == 0
@@ -286,6 +282,46 @@ def test_a_rewind_of_a_query_on_rocksdb_makes_our_zip_stale() -> None:
     assert verify(storage, deep=True).healthy
     ((_, found_digest),) = digest_stores(storage, version=30)[1]
     assert found_digest == digest(truth.items(), KEY)
+
+
+def test_a_stale_zip_stays_once_a_table_of_the_zip_below_is_lost_while_the_run_works() -> None:
+    times = count(1_000_000.25, 1.5)
+    storage = MemoryStorage(clock=lambda: next(times), tagged=False)
+    write_rocks_checkpoint(storage, last=10, batches=range(10), partitions=1)
+    assert maintain(storage, TIGHT).exit_code == 0
+    run_rocks(storage, 11, 20, source=b"a")
+    assert maintain(storage, TIGHT).exit_code == 0
+    assert {f"{HOME}/10.zip", f"{HOME}/20.zip"} <= storage.files.keys()
+    for batch in range(15, 20):
+        for log in ("commits", "offsets"):
+            storage.delete(f"{log}/{batch}")
+    run_rocks(storage, 16, 30)
+    rocks = scan(storage).stores[0].rocks
+    assert rocks is not None
+    (below,) = rocks.parts[f"{HOME}/10.zip"]
+
+    class Losing(MemoryStorage):
+        def append(self, path: str, lines: bytes) -> None:
+            super().append(path, lines)
+            if path.startswith("_statemaint/trash"):
+                self.delete(below)
+
+    losing = Losing(clock=lambda: next(times), tagged=False)
+    losing._files = storage._files
+    report = maintain(losing, TIGHT)
+    assert "SUPERSEDED" in codes(report.findings)
+    assert below not in losing.files
+    assert f"{HOME}/20.zip" in losing.files
+
+
+def run_rocks(storage: MemoryStorage, first: int, last: int, *, source: bytes = b"b") -> None:
+    """Runs the batches of some versions of a query on RocksDB."""
+    for version in range(first, last + 1):
+        storage.delete(f"{HOME}/{version}.changelog")
+        changes: list[Change] = [(PUT, b"counter", version.to_bytes(8)), (PUT, source, bytes(8))]
+        write_changelog(storage, STORE, version, changes)
+        storage.write(f"offsets/{version - 1}", [offsets_bytes({"providerClass": PROVIDER})])
+        storage.write(f"commits/{version - 1}", [COMMIT])
 
 
 # -- a log that something else has changed
