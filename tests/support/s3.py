@@ -16,7 +16,7 @@ import boto3
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from flask import Flask
+from flask import Flask, request
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
 from moto.s3.models import s3_backends
@@ -75,9 +75,9 @@ class Place:
         with closing(HTTPConnection(self.url.removeprefix("http://"))) as server:
             for path, content in files.items():
                 target = quote(f"{below}/{path}")
-                request: Any = AWSRequest("PUT", self.url + target, data=content)
-                signer.add_auth(request)
-                server.request("PUT", target, content, dict(request.headers.items()))
+                asked: Any = AWSRequest("PUT", self.url + target, data=content)
+                signer.add_auth(asked)
+                server.request("PUT", target, content, dict(asked.headers.items()))
                 answer = server.getresponse()
                 assert (answer.status, answer.read()) == (200, b"")
 
@@ -119,8 +119,21 @@ def _client(place: Place) -> Any:
 
 
 def moto_app() -> Flask:
-    """Returns moto's S3 alone: to find the service of each request takes it half of its time."""
-    return create_backend_app("s3")
+    """Returns moto's S3 alone: to find the service of each request takes it half of its time.
+
+    It answers one request at a time, so that a conditional write is atomic, as S3 promises: moto
+    compares first and writes later, and a thread in between makes two writers succeed.
+    """
+    app: Flask = create_backend_app("s3")
+    answer, turn = app.dispatch_request, threading.Lock()
+
+    def in_turn() -> Any:
+        request.get_data()  # before the turn: a client that stalls would hold it
+        with turn:
+            return answer()
+
+    app.dispatch_request = in_turn  # type: ignore[method-assign]
+    return app
 
 
 @contextmanager
