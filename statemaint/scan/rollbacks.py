@@ -84,10 +84,10 @@ def interrupted_rollbacks(storage: Storage) -> tuple[Interrupted, ...]:
     """
     if not any(True for _ in storage.list(_LEDGER)):  # the trash may be large
         return ()
-    moved: dict[str, set[str]] = defaultdict(set)
+    moved: dict[str, dict[str, Entry]] = defaultdict(dict)
     for entry in storage.list(_TRASH):
         run, _, path = entry.path.removeprefix(f"{_TRASH}/").partition("/")
-        moved[run].add(path)
+        moved[run][path] = entry
     begun = [run for run in sorted(moved) if _MANIFEST in moved[run] and _state_of(moved[run])]
     if not begun:
         return ()
@@ -102,7 +102,7 @@ def interrupted_rollbacks(storage: Storage) -> tuple[Interrupted, ...]:
     return tuple(found)
 
 
-def _state_of(paths: set[str]) -> set[str]:
+def _state_of(paths: Iterable[str]) -> set[str]:
     return {path for path in paths if path.startswith("state/")}
 
 
@@ -157,7 +157,11 @@ def _is_of_logs(path: str) -> bool:
 
 
 def _is_unfinished(
-    storage: Storage, run: str, noted: _Noted, there: Mapping[str, Entry], moved: set[str]
+    storage: Storage,
+    run: str,
+    noted: _Noted,
+    there: Mapping[str, Entry],
+    moved: Mapping[str, Entry],
 ) -> bool:
     """Returns whether the logs are as the rollback found them, but for entries that it has moved.
 
@@ -165,17 +169,24 @@ def _is_unfinished(
     """
     stays, restored = False, cache(partial(_restored, storage, run))
     for path, (seen, crc32c) in noted.removed.items():
-        entry = there.get(path)
-        if entry is None and path in moved:
+        entry, trashed = there.get(path), moved.get(path)
+        if entry is None and trashed:
             continue
-        if entry is None or not (
-            (entry.size, entry.modified) == (seen.size, seen.modified)
-            # A bucket gives what an undo restores a new time; else the query wrote it again.
-            or (path in restored() and fingerprint(storage, path) == (seen.size, crc32c))
-        ):
+        if entry is None:
             return False
+        if not _same(entry, seen):
+            # A bucket gives what an undo restores a new time. Otherwise the query wrote it again,
+            # which is certain if the trash still has it and moves keep times here.
+            if (trashed and _same(trashed, seen)) or path not in restored():
+                return False
+            if fingerprint(storage, path) != (seen.size, crc32c):
+                return False
         stays = True
     return stays and not _newer(there, noted)
+
+
+def _same(entry: Entry, seen: Entry) -> bool:
+    return (entry.size, entry.modified) == (seen.size, seen.modified)
 
 
 def _restored(storage: Storage, run: str) -> frozenset[str]:

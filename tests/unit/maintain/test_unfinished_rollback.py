@@ -26,6 +26,7 @@ from tests.support.checkpoints import (
 from tests.support.faults import Crash, CrashingStorage, survived
 
 DAY = 86_400.0
+NEVER = 1_000_000
 EAGER = Policy(min_deltas_for_snapshot=1, min_batches_to_retain=1, grace=0, orphan_age=0)
 
 
@@ -171,12 +172,14 @@ def test_once_it_was_undone_maintenance_continues(storage: MemoryStorage) -> Non
 
 def test_an_undo_that_is_killed_leaves_it_unfinished(storage: MemoryStorage) -> None:
     """In a bucket the entries that an undo has restored have new times; their bytes count."""
-    done = rollback(storage, 22, trash_for=DAY)
+    bucket = CrashingStorage({}, at=NEVER, after=True, clock=lambda: 1e6, copies=True)
+    bucket._files = dict(storage._files)
+    done = rollback(bucket, 22, trash_for=DAY)
     of_logs = {one.path for one in done.removed if one.path.startswith(("commits/", "offsets/"))}
     at = between = 0
     while True:
         crashing = CrashingStorage({}, at=at, after=True, clock=lambda: 1e6 + 1000, copies=True)
-        crashing._files = dict(storage._files)
+        crashing._files = dict(bucket._files)
         try:
             undo(crashing, done.run)
             break
@@ -231,6 +234,24 @@ def test_entries_with_new_times_count_if_an_undo_of_it_has_restored_the_same_byt
     found.write("_statemaint/ledger/undo/page.jsonl", [line + b"\n[1]\n{cut"])
     found._files["commits/24"] = (content, 2e6)
     assert bool(reported(maintain(found, EAGER))) is unfinished
+
+
+@pytest.mark.parametrize(("copies", "unfinished"), [(False, False), (True, True)])
+def test_where_moves_keep_times_an_entry_is_the_querys_while_the_undo_of_it_has_not_begun(
+    storage: MemoryStorage, *, copies: bool, unfinished: bool
+) -> None:
+    """The undo has announced it and was killed; the batch ran again, with the same entry.
+
+    In a bucket it may as well be a copy of the one in the trash, which was not deleted yet.
+    """
+    crashing = CrashingStorage({}, at=NEVER, after=True, clock=lambda: 1e6, copies=copies)
+    crashing._files = dict(storage._files)
+    run = rollback(crashing, 22, trash_for=DAY).run
+    line = json.dumps({"action": "restore", "path": "commits/24", "of": run}).encode()
+    crashing.write("_statemaint/ledger/undo/page.jsonl", [line + b"\n"])
+    crashing._files["commits/24"] = (COMMIT, 2e6)
+    assert in_trash(crashing, run, "commits/24")
+    assert bool(reported(maintain(crashing, EAGER))) is unfinished
 
 
 def test_nor_is_one_whose_state_was_put_back_by_hand(storage: MemoryStorage) -> None:
