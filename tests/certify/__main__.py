@@ -107,6 +107,7 @@ _NAMES = {
     "files put back from a copy": "files put back from a copy, with their old times or new ones",
     "restores of the checkpoint": "older copies of the whole checkpoint put back",
     "foreign files": "foreign files",
+    "files of ours deleted": "records of ours deleted by hand",
     "verdicts": "verdicts of verify, verify --deep and doctor",
     "verdicts on a wrong state": "of these on a state that was wrong",
     "snapshots": "snapshots by maintenance",

@@ -35,9 +35,10 @@ def _late(stage: "Stage", findings: tuple[Finding, ...]) -> bool:
 
 
 def _undercut(stage: "Stage", findings: tuple[Finding, ...]) -> bool:
-    """Returns whether all damage is a log that an executor has deleted from under a run.
+    """Returns whether all damage is a log that an executor has deleted from under a snapshot.
 
-    The run then puts a snapshot below the gap, and the versions in it do not load.
+    A run that was paused, or an upload that comes late, then puts one below the gap, and the
+    versions in it do not load.
     """
     found = [one for one in findings if one.damage]
     torn = (FindingCode.BROKEN_CHAIN, FindingCode.LINEAGE_BROKEN)

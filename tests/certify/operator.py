@@ -299,6 +299,26 @@ class Operator:
     def _sides(self, path: str) -> dict[str, None]:
         return {side: None for side in _beside(path) if side in self.stage.world.files}
 
+    # -- our files
+
+    def forget(self, folder: str) -> None:
+        """Deletes files of ours while nobody is at work and nothing is wrong: `docs/files.md`.
+
+        Args:
+            folder: a folder of ours; all of them if it is empty, but the lease, and the trash,
+                which may have the only copy of something.
+        """
+        stage, certificate = self.stage, self.stage.certificate
+        spoiled = any(certificate._is_bad(path) for path in certificate.bad)
+        if stage.paused or spoiled or next(certificate.wrong(), None) is not None:
+            return
+        gone = [path for path in stage.world.files if path.startswith(f"_statemaint/{folder}")
+                and not path.startswith(("_statemaint/trash/", "_statemaint/lease/"))]  # fmt: skip
+        if gone:
+            stage.step(f"_statemaint/{folder} is deleted")
+            stage.world.change(dict.fromkeys(gone))
+            stage.tally["files of ours deleted"] += 1
+
     # -- foreign files
 
     def litter(self, number: int, where: str) -> None:

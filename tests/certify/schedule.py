@@ -33,6 +33,11 @@ ROCKS = 0.345
 """The share of schedules whose query keeps its state in RocksDB."""
 WORKERS = 0.5
 """The share of schedules whose maintainers work on several stores at a time."""
+FORGETFUL = 0.5
+"""The share of schedules in which somebody deletes files of ours."""
+FORGETS = 0.15
+"""How often that happens there after a step."""
+_OURS = ("attestations", "ledger", "runs", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,12 @@ def _with_workers(setting: Setting, seed: int) -> Setting:
     return replace(setting, habits=replace(setting.habits, stores=stores), workers=workers)
 
 
+def _forgetful(seed: int) -> Random | None:
+    """Returns what decides when somebody deletes files of ours, in some schedules."""
+    random = Random(f"deleted files of {seed}")  # noqa: S311 -- as above
+    return random if random.random() < FORGETFUL else None
+
+
 def _habits(random: Random, *, rocks: bool, ids: bool | None) -> Habits:
     return Habits(
         stores=random.choice(_STORES[: 3 if rocks else 4]),
@@ -127,7 +138,7 @@ def run(
         log: is told what happens, step by step.
         switches: fields of the setting that are not left to the seed.
         among: what `setting` is given.
-        alone: let every maintainer work on one store at a time.
+        alone: let every maintainer work on one store at a time, and nobody delete files of ours.
     """
     random = Random(seed)  # noqa: S311 -- no secret depends on it
     loss = None
@@ -136,7 +147,7 @@ def run(
         chosen = chosen if alone else _with_workers(chosen, seed)
         stage = Stage(replace(chosen, **switches), random, log=log)
         try:
-            _play(stage, random)
+            _play(stage, random, None if alone else _forgetful(seed))
         except Loss as found:
             loss = str(found)
         finally:
@@ -185,7 +196,7 @@ def _small_ledgers(seed: int) -> Iterator[None]:
         compaction.MOST_SEGMENTS, history.MOST_RUNS = before
 
 
-def _play(stage: Stage, random: Random) -> None:
+def _play(stage: Stage, random: Random, forgetful: Random | None) -> None:
     stage.begin(random)
     usual, mood = policy(random), random.choice(MOODS)
     chosen = [one for one in STEPS if one[0].__name__[1:] not in stage.setting.without]
@@ -197,4 +208,6 @@ def _play(stage: Stage, random: Random) -> None:
     most = 25 if stage.setting.habits.rocks else 40
     for step in random.choices(steps, weights, k=random.randint(5, most)):
         step(stage, random, usual)
+        if forgetful and forgetful.random() < FORGETS:
+            stage.operator.forget(forgetful.choice(_OURS))
     settle(stage, usual.override(max_deletes_per_run=100_000), repairs=random.random() < 0.3)

@@ -50,7 +50,7 @@ class Stage:
         self.shared: str | None = None
         self.handed: Handover | None = None
         self.sound = True
-        self.undercut = False
+        self.undercut = self.cleaned = False
         self.glimpses: dict[int, dict[str, int]] = {}
         self.runs = 0
         self.usual = 40
@@ -122,6 +122,7 @@ class Stage:
 
     def land(self, number: int) -> None:
         self.step("something late is renamed")
+        self.undercut |= self.cleaned
         self.tally["zombies"] += self.query.land(number)
 
     def restart(self) -> None:
@@ -139,6 +140,7 @@ class Stage:
         self.step(f"an executor cleans {self.store(number)} up")
         self.undercut |= bool(self.paused)
         if self.setting.habits.in_executor and not self._misleading:
+            self.cleaned = True
             late = number % 4 > 1 and self.setting.habits.rocks
             if late and isinstance(self.query, RocksQuery):
                 self.query.cleanup(self.store(number), late=True)

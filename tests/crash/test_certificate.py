@@ -71,6 +71,7 @@ def test_no_schedule_loses_anything(chunk: int) -> None:
     assert 60 < counts.tally["schedules of RocksDB"] < 130
     assert counts.tally["rewinds that left our snapshots"] > 3
     assert counts.tally["verdicts on a wrong state"] > 10
+    assert counts.tally["files of ours deleted"] > 30
 
 
 _STOPS = ("crash at publish", "crash at delete", "pause at")
