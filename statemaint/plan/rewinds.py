@@ -1,8 +1,8 @@
 """The signs that a rewound query has written a log again, by the times of its files. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Versions
@@ -38,32 +38,81 @@ def earlier_than_their_log(store: Store, target: int) -> Iterator[tuple[Snapshot
             yield snapshot, youngest
 
 
-def written_below(store: Store, checkpoint: Checkpoint, target: int) -> Iterator[Outdated]:
-    """Yields the proofs below whose inputs a rewound query has written the log again.
+@dataclass(frozen=True, slots=True)
+class Loose:
+    """A snapshot whose proof does not name everything below it, some of which is younger.
+
+    Attributes:
+        proof: the proof, of this very file.
+        snapshot: the file.
+        again: the changes that are younger, downward from its version until one is not.
+        shown: whether the commit of one of them exists. Files that were restored from the trash or
+            a copy are as young, and most have none.
+        grounded: the versions below whose proofs reach the beginning of the log.
+    """
+
+    proof: Attestation
+    snapshot: Snapshot
+    again: tuple[Delta, ...]
+    shown: bool
+    grounded: frozenset[int]
+
+    @property
+    def unnamed(self) -> tuple[Entry, ...]:
+        """Returns the younger changes that the proof does not name."""
+        named = {one.path for one in self.proof.inputs}
+        return tuple(one.entry for one in self.again if one.entry.path not in named)
+
+
+def loose(store: Store, checkpoint: Checkpoint, target: int) -> Iterator[Loose]:
+    """Yields the snapshots below which a rewound query may have written the log again.
 
     A proof names the files that a snapshot was folded from, but no change below the snapshot that
-    the fold began with. The query may write the named files again with the bytes that they had
-    before. This matters only if the proof does not reach the beginning of the log, directly or
-    through the proof of the snapshot that it began with, and the snapshot is not younger than
-    everything below it.
+    the fold began with, and none at all if there were none. This matters only if the proof does
+    not reach the beginning of the log, directly or through the proof of the snapshot that it began
+    with, and the snapshot is not younger than everything below it.
     """
     listed = {one.entry.path: one.entry for one in store.files if isinstance(one, Snapshot)}
-    grounded = set[str]()
+    grounded, versions = set[str](), set[int]()
     for proof in sorted(store.attestations, key=lambda one: one.version):
         entry = listed.get(proof.path)
         if entry and _is_grounded(proof, entry, store, grounded):
             grounded.add(proof.path)
+            versions.add(proof.version)
         elif entry and proof.version <= target and _any_later(store, proof.version, entry.modified):
-            versions, named = store.versions, {one.path for one in proof.inputs}
-            rewritten = tuple(_rewritten(versions, proof.version, entry))
-            new = tuple(one.entry for one in rewritten if one.entry.path not in named)
-            # A file restored from the trash or a copy is as new as that, and has no commit left.
-            shown = any(batch_of(one.version) in checkpoint.commit_times for one in rewritten)
-            snapshot = versions.snapshots.get(proof.version)
-            outdated = Outdated(_as_proved(proof, rewritten), new)
-            counts = snapshot is not None and snapshot.entry == entry and shown
-            if new and counts and written_by_query(outdated, versions, checkpoint, target):
-                yield outdated
+            snapshot = store.versions.snapshots.get(proof.version)
+            again = tuple(_rewritten(store.versions, proof.version, entry))
+            shown = any(batch_of(one.version) in checkpoint.commit_times for one in again)
+            found = snapshot and Loose(proof, snapshot, again, shown, frozenset(versions))
+            if found and found.snapshot.entry == entry and found.unnamed:
+                yield found
+
+
+def written_below(
+    found: Iterable[Loose], store: Store, checkpoint: Checkpoint, target: int
+) -> Iterator[Outdated]:
+    """Yields the proofs below whose inputs a rewound query has written the log again.
+
+    The query may write the named files again with the bytes that they had before.
+    """
+    for one in found:
+        outdated = Outdated(_as_proved(one.proof, one.again), one.unnamed)
+        if one.shown and written_by_query(outdated, store.versions, checkpoint, target):
+            yield outdated
+
+
+def contestable(found: Iterable[Loose], store: Store) -> Iterator[tuple[Snapshot, Delta]]:
+    """Yields those that a comparison has to judge, each with the newest change of its log.
+
+    Once the commits of a rewind have been purged, nothing tells a log that was written again from
+    one that was restored. But both are in order, and the log gives the version by itself.
+    """
+    for one in found:
+        times = [one.snapshot.entry.modified, *(each.entry.modified for each in one.again[::-1])]
+        chain = store.versions.from_log(one.proof.version, proved=one.grounded)
+        complete = chain is not None and chain.start in {0, *one.grounded}
+        if complete and not one.shown and _ascending(times):
+            yield one.snapshot, one.again[0]
 
 
 def _is_grounded(

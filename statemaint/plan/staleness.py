@@ -13,7 +13,13 @@ from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import ChecksumFile, Delta, Snapshot
 from statemaint.model.proof import Attestation, Outdated
-from statemaint.plan.rewinds import earlier_than_their_log, written_below, written_by_query
+from statemaint.plan.rewinds import (
+    contestable,
+    earlier_than_their_log,
+    loose,
+    written_below,
+    written_by_query,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +102,10 @@ def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
     target = checkpoint.target
     if target is None:
         return Judgement()
-    early = {one.version: (one, delta) for one, delta in earlier_than_their_log(store, target)}
-    below = tuple(written_below(store, checkpoint, target))
+    found = tuple(loose(store, checkpoint, target))
+    below = tuple(written_below(found, store, checkpoint, target))
+    earlier = (*earlier_than_their_log(store, target), *contestable(found, store))
+    early = {one.version: (one, delta) for one, delta in earlier}
     doubts = any(proof.doubted for proof in store.attestations)
     doubts = doubts or any(one.replaced for one in store.former)
     if not store.outdated and not early and not below and not doubts:

@@ -1,5 +1,6 @@
 """The row layouts of a store at a version, from the checkpoint's own schema files."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +30,11 @@ from statemaint.storage import Storage
 Layouts = Mapping[str | None, RowLayout]
 """The layout of each column family by its name; by `None` in a store without any."""
 
-_UNKNOWN = StateMetadata({}, frozenset(), {})
+_UNKNOWN = StateMetadata({}, None, {})
+# Which of them store several rows together is in their encoders. All others are state variables.
+_OF_A_JOIN = re.compile(
+    "default|(left|right)-(keyToNumValues|keyWithIndexToValue|keyWithTsToValues|tsWithKey)"
+)
 _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 _UNSAFE_ROW, _SESSION_START = "unsaferow", "sessionStartTime"
 
@@ -73,6 +78,7 @@ def schemas_of(
     if path is not None:
         with _reading(storage, path):
             families = schema.parse_families(storage.read(path))
+            _check_lists(store.id, families, metadata)
             return {one.name: Stored(one.key, _of_family(one, metadata)) for one in families}
     # All partitions share the schema that is stored under the first.
     path = f"{StoreId(store.id.operator, 0, store.id.store).directory}/_metadata/schema"
@@ -131,6 +137,18 @@ def _families_path(storage: Storage, store: StoreId, metadata: StateMetadata) ->
     return listed[max(listed)] if listed else None
 
 
+def _check_lists(store: StoreId, families: Iterable[ColumnFamily], metadata: StateMetadata) -> None:
+    """Raises if it is unknown which state variables are lists: read as a row, one looks broken."""
+    if metadata.lists is None and not all(_OF_A_JOIN.fullmatch(one.name) for one in families):
+        path = f"state/{store.operator}/_metadata/v2"
+        text = (
+            "only its newest file tells which state variables are lists, and it is missing or "
+            "lacks them; restore it from a copy to read the rows"
+        )
+        code = FindingCode.UNREADABLE_METADATA.value
+        raise DamagedError(path, text, code=code)
+
+
 def _by_batch(entries: Iterable[Entry]) -> dict[int, str]:
     """Returns the paths of files named by batches, with or without a unique id."""
     numbers = ((entry.name.partition("_")[0], entry.path) for entry in entries)
@@ -147,7 +165,9 @@ def _at(paths: Mapping[int, str], batch: int) -> str | None:
 def _of_family(family: ColumnFamily, metadata: StateMetadata) -> RowLayout:
     encoder = parse_encoder(family.encoder)
     # Rows of a join with the same key and time are stored together, like the entries of a list.
-    many = family.name in metadata.lists or isinstance(encoder, TimestampFirst | TimestampLast)
+    many = family.name in (metadata.lists or ()) or isinstance(
+        encoder, TimestampFirst | TimestampLast
+    )
     return RowLayout(parse_struct(family.key), parse_struct(family.value), encoder, many)
 
 

@@ -297,7 +297,7 @@ def _state_metadata(data: bytes) -> Iterable[str]:
     found = logs.parse_state_metadata(data)
     names = [name for names in found.schemas.values() for name in names]
     assert not any("/" in name or name.startswith(".") for name in names)
-    return [*names, *found.prefixes, *found.lists]
+    return [*names, *found.prefixes, *(found.lists or ())]
 
 
 def _check_hadoop(data: bytes) -> None:

@@ -53,12 +53,13 @@ class StateMetadata:
 
     Attributes:
         prefixes: the number of key columns that each store encodes separately, in front.
-        lists: the state variables whose values are any number of entries.
+        lists: the state variables whose values are any number of entries; `None` if the metadata
+            do not name the state variables.
         schemas: the names, without their folders, of each store's schema files, oldest first.
     """
 
     prefixes: Mapping[str, int]
-    lists: frozenset[str]
+    lists: frozenset[str] | None
     schemas: Mapping[str, tuple[str, ...]]
 
 
@@ -187,15 +188,19 @@ def parse_state_metadata(content: bytes) -> StateMetadata:
         CodecError: when the metadata are cut, or of a format this version does not know.
     """
     fields = _body(content, formats=(1, 2))
-    variables = _properties(fields).get("stateVariables", [])
+    variables = _properties(fields).get("stateVariables")
     try:
         stores = {_store_name(one["storeName"]): one for one in fields["stateStoreInfo"]}
         prefixes = {name: int(one["numColsPrefixKey"]) for name, one in stores.items()}
-        lists = [one["stateName"] for one in variables if one["stateVariableType"] == "ListState"]
         schemas = {name: _file_names(one) for name, one in stores.items()}
-        return StateMetadata(prefixes, frozenset(map(str, lists)), schemas)
+        return StateMetadata(prefixes, None if variables is None else _lists(variables), schemas)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CodecError(f"not an operator's metadata: {error!r}", offset=0) from error
+
+
+def _lists(variables: Any) -> frozenset[str]:
+    lists = [one["stateName"] for one in variables if one["stateVariableType"] == "ListState"]
+    return frozenset(map(str, lists))
 
 
 def _file_names(store: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation, FileRecord
-from statemaint.plan.rewinds import earlier_than_their_log, written_below
+from statemaint.plan.rewinds import contestable, earlier_than_their_log, loose, written_below
 from tests.support.checkpoints import store
 
 HOME = "state/0/0"
@@ -52,13 +52,37 @@ def test_a_log_may_be_written_again_below_what_a_proof_names(
     times: tuple[float, ...], target: int, replaced: list[int] | None
 ) -> None:
     one, whole = rewritten(*times)
-    found = [*written_below(one, whole, target)]
+    found = [*written_below(loose(one, whole, target), one, whole, target)]
     paths = [[f"{HOME}/{version}.delta" for version in replaced]] if replaced else []
     assert [[entry.path for entry in one.replaced] for one in found] == [
         sorted(some, reverse=True) for some in paths
     ]
 
 
-def test_a_copied_log_has_no_commit_that_says_so() -> None:
-    one, whole = rewritten(10.0, 130.0, 140.0, 150.0)
-    assert [*written_below(one, replace(whole, commit_times={}), 4)] == []
+@pytest.mark.parametrize(
+    ("times", "without", "compared"),
+    [
+        ((110.0, 130.0, 140.0, 150.0), (), 4),
+        ((110.0, 130.0, 140.0, 150.0), (1,), None),  # the log does not give the version
+        ((110.0, 130.0, 140.0, 135.0), (), None),  # no query writes them in this order
+        ((10.0, 20.0, 140.0, 150.0), (), None),  # only what the proof names
+        ((110.0, 130.0, 140.0, 50.0), (), None),  # the newest change was not written again
+    ],
+)
+def test_without_commits_only_a_comparison_tells_a_rewind_from_a_copy(
+    times: tuple[float, ...], without: tuple[int, ...], compared: int | None
+) -> None:
+    one, whole = rewritten(*times)
+    kept = (
+        file for file in one.files if not isinstance(file, Delta) or file.version not in without
+    )
+    one, whole = replace(one, files=tuple(kept)), replace(whole, commit_times={})
+    found = [*loose(one, whole, 4)]
+    assert [*written_below(found, one, whole, 4)] == []
+    pairs = [(snapshot.version, delta.version) for snapshot, delta in contestable(found, one)]
+    assert pairs == ([(4, compared)] if compared else [])
+
+
+def test_commits_that_exist_decide_it() -> None:
+    one, whole = rewritten(110.0, 130.0, 140.0, 150.0)
+    assert [*contestable(loose(one, whole, 4), one)] == []

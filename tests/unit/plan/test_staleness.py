@@ -332,11 +332,21 @@ def test_what_else_is_new_below_a_proof_says_nothing(times: Times) -> None:
     assert judge(*beyond(times)) == Judgement()
 
 
-def test_nor_does_it_where_the_commits_are_older_or_gone() -> None:
-    again: Times = {2: 130.0, 3: 140.0, 4: 150.0}
-    for commits in (dict.fromkeys(range(6), 90.0), {}, {4: 300.0, 5: 300.0}):
-        store, checkpoint = beyond(again, commits=commits)  # type: ignore[arg-type]
-        assert judge(store, checkpoint) == Judgement()
+def test_nor_does_it_where_the_commits_are_older() -> None:
+    commits: dict[int, float | None] = dict.fromkeys(range(6), 90.0)
+    assert judge(*beyond({2: 130.0, 3: 140.0, 4: 150.0}, commits=commits)) == Judgement()
+
+
+@pytest.mark.parametrize("commits", [{}, {4: 300.0, 5: 300.0}])
+def test_where_the_commits_are_gone_the_two_are_compared(
+    commits: dict[int, float | None],
+) -> None:
+    """The query may have moved on since a rewind: the log may be right, or be a copy."""
+    found = judge(*beyond({2: 130.0, 3: 140.0, 4: 150.0}, commits=commits))
+    (one,) = found.disputed
+    assert (one.path, one.instead.start, one.doubts) == (f"{HOME}/4.snapshot", 0, ())
+    assert "it is older than 4.delta, which has the changes of its version" in one.why
+    assert (found.stale, found.lost, found.edited) == ((), (), ())
 
 
 def with_low(*, proved: bool, first: int = 1) -> tuple[Store, Checkpoint]:

@@ -123,6 +123,32 @@ def test_schema_files_are_found_without_the_metadata_that_name_them() -> None:
     assert list(read_state(storage)) == expected
 
 
+def drop_v2(storage: MemoryStorage) -> None:
+    for path in list(storage.files):
+        if "/_metadata/v2/" in path:
+            storage.delete(path)
+
+
+def without_properties(storage: MemoryStorage) -> None:
+    for path in list(storage.files):
+        if path.rpartition("/")[0] == "state/0/_metadata/v2" and path.endswith("/0"):
+            version, _, text = storage.read(path).partition(b"\n")
+            fields = {**json.loads(text), "operatorPropertiesJson": [[]]}
+            storage.write(path, [version, b"\n", json.dumps(fields).encode()], overwrite=True)
+
+
+@pytest.mark.parametrize("spoil", [drop_v2, without_properties])
+@pytest.mark.parametrize("family", [None, "total"])
+def test_no_file_is_called_corrupt_because_it_is_unknown_what_is_a_list(
+    family: str | None, spoil: Callable[[MemoryStorage], None]
+) -> None:
+    storage = archived("rocks-timed")
+    spoil(storage)
+    with pytest.raises(DamagedError, match=r"state/0/_metadata/v2: only its newest file") as caught:
+        list(read_state(storage, family=family))
+    assert caught.value.code == "UNREADABLE_METADATA"
+
+
 Spoil = Callable[[MemoryStorage], object]
 
 

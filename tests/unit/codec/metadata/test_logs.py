@@ -215,7 +215,7 @@ def test_a_million_partitions_are_the_most() -> None:
 
 def test_an_operator_says_what_its_rows_are() -> None:
     found = logs.parse_state_metadata(OPERATOR.replace(b'Key":0', b'Key":3'))
-    assert found == logs.StateMetadata({"default": 3}, frozenset(), {"default": ()})
+    assert found == logs.StateMetadata({"default": 3}, None, {"default": ()})
 
 
 def test_of_the_places_of_schema_files_the_names_count() -> None:
@@ -236,8 +236,10 @@ def test_lists_are_told_from_other_state_variables() -> None:
     kinds = {"a": "ListState", "b": "ValueState", "c": "MapState", "d": "ListState"}
     variables = [{"stateName": name, "stateVariableType": kind} for name, kind in kinds.items()]
     found = logs.parse_state_metadata(with_properties(variables))
-    assert found.lists == {"a", "d"}
+    assert found.lists == frozenset({"a", "d"})
     assert found.schemas == {"default": ("0_12-ab",)}
+    assert logs.parse_state_metadata(with_properties([])).lists == frozenset()
+    assert logs.parse_state_metadata(with_properties(None)).lists is None
 
 
 @pytest.mark.parametrize(
