@@ -102,16 +102,14 @@ def written_below(
 
 
 def contestable(found: Iterable[Loose], store: Store) -> Iterator[tuple[Snapshot, Delta]]:
-    """Yields those that a comparison has to judge, each with the newest change of its log.
+    """Yields those whose version the log gives by itself, each with the newest change of its log.
 
     Once the commits of a rewind have been purged, nothing tells a log that was written again from
-    one that was restored. But both are in order, and the log gives the version by itself.
+    one that was restored or edited; only a comparison shows whether the snapshot is of that log.
     """
     for one in found:
-        times = [one.snapshot.entry.modified, *(each.entry.modified for each in one.again[::-1])]
         chain = store.versions.from_log(one.proof.version, proved=one.grounded)
-        complete = chain is not None and chain.start in {0, *one.grounded}
-        if complete and not one.shown and _ascending(times):
+        if chain is not None and chain.start in {0, *one.grounded}:
             yield one.snapshot, one.again[0]
 
 

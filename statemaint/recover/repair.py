@@ -270,7 +270,9 @@ class _Search:
                 once = "it was equal to the log when it was proved; " if suspect.proved else ""
                 yield f"{once}{suspect.why}"
         for proof in before.attestations:
-            if proof.path == path and fingerprint(self._storage, path) == (proof.size, proof.sum):
+            if proof.path != path or not proof.inputs:  # without any, it was only read
+                continue
+            if fingerprint(self._storage, path) == (proof.size, proof.sum):
                 yield (
                     "it was equal to the log when it was proved, so the log has changed since; put "
                     "the log's files back from a copy"

@@ -32,6 +32,9 @@ from tests.support.rewound import HOME, RewoundQuery
 from tests.support.rocks import PROVIDER, write_changelog, write_rocks_checkpoint
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=10, grace=0, orphan_age=0)
+RARE = Policy(
+    min_deltas_for_snapshot=50, min_batches_to_retain=10, grace=0, orphan_age=0, rebase=False
+)
 MONTH = 30 * 86400.0
 STALE = f"{HOME}/20.snapshot"
 
@@ -254,6 +257,54 @@ def test_a_snapshot_that_was_never_proved_is_compared_once_its_log_is_newer(
     assert query.wrong == []
     assert maintain(query.storage, TIGHT).exit_code == 0
     assert query.wrong == []
+
+
+@pytest.fixture(params=[True, False], ids=["tagged", "by time"])
+def adopted(request: pytest.FixtureRequest) -> RewoundQuery:
+    """An executor has made 20.snapshot and deleted the log below; a run relies on it."""
+    found = RewoundQuery(tagged=request.param)
+    found.run(0, 19)
+    found.storage.write(STALE, [encode(found.truth[20].items())])
+    for version in range(1, 19):
+        found.storage.delete(f"{HOME}/{version}.delta")
+    found.run(20, 34)
+    found.purge(24)
+    assert maintain(found.storage, RARE).exit_code == 0
+    (proof,) = scan(found.storage).stores[0].attestations
+    assert (proof.path, proof.inputs) == (STALE, ())
+    return found
+
+
+def test_a_query_that_began_again_is_not_loaded_from_an_adopted_snapshot_of_before(
+    adopted: RewoundQuery,
+) -> None:
+    """The commits of the first batches are purged by then: only the log shows what happened."""
+    adopted.rewind(0)
+    adopted.run(0, 45, source="b")
+    adopted.purge(30)
+    assert adopted.wrong == list(range(31, 47)), "Spark begins at the snapshot of before"
+    assert codes(verify(adopted.storage).findings) == {"SNAPSHOT_MISMATCH"}
+    report = maintain(adopted.storage, TIGHT)
+    assert codes(report.findings) == {"SNAPSHOT_MISMATCH"}
+    assert (report.snapshots_written, report.files_deleted.total()) == (0, 0)
+    repair(adopted.storage, trash_for=MONTH)
+    assert adopted.wrong == []
+    assert maintain(adopted.storage, TIGHT).exit_code == 0
+    assert adopted.wrong == []
+
+
+def test_a_log_that_was_restored_below_an_adopted_snapshot_is_compared_once(
+    adopted: RewoundQuery,
+) -> None:
+    adopted.rewind(0)
+    adopted.run(0, 45)
+    adopted.purge(30)
+    report = maintain(adopted.storage, RARE)
+    assert [type(one).__name__ for one in report.plan.actions][:2] == ["Attest", "Delete"]
+    assert (report.findings, adopted.wrong) == ((), [])
+    (proof,) = scan(adopted.storage).stores[0].attestations
+    assert len(proof.inputs) == 20
+    assert maintain(adopted.storage, RARE).plan.actions == ()
 
 
 # -- RocksDB

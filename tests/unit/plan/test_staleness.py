@@ -324,7 +324,6 @@ def test_it_says_nothing_where_the_snapshot_that_this_began_with_is_right(
         {3: 140.0, 4: 150.0},  # all that is new is named
         {1: 120.0, 2: 130.0},  # what came back below from a trash or a copy
         {2: 130.0, 4: 150.0},
-        {1: 160.0, 2: 155.0, 3: 152.0, 4: 150.0},  # as an undo puts files back
         {5: 99.0, 6: 101.0},
     ],
 )
@@ -332,17 +331,19 @@ def test_what_else_is_new_below_a_proof_says_nothing(times: Times) -> None:
     assert judge(*beyond(times)) == Judgement()
 
 
-def test_nor_does_it_where_the_commits_are_older() -> None:
-    commits: dict[int, float | None] = dict.fromkeys(range(6), 90.0)
-    assert judge(*beyond({2: 130.0, 3: 140.0, 4: 150.0}, commits=commits)) == Judgement()
-
-
-@pytest.mark.parametrize("commits", [{}, {4: 300.0, 5: 300.0}])
-def test_where_the_commits_are_gone_the_two_are_compared(
-    commits: dict[int, float | None],
+@pytest.mark.parametrize(
+    ("times", "commits"),
+    [
+        ({2: 130.0, 3: 140.0, 4: 150.0}, {}),  # purged since a rewind, if it was one
+        ({2: 130.0, 3: 140.0, 4: 150.0}, {4: 300.0, 5: 300.0}),
+        ({2: 130.0, 3: 140.0, 4: 150.0}, dict.fromkeys(range(6), 90.0)),  # of before
+        ({1: 160.0, 2: 155.0, 3: 152.0, 4: 150.0}, {}),  # as an undo puts files back
+    ],
+)
+def test_where_nothing_shows_a_rewind_a_snapshot_and_a_younger_log_are_compared(
+    times: Times, commits: dict[int, float | None]
 ) -> None:
-    """The query may have moved on since a rewind: the log may be right, or be a copy."""
-    found = judge(*beyond({2: 130.0, 3: 140.0, 4: 150.0}, commits=commits))
+    found = judge(*beyond(times, commits=commits))
     (one,) = found.disputed
     assert (one.path, one.instead.start, one.doubts) == (f"{HOME}/4.snapshot", 0, ())
     assert "it is older than 4.delta, which has the changes of its version" in one.why
