@@ -31,9 +31,9 @@ Layouts = Mapping[str | None, RowLayout]
 """The layout of each column family by its name; by `None` in a store without any."""
 
 _UNKNOWN = StateMetadata({}, None, {})
-# Which of them store several rows together is in their encoders. All others are state variables.
+# Their encoders show which of them store several rows together. All others are state variables.
 _OF_A_JOIN = re.compile(
-    "default|(left|right)-(keyToNumValues|keyWithIndexToValue|keyWithTsToValues|tsWithKey)"
+    "(left|right)-(keyToNumValues|keyWithIndexToValue|keyWithTsToValues|tsWithKey)"
 )
 _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 _UNSAFE_ROW, _SESSION_START = "unsaferow", "sessionStartTime"

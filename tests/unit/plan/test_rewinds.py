@@ -81,3 +81,33 @@ def test_without_commits_only_a_comparison_tells_a_rewind_from_a_copy(
     assert [*written_below(found, one, whole, 4)] == []
     pairs = [(snapshot.version, delta.version) for snapshot, delta in contestable(found, one)]
     assert pairs == ([(4, compared)] if compared else [])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "compared"),
+    [
+        (2, [4]),  # the proof of 2.snapshot reaches the beginning, so the log gives version 4
+        (0, []),  # it was compared with nothing itself: which of the two is right is unknown
+    ],
+)
+def test_a_log_gives_a_version_from_the_beginning_or_from_a_proof_that_reaches_it(
+    inputs: int, compared: list[int]
+) -> None:
+    one, whole = rewritten(10.0, 130.0, 140.0, 150.0)
+    low = Snapshot(2, Entry(BASE.path, 1, 20.0))
+    named = tuple(FileRecord(f"{HOME}/{version}.delta", 1, 10.0) for version in (1, 2))
+    proof = Attestation(BASE.path, 2, 1, 20.0, "", 0, 0, inputs=named[:inputs])
+    kept = tuple(file for file in one.files if file.entry.path != named[0].path)
+    of_four = replace(one.attestations[0], inputs=())
+    one = replace(one, files=(*kept, low), attestations=(proof, of_four))
+    whole = replace(whole, commit_times={})
+    found = contestable(loose(one, whole, 4), one)
+    assert [snapshot.version for snapshot, _ in found] == compared
+
+
+def test_the_proof_of_an_attempt_that_does_not_count_says_nothing() -> None:
+    one, whole = rewritten(10.0, 130.0, 140.0, 150.0)
+    other = Snapshot(4, Entry(f"{HOME}/4_b.snapshot", 1, 100.0))
+    one = replace(one, files=(*one.files, other))
+    assert one.versions.snapshots[4] == other
+    assert [*loose(one, whole, 4)] == []
