@@ -190,7 +190,7 @@ def _store_plans(
 ) -> tuple[StorePlan, ...]:
     sorted_stores = (replace(one, files=_in_order(one)) for one in stores)
     if window is None or damaged(checkpoint.findings):
-        return tuple(halt(one, diagnose(one, checkpoint)) for one in sorted_stores)
+        return tuple(halt(one, diagnose(one, checkpoint), window) for one in sorted_stores)
     plans = (_decided(one, checkpoint, window) for one in sorted_stores)
     return _bounded(tuple(plans), window.policy.max_deletes_per_run)
 
