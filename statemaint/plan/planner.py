@@ -28,6 +28,7 @@ from statemaint.plan.recovery.repair_steps import has_families
 from statemaint.plan.staleness import judge
 from statemaint.plan.store import decide, halt
 from statemaint.plan.window import Window
+from statemaint.plan.withheld import long_waits
 
 _STATE = "spark.sql.streaming.stateStore"
 # Clocks further apart than this make ages meaningless (S19).
@@ -66,6 +67,8 @@ def plan(
     floor = _floor(checkpoint, policy, target)
     skewed = tuple(_skewed(stores, now if seen is None else seen, skew))
     window = _window(checkpoint, policy, now, scope, skewed=bool(skewed))
+    decided = _store_plans(checkpoint, stores, window)
+    waits = long_waits(one for store in decided for one in store.withheld)
     return Plan(
         root=checkpoint.root,
         query_id=checkpoint.query_id,
@@ -73,8 +76,8 @@ def plan(
         target=target,
         floor=floor,
         policy=policy,
-        stores=_store_plans(checkpoint, stores, window),
-        findings=checkpoint.findings + skewed + tuple(_foreign(checkpoint)),
+        stores=decided,
+        findings=(*checkpoint.findings, *skewed, *_foreign(checkpoint), *waits),
         codec=checkpoint.codec,
         row_checksums=checkpoint.row_checksums,
         provider=checkpoint.provider,

@@ -43,10 +43,11 @@ def due(
         yield SnapshotReason.CHAIN_TOO_LONG, chain
     elif isinstance(chain, Chain) and chain.deltas and window.force_snapshot:
         yield SnapshotReason.FORCED, chain
+    if not window.policy.rebase or floor == window.target:
+        return
     chain = versions.chain(floor)
-    if window.policy.rebase and floor != window.target:
-        if isinstance(chain, Chain) and _is_long(store, window, chain):
-            yield SnapshotReason.REBASE, chain
+    if isinstance(chain, Chain) and _is_long(store, window, chain):
+        yield SnapshotReason.REBASE, chain
 
 
 def snapshots_due(facts: Facts) -> tuple[WriteSnapshot | Withheld, ...]:

@@ -85,7 +85,7 @@ class RunFacts:
         sums: counts and sizes that add up, by name.
         highest: values of which the highest counts, by name.
         counts: counts that add up, by name and label: `outcomes`, `findings`, `deleted`,
-            `requests`.
+            `requests`, `withheld`.
         checkpoint: the findings of the checkpoint as a whole, by code: several tasks find the same.
         spreads: distributions over the bounds of this module, by name: `chains`, `sizes`, `tasks`.
         snapshot: when the newest snapshot of the store without a recent one was stored; 0 if a
@@ -218,13 +218,13 @@ def _counts(report: Report) -> dict[str, dict[str, int]]:
         ),
         "deleted": dict(report.files_deleted),
         "requests": dict(report.requests),
+        "withheld": dict(Counter(one.wait.reason.value for one in report.withheld)),
     }
 
 
 def _unit(unit: UnitId, stores: Sequence[StoreReport]) -> UnitFacts:
     replays = [replay_of(one.after, one.target) for one in stores]
     loads = [one for one in replays if one]
-    replayed, files = sum(one.bytes for one in loads), sum(one.files for one in loads)
     return UnitFacts(
         operator=unit.operator,
         partition=unit.partition,
@@ -232,7 +232,7 @@ def _unit(unit: UnitId, stores: Sequence[StoreReport]) -> UnitFacts:
         chain=max(one.chain for one in loads) if len(loads) == len(replays) else None,
         bytes=sum(_size(one.after) for one in stores),
         files=sum(len(one.after.files) for one in stores),
-        replayed=replayed,
+        replayed=sum(one.bytes for one in loads),
         reclaimable=sum(one.reclaimable for one in stores),
         halted=sum(one.state is StoreOutcome.HALTED for one in stores),
     )

@@ -12,7 +12,7 @@ from statemaint.model.files import ChecksumFile, Snapshot, SstFile, StateFile
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
-from statemaint.plan import Attest, Delete, Plan, WriteSnapshot
+from statemaint.plan import Attest, Delete, Plan, Withheld, WriteSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,7 @@ class StoreReport:
         findings: its findings.
         target: the run's target version.
         reclaimable: bytes that a later run will delete, once a snapshot is old enough.
+        withheld: the due snapshots that were not written.
     """
 
     before: Store
@@ -125,6 +126,7 @@ class StoreReport:
     findings: tuple[Finding, ...]
     target: int | None
     reclaimable: int = 0
+    withheld: tuple[Withheld, ...] = ()
 
     @property
     def attestation(self) -> Attestation | None:
@@ -176,6 +178,11 @@ class Report:
     def findings(self) -> tuple[Finding, ...]:
         """Returns the checkpoint's findings and those of every store."""
         return self.plan.findings + tuple(one for store in self.stores for one in store.findings)
+
+    @property
+    def withheld(self) -> tuple[Withheld, ...]:
+        """Returns the due snapshots that were not written, store by store."""
+        return tuple(one for store in self.stores for one in store.withheld)
 
     @property
     def snapshots_written(self) -> int:
