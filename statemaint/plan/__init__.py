@@ -57,7 +57,7 @@ from statemaint.plan.snapshots import withheld
 from statemaint.plan.staleness import Suspect, judge, was_replaced
 from statemaint.plan.store import RELY_ON_BASE
 from statemaint.plan.uploads import observed
-from statemaint.plan.withheld import WHY, Waiting, by_reason, together
+from statemaint.plan.withheld import WHY, Waiting, by_reason, long_waits, together
 
 __all__ = [
     "MOST_SKEW",
@@ -100,6 +100,7 @@ __all__ = [
     "has_families",
     "judge",
     "lacks_base",
+    "long_waits",
     "missing_bases",
     "name_findings",
     "names_snapshot",

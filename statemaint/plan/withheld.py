@@ -57,6 +57,7 @@ _NOTICED = (
     WithheldReason.NAME_TAKEN,
     WithheldReason.YOUNG_CHECKSUM,
     WithheldReason.VERIFY_OFF,
+    WithheldReason.OUT_OF_TIME,
 )
 
 

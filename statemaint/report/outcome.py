@@ -12,7 +12,15 @@ from statemaint.model.files import ChecksumFile, Snapshot, SstFile, StateFile
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
-from statemaint.plan import Attest, Delete, Plan, Withheld, WriteSnapshot
+from statemaint.plan import (
+    Attest,
+    Delete,
+    Plan,
+    Withheld,
+    WithheldReason,
+    WriteSnapshot,
+    long_waits,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +184,10 @@ class Report:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Returns the checkpoint's findings and those of every store."""
-        return self.plan.findings + tuple(one for store in self.stores for one in store.findings)
+        """Returns the checkpoint's findings, those of every store, and what the run's end left."""
+        left = (one for one in self.withheld if one.wait.reason is WithheldReason.OUT_OF_TIME)
+        of_stores = (one for store in self.stores for one in store.findings)
+        return (*self.plan.findings, *of_stores, *long_waits(left))
 
     @property
     def withheld(self) -> tuple[Withheld, ...]:
