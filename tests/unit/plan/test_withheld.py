@@ -1,5 +1,6 @@
 """Each due snapshot is written, or the plan says why it is not, until when, and what to do."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -31,6 +32,7 @@ from statemaint.plan.window import Window
 from statemaint.plan.withheld import TO_DO, long_waits
 from statemaint.report.to_json import plan_json
 from tests.support.checkpoints import NOW, checkpoint, store, versions
+from tests.support.paths import ROOT
 from tests.support.rocks import rocks_checkpoint, rocks_store
 
 POLICY = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=2, grace=0, orphan_age=60)
@@ -157,6 +159,9 @@ def test_a_partition_that_later_batches_lack_gets_no_snapshot_at_the_floor() -> 
 
 def test_each_reason_has_its_words() -> None:
     assert set(WHY) == set(TO_DO) == set(WithheldReason)
+    runbook = (ROOT / "docs/runbook.md").read_text()
+    entry = runbook.partition("### SNAPSHOT_WITHHELD\n")[2].partition("\n### ")[0]
+    assert {one.value for one in WithheldReason} <= set(re.findall("^. `([a-z_]+)`", entry, re.M))
 
 
 def test_the_sentence_says_how_many_why_until_when_and_what_to_do() -> None:
