@@ -138,8 +138,8 @@ def test_a_dry_run_withholds_nothing_that_a_run_would_write() -> None:
         (
             Policy(min_deltas_for_snapshot=50, min_batches_to_retain=2),
             (
-                "the longest chain has 25 deltas (min_deltas_for_snapshot 50); the commit log still "
-                "has the batch of version 17"
+                "the longest chain has 25 deltas (min_deltas_for_snapshot 50); the commit log "
+                "still has the batch of version 17"
             ),
         ),
         (
