@@ -83,7 +83,6 @@ class WithheldReason(StrEnum):
     UNNAMED = "families_unnamed"
     NAME_TAKEN = "name_taken"
     YOUNG_CHECKSUM = "checksum_too_young"
-    UNNAMED_FAMILIES = "column_families_not_named"
     CLOCK_SKEW = "clock_skew"
     VERIFY_OFF = "verify_off"
     HALTED = "store_halted"

@@ -26,9 +26,6 @@ WHY = {
         "a checksum file that outlived its snapshot would condemn the new one, and is younger than "
         "orphan_age"
     ),
-    WithheldReason.UNNAMED_FAMILIES: (
-        "the partition has no rows, and no zip that names its column families"
-    ),
     WithheldReason.CLOCK_SKEW: (
         "a file in the way has to be deleted first, and nothing is while clocks disagree"
     ),
@@ -49,9 +46,6 @@ TO_DO = {
     WithheldReason.UNNAMED: "nothing has to be done: it has no rows, and needs no snapshot",
     WithheldReason.NAME_TAKEN: "see what `statemaint repair` can repair, or move the file away",
     WithheldReason.YOUNG_CHECKSUM: "lower orphan_age to have it written earlier",
-    WithheldReason.UNNAMED_FAMILIES: (
-        "nothing has to be done: the query writes a zip at its next restart"
-    ),
     WithheldReason.CLOCK_SKEW: "set the clocks right",
     WithheldReason.VERIFY_OFF: "run with verification",
     WithheldReason.HALTED: "see its findings",
