@@ -90,6 +90,17 @@ def links_below(top: str, folder: str) -> Iterator[str]:
                     waiting.append(f"{path}/{item.name}")
 
 
+def check_path(top: str, path: str) -> None:
+    """Checks that a path may be used by what opens it by name and follows its links.
+
+    Raises:
+        RefusedLinkError: when it leads out of the root, or through a link below `_statemaint`.
+    """
+    if is_ours(path):
+        check_way(top, path)
+    real_path(top, path)
+
+
 def check_way(top: str, path: str) -> None:
     """Checks that no part of a path is a link.
 
