@@ -1,7 +1,7 @@
 """What surrounds a checkpoint, and whether it is as it was (S24).
 
-`Outside` is a folder beside a checkpoint. `lead_out` and `lead_file_out` put links to it into the
-checkpoint; `changes` names what is no longer as it was, to the last byte, mode and time.
+`lead_out`, `lead_files_out` and `share` put links to another folder into a checkpoint. `facts` of
+that folder, before and after, and `changes` between them show what was changed there.
 """
 
 import os
@@ -14,7 +14,7 @@ from zlib import crc32
 
 
 class Fact(NamedTuple):
-    """What a place is: no more may change, and no less is compared."""
+    """What is known of a file, a folder or a link: all that a change of it would change."""
 
     mode: int
     owner: tuple[int, int]
@@ -24,7 +24,8 @@ class Fact(NamedTuple):
 
 def facts(folder: Path) -> dict[str, Fact]:
     """Returns the facts of a folder and of everything below it, by path; no link is followed."""
-    return {os.path.relpath(path, folder): _fact(path) for path in (folder, *_below(folder))}
+    paths = (folder, *_below(folder)) if folder.exists() else ()
+    return {os.path.relpath(path, folder): _fact(path) for path in paths}
 
 
 def changes(before: dict[str, Fact], after: dict[str, Fact]) -> list[str]:
@@ -74,10 +75,8 @@ def lead_files_out(root: Path, folder: str, outside: Path) -> None:
         file.symlink_to(target)
 
 
-def folders(root: Path) -> list[str]:
-    """Returns every folder below a root, sorted."""
-    return sorted(
-        os.path.relpath(Path(parent, name), root)
-        for parent, names, _ in os.walk(root)
-        for name in names
-    )
+def share(root: Path, folder: str, outside: Path) -> None:
+    """Replaces a folder of a checkpoint by a link to that of a copy, another checkpoint."""
+    shutil.copytree(root, outside, symlinks=True)
+    shutil.rmtree(root / folder)
+    (root / folder).symlink_to(outside / folder)
