@@ -20,7 +20,6 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
     has cleaned up, and higher versions, which it has not committed yet, are normal.
     """
     findings = [*store.findings, *_unknown(store), *name_findings(store, checkpoint)]
-    findings += _outside(store)
     if checkpoint.span is None and checkpoint.offsets:
         findings += _above(store, checkpoint, 0, 0)
     if checkpoint.span:
@@ -31,6 +30,7 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
         findings += _unreadable(store, first, last)
         findings += _above(store, checkpoint, first, last)
         findings += stale_findings(store, checkpoint)
+    findings += _outside(store)
     return tuple(findings)
 
 

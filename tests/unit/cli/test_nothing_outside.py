@@ -147,6 +147,19 @@ def test_nothing_is_written_through_a_linked_folder_of_ours(
     assert outside.facts(root) == state
 
 
+def test_the_state_is_shown_whatever_links_are_among_our_files(
+    tmp_path: Path, beside: Path
+) -> None:
+    root = grown(tmp_path / "root")
+    (root / "state/0/1/9.snapshot").unlink()
+    digests = run("digest", str(root)).stdout
+    for name in ("attestations", "ledger"):
+        shutil.rmtree(root / "_statemaint" / name)
+        (root / "_statemaint" / name).symlink_to(beside)
+    ended = run("digest", str(root))
+    assert (ended.returncode, ended.stdout) == (0, digests)
+
+
 def test_a_linked_file_of_ours_is_neither_read_nor_written(tmp_path: Path) -> None:
     root = grown(tmp_path / "root")
     theirs = tmp_path / "theirs.json"
