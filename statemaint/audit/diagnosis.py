@@ -81,6 +81,9 @@ _ADVICE = {
     FindingCode.UNLOADABLE_NAME: _ASIDE,
     FindingCode.BLOCKED_NAME: _ASIDE,
     FindingCode.FOREIGN_OPERATOR: "move the folders of foreign operators out of `state`",
+    FindingCode.REFUSED_LINK: (
+        "put what each link leads to in its place, or remove the link: maintenance follows none"
+    ),
     FindingCode.UNFINISHED_ROLLBACK: (
         "run the rollback again, or `statemaint undo` of it, before the query starts"
     ),

@@ -145,6 +145,12 @@ class Store:
         return self._versions
 
     @property
+    def outside(self) -> tuple[Entry, ...]:
+        """Returns the files whose real place is outside the checkpoint, by path (S24)."""
+        outside = (file.entry for file in self.files if file.entry.outside)
+        return tuple(sorted(outside, key=lambda entry: entry.path))
+
+    @property
     def lapsed(self) -> frozenset[str]:
         """Returns the paths of snapshots that are no longer the files that were proved."""
         return frozenset(one.path for one in self.former)

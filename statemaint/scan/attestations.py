@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from statemaint.errors import RefusedLinkError
+from statemaint.listing import Entry
 from statemaint.model.files import snapshot_version
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import RECORDS, Attestation, FileRecord
@@ -58,6 +60,18 @@ def store_of(path: str) -> StoreId | None:
     """Returns the store whose attestations are at a path; `None` for any other path."""
     match = _OF_STORE.fullmatch(path)
     return StoreId(int(match[1]), int(match[2]), match[3]) if match else None
+
+
+def attested_stores(listed: Iterable[Entry]) -> dict[StoreId, str]:
+    """Returns the path of the ledger's file of each store that has one.
+
+    No file counts if a link leads to any of them; `link_findings` reports the link.
+    """
+    try:
+        paths = [entry.path for entry in listed]
+    except RefusedLinkError:
+        return {}
+    return {store: path for path in paths if (store := store_of(path))}
 
 
 def render_attestations(

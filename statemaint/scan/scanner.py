@@ -13,12 +13,13 @@ from statemaint.model.ids import StoreId
 from statemaint.scan.attestations import (
     ATTESTATIONS,
     StoreNotes,
+    attested_stores,
     parse_attestations,
-    store_of,
 )
 from statemaint.scan.families import FamilySchemas
 from statemaint.scan.handover import ScanPart
 from statemaint.scan.layout import Layout, directories_named_as_files, schemas_lacking, sort_out
+from statemaint.scan.links import link_findings
 from statemaint.scan.partitions import may_have_changed, partition_counts
 from statemaint.scan.proofs import with_proofs
 from statemaint.scan.query_logs import (
@@ -98,7 +99,7 @@ def scan(
     layout = sort_out(part.state(storage) if part else storage.list("state"), provider)
     _check_offsets(offsets, commits, layout, notes)
     _check_begun(offsets, commits, layout, notes)
-    attested = _attested(part.attested(storage) if part else storage.list(ATTESTATIONS))
+    attested = attested_stores(part.attested(storage) if part else storage.list(ATTESTATIONS))
     operators = tuple(_operators(storage, layout, notes))
     repartitions = ids if provider is Provider.ROCKSDB else {}
     counts = _counts(storage, layout, repartitions, offsets, pinned=pinned, part=part)
@@ -147,6 +148,7 @@ def scan(
         counts=counts,
         pinned=pinned,
         findings=(
+            *link_findings(storage),
             *_needed(notes.findings, layout, expected),
             *_undescribed(stores, layout),
             *_unknown(layout),
@@ -307,12 +309,6 @@ def _needed(
             yield Finding(FindingCode.UNKNOWN_FILE, detail, path=finding.path)
         else:
             yield finding
-
-
-def _attested(listed: Iterable[Entry]) -> dict[StoreId, str]:
-    """Returns the path of the ledger's file of each store that has one."""
-    paths = (entry.path for entry in listed)
-    return {store: path for path in paths if (store := store_of(path))}
 
 
 def _stores(

@@ -267,6 +267,9 @@ class Seat:
             self._gate("linked", to)
             self._world.change({path: None}, self._doer)
 
+    def links(self, _folder: str) -> tuple[str, ...]:
+        return ()
+
     def check_readable(self, path: str, *, like: str) -> None:
         with self._operation("stat", path):
             for one in (path, like):
