@@ -276,6 +276,8 @@ class Diagnosis:
     @property
     def unseen(self) -> tuple[str, ...]:
         """Returns the faults that were not checked for, or cannot be found."""
+        if self.checkpoint.provider is Provider.UNKNOWN:
+            return ("every store, as the provider is unknown",)
         unchecked = []
         if not self.deep:
             unchecked.append(

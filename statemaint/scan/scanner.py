@@ -7,7 +7,7 @@ from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.metadata import logs, schema
 from statemaint.errors import CodecError, NotACheckpointError, NotFoundError
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
+from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Operator, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.scan.attestations import (
@@ -33,6 +33,7 @@ from statemaint.scan.query_logs import (
     row_checksums_of,
 )
 from statemaint.scan.readable import with_unreadable
+from statemaint.scan.recognition import codec_in, provider_in
 from statemaint.scan.required import Evidence, expected_stores, foreign_operators, unused_stores
 from statemaint.scan.rocks import CommittedIds, RocksReading
 from statemaint.storage import Storage
@@ -91,16 +92,16 @@ def scan(
     pinned = committed_partitions(storage, offsets, commits, newest.conf, notes)
     if part and not (part.still_holds(commits, pinned) and _same_counts(storage, part, commits)):
         return scan(storage, only)
-    provider, codec = provider_of(storage.root, newest.conf), codec_of(storage.root, newest.conf)
     row_checksums = row_checksums_of(newest.conf, notes)
     ids = committed_ids(storage, commits, notes)
     listed = storage.now()
-    layout = sort_out(part.state(storage) if part else storage.list("state"), provider)
+    state = part.state(storage) if part else storage.list("state")
+    layout, codec = _layout(storage, newest.conf, state)
     _check_offsets(offsets, commits, layout, notes)
     _check_begun(offsets, commits, layout, notes)
     attested = _attested(part.attested(storage) if part else storage.list(ATTESTATIONS))
     operators = tuple(_operators(storage, layout, notes))
-    repartitions = ids if provider is Provider.ROCKSDB else {}
+    repartitions = ids if layout.provider is Provider.ROCKSDB else {}
     counts = _counts(storage, layout, repartitions, offsets, pinned=pinned, part=part)
     evidence = Evidence(
         listed=frozenset(layout.stores) | (part.others(part.handover.stores) if part else set()),
@@ -112,10 +113,10 @@ def scan(
         copied=frozenset(one.id for one in operators if one.declared_id not in (None, one.id)),
         noted=frozenset(attested) | (part.others(part.handover.noted) if part else set()),
     )
-    expected = expected_stores(evidence)
+    expected = () if layout.provider is Provider.UNKNOWN else expected_stores(evidence)
     requested = tuple(one for one in expected if only is None or only(one))
     stores = tuple(_stores(storage, layout, requested, attested, listed))
-    if provider is Provider.ROCKSDB:
+    if layout.provider is Provider.ROCKSDB:
         reading = RocksReading(
             storage,
             CommittedIds(ids, expected, counts),
@@ -125,13 +126,13 @@ def scan(
         )
         stores = tuple(reading.all(stores))
     unused = () if part else unused_stores(evidence, expected)  # the plan of the run reports them
-    if not expected:
+    if not expected and layout.provider is not Provider.UNKNOWN:
         _check_state(offsets, commits, newest, notes)
     return Checkpoint(
         root=storage.root,
         query_id=query_id(storage, notes, begun=bool(offsets or commits)),
         batches=tuple(sorted(commits)),
-        provider=provider,
+        provider=layout.provider,
         codec=codec,
         row_checksums=row_checksums,
         operators=operators,
@@ -157,6 +158,15 @@ def scan(
     )
 
 
+def _layout(
+    storage: Storage, conf: Mapping[str, str], entries: Iterable[Entry]
+) -> tuple[Layout, str]:
+    """Returns the layout of the state, and its codec, from the log or else from the files."""
+    pinned, codec, state = provider_of(storage.root, conf), codec_of(storage.root, conf), [*entries]
+    layout = sort_out(state, provider_in(state) if pinned is Provider.UNKNOWN else pinned)
+    return layout, codec if conf else codec_in(storage, layout)
+
+
 def _has_metadata(storage: Storage) -> bool:
     try:
         return bool(logs.parse_query_id(storage.read("metadata")))
@@ -172,13 +182,21 @@ def _check_offsets(
     A restart then begins with batch 0. Spark 4.3 refuses to do so if state or commits of another
     query exist; older versions mix the two.
     """
+    if layout.provider is Provider.UNKNOWN:
+        detail = (
+            "no readable entry of offsets/ names the provider, and state/ has files of both "
+            f"{' and '.join(MAINTAINED)}: no store was looked at, and nothing is touched. Put the "
+            "logs back from a copy"
+        )
+        notes.add(FindingCode.UNREADABLE_OFFSET, detail, path="offsets")
     if offsets or not (commits or layout.stores):
         return
     what = "offsets/ is" if commits else "offsets/ and commits/ are"
     why = "batches are committed" if commits else "there is state"
     detail = (
         f"{what} missing or empty although {why}: a restart would begin with batch 0 and fail, or "
-        "mix old state into the new; provider and codec are unknown. Put the logs back from a copy"
+        "mix old state into the new; provider and codec are unknown, but for what the files of the "
+        "state show. Put the logs back from a copy"
     )
     notes.add(FindingCode.UNREADABLE_OFFSET, detail, path="offsets")
 
