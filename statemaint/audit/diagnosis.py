@@ -86,6 +86,14 @@ _ADVICE = {
     ),
 }
 _ELSE = "see the runbook"
+# Advice on notices, whose findings name the folders.
+_TIDY = {
+    FindingCode.UNDECLARED_OPERATOR: (
+        "if operators without metadata were removed from the query, move their folders out of "
+        "`state`"
+    ),
+    FindingCode.UNUSED_STORE: "move the folders that the query does not use out of `state`",
+}
 _REPAIRABLE = frozenset(
     {
         FindingCode.CORRUPT_FILE,
@@ -244,10 +252,15 @@ class Diagnosis:
         steps = [_ADVICE.get(code, f"{code}: {_ELSE}") for code in sorted(self.counts)]
         if _REPAIRABLE & self.counts.keys():
             steps.insert(0, "see what `statemaint repair` can repair from the log")
-        steps = [*self.disputed, *steps, *self._way_out()]
+        steps = [*self.disputed, *steps, *self._tidying, *self._way_out()]
         if not steps and self.chain and len(self.chain.deltas) > _LONG:
             steps.append("run `statemaint maintain`: a restart reads more files than it needs to")
         return tuple(dict.fromkeys(steps)) or ("nothing",)
+
+    @property
+    def _tidying(self) -> Iterator[str]:
+        codes = {one.code for one in self.findings}
+        return (step for code, step in _TIDY.items() if code in codes)
 
     def _way_out(self) -> Iterator[str]:
         """Yields the advice on a rollback, or that none helps, if the query does not restart."""

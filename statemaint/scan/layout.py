@@ -11,8 +11,8 @@ state/<op>/_stateSchema/<store>/<file>             state schema of newer operato
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Operator, Provider
@@ -76,6 +76,11 @@ class Layout:
     families: Mapping[StoreId, tuple[Entry, ...]]
     unclassified: tuple[tuple[Entry, bool], ...]
     provider: Provider = Provider.HDFS_BACKED
+
+    def without(self, operators: Collection[int]) -> "Layout":
+        """Returns the same layout without the stores of some operators."""
+        stores = {one: files for one, files in self.stores.items() if one.operator not in operators}
+        return replace(self, stores=stores)
 
 
 def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED) -> Layout:

@@ -1,6 +1,7 @@
 """The scan: from a storage to a `Checkpoint`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 from statemaint.codec.compression.registry import COMPRESSIONS
@@ -13,7 +14,7 @@ from statemaint.model.ids import StoreId
 from statemaint.scan.attestations import (
     ATTESTATIONS,
     StoreNotes,
-    parse_attestations,
+    read_attestations,
     store_of,
 )
 from statemaint.scan.families import FamilySchemas
@@ -34,6 +35,7 @@ from statemaint.scan.query_logs import (
 )
 from statemaint.scan.readable import with_unreadable
 from statemaint.scan.recognition import codec_in, provider_in
+from statemaint.scan.removed import Undeclared, undeclared_operators
 from statemaint.scan.required import Evidence, expected_stores, foreign_operators, unused_stores
 from statemaint.scan.rocks import CommittedIds, RocksReading
 from statemaint.storage import Storage
@@ -95,24 +97,27 @@ def scan(
     row_checksums = row_checksums_of(newest.conf, notes)
     ids = committed_ids(storage, commits, notes)
     listed = storage.now()
-    state = part.state(storage) if part else storage.list("state")
-    layout, codec = _layout(storage, newest.conf, state)
+    layout, codec = _layout(storage, newest.conf, part)
     _check_offsets(offsets, commits, layout, notes)
     _check_begun(offsets, commits, layout, notes)
     attested = _attested(part.attested(storage) if part else storage.list(ATTESTATIONS))
     operators = tuple(_operators(storage, layout, notes))
-    repartitions = ids if layout.provider is Provider.ROCKSDB else {}
-    counts = _counts(storage, layout, repartitions, offsets, pinned=pinned, part=part)
     evidence = Evidence(
         listed=frozenset(layout.stores) | (part.others(part.handover.stores) if part else set()),
         operators={one.id: one for one in operators},
         pinned=pinned,
-        counts=counts,
         named=_named_by(ids[max(ids)]) if ids else {},
         keyed=_keyed(storage, layout, operators, notes),
         copied=frozenset(one.id for one in operators if one.declared_id not in (None, one.id)),
         noted=frozenset(attested) | (part.others(part.handover.noted) if part else set()),
     )
+    undeclared = undeclared_operators(
+        storage, layout, evidence, attested, None if part else max(commits, default=None)
+    )
+    counts = _counts(
+        storage, layout.without(undeclared.removed), ids, offsets, pinned=pinned, part=part
+    )
+    evidence = replace(evidence, counts=counts, removed=frozenset(undeclared.removed))
     expected = () if layout.provider is Provider.UNKNOWN else expected_stores(evidence)
     requested = tuple(one for one in expected if only is None or only(one))
     stores = tuple(_stores(storage, layout, requested, attested, listed))
@@ -150,7 +155,7 @@ def scan(
         findings=(
             *_needed(notes.findings, layout, expected),
             *_unknown(layout),
-            *_unused(unused),
+            *_unused(unused, undeclared),
             *_foreign(foreign_operators(evidence)),
         ),
         unclassified=tuple(sorted(_unclassified(layout, unused))),
@@ -158,12 +163,11 @@ def scan(
     )
 
 
-def _layout(
-    storage: Storage, conf: Mapping[str, str], entries: Iterable[Entry]
-) -> tuple[Layout, str]:
+def _layout(storage: Storage, conf: Mapping[str, str], part: ScanPart | None) -> tuple[Layout, str]:
     """Returns the layout of the state, and its codec, from the log or else from the files."""
-    pinned, codec, state = provider_of(storage.root, conf), codec_of(storage.root, conf), [*entries]
-    layout = sort_out(state, provider_in(state) if pinned is Provider.UNKNOWN else pinned)
+    pinned, codec = provider_of(storage.root, conf), codec_of(storage.root, conf)
+    entries = [*(part.state(storage) if part else storage.list("state"))]
+    layout = sort_out(entries, provider_in(entries) if pinned is Provider.UNKNOWN else pinned)
     return layout, codec if conf else codec_in(storage, layout)
 
 
@@ -274,7 +278,7 @@ def _counts(
     if part:
         known = part.handover.counts
         return {**known, **dict.fromkeys(part.added(ids), pinned)} if known and pinned else known
-    batches = sorted(ids)
+    batches = sorted(ids) if layout.provider is Provider.ROCKSDB else []
     if not may_have_changed(layout.stores, ids, batches, pinned):
         return {}
     return partition_counts(storage, (one for one in batches if one in offsets))
@@ -340,7 +344,7 @@ def _stores(
     listed: float,
 ) -> Iterator[Store]:
     def store_of_id(store: StoreId) -> Store:
-        notes = _notes_of(storage, attested[store]) if store in attested else StoreNotes()
+        notes = read_attestations(storage, attested[store]) if store in attested else StoreNotes()
         files = layout.stores.get(store, ())
         scanned = Store(
             store, files, written=notes.written, since=notes.since,
@@ -352,25 +356,21 @@ def _stores(
     return in_order(jobs, threads=storage.parallel if attested else 1)
 
 
-def _notes_of(storage: Storage, path: str) -> StoreNotes:
-    try:
-        return parse_attestations(storage.read(path))
-    except (NotFoundError, CodecError):
-        return StoreNotes()
-
-
 def _unclassified(layout: Layout, unused: Iterable[StoreId]) -> Iterator[Entry]:
     yield from (entry for entry, _ in layout.unclassified)
     yield from (file.entry for store in unused for file in layout.stores[store])
 
 
-def _unused(stores: Iterable[StoreId]) -> Iterator[Finding]:
+def _unused(stores: Iterable[StoreId], undeclared: Undeclared) -> Iterator[Finding]:
     for store in stores:
+        if store.operator in undeclared.removed:
+            continue
         detail = (
             f"{store.directory} belongs to no partition of an operator that the query has: no "
             "restart reads it, and it is kept"
         )
         yield Finding(FindingCode.UNUSED_STORE, detail, path=store.directory)
+    yield from undeclared.findings()
 
 
 def _foreign(operators: Iterable[int]) -> Iterator[Finding]:

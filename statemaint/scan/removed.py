@@ -1,0 +1,169 @@
+"""Operators without metadata in a query that Spark 4 runs: removed from it, or damaged.
+
+Spark 4.0 and later write metadata for each stateful operator that a query has when it starts,
+before a batch runs (`IncrementalExecution.WriteStatefulOperatorMetadataRule`); they never look at
+other state. An operator without metadata, and without a file of the newest committed version, has
+therefore left a query that was begun before Spark 4, or its metadata and newest files are lost. It
+has left only if all of this holds, and otherwise that remains open:
+
+* the other operators have metadata, and are numbered below it, from 0 on;
+* the batch of its newest change was not planned by Spark 4; if the offset log no longer has that
+  batch, all of its files are older than the metadata of the others;
+* its state is whole: every partition of it ends at, and loads, one version;
+* the ledger has noted nothing newer of it.
+
+A folder that was put back from a copy older than Spark 4 looks the same.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+
+from statemaint.codec.metadata import logs
+from statemaint.errors import CodecError, NotFoundError
+from statemaint.model.chain import Versions
+from statemaint.model.files import Delta, Snapshot, StateFile, snapshot_version
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import StoreId, batch_of, version_of
+from statemaint.scan.attestations import ATTESTATIONS, read_attestations
+from statemaint.scan.layout import Layout
+from statemaint.scan.required import Evidence, required_partitions, store_names
+from statemaint.storage import Storage
+
+_SINCE_SPARK_4 = "spark.sql.streaming.stateStore.encodingFormat"
+_METADATA = "metadata"  # of the first format; only newer operators have another one
+
+
+@dataclass(frozen=True, slots=True)
+class Undeclared:
+    """The operators without metadata that do not reach the newest committed version.
+
+    Attributes:
+        removed: those that left the query, with their newest version.
+        unsure: those that may also be damaged, with their newest version.
+        noted: those that the ledger has noted.
+    """
+
+    removed: Mapping[int, int] = field(default_factory=dict)
+    unsure: Mapping[int, int] = field(default_factory=dict)
+    noted: frozenset[int] = frozenset()
+
+    def findings(self) -> Iterator[Finding]:
+        """Yields a notice for each of them."""
+        for operator, newest in self.removed.items():
+            path, notes = f"state/{operator}", f"{ATTESTATIONS}/{operator}"
+            both = f"{path}, and with it {notes}," if operator in self.noted else path
+            detail = (
+                f"{path} is of an operator that the query no longer has: Spark 4 has written "
+                f"metadata for the others only, and its newest version, {newest}, is from before. "
+                f"No restart reads the folder, and it is kept. Move {both} away; if an old copy "
+                "was put there, put the newest files of the operator back instead"
+            )
+            yield Finding(FindingCode.UNUSED_STORE, detail, path=path)
+        for operator, newest in self.unsure.items():
+            path = f"state/{operator}"
+            detail = (
+                f"{path} has no operator metadata, which Spark 4 writes at every start, and its "
+                f"newest version is {newest}: if the operator was removed from the query, move "
+                "the folder away; otherwise put its files back from a copy. It is kept"
+            )
+            yield Finding(FindingCode.UNDECLARED_OPERATOR, detail, path=path)
+
+
+def undeclared_operators(
+    storage: Storage,
+    layout: Layout,
+    evidence: Evidence,
+    attested: Mapping[StoreId, str],
+    committed: int | None,
+) -> Undeclared:
+    """Returns the operators without metadata, if Spark 4 planned the newest committed batch.
+
+    Args:
+        storage: the storage of the checkpoint.
+        layout: the listing of its state.
+        evidence: the evidence of the stores that the query has.
+        attested: the path of the ledger's file of each store that has one.
+        committed: the newest committed batch.
+
+    Raises:
+        StorageError: when a read failed.
+    """
+    if committed is None or evidence.named:
+        return Undeclared()
+    behind = {
+        operator: newest
+        for operator in sorted({one.operator for one in layout.stores} - layout.operators.keys())
+        if 0 < (newest := _newest(layout, operator)) < version_of(committed)
+    }
+    if not behind or not _by_spark_4(storage, committed):
+        return Undeclared()
+    removed = {
+        operator: newest
+        for operator, newest in behind.items()
+        if _follows_the_declared(layout, evidence, operator)
+        and _changed_before_spark_4(storage, layout, operator, newest)
+        and _is_whole(layout, evidence, operator, newest)
+        and newest >= max(_noted(storage, attested, operator), default=0)
+    }
+    unsure = {operator: newest for operator, newest in behind.items() if operator not in removed}
+    return Undeclared(removed, unsure, frozenset(one.operator for one in attested))
+
+
+def _files(layout: Layout, operator: int) -> Iterator[StateFile]:
+    stores = (files for store, files in layout.stores.items() if store.operator == operator)
+    return chain.from_iterable(stores)
+
+
+def _newest(layout: Layout, operator: int) -> int:
+    files = (one for one in _files(layout, operator) if isinstance(one, Delta | Snapshot))
+    return max((one.version for one in files), default=0)
+
+
+def _by_spark_4(storage: Storage, batch: int) -> bool | None:
+    """Returns whether Spark 4 or later planned a batch; `None` if its offsets cannot be read."""
+    try:
+        return _SINCE_SPARK_4 in logs.parse_conf(storage.read(f"offsets/{batch}"))
+    except (NotFoundError, CodecError):
+        return None
+
+
+def _follows_the_declared(layout: Layout, evidence: Evidence, operator: int) -> bool:
+    declared = evidence.operators.keys() - evidence.copied
+    numbered = declared == layout.operators.keys() == set(range(len(declared)))
+    first_format = all(one.name == _METADATA for one in layout.operators.values())
+    return numbered and first_format and operator >= len(declared) > 0
+
+
+def _changed_before_spark_4(storage: Storage, layout: Layout, operator: int, newest: int) -> bool:
+    by_spark_4 = _by_spark_4(storage, batch_of(newest))
+    if by_spark_4 is not None:
+        return not by_spark_4
+    written = [one.entry.modified for one in _files(layout, operator)]
+    restarted = [one.modified for one in layout.operators.values()]
+    known = [one for one in (*written, *restarted) if one is not None]
+    if len(known) < len(written) + len(restarted):
+        return False
+    return max(known[: len(written)]) < min(known[len(written) :])
+
+
+def _is_whole(layout: Layout, evidence: Evidence, operator: int, newest: int) -> bool:
+    """Returns whether all partitions end at one version, or one has begun the next."""
+    stores = {store: files for store, files in layout.stores.items() if store.operator == operator}
+    partitions = required_partitions(evidence, operator)
+    names = store_names(evidence, operator)
+    if stores.keys() != {StoreId(operator, one, name) for one in partitions for name in names}:
+        return False
+    versions = [Versions.of(files) for files in stores.values()]
+    ends = (newest, newest - 1)  # the last batch may have failed before all of its tasks had ended
+    return any(all(one.loadable(end, end) for one in versions) for end in ends)
+
+
+def _noted(storage: Storage, attested: Mapping[StoreId, str], operator: int) -> Iterator[int]:
+    """Yields the versions that the ledger has noted of an operator."""
+    for path in (path for store, path in attested.items() if store.operator == operator):
+        notes = read_attestations(storage, path)
+        yield from (one.version for one in notes.proofs)
+        yield from (snapshot_version(one) or 0 for one in notes.written)
+        yield from (one.version for one in notes.uploads.newest)
+        yield notes.since or 0
