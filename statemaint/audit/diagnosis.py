@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from statemaint.model.chain import Chain
@@ -86,13 +86,12 @@ _ADVICE = {
     ),
 }
 _ELSE = "see the runbook"
-# Advice on notices, whose findings name the folders.
+# Advice on notices, which `doctor` does not print.
 _TIDY = {
     FindingCode.UNDECLARED_OPERATOR: (
-        "if operators without metadata were removed from the query, move their folders out of "
-        "`state`"
+        "if its operator was removed from the query, move {paths} away as `statemaint scan` says"
     ),
-    FindingCode.UNUSED_STORE: "move the folders that the query does not use out of `state`",
+    FindingCode.UNUSED_STORE: "move {paths} away as `statemaint scan` says: no restart reads it",
 }
 _REPAIRABLE = frozenset(
     {
@@ -259,8 +258,9 @@ class Diagnosis:
 
     @property
     def _tidying(self) -> Iterator[str]:
-        codes = {one.code for one in self.findings}
-        return (step for code, step in _TIDY.items() if code in codes)
+        for code, step in _TIDY.items():
+            if paths := {one.path for one in self.findings if one.code is code and one.path}:
+                yield step.format(paths=_some(paths))
 
     def _way_out(self) -> Iterator[str]:
         """Yields the advice on a rollback, or that none helps, if the query does not restart."""
@@ -282,9 +282,7 @@ class Diagnosis:
 
     @property
     def _needed(self) -> str:
-        paths = sorted({one.path for one in self.findings if one.damage and one.path})
-        more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-        return f"{', '.join(paths[:_SHOWN])}{more}" if paths else "the checkpoint"
+        return _some({one.path for one in self.findings if one.damage and one.path})
 
     @property
     def unseen(self) -> tuple[str, ...]:
@@ -301,6 +299,12 @@ class Diagnosis:
             unchecked.append("a whole change in another one's place above the newest snapshot")
             unchecked.append("operators that left no trace, and operators of another query")
         return tuple(unchecked)
+
+
+def _some(paths: Collection[str]) -> str:
+    """Returns the first of some paths, and the number of the others."""
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return f"{', '.join(sorted(paths)[:_SHOWN])}{more}" if paths else "the checkpoint"
 
 
 def is_doubt(finding: Finding) -> bool:

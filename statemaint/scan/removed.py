@@ -1,7 +1,7 @@
 """Operators without metadata in a query that Spark 4 runs: removed from it, or damaged.
 
 Spark 4.0 and later write metadata for each stateful operator that a query has when it starts,
-before a batch runs (`IncrementalExecution.WriteStatefulOperatorMetadataRule`); they never look at
+before a batch runs (`IncrementalExecution.StateSchemaAndOperatorMetadataRule`); they never look at
 other state. An operator without metadata, and without a file of the newest committed version, has
 therefore left a query that was begun before Spark 4, or its metadata and newest files are lost. It
 has left only if all of this holds, and otherwise that remains open:
@@ -51,23 +51,26 @@ class Undeclared:
     def findings(self) -> Iterator[Finding]:
         """Yields a notice for each of them."""
         for operator, newest in self.removed.items():
-            path, notes = f"state/{operator}", f"{ATTESTATIONS}/{operator}"
-            both = f"{path}, and with it {notes}," if operator in self.noted else path
             detail = (
-                f"{path} is of an operator that the query no longer has: Spark 4 has written "
-                f"metadata for the others only, and its newest version, {newest}, is from before. "
-                f"No restart reads the folder, and it is kept. Move {both} away; if an old copy "
-                "was put there, put the newest files of the operator back instead"
+                f"state/{operator} is of an operator that the query no longer has: Spark 4 has "
+                f"written metadata for the others only, and its newest version, {newest}, is from "
+                f"before. No restart reads the folder, and it is kept. Move {self._both(operator)} "
+                "away; if an old copy was put there, put the newest files of the operator back "
+                "instead"
             )
-            yield Finding(FindingCode.UNUSED_STORE, detail, path=path)
+            yield Finding(FindingCode.UNUSED_STORE, detail, path=f"state/{operator}")
         for operator, newest in self.unsure.items():
-            path = f"state/{operator}"
+            reaches = f"nothing newer than version {newest}" if newest else "no state"
             detail = (
-                f"{path} has no operator metadata, which Spark 4 writes at every start, and its "
-                f"newest version is {newest}: if the operator was removed from the query, move "
-                "the folder away; otherwise put its files back from a copy. It is kept"
+                f"state/{operator} has no operator metadata, which Spark 4 writes at every start, "
+                f"and {reaches}: if the operator was removed from the query, move "
+                f"{self._both(operator)} away; otherwise put its files back from a copy. It is kept"
             )
-            yield Finding(FindingCode.UNDECLARED_OPERATOR, detail, path=path)
+            yield Finding(FindingCode.UNDECLARED_OPERATOR, detail, path=f"state/{operator}")
+
+    def _both(self, operator: int) -> str:
+        notes = f", and with it {ATTESTATIONS}/{operator}," if operator in self.noted else ""
+        return f"state/{operator}{notes}"
 
 
 def undeclared_operators(
@@ -91,23 +94,26 @@ def undeclared_operators(
     """
     if committed is None or evidence.named:
         return Undeclared()
+    noted = frozenset(one.operator for one in attested)
+    seen = {one.operator for one in layout.stores} | noted
     behind = {
         operator: newest
-        for operator in sorted({one.operator for one in layout.stores} - layout.operators.keys())
-        if 0 < (newest := _newest(layout, operator)) < version_of(committed)
+        for operator in sorted(seen - layout.operators.keys())
+        if (newest := _newest(layout, operator)) < version_of(committed)
     }
     if not behind or not _by_spark_4(storage, committed):
         return Undeclared()
     removed = {
         operator: newest
         for operator, newest in behind.items()
-        if _follows_the_declared(layout, evidence, operator)
+        if newest
+        and _follows_the_declared(layout, evidence, operator)
         and _changed_before_spark_4(storage, layout, operator, newest)
         and _is_whole(layout, evidence, operator, newest)
         and newest >= max(_noted(storage, attested, operator), default=0)
     }
     unsure = {operator: newest for operator, newest in behind.items() if operator not in removed}
-    return Undeclared(removed, unsure, frozenset(one.operator for one in attested))
+    return Undeclared(removed, unsure, noted)
 
 
 def _files(layout: Layout, operator: int) -> Iterator[StateFile]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -107,7 +108,7 @@ SETTINGS = {
 }
 
 
-def events(hour: int) -> list[dict[str, object]]:
+def events(hour: int) -> list[dict[str, Any]]:
     times = [START + timedelta(hours=hour, minutes=number) for number in range(5)]
     return [
         {"id": f"{hour}-{at.minute}", "amount": 7 * hour + at.minute, "at": at.isoformat()}

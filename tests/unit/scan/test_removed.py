@@ -84,7 +84,7 @@ def test_an_operator_that_spark_4_never_ran_is_a_notice_and_the_query_restarts(o
     assert verify(storage, deep=True).healthy
     found = doctor(storage, deep=True)
     assert (found.restarts, found.counts) == (True, {})
-    assert found.next == ("move the folders that the query does not use out of `state`",)
+    assert found.next == ("move state/1 away as `statemaint scan` says: no restart reads it",)
 
 
 def test_the_others_are_maintained_and_its_folder_stays_as_it_is() -> None:
@@ -116,6 +116,11 @@ def test_the_advice_leads_to_a_checkpoint_without_any_notice() -> None:
     (notice,) = scan_checkpoint(storage).findings
     assert "Move state/1, and with it _statemaint/attestations/1, away" in notice.detail
     drop(storage, "state/1/")
+    (notice,) = scan_checkpoint(storage).findings
+    assert (notice.code, notice.path) == (FindingCode.UNDECLARED_OPERATOR, "state/1")
+    assert "no state: if the operator was removed" in notice.detail
+    assert "with it _statemaint/attestations/1, away" in notice.detail
+    assert not doctor(storage).restarts, "its folder may just as well be lost"
     drop(storage, "_statemaint/attestations/1/")
     assert scan_checkpoint(storage).findings == ()
     assert doctor(storage).next == (
@@ -255,8 +260,7 @@ def test_an_operator_of_the_query_that_lost_its_metadata_and_newest_files_is_dam
     assert not found.restarts
     assert FindingCode.BROKEN_CHAIN in found.counts
     assert (
-        "if operators without metadata were removed from the query, move their folders out of "
-        "`state`"
+        "if its operator was removed from the query, move state/1 away as `statemaint scan` says"
     ) in found.next
     assert maintain(storage, TIGHT).exit_code == 3
     assert of_operator(storage, 1) == {p: one for p, one in before.items() if p[:8] == "state/1/"}
