@@ -1,6 +1,6 @@
-"""The provider and the codec of state whose offset log is lost, recognized from its files."""
+"""The provider and the codec of the state, recognized from its files if the offset log is lost."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from statemaint.codec.compression.base import Compression
 from statemaint.codec.compression.registry import COMPRESSIONS
@@ -9,9 +9,28 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import MAINTAINED, Provider
 from statemaint.model.files import Delta, Snapshot, SstFile
 from statemaint.scan.layout import Layout, sort_out
+from statemaint.scan.query_logs import codec_of, provider_of
 from statemaint.storage import Storage
 
 _TRIED = 3
+
+
+def recognized(
+    storage: Storage, conf: Mapping[str, str], entries: Iterable[Entry]
+) -> tuple[Layout, str]:
+    """Returns the layout of the state and its codec, by the settings of the log or by the files.
+
+    Raises:
+        UnsupportedError: for a provider or codec that cannot be maintained.
+        StorageError: when a listing or read failed.
+    """
+    pinned, codec, listed = (
+        provider_of(storage.root, conf),
+        codec_of(storage.root, conf),
+        [*entries],
+    )
+    layout = sort_out(listed, provider_in(listed) if pinned is Provider.UNKNOWN else pinned)
+    return layout, codec if conf else codec_in(storage, layout)
 
 
 def provider_in(entries: Sequence[Entry]) -> Provider:

@@ -19,22 +19,20 @@ from statemaint.scan.attestations import (
 )
 from statemaint.scan.families import FamilySchemas
 from statemaint.scan.handover import ScanPart
-from statemaint.scan.layout import Layout, directories_named_as_files, schemas_lacking, sort_out
+from statemaint.scan.layout import Layout, directories_named_as_files, schemas_lacking
 from statemaint.scan.partitions import may_have_changed, partition_counts
 from statemaint.scan.proofs import with_proofs
 from statemaint.scan.query_logs import (
     Notes,
-    codec_of,
     committed_ids,
     committed_partitions,
     newest_offsets,
     numbered,
-    provider_of,
     query_id,
     row_checksums_of,
 )
 from statemaint.scan.readable import with_unreadable
-from statemaint.scan.recognition import codec_in, provider_in
+from statemaint.scan.recognition import recognized
 from statemaint.scan.removed import Undeclared, undeclared_operators
 from statemaint.scan.required import Evidence, expected_stores, foreign_operators, unused_stores
 from statemaint.scan.rocks import CommittedIds, RocksReading
@@ -97,7 +95,9 @@ def scan(
     row_checksums = row_checksums_of(newest.conf, notes)
     ids = committed_ids(storage, commits, notes)
     listed = storage.now()
-    layout, codec = _layout(storage, newest.conf, part)
+    layout, codec = recognized(
+        storage, newest.conf, part.state(storage) if part else storage.list("state")
+    )
     _check_offsets(offsets, commits, layout, notes)
     _check_begun(offsets, commits, layout, notes)
     attested = _attested(part.attested(storage) if part else storage.list(ATTESTATIONS))
@@ -162,14 +162,6 @@ def scan(
         unclassified=tuple(sorted(_unclassified(layout, unused))),
         directories=tuple(directories_named_as_files(layout)),
     )
-
-
-def _layout(storage: Storage, conf: Mapping[str, str], part: ScanPart | None) -> tuple[Layout, str]:
-    """Returns the layout of the state, and its codec, from the log or else from the files."""
-    pinned, codec = provider_of(storage.root, conf), codec_of(storage.root, conf)
-    entries = [*(part.state(storage) if part else storage.list("state"))]
-    layout = sort_out(entries, provider_in(entries) if pinned is Provider.UNKNOWN else pinned)
-    return layout, codec if conf else codec_in(storage, layout)
 
 
 def _has_metadata(storage: Storage) -> bool:

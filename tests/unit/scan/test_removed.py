@@ -20,7 +20,7 @@ from statemaint.scan import Handover, Recorder
 from statemaint.storage import MemoryStorage, ReadOnly
 from tests.support.checkpoints import COMMIT, changes, delta_bytes, offsets_bytes
 from tests.support.long_rows import schema
-from tests.unit.scan.test_scanner import OPERATOR
+from tests.unit.codec.metadata.test_logs import OPERATOR
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0, orphan_age=0)
 SPARK_4 = {"spark.sql.streaming.stateStore.encodingFormat": "unsaferow"}
