@@ -15,7 +15,7 @@ has left only if all of this holds, and otherwise that remains open:
 A folder that was put back from a copy older than Spark 4 looks the same.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -27,7 +27,7 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, batch_of, version_of
 from statemaint.scan.attestations import ATTESTATIONS, read_attestations
 from statemaint.scan.layout import Layout
-from statemaint.scan.required import Evidence, required_partitions, store_names
+from statemaint.scan.required import Evidence, foreign_operators, required_partitions, store_names
 from statemaint.storage import Storage
 
 _SINCE_SPARK_4 = "spark.sql.streaming.stateStore.encodingFormat"
@@ -71,6 +71,33 @@ class Undeclared:
     def _both(self, operator: int) -> str:
         notes = f", and with it {ATTESTATIONS}/{operator}," if operator in self.noted else ""
         return f"state/{operator}{notes}"
+
+
+def findings_of_unused(
+    evidence: Evidence, stores: Iterable[StoreId], undeclared: Undeclared
+) -> Iterator[Finding]:
+    """Yields the findings of all state that no operator of the query uses, or may not use.
+
+    Args:
+        evidence: the evidence of the stores that the query has.
+        stores: the listed stores that no batch reads.
+        undeclared: the operators without metadata.
+    """
+    for store in stores:
+        if store.operator not in undeclared.removed:
+            detail = (
+                f"{store.directory} belongs to no partition of an operator that the query has: no "
+                "restart reads it, and it is kept"
+            )
+            yield Finding(FindingCode.UNUSED_STORE, detail, path=store.directory)
+    yield from undeclared.findings()
+    for number in foreign_operators(evidence):
+        path = f"state/{number}"
+        detail = (
+            f"{path} has metadata of an operator that the newest commit does not name: Spark 4.0 "
+            "and later refuse to start a query that has other operators; move the folder away"
+        )
+        yield Finding(FindingCode.FOREIGN_OPERATOR, detail, path=path)
 
 
 def undeclared_operators(

@@ -33,8 +33,8 @@ from statemaint.scan.query_logs import (
 )
 from statemaint.scan.readable import with_unreadable
 from statemaint.scan.recognition import recognized
-from statemaint.scan.removed import Undeclared, undeclared_operators
-from statemaint.scan.required import Evidence, expected_stores, foreign_operators, unused_stores
+from statemaint.scan.removed import findings_of_unused, undeclared_operators
+from statemaint.scan.required import Evidence, expected_stores, unused_stores
 from statemaint.scan.rocks import CommittedIds, RocksReading
 from statemaint.storage import Storage
 from statemaint.workers import in_order
@@ -156,8 +156,7 @@ def scan(
             *_needed(notes.findings, layout, expected),
             *_undescribed(stores, layout),
             *_unknown(layout),
-            *_unused(unused, undeclared),
-            *_foreign(foreign_operators(evidence)),
+            *findings_of_unused(evidence, unused, undeclared),
         ),
         unclassified=tuple(sorted(_unclassified(layout, unused))),
         directories=tuple(directories_named_as_files(layout)),
@@ -354,18 +353,6 @@ def _unclassified(layout: Layout, unused: Iterable[StoreId]) -> Iterator[Entry]:
     yield from (file.entry for store in unused for file in layout.stores[store])
 
 
-def _unused(stores: Iterable[StoreId], undeclared: Undeclared) -> Iterator[Finding]:
-    for store in stores:
-        if store.operator in undeclared.removed:
-            continue
-        detail = (
-            f"{store.directory} belongs to no partition of an operator that the query has: no "
-            "restart reads it, and it is kept"
-        )
-        yield Finding(FindingCode.UNUSED_STORE, detail, path=store.directory)
-    yield from undeclared.findings()
-
-
 def _undescribed(stores: Iterable[Store], layout: Layout) -> Iterator[Finding]:
     """Yields the operators with column families whose metadata are missing.
 
@@ -381,16 +368,6 @@ def _undescribed(stores: Iterable[Store], layout: Layout) -> Iterator[Finding]:
             "metadata (STDS_FAILED_TO_READ_OPERATOR_METADATA); put the folder back from a copy"
         )
         yield Finding(FindingCode.UNREADABLE_METADATA, detail, path=path)
-
-
-def _foreign(operators: Iterable[int]) -> Iterator[Finding]:
-    for number in operators:
-        path = f"state/{number}"
-        detail = (
-            f"{path} has metadata of an operator that the newest commit does not name: Spark 4.0 "
-            "and later refuse to start a query that has other operators; move the folder away"
-        )
-        yield Finding(FindingCode.FOREIGN_OPERATOR, detail, path=path)
 
 
 def _unknown(layout: Layout) -> Iterator[Finding]:
