@@ -7,12 +7,14 @@ therefore left a query that was begun before Spark 4, or its metadata and newest
 has left only if all of this holds, and otherwise that remains open:
 
 * the other operators have metadata, and are numbered below it, from 0 on;
-* the batch of its newest change was not planned by Spark 4; if the offset log no longer has that
-  batch, all of its files are older than the metadata of the others;
+* the batch of its newest change was not planned by Spark 4, and its files were not put there after
+  the newest change of the others; if the offset log no longer has that batch, all of its files are
+  older than the metadata of the others;
 * its state is whole: every partition of it ends at, and loads, one version;
 * the ledger has noted nothing newer of it.
 
-A folder that was put back from a copy older than Spark 4 looks the same.
+A folder that was put back from a copy older than Spark 4, with the times of its files, looks the
+same.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,6 +23,7 @@ from itertools import chain
 
 from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, NotFoundError
+from statemaint.listing import Entry
 from statemaint.model.chain import Versions
 from statemaint.model.files import Delta, Snapshot, StateFile, snapshot_version
 from statemaint.model.findings import Finding, FindingCode
@@ -169,15 +172,24 @@ def _follows_the_declared(layout: Layout, evidence: Evidence, operator: int) -> 
 
 
 def _changed_before_spark_4(storage: Storage, layout: Layout, operator: int, newest: int) -> bool:
+    """Returns whether no batch that Spark 4 planned has changed an operator.
+
+    Files that are younger than every change of the others were put there since.
+    """
+    written = _times(one.entry for one in _files(layout, operator))
     by_spark_4 = _by_spark_4(storage, batch_of(newest))
     if by_spark_4 is not None:
-        return not by_spark_4
-    written = [one.entry.modified for one in _files(layout, operator)]
-    restarted = [one.modified for one in layout.operators.values()]
-    known = [one for one in (*written, *restarted) if one is not None]
-    if len(known) < len(written) + len(restarted):
-        return False
-    return max(known[: len(written)]) < min(known[len(written) :])
+        others = _times(one.entry for number in layout.operators for one in _files(layout, number))
+        return not by_spark_4 and not (written and others and max(written) > max(others))
+    restarted = _times(layout.operators.values())
+    return bool(written and restarted) and max(written) < min(restarted)
+
+
+def _times(entries: Iterable[Entry]) -> list[float]:
+    """Returns the times of some files; none if one of them is unknown."""
+    times = [one.modified for one in entries]
+    known = [one for one in times if one is not None]
+    return known if len(known) == len(times) else []
 
 
 def _is_whole(layout: Layout, evidence: Evidence, operator: int, newest: int) -> bool:

@@ -150,6 +150,7 @@ def test_a_batch_that_failed_before_the_upgrade_may_have_left_some_of_its_change
     storage = upgraded()
     storage.write(f"offsets/{UPGRADE}", [offsets_bytes()], overwrite=True)
     run_batch(storage, UPGRADE, operators=[1], partitions=[1])
+    run_batch(storage, LAST - 1, operators=[0])
     assert notices(storage) == REMOVED
 
 
@@ -197,6 +198,16 @@ def newer_files_than_metadata() -> MemoryStorage:
     return storage
 
 
+def put_back_from_an_old_copy() -> MemoryStorage:
+    """The log still has the upgrade, and all times are those of the copying."""
+    storage = lost_newest(upgraded(), LAST)
+    copy = of_operator(upgraded(), 1)
+    drop(storage, "state/1/")
+    for path, content in copy.items():
+        storage.write(path, [content])
+    return storage
+
+
 def metadata_of_the_newer_format() -> MemoryStorage:
     storage = upgraded()
     storage.write("state/0/_metadata/v2/12", [OPERATOR.replace(b"v1", b"v2", 1)])
@@ -238,6 +249,7 @@ def noted_later() -> MemoryStorage:
         one_partition_missing,
         a_change_missing,
         newer_files_than_metadata,
+        put_back_from_an_old_copy,
         metadata_of_the_newer_format,
         metadata_of_none,
         metadata_of_the_higher_one,
@@ -246,8 +258,8 @@ def noted_later() -> MemoryStorage:
     ids=[
         "the newest change lost", "changed once by Spark 4", "begun by Spark 4", "purged log",
         "one partition shorter", "one partition missing", "a change missing",
-        "newer than the metadata", "metadata v2", "metadata of none", "metadata of a higher one",
-        "noted by the ledger",
+        "newer than the metadata", "put back", "metadata v2", "metadata of none",
+        "metadata of a higher one", "noted by the ledger",
     ],
 )  # fmt: skip
 def test_an_operator_of_the_query_that_lost_its_metadata_and_newest_files_is_damage(
