@@ -136,8 +136,7 @@ def undeclared_operators(
     removed = {
         operator: newest
         for operator, newest in behind.items()
-        if newest
-        and _follows_the_declared(layout, evidence, operator)
+        if _follows_the_declared(layout, evidence, operator)
         and _changed_before_spark_4(storage, layout, operator, newest)
         and _is_whole(layout, evidence, operator, newest)
         and newest >= max(_noted(storage, attested, operator), default=0)
@@ -211,4 +210,3 @@ def _noted(storage: Storage, attested: Mapping[StoreId, str], operator: int) -> 
         yield from (one.version for one in notes.proofs)
         yield from (snapshot_version(one) or 0 for one in notes.written)
         yield from (one.version for one in notes.uploads.newest)
-        yield notes.since or 0
