@@ -16,10 +16,18 @@ from statemaint.model.uploads import NOTHING_SEEN, Uploads
 
 @unique
 class Provider(StrEnum):
-    """The state store providers that can be maintained, by their class names."""
+    """The state store providers that can be maintained, by their class names.
+
+    `UNKNOWN` stands for the one of a checkpoint whose logs and files do not show it.
+    """
 
     HDFS_BACKED = "HDFSBackedStateStoreProvider"
     ROCKSDB = "RocksDBStateStoreProvider"
+    UNKNOWN = "unknown"
+
+
+MAINTAINED = (Provider.HDFS_BACKED, Provider.ROCKSDB)
+"""The providers whose stores can be read."""
 
 
 @dataclass(frozen=True, slots=True)
