@@ -191,7 +191,8 @@ def _chain(diagnosis: Diagnosis) -> str:
     files, where = counted(len(diagnosis.chain.deltas), "file"), diagnosis.longest.id
     size = decimal(diagnosis.took.size if diagnosis.took else diagnosis.chain.size)
     took = f", read in {diagnosis.took.seconds:.2f} s here" if diagnosis.took else ""
-    return f"at most {files} of changes after a snapshot ({where}: {size}{took})"
+    base = " after a snapshot" if diagnosis.chain.base else ", without a snapshot"
+    return f"at most {files} of changes{base} ({where}: {size}{took})"
 
 
 def _time(at_least: float, diagnosis: Diagnosis) -> str:
@@ -249,4 +250,5 @@ FLEET: Fleet = Fleet(
     cells=_fleet_cells,
     order=lambda row: (row["restarts"], not row["damage"], -(row["longest_chain"] or 0)),
     totals=lambda rows: f"{sum(1 for one in rows if not one['restarts'])} would not restart",
+    sound=lambda options: "none damaged" if options["deep"] else "no damage in the needed files",
 )

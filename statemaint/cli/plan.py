@@ -43,7 +43,7 @@ def print_plan(plan: Plan) -> None:
     tables.print_line(f"committed   {tables.committed(plan.committed, plan.target)}")
     if plan.floor is not None:
         why = f" ({_FLOOR_OF_LOG})" if floor_of_log(plan) else ""
-        tables.print_line(f"floor       version {plan.floor}: it and all above stay loadable{why}")
+        tables.print_line(f"floor       version {plan.floor}{_kept_versions(plan)}{why}")
     tables.print_line(f"would       {_totals(plan)}")
     for reason, count in _counts(plan).items():
         tables.print_line(f"{count:>8,} {'file' if count == 1 else 'files'} {reason}")
@@ -67,6 +67,17 @@ def floor_of_log(plan: Plan) -> bool:
     if plan.target is None or plan.floor is None:
         return False
     return plan.floor < plan.target - plan.policy.min_batches_to_retain
+
+
+def _kept_versions(plan: Plan) -> str:
+    """Returns which versions stay loadable: all from the floor, or the number that load now."""
+    if plan.floor is None or plan.target is None or not plan.stores:
+        return ""
+    number, loads = plan.target - plan.floor + 1, plan.loadable
+    if loads == number:
+        return ": it and all above stay loadable"
+    versions = f"{loads:,} of the {counted(number, 'version')} from it on"
+    return f": {versions} load in every store, and stay loadable"
 
 
 def _totals(plan: Plan) -> str:

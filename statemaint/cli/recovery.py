@@ -59,7 +59,7 @@ def _result_lines(done: RecoveryReport) -> Iterator[str]:
 
 def _lines(plan: RecoveryPlan) -> Iterator[str]:
     if not plan.actions:
-        yield f"{plan.verb}: nothing to do"
+        yield f"{plan.verb}: {_idle(plan)}"
         return
     yield from _summary(plan)
     steps = [_step_line(step) for step in plan.actions]
@@ -69,6 +69,17 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
     )
     versions = counted(plan.versions_checked, "version")
     yield f"checked   {versions} of stores, read without these files"
+
+
+def _idle(plan: RecoveryPlan) -> str:
+    """Returns why a plan has no step: nothing is wrong, or no step of it would help."""
+    damage = sum(1 for one in plan.findings if one.damage)
+    if not damage:
+        return "nothing to do"
+    return (
+        f"of {counted(damage, 'finding')} of damage it can repair none; "
+        f"`statemaint doctor {plan.root}` says what can be done"
+    )
 
 
 def _summary(plan: RecoveryPlan) -> Iterator[str]:

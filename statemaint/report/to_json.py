@@ -141,7 +141,8 @@ def action_json(action: Action) -> Json:
 
 
 def report_json(report: Report) -> Json:
-    """Returns the output of `maintain --json`."""
+    """Returns the output of `maintain --json`; of a dry run with the actions of its plan."""
+    planned = [action_json(one) for one in report.plan.actions] if report.dry_run else None
     return {
         "run": report.run,
         "checkpoint": report.plan.root,
@@ -157,6 +158,7 @@ def report_json(report: Report) -> Json:
         "requests": dict(sorted(report.requests.items())),
         "stores": [_store_report_json(one) for one in report.stores],
         "findings": findings_json(report.findings),
+        **({} if planned is None else {"actions": planned}),
     }
 
 

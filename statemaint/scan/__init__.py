@@ -10,11 +10,12 @@ from statemaint.scan.attestations import (
     render_attestations,
 )
 from statemaint.scan.handover import Handover, Recalling, Recorder, ScanPart
+from statemaint.scan.identity import must_be_checkpoint, must_be_of_query
 from statemaint.scan.partitions import partition_counts
 from statemaint.scan.proofs import fingerprint
 from statemaint.scan.rocks import shared_paths
 from statemaint.scan.rollbacks import interrupted_rollbacks, unfinished_rollbacks
-from statemaint.scan.scanner import must_be_checkpoint, scan
+from statemaint.scan.scanner import scan
 
 __all__ = [
     "ATTESTATIONS",
@@ -26,6 +27,7 @@ __all__ = [
     "fingerprint",
     "interrupted_rollbacks",
     "must_be_checkpoint",
+    "must_be_of_query",
     "parse_attestations",
     "partition_counts",
     "render_attestations",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from statemaint.codec.metadata import logs, schema
-from statemaint.errors import CodecError, NotACheckpointError, NotFoundError
+from statemaint.errors import CodecError, NotFoundError
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
@@ -17,6 +17,7 @@ from statemaint.scan.attestations import (
     store_of,
 )
 from statemaint.scan.handover import ScanPart
+from statemaint.scan.identity import must_be_checkpoint
 from statemaint.scan.layout import Layout, directories_named_as_files, schemas_lacking, sort_out
 from statemaint.scan.partitions import may_have_changed, partition_counts
 from statemaint.scan.proofs import with_proofs
@@ -36,27 +37,6 @@ from statemaint.scan.required import Evidence, expected_stores, foreign_operator
 from statemaint.scan.rocks import Committed, with_rocks
 from statemaint.storage import Storage
 from statemaint.workers import in_order
-
-
-def must_be_checkpoint(storage: Storage) -> None:
-    """Checks, at little cost, that a storage looks like a checkpoint.
-
-    Raises:
-        NotACheckpointError: when it does not.
-        StorageError: when the storage fails.
-    """
-    folders = ("offsets", "commits", "state")
-    if _has_metadata(storage) or any(_has_files(storage, one) for one in folders):
-        return
-    empty = (
-        "it is empty or does not exist: a query that is started here begins with its first batch"
-    )
-    other = "it has neither offsets/ nor commits/ nor state/ nor the file metadata"
-    raise NotACheckpointError(storage.root, other if _has_files(storage, "") else empty)
-
-
-def _has_files(storage: Storage, folder: str) -> bool:
-    return any(True for _ in storage.list(folder))
 
 
 def scan(
@@ -148,13 +128,6 @@ def scan(
         unclassified=tuple(sorted(_unclassified(layout, unused))),
         directories=tuple(directories_named_as_files(layout)),
     )
-
-
-def _has_metadata(storage: Storage) -> bool:
-    try:
-        return bool(logs.parse_query_id(storage.read("metadata")))
-    except (NotFoundError, CodecError):
-        return False
 
 
 def _check_offsets(
