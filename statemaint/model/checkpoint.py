@@ -245,6 +245,7 @@ class Checkpoint:
         commit_times: the storage's time of each entry of the commit log, by batch.
         commit: the newest entry of the commit log, as listed.
         running: the offset log entry of the next batch, if it has begun.
+        file_sources: the newest entry that the newest batch reads of each file source's own log.
     """
 
     root: str
@@ -268,6 +269,7 @@ class Checkpoint:
     running: Entry | None = None
     counts: Mapping[int, int] = field(default_factory=dict)
     pinned: int | None = None
+    file_sources: Mapping[str, int] = field(default_factory=dict)
 
     def asks(self, store: StoreId, version: int | None) -> bool:
         """Returns whether a load of a version needs a store's partition.

@@ -16,16 +16,20 @@ from statemaint.scan.proofs import fingerprint
 from statemaint.scan.rocks import shared_paths
 from statemaint.scan.rollbacks import interrupted_rollbacks, unfinished_rollbacks
 from statemaint.scan.scanner import scan
+from statemaint.scan.source_logs import ADVICE, SourceLog, missing_source_logs
 
 __all__ = [
+    "ADVICE",
     "ATTESTATIONS",
     "Handover",
     "Recalling",
     "Recorder",
     "ScanPart",
+    "SourceLog",
     "attestation_path",
     "fingerprint",
     "interrupted_rollbacks",
+    "missing_source_logs",
     "must_be_checkpoint",
     "must_be_of_query",
     "parse_attestations",

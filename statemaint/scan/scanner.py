@@ -119,6 +119,7 @@ def scan(
         running=offsets.get(max(commits, default=-1) + 1),
         counts=counts,
         pinned=pinned,
+        file_sources=newest.file_sources,
         findings=(
             *_needed(notes.findings, layout, expected),
             *_unknown(layout),
