@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from statemaint.errors import Superseded
+from statemaint.errors import StorageError, Superseded
 from statemaint.execute.bases import must_be_unchanged
 from statemaint.execute.commits import must_stand
 from statemaint.execute.run_context import RunContext
@@ -71,7 +71,11 @@ class Deleter:
                 trash.note(page, None if start else store, target=context.target, gone=newest)
             context.fence.must_hold()
             must_stand(context.storage, context.commit, store)  # as late as possible, once a page
-            self._remove(page, trash)
+            try:
+                self._remove(page, trash)
+            except (StorageError, Superseded):
+                yield from (Deleted(one) for one in self._missing(page))
+                raise
             yield from (Deleted(one) for one in page)
 
     def _remove(self, page: Page, trash: Trash | None) -> None:
@@ -86,6 +90,15 @@ class Deleter:
         for rank in sorted({one.rank for one in page}):
             paths = [one.path for one in page if one.rank == rank]
             self.context.storage.delete_all(paths, before=before)
+
+    def _missing(self, page: Page) -> Page:
+        """Returns the files of a page that was cut short which no longer exist, as far as seen."""
+        directory = self.record.store.id.directory
+        try:
+            there = {entry.path for entry in self.context.storage.list(directory)}
+        except StorageError:
+            return ()
+        return tuple(one for one in page if one.path not in there)
 
     def _must_stand(self, page: Page) -> None:
         """Checks the files relied on and the lease until all were checked within a short time.

@@ -150,6 +150,17 @@ def trashed_runs(storage: Storage) -> Mapping[str, float]:
     return since
 
 
+def size_in_trash(storage: Storage, run: str) -> tuple[int, int]:
+    """Returns the number of files of a run in the trash, and their bytes.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    listed = storage.list(folder_of(run))
+    sizes = [one.size for one in listed if one.path.split("/")[3:4] != [MANIFEST]]
+    return len(sizes), sum(sizes)
+
+
 def bytes_in_trash(storage: Storage) -> int:
     """Returns the size of all files in the trash, without the manifests.
 
