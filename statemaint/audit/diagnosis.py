@@ -138,6 +138,7 @@ class Diagnosis:
         self_repairing: whether Spark 4.2 and later load that version nevertheless: they pass over
             a bad snapshot, and look further down if one is missing.
         passed_over: the bad snapshots that they then pass over.
+        versions_checked: the number of retained versions that passed, counted per store.
     """
 
     checkpoint: Checkpoint
@@ -155,6 +156,7 @@ class Diagnosis:
     resumable: bool = True
     self_repairing: bool = False
     passed_over: tuple[str, ...] = ()
+    versions_checked: int = 0
 
     @property
     def speed(self) -> float | None:

@@ -1,6 +1,7 @@
 """`maintain`: one run of maintenance, and its report."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
@@ -18,7 +19,7 @@ from statemaint.cli.words import files_of, lasting
 from statemaint.maintain import maintain
 from statemaint.maintain.record import note_run
 from statemaint.model.policy import Policy, duration
-from statemaint.plan import Delete, Request
+from statemaint.plan import Delete, Plan, Request
 from statemaint.report import Report, StoreOutcome, StoreReport
 from statemaint.report.to_json import chain_length, report_json
 from statemaint.storage import open_storage
@@ -125,11 +126,17 @@ def _why_nothing_deleted(report: Report) -> str:
         return "see the findings"
     if floor_of_log(plan):
         return (
-            f"the commit log still has the batch of version {plan.floor}, and each version "
-            "in it stays loadable; it shrinks as Spark drops its oldest batches "
+            f"the commit log still has the batch of version {plan.floor}, and what its "
+            "versions need is kept; it shrinks as Spark drops its oldest batches "
             "(spark.sql.streaming.minBatchesToRetain)"
         )
-    return "every file is needed by a retained version or too young (see `plan`)"
+    return f"kept are {', '.join(_kept(plan))}" if any(one.kept for one in plan.stores) else ""
+
+
+def _kept(plan: Plan) -> Iterator[str]:
+    """Yields the number of files that a plan keeps for each reason, the most first."""
+    counts = Counter(kept.reason.value for one in plan.stores for kept in one.kept)
+    yield from (f"{count:,} {reason}" for reason, count in counts.most_common())
 
 
 def _most_first(store: StoreReport) -> tuple[object, ...]:

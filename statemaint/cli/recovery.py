@@ -53,7 +53,8 @@ def _end_with(plan: RecoveryPlan) -> NoReturn:
 def _result_lines(done: RecoveryReport) -> Iterator[str]:
     size = decimal(sum(one.entry.size for one in done.removed))
     yield f"moved     {counted(len(done.removed), 'file')} ({size}) to the trash of run {done.run}"
-    yield f"written   {counted(len(done.written), 'snapshot')}, each read back and equal"
+    equal = ", each read back and equal" if done.written else ""
+    yield f"written   {counted(len(done.written), 'snapshot')}{equal}"
     yield f"undo      statemaint undo {done.plan.root} {done.run}"
 
 
