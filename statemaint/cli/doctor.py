@@ -160,11 +160,17 @@ def _why_not(diagnosis: Diagnosis) -> str:
 
 
 def _looked(diagnosis: Diagnosis) -> str:
-    depth = (
-        "every file and every row of the newest version" if diagnosis.deep else "every needed file"
-    )
+    depth = _deep(*diagnosis.rows_checked) if diagnosis.deep else "every needed file"
     unseen = f"; unseen: {'; '.join(diagnosis.unseen)}" if diagnosis.unseen else ""
     return f"{depth}{unseen}"
+
+
+def _deep(checked: int, needed: int) -> str:
+    """Returns what a deep look has read, by the number of stores whose rows it has checked."""
+    if checked == needed:
+        return "every file and every row of the newest version"
+    stores = f"{checked:,} of {counted(needed, 'store')}"
+    return f"every file, and the rows of the newest version in {stores}"
 
 
 def _batches(diagnosis: Diagnosis) -> str:

@@ -130,7 +130,11 @@ def _why_nothing_deleted(report: Report) -> str:
             "versions need is kept; it shrinks as Spark drops its oldest batches "
             "(spark.sql.streaming.minBatchesToRetain)"
         )
-    return f"kept are {', '.join(_kept(plan))}" if any(one.kept for one in plan.stores) else ""
+    return (
+        f"every file is kept: {', '.join(_kept(plan))}"
+        if any(one.kept for one in plan.stores)
+        else ""
+    )
 
 
 def _kept(plan: Plan) -> Iterator[str]:

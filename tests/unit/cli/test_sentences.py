@@ -217,6 +217,39 @@ def test_the_longest_chain_has_a_snapshot_only_if_there_is_one(checkpoint: Path)
     assert chain.startswith("at most 0 files of changes after a snapshot (op 0 / part ")
 
 
+# -- doctor --deep: how many rows
+
+
+def test_a_deep_look_counts_the_stores_whose_rows_it_checked(checkpoint: Path) -> None:
+    uri = str(checkpoint)
+
+    def looked() -> str:
+        return line_of(run("doctor", uri, "--deep").stdout, "looked:").partition(";")[0]
+
+    assert looked() == "every file and every row of the newest version"
+    (checkpoint / "state/0/1/25.delta").write_bytes(b"cut")
+    assert looked() == "every file, and the rows of the newest version in 1 of 2 stores"
+    (checkpoint / "state/0/0/23.delta").unlink()
+    assert looked() == "every file, and the rows of the newest version in 0 of 2 stores"
+
+
+def test_a_deep_look_beside_damaged_logs_checks_no_row(checkpoint: Path) -> None:
+    (checkpoint / "offsets/24").write_bytes(b"cut")
+    looked = line_of(run("doctor", str(checkpoint), "--deep").stdout, "looked:")
+    assert looked.startswith("every file, and the rows of the newest version in 0 of 2 stores;")
+
+
+# -- maintain: why nothing was deleted
+
+
+def test_a_run_that_deletes_nothing_counts_what_it_keeps_and_why(checkpoint: Path) -> None:
+    (checkpoint / "state/0/1/foo.bar").write_bytes(b"")
+    done = run("maintain", str(checkpoint), "--min-batches-to-retain", "8").stdout
+    assert line_of(done, "nothing was deleted:") == (
+        "every file is kept: 32 base_within_grace, 18 needed_by_retained_version, 1 unknown_file"
+    )
+
+
 # -- maintain --dry-run --json
 
 
