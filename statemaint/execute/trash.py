@@ -57,12 +57,19 @@ class Trash:
         """Returns the time until which a file moved now is kept at least."""
         return self.storage.now() + self.seconds
 
-    def take(self, deletes: Sequence[Delete], *, before: Callable[[], object]) -> None:
+    def take(
+        self,
+        deletes: Sequence[Delete],
+        *,
+        before: Callable[[], object],
+        after: Callable[[Delete], object] = lambda _: None,
+    ) -> None:
         """Moves files of one store to the trash, after `note`; a missing file is not an error.
 
         Args:
             deletes: the files, in the order of their moves.
             before: called before every move; whatever it raises ends the work.
+            after: called with each file once it is moved.
 
         Raises:
             StorageError: when the storage fails.
@@ -70,6 +77,7 @@ class Trash:
         for delete in deletes:
             before()
             self._move(delete.entry)
+            after(delete)
 
     def note(
         self,
