@@ -18,7 +18,7 @@ from statemaint.plan import Delete
 from statemaint.planning import plan_checkpoint
 from statemaint.recover import plan_repair, plan_rollback, repair, rollback
 from statemaint.storage import Storage
-from tests.verdicts.kinds import History, Kind
+from tests.verdicts.damages import History, Kind
 from tests.verdicts.place import Place, maintained, trimmed
 from tests.verdicts.query import Query, Run, output
 
@@ -126,8 +126,7 @@ class Court:
             folder / f"{query.layout.name}-{query.shape.name}".lower(),
         )
         shutil.rmtree(self._folder, ignore_errors=True)
-        for history in History:
-            self._make(history)
+        self._make(History.WHOLE)
         self._truths = dict[int, Counter[str]]()
 
     def _truth(self, hours: int) -> Counter[str]:
@@ -147,14 +146,16 @@ class Court:
             return
         shutil.copytree(self._folder / History.WHOLE.name.lower(), root)
         if history is History.TRIMMED:
-            trimmed(self._place(root), newest=8)
+            trimmed(self._place(root))
         else:
             maintained(self._place(root))
 
     def _copy(self, history: History, name: str) -> Place:
-        root = self._folder / name
+        root, original = self._folder / name, self._folder / history.name.lower()
+        if not original.exists():
+            self._make(history)
         shutil.rmtree(root, ignore_errors=True)
-        shutil.copytree(self._folder / history.name.lower(), root)
+        shutil.copytree(original, root)
         return self._place(root)
 
     def _place(self, root: Path) -> Place:

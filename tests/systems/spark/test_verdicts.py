@@ -7,8 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.paths import ROOT
+from tests.verdicts.damages import Kind
 from tests.verdicts.judge import Court, Verdict
-from tests.verdicts.kinds import KINDS, Kind
+from tests.verdicts.kinds import KINDS
 from tests.verdicts.query import Layout, Query, Shape
 from tests.verdicts.results import Results, table
 
