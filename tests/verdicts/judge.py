@@ -338,6 +338,7 @@ def _faults(
         if after in (Outcome.WRONG, Outcome.REFUSED):
             yield f"after our advice: {after}"
     yield from _of_the_verbs(said)
+    yield from _of_maintenance(said, final, verdict.steps)
     if not (final.good or final.anew) and not any(_CANNOT in one for one in final.advice):
         yield "it is not said that it cannot be repaired"
 
@@ -363,3 +364,11 @@ def _of_the_verbs(said: dict[str, Said]) -> Iterator[str]:
         yield "doctor --deep and verify --deep disagree"
     if deep.codes and "deletes" in said["plan"].codes and not deep.good:
         yield "plan deletes from what is broken"
+
+
+def _of_maintenance(said: dict[str, Said], final: Said, steps: tuple[str, ...]) -> Iterator[str]:
+    halts = any(step.startswith("maintain") and step != "maintain (0)" for step in steps)
+    if said["verify"].good and halts:
+        yield "maintain halts what verify --deep calls healthy"
+    if not said["deep"].exit_code and final.exit_code:
+        yield "after maintain, doctor --deep finds damage in what it called good"

@@ -179,6 +179,7 @@ def _folders() -> Iterator[Kind]:
     yield Kind(group, "a broken partition 7", _copied_partition(7, whole=False))
     yield Kind(group, "a copy of operator 0 as operator 2", _copied_operator(2, whole=True))
     yield Kind(group, "a broken operator 2", _copied_operator(2, whole=False))
+    yield Kind(group, "an operator 2 that the query had until batch 3", _operator_of_the_past)
     yield Kind(group, "an operator 2 with metadata of its own", _foreign_operator, unseen=untold)
     yield Kind(group, "the very first batch never committed", _at_the_beginning)
     yield Kind(group, "partition 0 copied over partition 1", _partition_over)
@@ -202,6 +203,17 @@ def _copied_operator(number: int, *, whole: bool) -> Damage:
             remove(other / "0" / place.change(TOP - 1).name)
 
     return damage
+
+
+def _operator_of_the_past(place: Place) -> None:
+    """Puts an operator there that left the query; before Spark 4 none had metadata."""
+    _copied_operator(2, whole=True)(place)
+    other = place.checkpoint / "state" / "2"
+    remove(other / "_metadata")
+    for path in list(other.glob("[01]/*")):
+        version = path.name.lstrip(".").partition(".")[0].partition("_")[0]
+        if version.isdigit() and int(version) > 4:
+            path.unlink()
 
 
 def _foreign_operator(place: Place) -> None:
@@ -361,10 +373,10 @@ def _strays() -> Iterator[Kind]:
     for version, what in ((TOP + 1, "delta"), (TOP + 2, "snapshot")):
         taken = directory(_named(version, what))
         name = f"a directory named as the next {what}"
-        yield Kind(group, name, taken, layouts=WITHOUT_IDS)
+        yield Kind(group, name, taken)
     full = directory(_named(TOP + 1, "delta"), with_file=True)
     name = "a directory with a file, named as the next delta"
-    yield Kind(group, name, full, layouts=WITHOUT_IDS)
+    yield Kind(group, name, full)
 
 
 def _named(version: int, kind: str) -> Callable[[Place], Path]:

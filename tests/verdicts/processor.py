@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Row
 
 KEPT = "region STRING, orders LONG, cents LONG, ids STRING, hours STRING, later STRING"
-LATER = 3
+LATER = 2
 """The first hour whose orders the evolved processor keeps a second time."""
 _OPEN = 3
 _AUTUMN_MS = 1_790_000_000_000

@@ -70,7 +70,7 @@ class Shape(StrEnum):
     DEDUPLICATION = "deduplication"
     JOIN = "join"
     TRANSFORM = "transformWithState"
-    EVOLVED = "evolved transformWithState"
+    EVOLVED = "transformWithState with a variable added"
     JOIN_3 = "join of format 3"
     JOIN_4 = "join of format 4"
 
