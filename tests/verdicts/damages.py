@@ -31,9 +31,9 @@ class History(StrEnum):
     """What happened to a checkpoint before it was damaged."""
 
     WHOLE = "whole log"
-    """Nothing was ever deleted: the log is whole, Spark's snapshots lie at versions 4 and 8."""
+    """Nothing was ever deleted: the log is whole, an aggregation has snapshots at 4 and 8."""
     TRIMMED = "trimmed log"
-    """Spark's own clean-up ran: nothing of the aggregation lies below version 8."""
+    """Spark's own clean-up ran: nothing lies below the newest snapshot."""
     MAINTAINED = "maintained"
     """`statemaint maintain` ran at version 8: its ledger and snapshots of its own are there."""
 

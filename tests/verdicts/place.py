@@ -27,7 +27,7 @@ class Place:
     Attributes:
         root: with `input`, `output` and `checkpoint` below it.
         layout: what its state looks like.
-        shape: what its operator 1 is.
+        shape: which query it is.
     """
 
     root: Path
