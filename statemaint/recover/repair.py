@@ -183,6 +183,8 @@ class _Search:
             return
         if refers(after, step.removes[-1].path):
             yield "a remaining zip refers to it"
+        if step.reason is RemoveReason.BAD_SNAPSHOT and _loses_families(before, without, step):
+            yield "no zip lists the column families"
         new = sorted(_damage(without) - self._damage - _allowed(step))
         yield from (f"without it, {code} at {path}" for code, path in new)
         if step.reason is RemoveReason.BAD_SNAPSHOT:
@@ -191,8 +193,6 @@ class _Search:
             yield from self._against_checksum(step, before, without)
         elif step.finding.code is FindingCode.SNAPSHOT_MISMATCH or self._decodes(step, before):
             yield from self._against_log(step, before, after)
-        if step.reason is RemoveReason.BAD_SNAPSHOT and _loses_families(before, without, step):
-            yield "no zip lists the column families"
 
     def _in_doubt(self, step: RepairStep, store: Store) -> Iterator[str]:
         """Yields why the log may not give the version of a bad snapshot."""
