@@ -17,7 +17,7 @@ from tests.verdicts.damages import (
     snapshot,
     spoilt,
 )
-from tests.verdicts.place import Place, Spoil, cut, empty, flipped, gone, remove, spoil
+from tests.verdicts.place import Place, Spoil, copy, cut, empty, flipped, gone, remove, spoil
 from tests.verdicts.query import EVOLVES, Shape
 
 _ROWS, _EMPTY = 1, 0
@@ -34,6 +34,7 @@ def families() -> Iterator[Kind]:
     for shape in (Shape.TRANSFORM, Shape.EVOLVED):
         yield from _of_transform(shape)
     yield from _of_evolution()
+    yield from _of_removal()
 
 
 def _kind(shape: Shape, name: str, damage: Damage, history: History = History.WHOLE) -> Kind:
@@ -69,6 +70,7 @@ def _of_transform(shape: Shape) -> Iterator[Kind]:
     yield _kind(shape, "all zips but the oldest missing", _without_zips(1, None))
     yield _kind(shape, "all zips but the newest missing", _without_zips(0, -1))
     yield _kind(shape, "every zip missing", _without_zips(0, None))
+    yield _kind(shape, "newest zip with the content of the oldest", _older_content)
     for name, zips in (("oldest zip", slice(0, 1)), ("every zip", slice(None))):
         only = _without_zips(zips.start or 0, zips.stop, partition=_EMPTY)
         yield _kind(shape, f"{name} of a partition without rows missing", only)
@@ -92,6 +94,23 @@ def _of_evolution() -> Iterator[Kind]:
         shape, "newest zip and a change of the new variable missing",
         both(newest, lost(_change(_EVOLVED + 1))),
     )  # fmt: skip
+
+
+def _of_removal() -> Iterator[Kind]:
+    shape, newest = Shape.REDUCED, _spoilt_newest(gone)
+    for history in (History.WHOLE, History.MAINTAINED):
+        yield _kind(shape, "as it was", lambda _: None, history)
+    for name, how in (_WAYS[0], _WAYS[1]):
+        middle = spoilt(_zip(_EVOLVED), how)
+        yield _kind(shape, f"zip of the removal {name}", middle)
+        yield _kind(shape, f"newest zip missing, that of the removal {name}", both(newest, middle))
+    yield _kind(shape, "all zips but the newest missing", _without_zips(0, -1))
+    yield _kind(shape, "every zip missing", _without_zips(0, None))
+
+
+def _older_content(place: Place) -> None:
+    zips = place.snapshots(_ROWS)
+    copy(zips[min(zips)], zips[max(zips)])
 
 
 def _zip(version: int) -> Callable[[Place], Path]:

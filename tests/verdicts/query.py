@@ -29,7 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from tests.verdicts.processor import KEPT, EvolvedOrders, Orders
+from tests.verdicts.processor import KEPT, EvolvedOrders, Orders, ReducedOrders
 
 _STATE = "spark.sql.streaming.stateStore"
 _CLASSES = "org.apache.spark.sql.execution.streaming.state"
@@ -41,7 +41,7 @@ _ROCKS = {
 }
 BATCHES = 10
 EVOLVES = 2
-"""The first batch of the evolved transformWithState query that has one more state variable."""
+"""The first batch of transformWithState after its author added or removed a state variable."""
 
 
 @unique
@@ -72,6 +72,7 @@ class Shape(StrEnum):
     JOIN = "join"
     TRANSFORM = "transformWithState"
     EVOLVED = "transformWithState with a variable added"
+    REDUCED = "transformWithState with a variable removed"
     JOIN_3 = "join of format 3"
     JOIN_4 = "join of format 4"
 
@@ -155,7 +156,7 @@ class Query:
     def build(self, root: Path) -> None:
         """Runs for `BATCHES` batches below a root; its author may change it meanwhile."""
         one_by_one = {"maxFilesPerTrigger": "1"}
-        evolves = EVOLVES if self.shape is Shape.EVOLVED else 0
+        evolves = EVOLVES if self.shape in {Shape.EVOLVED, Shape.REDUCED} else 0
         if evolves:
             _write_hours(root / "input", range(evolves))
             self._run(root, _BUILDING, one_by_one, Orders())
@@ -184,7 +185,13 @@ class Query:
 
     @property
     def _processor(self) -> Orders:
-        return EvolvedOrders() if self.shape is Shape.EVOLVED else Orders()
+        match self.shape:
+            case Shape.EVOLVED:
+                return EvolvedOrders()
+            case Shape.REDUCED:
+                return ReducedOrders()
+            case _:
+                return Orders()
 
     def _run(
         self, root: Path, conf: Mapping[str, str], options: Mapping[str, str], processor: Orders
@@ -201,7 +208,7 @@ class Query:
                 rows = _hours(_paid(orders, read, root))
             case Shape.JOIN_3 | Shape.JOIN_4:
                 rows = _paid(orders, read, root)
-            case Shape.TRANSFORM | Shape.EVOLVED:
+            case Shape.TRANSFORM | Shape.EVOLVED | Shape.REDUCED:
                 rows = _kept(orders, processor)
         writer = rows.writeStream.outputMode("append")
         writer = writer.foreachBatch(partial(_put_out, root / "output"))
