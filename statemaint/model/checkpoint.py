@@ -39,6 +39,7 @@ class Rocks:
             of changelogs that were read because a zip that names them may be missing.
         rebuilt: the numbers of the column families that zips will name once a repair has written
             them again, by version.
+        evolved: the versions that were the first with their column families, by their schemas.
     """
 
     ids: Mapping[int, str] = field(default_factory=dict)
@@ -50,6 +51,7 @@ class Rocks:
     families: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     used: Mapping[str, frozenset[int]] = field(default_factory=dict)
     rebuilt: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    evolved: frozenset[int] = frozenset()
 
     def id_at(self, version: int) -> str | None:
         """Returns the unique id of the attempt that counts at a version, if it has one."""
@@ -157,6 +159,12 @@ class Store:
         nearest = [*((base,) if base else ()), *above]
         names_all = (one for one in nearest if used <= {*readable.named.get(one.entry.path, used)})
         return next(names_all, nearest[0] if nearest else None)
+
+    @property
+    def unnamed(self) -> bool:
+        """Returns whether it may have column families, and no zip that names any can be read."""
+        rocks = self.rocks
+        return rocks is not None and bool(rocks.used) and self.families_at(0) is None
 
     def oldest(self, required: int, target: int) -> int:
         """Returns the oldest version that must load of those that the commit log has.

@@ -13,9 +13,10 @@ from statemaint.errors import DamagedError
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
-from statemaint.recover import plan_repair, plan_rollback
+from statemaint.recover import plan_repair, plan_rollback, repair
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
+from tests.support.rocks import parts_of
 
 KINDS = ["rocks-join3", "rocks-join4", "rocks-timed", "rocks-join3-ids", "rocks-timed-ids"]
 LAST = 12
@@ -107,3 +108,31 @@ def test_a_partition_without_changes_needs_no_names() -> None:
             storage.delete(path)
     assert not damage(storage, deep=True)
     assert doctor(storage).resumable
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_operator_with_families_needs_its_metadata(kind: str) -> None:
+    storage = checkpoint_of(kind)
+    for path in [one for one in storage.files if one.startswith("state/0/_metadata/")]:
+        storage.delete(path)
+    assert damage(storage) == {FindingCode.UNREADABLE_METADATA}
+    assert not doctor(storage).restarts
+
+
+def test_another_operator_writes_its_metadata_again() -> None:
+    storage = checkpoint_of("rocks-aggregation")
+    for path in [one for one in storage.files if one.startswith("state/0/_metadata/")]:
+        storage.delete(path)
+    assert not damage(storage)
+    assert doctor(storage).restarts
+
+
+def test_a_zip_that_still_names_its_families_is_built_again_without_its_tables() -> None:
+    storage = checkpoint_of("rocks-timed")
+    before = digest_stores(storage)
+    (table,) = parts_of(storage.files[zip_of(storage, 1)])
+    storage.delete(f"state/0/0/SSTs/{table}")
+    assert not doctor(storage).self_repairing
+    repair(storage, trash_for=0)
+    assert not damage(storage, deep=True)
+    assert digest_stores(storage) == before
