@@ -100,10 +100,19 @@ class Deeds:
             self._record(path, before, after, doer)
         elif not path.startswith(("state/", *_LOGS.get(doer.verb, ()))):
             raise Loss(f"S18: {doer.run} touched {path}")
+        elif self._of_left(path, doer):
+            raise Loss(f"S3: {doer.run} touched {path}, of an operator that the query has not")
         elif after is None and before:
             self._removed(path, before, doer)
         elif after:
             self._put(path, after, doer)
+
+    def _of_left(self, path: str, doer: Doer) -> bool:
+        """Returns whether a run that began after an operator had left touches its state."""
+        left = self.certificate.query.left
+        if not left or doer.verb != "maintain" or doer.request.target is not None:
+            return False
+        return any(path.startswith(one) and doer.begun > since for one, since in left.items())
 
     def _record(self, path: str, before: File | None, after: File | None, doer: Doer) -> None:
         parts = path.split("/", 3)

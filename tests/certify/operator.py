@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tests.certify.files import encode, spot
 from tests.certify.maintainer import HERE
+from tests.certify.operators import METADATA_SINCE, partitions
 from tests.certify.world import File
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Operator:
         query, certificate = stage.query, stage.certificate
         if not query.commits:
             return
+        self._aside()
         version = 0 if how == "first" else max(query.required, query.target - back)
         stage.step(f"the query is taken back to version {version}: {how}, same input: {same}, "
                    f"maintenance is stopped: {stops}")  # fmt: skip
@@ -87,6 +89,38 @@ class Operator:
         made = (one for path in self.stage.certificate.made
                 if path in self.stage.world.files and (one := spot(path)))  # fmt: skip
         return any(one.version > version for one in made)
+
+    # -- an operator that leaves
+
+    def remove_operator(self) -> None:
+        """Restarts the query, by Spark 4, without the last operator that it had: its state stays.
+
+        A query that Spark 4 began cannot be restarted so.
+        """
+        stage, query = self.stage, self.stage.query
+        habits, last = query.habits, max(partitions(query.habits.stores))
+        if not last or habits.spark is None or habits.spark >= METADATA_SINCE:
+            return
+        if not query.finish():
+            return
+        query.stop()
+        prefix = f"state/{last}/"
+        stage.step(f"the query goes on without operator {last}")
+        kept = tuple(one for one in habits.stores if not one.startswith(prefix))
+        query.habits = replace(habits, stores=kept, spark=METADATA_SINCE)
+        stage.handed = None
+        stage.batch()
+        query.left[prefix] = stage.world.clock
+        stage.world.clock += 1
+        stage.tally["operators removed"] += 1
+
+    def _aside(self) -> None:
+        """Moves the folders of operators that have left out of the checkpoint."""
+        world = self.stage.world
+        for prefix in self.stage.query.left:
+            if there := world.index.under(prefix):
+                self.stage.step(f"{prefix} is moved aside")
+                world.change(dict.fromkeys(there))
 
     # -- files that go wrong
 
@@ -208,12 +242,13 @@ class Operator:
         query.stop()
         stage.certificate.readers.clear()
         query.same = -1
+        left = tuple(query.left)
         judge, world.judge, log, world.log = world.judge, None, world.log, None
         for path in [*world.files]:
             if ledger or not path.startswith("_statemaint"):
                 world.change({path: None})
         for path, file in self.copy.items():
-            if ledger or not path.startswith("_statemaint"):
+            if (ledger or not path.startswith("_statemaint")) and not path.startswith(left):
                 world.change({path: file.content}, modified=file.modified if keeps_times else None)
         world.judge, world.log = judge, log
         query.remember(self.memory)

@@ -13,6 +13,7 @@ than maintenance may expect of what it has seen of them.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -48,14 +49,15 @@ def committed_id(world: World, store: str, version: int) -> str | None:
     file = world.files.get(f"commits/{version - 1}")
     if file is None:
         return None
-    ids, partition = _ids(file.content), int(store.split("/")[2])
-    return ids[partition] if partition < len(ids) else None
+    operator, partition = store.split("/")[1:3]
+    ids = _ids(file.content).get(operator, ())
+    return ids[int(partition)] if int(partition) < len(ids) else None
 
 
 @lru_cache(maxsize=1 << 12)
-def _ids(commit: bytes) -> tuple[str, ...]:
-    fields = json.loads(commit.partition(b"\n")[2])
-    return tuple(str(one[0]) for one in fields.get("stateUniqueIds", {}).get("0", []))
+def _ids(commit: bytes) -> dict[str, tuple[str, ...]]:
+    fields = json.loads(commit.partition(b"\n")[2]).get("stateUniqueIds", {})
+    return {operator: tuple(str(one[0]) for one in ids) for operator, ids in fields.items()}
 
 
 @dataclass(slots=True)
@@ -175,11 +177,11 @@ class RocksQuery(Query):
     def _commit(self, batch: int) -> bytes:
         for directory, unique in self.attempts.items():
             self.counted[directory, batch + 1] = unique
-        ids = {int(one.split("/")[2]): unique for one, unique in self.attempts.items()}
+        ids: dict[str, list[list[str]]] = defaultdict(list)
+        for directory, unique in sorted(self.attempts.items()):  # no query has ten partitions
+            ids[directory.split("/")[1]].append([str(unique)])
         self.attempts = {}
-        if not self.habits.ids:
-            return commit_bytes()
-        return commit_bytes({"0": [[str(ids[one])] for one in sorted(ids)]})
+        return commit_bytes(ids) if self.habits.ids else commit_bytes()
 
     def commit(self) -> bool:
         """Ends the batch if all its tasks are done."""
