@@ -24,6 +24,7 @@ def settle(stage: "Stage", policy: Policy, *, repairs: bool = False) -> None:
     for maintainer in list(stage.paused):
         stage.resume(maintainer, ON)
     stage.end_tasks(ON)
+    stage.mend()
     stage.query.late.clear()
     stage.step(f"all is quiet: {policy}")
     stage.world.clock += 1000.0

@@ -5,6 +5,7 @@ The ledger and the lease are read here, and nowhere else: that they say what is 
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -59,6 +60,8 @@ class Deeds:
         holder: tells from the files which run holds the lease (S8); `None` in a world without.
         gone: what was taken away, by path, and in which world that was: what an undo may bring
             back (S17).
+        taken: the files that each run took away, by the name of its record.
+        records: the name that each run's record has.
         removed: how many files maintenance deleted.
         written: how many snapshots it wrote.
     """
@@ -71,6 +74,8 @@ class Deeds:
     foreign: set[str] = field(default_factory=set)
     forgotten: set[str] = field(default_factory=set)
     gone: dict[str, dict[bytes, tuple[int, int]]] = field(default_factory=dict)
+    taken: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    records: dict[str, str] = field(default_factory=dict)
     removed: int = 0
     written: int = 0
 
@@ -120,6 +125,7 @@ class Deeds:
             self.forgotten |= {*self.certificate.made}
         if after and parts[1] == "trash" and not parts[3].startswith("manifest/"):
             self.gone.setdefault(parts[3], {})[after.content] = self._now
+            self.records[doer.run] = parts[2]
         elif path.endswith(".jsonl") and after:
             self._read_ledger(after.content[len(before.content) if before else 0 :])
 
@@ -235,6 +241,8 @@ class Deeds:
 
     def _removed(self, path: str, file: File, doer: Doer) -> None:
         name = path.rpartition("/")[2]
+        if (self.records.get(doer.run, doer.run), path) in self.named:
+            self.taken[self.records.get(doer.run, doer.run)].add(path)
         if _TEMP.fullmatch(name) or _PART.fullmatch(name):
             self._temp(path, file, doer)
             return

@@ -50,7 +50,7 @@ class Operator:
         query, certificate = stage.query, stage.certificate
         if not query.commits:
             return
-        self._aside()
+        self.move_aside()
         version = 0 if how == "first" else max(query.required, query.target - back)
         stage.step(f"the query is taken back to version {version}: {how}, same input: {same}, "
                    f"maintenance is stopped: {stops}")  # fmt: skip
@@ -114,7 +114,7 @@ class Operator:
         stage.world.clock += 1
         stage.tally["operators removed"] += 1
 
-    def _aside(self) -> None:
+    def move_aside(self) -> None:
         """Moves the folders of operators that have left out of the checkpoint."""
         world = self.stage.world
         for prefix in self.stage.query.left:

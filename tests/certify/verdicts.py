@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from statemaint.audit import doctor, verify
-from statemaint.errors import NotACheckpointError
+from statemaint.errors import NotACheckpointError, StorageError
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.policy import Policy
 from tests.certify.alarms import Excuse, excuse
@@ -63,6 +63,12 @@ class Verdicts:
         try:
             given = [look(seat) for look in _VERBS]
         except NotACheckpointError:
+            return False
+        except StorageError:
+            trouble = stage.world.trouble
+            if trouble is None or "read" not in trouble.verbs:
+                raise
+            stage.tally["verdicts that could not be given"] += 1  # and none was
             return False
         wrong, deepest = list(stage.certificate.wrong()), given[0]
         for verdict in given:
