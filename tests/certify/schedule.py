@@ -13,6 +13,7 @@ from typing import Any
 from statemaint.execute import compaction
 from statemaint.maintain import history
 from statemaint.model.policy import Policy
+from tests.certify import on_disk
 from tests.certify.closing import settle
 from tests.certify.codecs import CODECS
 from tests.certify.judge import Loss
@@ -41,6 +42,8 @@ EVENT = 0.2
 """How often it does there."""
 TWO_OPERATORS = 0.15
 """The share of schedules whose query has two operators."""
+ON_DISK = 0.01
+"""The share of schedules on a real disk, with links."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,10 @@ def _with_operators(setting: Setting, seed: int) -> Setting:
     )
 
 
+def _is_on_disk(seed: int) -> bool:
+    return Random(f"disk of {seed}").random() < ON_DISK  # noqa: S311 -- as above
+
+
 def _eventful(seed: int) -> Random | None:
     """Returns what decides on the events of a schedule, apart from its steps."""
     random = Random(f"events of {seed}")  # noqa: S311 -- as above
@@ -171,6 +178,10 @@ def run(
             chosen = _with_operators(chosen, seed)
         stage = Stage(replace(chosen, **switches), random, log=log)
         try:
+            if "links" in chosen.events or (not alone and _is_on_disk(seed)):
+                stage.begin(random)
+                on_disk.play(stage, Random(seed), policy(random))  # noqa: S311 -- as above
+                return Outcome(seed, stage.tally)
             eventful = Random(seed) if alone else _eventful(seed)  # noqa: S311 -- as above
             _play(stage, random, eventful if chosen.events or not alone else None)
         except Loss as found:
