@@ -103,11 +103,13 @@ class Operator:
             return
         if not query.finish():
             return
+        self._stop_maintenance()  # a run that goes on below the folder makes it look younger
         query.stop()
         prefix = f"state/{last}/"
         stage.step(f"the query goes on without operator {last}")
         kept = tuple(one for one in habits.stores if not one.startswith(prefix))
         query.habits = replace(habits, stores=kept, spark=METADATA_SINCE)
+        stage.world.clock += 60  # a restart takes its time
         stage.handed = None
         stage.batch()
         query.left[prefix] = stage.world.clock
@@ -115,12 +117,22 @@ class Operator:
         stage.tally["operators removed"] += 1
 
     def move_aside(self) -> None:
-        """Moves the folders of operators that have left out of the checkpoint."""
-        world = self.stage.world
-        for prefix in self.stage.query.left:
-            if there := world.index.under(prefix):
-                self.stage.step(f"{prefix} is moved aside")
-                world.change(dict.fromkeys(there))
+        """Moves the folders of operators that have left away, with our notes of them.
+
+        Maintenance is stopped first: who is at work would note them again.
+        """
+        stage, world = self.stage, self.stage.world
+        for prefix in stage.query.left:
+            notes = prefix.replace("state/", "_statemaint/attestations/")
+            if not (there := [*world.index.under(prefix), *world.index.under(notes)]):
+                continue
+            self._stop_maintenance()
+            stage.step(f"{prefix} and {notes} are moved aside")
+            world.change(dict.fromkeys(path for path in there if path in world.files))
+
+    def _stop_maintenance(self) -> None:
+        for maintainer in list(self.stage.paused):
+            self.stage.resume(maintainer, HERE)
 
     # -- files that go wrong
 
@@ -237,20 +249,19 @@ class Operator:
         if self.torn and not ledger:
             return  # what the copy lacks may be in its own trash alone
         stage.step(f"an older copy is put back, with our files: {ledger}, times: {keeps_times}")
-        for maintainer in list(stage.paused):
-            stage.resume(maintainer, HERE)
+        self._stop_maintenance()
         query.stop()
         stage.certificate.readers.clear()
         query.same = -1
-        left = tuple(query.left)
         judge, world.judge, log, world.log = world.judge, None, world.log, None
         for path in [*world.files]:
             if ledger or not path.startswith("_statemaint"):
                 world.change({path: None})
         for path, file in self.copy.items():
-            if (ledger or not path.startswith("_statemaint")) and not path.startswith(left):
+            if ledger or not path.startswith("_statemaint"):
                 world.change({path: file.content}, modified=file.modified if keeps_times else None)
         world.judge, world.log = judge, log
+        self.move_aside()
         query.remember(self.memory)
         stage.certificate.known.clear()
         stage.certificate.anew()

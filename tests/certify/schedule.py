@@ -40,7 +40,7 @@ EVENTFUL = 0.6
 """The share of schedules in which something happens between two steps."""
 EVENT = 0.2
 """How often it does there."""
-TWO_OPERATORS = 0.15
+TWO_OPERATORS = 0.1
 """The share of schedules whose query has two operators."""
 ON_DISK = 0.01
 """The share of schedules on a real disk, with links."""

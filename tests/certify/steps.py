@@ -280,7 +280,7 @@ def _trouble(stage: Stage, random: Random, usual: Policy) -> None:
     halt = Halt(Stop.TROUBLE, random.randrange(5 if verb else stage.usual), verb)
     kind = random.choice(sorted(troubles("")))
     stage.trouble(kind, random.randrange(8), usual, halt)
-    for _again in range(random.randrange(3)):
+    for _again in range(random.randrange(2)):
         stage.batch(random.randrange(2))
         stage.wait(random.choice((0, 100)))
         stage.maintain(usual, ON)
@@ -288,8 +288,9 @@ def _trouble(stage: Stage, random: Random, usual: Policy) -> None:
         stage.mend()
 
 
-def _agree(stage: Stage, _random: Random, usual: Policy) -> None:
-    stage.agree(usual)
+def _agree(stage: Stage, random: Random, usual: Policy) -> None:
+    if not stage.setting.habits.rocks or random.random() < 0.3:  # noqa: PLR2004 -- they are slow
+        stage.agree(usual)
 
 
 # What a maintainer does once it has decided.
@@ -337,8 +338,8 @@ STEPS: list[tuple[Step, float]] = [
 # What happens now and then between two steps, in some schedules; decided apart from them.
 EVENTS: list[tuple[Step, float]] = [
     (_forget, 15),
-    (_trouble, 2),
-    (_agree, 3),
+    (_trouble, 1.5),
+    (_agree, 2),
     (_remove_operator, 4),
     (_move_aside, 0.5),
 ]
