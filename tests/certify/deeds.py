@@ -60,7 +60,8 @@ class Deeds:
         holder: tells from the files which run holds the lease (S8); `None` in a world without.
         gone: what was taken away, by path, and in which world that was: what an undo may bring
             back (S17).
-        taken: the files that each run took away, by the name of its record.
+        taken: the files that each run took away, by the name of its record, and
+        linked: those that it put into the trash, as the first half of taking them away.
         records: the name that each run's record has.
         removed: how many files maintenance deleted.
         written: how many snapshots it wrote.
@@ -75,6 +76,7 @@ class Deeds:
     forgotten: set[str] = field(default_factory=set)
     gone: dict[str, dict[bytes, tuple[int, int]]] = field(default_factory=dict)
     taken: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    linked: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     records: dict[str, str] = field(default_factory=dict)
     removed: int = 0
     written: int = 0
@@ -126,6 +128,7 @@ class Deeds:
         if after and parts[1] == "trash" and not parts[3].startswith("manifest/"):
             self.gone.setdefault(parts[3], {})[after.content] = self._now
             self.records[doer.run] = parts[2]
+            self.linked[parts[2]].add(parts[3])
         elif path.endswith(".jsonl") and after:
             self._read_ledger(after.content[len(before.content) if before else 0 :])
 
