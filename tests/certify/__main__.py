@@ -98,6 +98,11 @@ class Counts:
         left = self.verdicts - sum(self.tally[f"excused: {reason}"] for reason in Excuse)
         return 100 * left // self.verdicts if self.verdicts else 100
 
+    @property
+    def fails(self) -> bool:
+        """Returns whether something was found, or too little was judged."""
+        return bool(self.found) or self.judged < LEAST_JUDGED
+
 
 _NAMES = {
     "schedules of RocksDB": "schedules of RocksDB among them",
@@ -269,10 +274,9 @@ def main(
     counts = play_all(seed, schedules, processes, without, kept)
     for words, number in counts.lines():
         click.echo(f"{words:<80}{number:>16,}")
-    fails = bool(counts.found) or counts.judged < LEAST_JUDGED
-    if counts.schedules >= ENOUGH and not fails:
+    if counts.schedules >= ENOUGH and not counts.fails:
         write(counts, range(seed, seed + schedules))
-    sys.exit(3 if fails else 0)
+    sys.exit(3 if counts.fails else 0)
 
 
 def _tell(seed: int, without: tuple[str, ...]) -> int:
