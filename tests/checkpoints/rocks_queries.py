@@ -216,6 +216,8 @@ def _with_ids(kind: Kind) -> Kind:
     return replace(kind, name=f"{kind.name}-ids", conf=conf, since=max(kind.since, (4, 0)))
 
 
+# By processing time they would run batches for ever, as something may always have expired.
+_ONLY_WITH_DATA = {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}
 _OTHERS = {kind.name: kind for kind in KINDS}
 _AGGREGATION = _OTHERS["aggregation2"]
 _EITHER = (
@@ -230,8 +232,7 @@ _EITHER = (
     _rocks("timed", Kind("", _timed, since=(4, 0))),
     _rocks(
         "expiring",
-        # It would run batches for ever, for something may always have expired.
-        Kind("", _expiring, {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}, (4, 0)),
+        Kind("", _expiring, _ONLY_WITH_DATA, (4, 0)),
     ),
 )
 _MAINTAINED = {"rocks-aggregation", "rocks-aggregation-ids", "rocks-zips", "rocks-timed-ids"}
@@ -242,7 +243,7 @@ ROCKS_KINDS = (
     _rocks("rowchecksum", _OTHERS["aggregation2-rowchecksum"]),
 )
 
-_EVOLVING = _rocks("evolving", Kind("", _evolving, since=(4, 0)))
+_EVOLVING = _rocks("evolving", Kind("", _evolving, _ONLY_WITH_DATA, (4, 0)))
 EVOLVING_KINDS = (_EVOLVING, _with_ids(_EVOLVING))
 
 # Spark's own maintenance, at its most eager. A JVM maintains all that it runs as the first says.
