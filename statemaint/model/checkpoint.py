@@ -39,6 +39,7 @@ class Rocks:
             of changelogs that were read because a zip that names them may be missing.
         rebuilt: the numbers of the column families that zips will name once a repair has written
             them again, by version.
+        evolved: the versions that were the first with their column families, by their schemas.
     """
 
     ids: Mapping[int, str] = field(default_factory=dict)
@@ -50,6 +51,7 @@ class Rocks:
     families: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     used: Mapping[str, frozenset[int]] = field(default_factory=dict)
     rebuilt: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    evolved: frozenset[int] = frozenset()
 
     def id_at(self, version: int) -> str | None:
         """Returns the unique id of the attempt that counts at a version, if it has one."""

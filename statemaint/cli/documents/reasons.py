@@ -6,12 +6,14 @@ from statemaint.cli.documents.kinds import Choice, explained, listed
 from statemaint.model.checkpoint import Provider
 from statemaint.model.findings import FindingCode
 from statemaint.plan import (
+    WHY,
     AttestReason,
     DeleteReason,
     KeepReason,
     RecoveryVerb,
     RemoveReason,
     SnapshotReason,
+    WithheldReason,
 )
 from statemaint.report import StoreOutcome
 from statemaint.state.diff import KeyChange
@@ -124,6 +126,8 @@ OUTCOME = Choice(
     ),
 )
 STEP_REASON = Choice("reason of a step", {**_SNAPSHOT, **_ATTEST, **_DELETE})
+DUE_REASON = Choice("reason of a snapshot", _SNAPSHOT)
+WITHHELD_REASON = Choice("reason to withhold a snapshot", explained(WithheldReason, WHY))
 WRITE_REASON = Choice("reason of a write", {SnapshotReason.REBUILT.value: ""})
 REMOVE_REASON = Choice("reason of a removal", _REMOVE)
 KEEP_REASON = Choice("reason to keep a file", _KEEP)
