@@ -40,6 +40,7 @@ class Habits:
         rocks: whether RocksDB keeps its state, with changelogs.
         ids: whether versions have unique ids, which RocksDB alone has.
         every: after how many versions an executor with RocksDB makes a snapshot.
+        families: whether its RocksDB stores have column families.
     """
 
     stores: tuple[str, ...] = ("state/0/0",)
@@ -52,6 +53,7 @@ class Habits:
     rocks: bool = False
     ids: bool = False
     every: int = 2
+    families: bool = False
 
 
 @dataclass(slots=True)

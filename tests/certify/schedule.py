@@ -15,6 +15,7 @@ from statemaint.maintain import history
 from tests.certify.closing import settle
 from tests.certify.codecs import CODECS
 from tests.certify.judge import Loss
+from tests.certify.mishaps import OF_FAMILIES, OF_ROCKS
 from tests.certify.query import Habits
 from tests.certify.setting import Setting
 from tests.certify.stage import Stage
@@ -31,6 +32,8 @@ _STORES = (
 
 ROCKS = 0.345
 """The share of schedules whose query keeps its state in RocksDB."""
+FAMILIES = 0.4
+"""The share of these whose stores have column families."""
 WORKERS = 0.5
 """The share of schedules whose maintainers work on several stores at a time."""
 FORGETFUL = 0.5
@@ -93,6 +96,17 @@ def _with_workers(setting: Setting, seed: int) -> Setting:
     return replace(setting, habits=replace(setting.habits, stores=stores), workers=workers)
 
 
+def _with_families(setting: Setting, seed: int, share: float) -> Setting:
+    """Lets some queries of RocksDB have column families; leaves steps out that are of others."""
+    random = Random(f"families of {seed}")  # noqa: S311 -- as above
+    habits = setting.habits
+    families = habits.rocks and random.random() < share
+    without = frozenset((*OF_FAMILIES, *OF_ROCKS)[: 0 if families else 1 if habits.rocks else None])
+    return replace(
+        setting, habits=replace(habits, families=families), without=setting.without | without
+    )
+
+
 def _forgetful(seed: int) -> Random | None:
     """Returns what decides when somebody deletes files of ours, in some schedules."""
     random = Random(f"deleted files of {seed}")  # noqa: S311 -- as above
@@ -137,13 +151,14 @@ def run(
         seed: of everything in it.
         log: is told what happens, step by step.
         switches: fields of the setting that are not left to the seed.
-        among: what `setting` is given.
+        among: what `setting` is given, and the share of column families.
         alone: let every maintainer work on one store at a time, and nobody delete files of ours.
     """
     random = Random(seed)  # noqa: S311 -- no secret depends on it
     loss = None
     with _same_ids(seed), _small_ledgers(seed), _uncollected():
-        chosen = setting(random, **among)
+        chosen = setting(random, **{one: among[one] for one in among if one != "families"})
+        chosen = _with_families(chosen, seed, among.get("families", FAMILIES))
         chosen = chosen if alone else _with_workers(chosen, seed)
         stage = Stage(replace(chosen, **switches), random, log=log)
         try:
@@ -155,6 +170,7 @@ def run(
     stage.tally["snapshots"] = stage.deeds.written
     stage.tally["deletions"] = stage.deeds.removed
     stage.tally["schedules of RocksDB"] = stage.setting.habits.rocks
+    stage.tally["with column families"] = stage.setting.habits.families
     stage.tally["with ids"] = stage.setting.habits.ids
     stage.tally["with several workers"] = stage.setting.workers > 1
     return Outcome(seed, stage.tally, loss)

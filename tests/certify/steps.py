@@ -6,6 +6,7 @@ from random import Random
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from tests.certify.maintainer import ON, Halt, Stop
+from tests.certify.mishaps import ROCKS_STEPS
 from tests.certify.stage import Stage
 from tests.certify.verdicts import Verdicts
 
@@ -303,6 +304,7 @@ STEPS: list[tuple[Step, float]] = [
     (_restore, 0.7),
     (_litter, 1),
     (_ask, 0.5),
+    *ROCKS_STEPS,
 ]
 _ENDS = (Stop.NEVER, Stop.NEVER, Stop.CRASH, Stop.FAIL, Stop.PAUSE)
 # Half of all stops are at any point, the others where something is decided.
@@ -318,6 +320,7 @@ MOODS: list[tuple[Step, ...]] = [
     (_rollback, _undo, _repair, _ask, _back_and_forth),
     (_task, _end_tasks),
     (_copy_back, _restore, _touch, _swap),
+    tuple(step for step, _ in ROCKS_STEPS),
 ]
 BOOST = 4
 OFTEN = 10
