@@ -119,7 +119,7 @@ def _passed_over(
     }
     hidden = bad | sides | {*_below(storage, folders)}
     view = Without(storage, hidden)
-    without = verify_at(view, depth, lineages=False, workers=workers, known=verified.results)
+    without = verify_at(view, depth, rebuilt={}, workers=workers, known=verified.results)
     version = verified.checkpoint.resumes or 0
     chains = (store.versions.chain(version) for store in _required_stores(without.checkpoint))
     short = all(isinstance(one, Chain) and len(one.deltas) <= _MOST_CHANGES for one in chains)

@@ -1,8 +1,9 @@
 """Checks the retained versions of one store, to a given depth."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from itertools import islice
 from typing import TypeVar
 
 from statemaint.audit.headers import seems_whole
@@ -18,7 +19,7 @@ from statemaint.errors import (
     UnsupportedError,
 )
 from statemaint.fold import ClearEngine, Engine, Source, must_equal
-from statemaint.model.chain import Chain, Gap, Versions
+from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot
 from statemaint.model.findings import Finding, FindingCode
@@ -136,6 +137,7 @@ class _Rebuild:
     digests: dict[str, StateDigest] = field(default_factory=dict)
     read: dict[str, _Bad | None] = field(default_factory=dict)
     trusted: set[int] = field(default_factory=set)  # equal to the log, here or when proved
+    used: dict[str, frozenset[int]] = field(default_factory=dict)
     zips: set[int] = field(default_factory=set)  # by name, as Spark does: broken ones are included
 
     def __post_init__(self) -> None:
@@ -156,7 +158,7 @@ class _Rebuild:
         chain = self._chain(version)
         errors = [self._once(chain.base, self._snapshot)] if chain.base else []
         errors += (self._once(delta, self._delta) for delta in chain.deltas)
-        bad = [error for error in errors if error]
+        bad = [error for error in errors if error] or [*self._unnamed(chain)]
         snapshot = self.versions.snapshots.get(version)
         compared = version - 1 in self.loads and version in self.versions.deltas
         compared = compared and snapshot is not None and not self._is_suspect(snapshot)
@@ -166,6 +168,13 @@ class _Rebuild:
             except (CheckpointError, UnsupportedError) as error:
                 bad.append(error)
         return bad
+
+    def _unnamed(self, chain: Chain) -> Iterator[_Bad]:
+        """Yields the error of a chain whose base does not name every family that changes use."""
+        for unnamed in islice(replace(self.versions, used=self.used).unnamed(chain), 1):
+            path, detail = unnamed.delta.entry.path, f"Spark cannot load it: {unnamed.why}"
+            code, version = FindingCode.BROKEN_CHAIN.value, unnamed.delta.version
+            yield DamagedError(path, detail, code=code, version=version)
 
     def _once(self, file: _File, read: Callable[[_File], None]) -> _Bad | None:
         """Reads a file once, and returns its error each time."""
@@ -184,7 +193,9 @@ class _Rebuild:
         if self.depth is Depth.HEADERS or by_id:
             whole = seems_whole(self.source, delta, header.append)
         if self.depth is not Depth.HEADERS or not whole:
-            self._engine_of(delta).check(self.source, delta.entry.path)
+            path = delta.entry.path
+            if used := self._engine_of(delta).check(self.source, path):
+                self.used[path] = used
         if by_id and header and delta.version not in self.zips:
             self._check_lineage(delta, header[0].lineage)
 
@@ -247,7 +258,9 @@ class _Rebuild:
     def _check_equal(self, snapshot: Snapshot, chain: Chain) -> None:
         path = snapshot.entry.path
         digest = self.digests.get(path) or self.engine().digest(self.source, path)
-        folded = self.engine().fold(self.source, chain, (chain.version,), write=False)
+        folded = self.engine().fold(
+            self.source.like(snapshot), chain, (chain.version,), write=False
+        )
         must_equal(path, digest, folded.digests[chain.version])
 
     def _is_suspect(self, snapshot: Snapshot) -> bool:
@@ -262,7 +275,7 @@ class _Rebuild:
 
     def _chain(self, version: int) -> Chain:
         chain = self.versions.chain(version)
-        if isinstance(chain, Gap):  # pragma: no cover -- only loadable versions are requested
+        if not isinstance(chain, Chain):  # pragma: no cover -- only loadable versions are requested
             raise TypeError(chain)
         return chain
 

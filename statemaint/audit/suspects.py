@@ -100,8 +100,7 @@ def differs(
     Raises:
         StorageError: when anything could not be read.
     """
-    like = suspect.snapshot if source.families is None else source.families
-    folding, chain = replace(source, families=like), suspect.instead
+    folding, chain = source.like(suspect.snapshot), suspect.instead
     try:
         digest = engine.digest(source, suspect.path)
         folded = engine.fold(folding, chain, (chain.version,), write=False)

@@ -1,7 +1,7 @@
 """Reads everything that a restart could need, and reports the versions that do not rebuild."""
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
 from statemaint.audit.needs import chain_need, need_of
@@ -34,6 +34,9 @@ from statemaint.scan import unfinished_rollbacks
 from statemaint.state.versions import chain_of, committed_version
 from statemaint.storage import Storage, stoppable
 from statemaint.workers import Job, Workers, in_turn
+
+Rebuilt = Mapping[StoreId, Mapping[int, frozenset[int]]]
+"""The numbers of the column families that zips will name, by store and version."""
 
 # Up to this size, fetching a whole file takes as long as fetching its beginning.
 _READ_WHOLE = 256 * 1024
@@ -98,7 +101,7 @@ def verify_at(
     depth: Depth,
     only: Callable[[StoreId], bool] | None = None,
     *,
-    lineages: bool = True,
+    rebuilt: Rebuilt | None = None,
     workers: Workers | int | None = None,
     known: Results = NO_RESULTS,
 ) -> Verification:
@@ -108,7 +111,8 @@ def verify_at(
         storage: where it lives.
         depth: the depth of the check.
         only: returns whether to read a store; all by default.
-        lineages: whether the zips that the lineages of changelogs name must exist.
+        rebuilt: the column families of the zips that will be written again, by store and version;
+            lineages may name any zip then. `None`: every zip that a lineage names must exist.
         workers: the number of stores read at a time; by default what suits storage and machine.
         known: the results of an earlier verification; what they cover is not read again.
 
@@ -116,13 +120,13 @@ def verify_at(
         NotACheckpointError, UnsupportedError, StorageError: as `verify` does.
     """
     reading, crew = stoppable(storage), Workers.of(workers)
-    checkpoint = scan_checkpoint(reading, only)
+    checkpoint = _expecting(scan_checkpoint(reading, only), rebuilt or {})
     sizes = [sum(file.entry.size for file in store.files) for store in checkpoint.stores]
     size = sum(sizes)
     engine = cache(partial(engine_for, size, checkpoint.provider))
     known = known.valid(checkpoint, depth)
     ahead = crew.ahead(storage.parallel, len(checkpoint.stores), size)
-    check = _StoreCheck(reading, checkpoint, depth, lineages, engine, known, ahead)
+    check = _StoreCheck(reading, checkpoint, depth, rebuilt is None, engine, known, ahead)
     deep = depth is Depth.ROWS
     findings = [*checkpoint.findings, *unfinished_rollbacks(reading)]
     findings += _logs(reading, checkpoint, whole=depth >= Depth.CHAINS)
@@ -143,6 +147,17 @@ def verify_at(
     results = Results.of(checkpoint, depth, stores, units)
     checked = sum(one.versions_checked for one in stores)
     return Verification(checkpoint, checked, tuple(dict.fromkeys(findings)), results)
+
+
+def _expecting(checkpoint: Checkpoint, rebuilt: Rebuilt) -> Checkpoint:
+    """Returns the checkpoint with the zips that will be written again."""
+    stores = (
+        replace(one, rocks=replace(one.rocks, rebuilt=rebuilt[one.id]))
+        if one.rocks and one.id in rebuilt
+        else one
+        for one in checkpoint.stores
+    )
+    return replace(checkpoint, stores=tuple(stores)) if rebuilt else checkpoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ store's actions is done, and Spark either refuses a store that lacks files or lo
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from statemaint.errors import NotFoundError, Superseded
@@ -80,7 +80,8 @@ def recover(  # noqa: PLR0913 -- each is a fact of its own
     of_stores = [step for step in plan.actions if step.store is not None]
     of_logs = [step for step in plan.actions if step.store is None]
     stores = {store.id: store for store in checkpoint.stores}
-    recovery = _Recovery(storage, checkpoint, stores, ledger, fence, trash)
+    removed = frozenset(step.path for step in removes)
+    recovery = _Recovery(storage, checkpoint, stores, ledger, fence, trash, removed)
     recovery.carry_out(of_stores, workers, on_done)
     if of_logs:
         before()
@@ -97,6 +98,7 @@ class _Recovery:
     ledger: Ledger
     fence: Fence
     trash: Trash
+    removed: frozenset[str]
 
     def carry_out(
         self,
@@ -133,13 +135,22 @@ class _Recovery:
         return step
 
     def _written(self, step: WriteSnapshot) -> Iterator[SnapshotWritten]:
-        alone, checkpoint = self._alone(step), self.checkpoint
+        step, checkpoint = self._with_families(step), self.checkpoint
+        alone = self._alone(step)
         source = Source.of(self.storage, alone.store, checkpoint)
         engine = engine_for(step.chain.size, checkpoint.provider)
         context = RunContext(
             self.storage, engine, self.ledger, self.fence, target=checkpoint.target
         )
         yield from StoreExecutor.of(alone, source, context).writer.write((step,), verify=True)
+
+    def _with_families(self, step: WriteSnapshot) -> WriteSnapshot:
+        """Returns the step; a zip that names its families may be in the trash by now."""
+        families = step.families
+        if families is None or families.entry.path not in self.removed:
+            return step
+        entry = replace(families.entry, path=self.trash.path_of(families.entry))
+        return replace(step, families=replace(families, entry=entry))
 
     def _need(self, steps: Iterable[_Step]) -> int:
         plans = [self._alone(one) for one in steps if isinstance(one, WriteSnapshot)]

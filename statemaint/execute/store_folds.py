@@ -1,6 +1,6 @@
 """The folds of one store, each from exactly the files that the run was planned with."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.execute.bases import as_planned
@@ -43,8 +43,9 @@ class StoreFolds:
             Superseded: when a file of the chain is missing, or its base was replaced.
             StorageError: when the storage fails.
         """
-        source = replace(self.source, families=like) if self.store.rocks else self.source
-        return self._fold(source, chain, (chain.version,), write=False).digests[chain.version]
+        return self._fold(self.source.like(like), chain, (chain.version,), write=False).digests[
+            chain.version
+        ]
 
     def must_give(self, chain: Chain) -> None:
         """Makes sure that a chain folds; a part of a longer folded chain is not folded again.

@@ -118,8 +118,12 @@ class Trash:
         """
         self._move(entry)
 
+    def path_of(self, entry: Entry) -> str:
+        """Returns the path that a file has in the trash."""
+        return f"{folder_of(self.run)}/{entry.path}"
+
     def _move(self, entry: Entry) -> None:
-        target = f"{folder_of(self.run)}/{entry.path}"
+        target = self.path_of(entry)
         try:
             self.storage.move(entry.path, target)
         except NotFoundError:

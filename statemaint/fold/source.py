@@ -83,7 +83,8 @@ class Source:
         row_checksums: whether each row carries its own checksum.
         key: the key of digests, 16 bytes.
         checksums: the path of Spark's checksum file for each file that has one.
-        families: the zip that records the RocksDB setup, for a chain that begins without a zip.
+        families: the zip whose column families and merge operator apply to folds; `None`: that of
+            the chain's base. Ignored by the HDFS-backed provider.
         sums: receives the CRC-32C of each file that is read whole, by path; `None` for none.
         ahead: the number of files that are fetched at a time if several will be read.
     """
@@ -110,6 +111,14 @@ class Source:
             spark_checksums(store.files),
             ahead=ahead,
         )
+
+    def like(self, snapshot: Snapshot | None) -> "Source":
+        """Returns the same source; its folds take families and merge operator from a zip.
+
+        A fold that is compared with a snapshot needs those of the snapshot: the zip that its chain
+        begins with may be older than a family.
+        """
+        return replace(self, families=snapshot)
 
     @contextmanager
     def fetching(self, files: Iterable[Delta | Snapshot]) -> Iterator["Source"]:
@@ -237,6 +246,6 @@ class Engine(Protocol):
         """Returns the digest of a snapshot, read back whole."""
         ...
 
-    def check(self, source: Source, path: str) -> None:
-        """Reads a delta whole."""
+    def check(self, source: Source, path: str) -> frozenset[int]:
+        """Reads a delta whole, and returns the column families that it needs a zip to name."""
         ...

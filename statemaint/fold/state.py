@@ -180,11 +180,7 @@ def _rocks_fold(
     from statemaint.fold.rocksdb.sums import LIMITS  # noqa: PLC0415
     from statemaint.fold.rocksdb.write import folded  # noqa: PLC0415
 
-    versions = store.versions
-    at = chain.version if families_at is None else families_at
-    # The oldest snapshot is as good as any to name the column families of the first version.
-    first = versions.snapshots.get(min(versions.snapshots, default=0))
-    like = versions.base(at) or first
+    like = store.families_at(chain.version if families_at is None else families_at)
     others = None if like == chain.base else like
     with workplace() as place, folded(source, chain, place, others, limits=LIMITS) as fold:
         yield fold

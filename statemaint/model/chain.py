@@ -1,7 +1,7 @@
 """The files that rebuild a version. Mirrors `HDFSBackedStateStoreProvider.filesForVersion`."""
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, StateFile
@@ -49,11 +49,56 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Unnamed:
+    """The reason that a version of a RocksDB store with column families does not load.
+
+    A changelog has only the numbers of families; the zip that the chain begins with has to name
+    them. Spark fails with a `NullPointerException` in `RocksDB.getColumnFamilyInfo`.
+
+    Attributes:
+        version: the version that does not load.
+        base: the zip that its chain begins with; `None` if there is none.
+        delta: the first changelog with changes of a family without a name.
+        families: the numbers of these families, ascending.
+    """
+
+    version: int
+    base: Snapshot | None
+    delta: Delta
+    families: tuple[int, ...]
+
+    @property
+    def why(self) -> str:
+        """Returns the reason as a clause, which names the changelog."""
+        one = len(self.families) == 1
+        family = f"column famil{'y' if one else 'ies'} {' and '.join(map(str, self.families))}"
+        where = f"{self.base.entry.path} does not name" if self.base else "no zip below it names"
+        return f"{self.delta.entry.path} uses {family}, which {where}"
+
+
+DEFAULT_FAMILY = frozenset({1})
+"""The families that Spark creates in a store that it loads without a zip: `default` alone."""
+
+
+@dataclass(frozen=True, slots=True)
 class Versions:
-    """The deltas and snapshots of one store, by version."""
+    """The deltas and snapshots of one store, by version.
+
+    Attributes:
+        deltas: the deltas or changelogs.
+        snapshots: the snapshots or zips.
+        named: the numbers of the column families that a zip names, by the zip's path.
+        used: the numbers of the column families that a changelog changes, by its path; only those
+            of changelogs that were read for it.
+        rebuilt: the numbers of the families that zips will name once they are written again, by
+            version.
+    """
 
     deltas: Mapping[int, Delta]
     snapshots: Mapping[int, Snapshot]
+    named: Mapping[str, Collection[int]] = field(default_factory=dict)
+    used: Mapping[str, Collection[int]] = field(default_factory=dict)
+    rebuilt: Mapping[int, Collection[int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, files: Iterable[StateFile]) -> "Versions":
@@ -62,6 +107,11 @@ class Versions:
         deltas = {file.version: file for file in kept if isinstance(file, Delta)}
         snapshots = {file.version: file for file in kept if isinstance(file, Snapshot)}
         return cls(MappingProxyType(deltas), MappingProxyType(snapshots))
+
+    def without(self, paths: Collection[str]) -> "Versions":
+        """Returns the same versions without some snapshots."""
+        kept = {v: one for v, one in self.snapshots.items() if one.entry.path not in paths}
+        return replace(self, snapshots=kept)
 
     @property
     def all(self) -> tuple[int, ...]:
@@ -73,7 +123,7 @@ class Versions:
         below = [number for number in self.snapshots if number <= version]
         return self.snapshots[max(below)] if below else None
 
-    def chain(self, version: int) -> Chain | Gap:
+    def chain(self, version: int) -> Chain | Gap | Unnamed:
         """Returns the files that Spark would read for a version, or why it could not.
 
         The work is bounded by the files that exist, however large the version is.
@@ -81,10 +131,25 @@ class Versions:
         base = self.base(version)
         start = base.version if base else 0
         if chain := self._chain_from(start, version):
-            return chain
+            return next(self.unnamed(chain), chain)
         present = sorted(number for number in self.deltas if start < number <= version)
         lacking = version - start - len(present)
         return Gap(version, start, _first_absent(present, start + 1), lacking)
+
+    def unnamed(self, chain: Chain) -> Iterator[Unnamed]:
+        """Yields each changelog of a chain, as far as known, whose families its base lacks."""
+        for delta in chain.deltas if self.used else ():
+            if lacking := self._lacking(delta, chain.base):
+                yield Unnamed(chain.version, chain.base, delta, lacking)
+
+    def _lacking(self, delta: Delta, base: Snapshot | None) -> tuple[int, ...]:
+        """Returns the families that a changelog changes and the base of its chain does not name."""
+        used = self.used.get(delta.entry.path, ())
+        named = self.named.get(base.entry.path, ()) if base else DEFAULT_FAMILY
+        start = base.version if base else 0
+        if nearest := max((one for one in self.rebuilt if start < one <= delta.version), default=0):
+            named = self.rebuilt[nearest]
+        return tuple(sorted(number for number in used if number not in named))
 
     def from_log(self, version: int, *, proved: Collection[int]) -> Chain | None:
         """Returns the chain below a version's own snapshot that trusts as little as possible.
@@ -110,10 +175,15 @@ class Versions:
     def loadable(self, first: int, last: int) -> frozenset[int]:
         """Returns the versions of a closed range that load, in one pass over the existing files."""
         previous, loads, versions = 0, True, set()
+        base: Snapshot | None = None
         for version in self.all:
             if version > last:
                 break
-            loads = version in self.snapshots or (loads and version == previous + 1)
+            if version in self.snapshots:
+                base, loads = self.snapshots[version], True
+            else:
+                named = not self.used or not self._lacking(self.deltas[version], base)
+                loads = loads and version == previous + 1 and named
             previous = version
             if loads and version >= first:
                 versions.add(version)

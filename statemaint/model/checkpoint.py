@@ -34,6 +34,11 @@ class Rocks:
         ours: the zips with our mark: an executor may write its own zip under the same name.
         unsound: the zips that cannot be loaded, by path, each with the reason.
         unreadable: those of them whose references are unknown.
+        families: the number of each column family that a zip names, by the zip's path.
+        used: the numbers of the column families that a changelog changes, by its path; only those
+            of changelogs that were read because a zip that names them may be missing.
+        rebuilt: the numbers of the column families that zips will name once a repair has written
+            them again, by version.
     """
 
     ids: Mapping[int, str] = field(default_factory=dict)
@@ -42,6 +47,9 @@ class Rocks:
     ours: frozenset[str] = frozenset()
     unsound: Mapping[str, str] = field(default_factory=dict)
     unreadable: frozenset[str] = frozenset()
+    families: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    used: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    rebuilt: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     def id_at(self, version: int) -> str | None:
         """Returns the unique id of the attempt that counts at a version, if it has one."""
@@ -65,6 +73,15 @@ class Rocks:
     def sound(self, files: Iterable[StateFile]) -> Iterator[StateFile]:
         """Yields the changelogs that count, and the counting zips that can be loaded."""
         return (file for file in self.loaded(files) if file.entry.path not in self.unsound)
+
+    def versions(self, files: Iterable[StateFile]) -> Versions:
+        """Returns the changelogs and zips among some files, with what is known of their families.
+
+        Both are the store's files, or some of them.
+        """
+        named = {path: frozenset(one.values()) for path, one in self.families.items()}
+        versions = Versions.of(files)
+        return replace(versions, named=named, used=self.used, rebuilt=self.rebuilt)
 
     def with_parts(self, path: str, parts: Mapping[str, int]) -> "Rocks":
         """Returns the same facts with one more zip."""
@@ -111,7 +128,8 @@ class Store:
     def versions(self) -> Versions:
         """Returns its deltas and snapshots by version: those that count, and can be loaded."""
         if self._versions is None:
-            versions = Versions.of(self.rocks.sound(self.files) if self.rocks else self.files)
+            rocks, files = self.rocks, self.files
+            versions = rocks.versions(rocks.sound(files)) if rocks else Versions.of(files)
             object.__setattr__(self, "_versions", versions)
             return versions
         return self._versions
@@ -120,6 +138,25 @@ class Store:
     def lapsed(self) -> frozenset[str]:
         """Returns the paths of snapshots that are no longer the files that were proved."""
         return frozenset(one.path for one in self.former)
+
+    def families_at(self, version: int) -> Snapshot | None:
+        """Returns the zip with the column families and the merge operator of a version.
+
+        It is the nearest one that names every family that changes up to the version are known to
+        use: the newest at or below, else the lowest above, as a zip names all families before it.
+        Its tables may be missing. `None` without any, and for another provider.
+        """
+        if self.rocks is None:
+            return None
+        loaded = self.rocks.versions(self.rocks.loaded(self.files))
+        readable = loaded.without(self.rocks.unreadable)
+        changes = (one for one in readable.deltas.values() if one.version <= version)
+        used = frozenset().union(*(self.rocks.used.get(one.entry.path, ()) for one in changes))
+        base = readable.base(version)
+        above = (readable.snapshots[one] for one in sorted(readable.snapshots) if one > version)
+        nearest = [*((base,) if base else ()), *above]
+        names_all = (one for one in nearest if used <= {*readable.named.get(one.entry.path, used)})
+        return next(names_all, nearest[0] if nearest else None)
 
     def oldest(self, required: int, target: int) -> int:
         """Returns the oldest version that must load of those that the commit log has.
@@ -217,6 +254,15 @@ class Operator:
     stores: tuple[str, ...]
     partitions: int
     declared_id: int | None = None
+
+    @property
+    def has_families(self) -> bool:
+        """Returns whether its state may be in column families, which a zip must name.
+
+        Mirrors `useColumnFamilies` of `transformWithState`, and of joins that have one store.
+        """
+        joins = self.name == "symmetricHashJoin" and len(self.stores) == 1
+        return joins or self.name.startswith("transformWithState")
 
 
 @dataclass(frozen=True, slots=True)

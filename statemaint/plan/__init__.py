@@ -37,8 +37,6 @@ from statemaint.plan.recovery.recovery_plan import (
     RepairStep,
 )
 from statemaint.plan.recovery.repair_steps import (
-    families_of,
-    has_families,
     lacks_base,
     missing_bases,
     of_checksum,
@@ -85,8 +83,6 @@ __all__ = [
     "diagnose_logs",
     "doubted",
     "edited_finding",
-    "families_of",
-    "has_families",
     "judge",
     "lacks_base",
     "missing_bases",

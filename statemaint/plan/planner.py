@@ -24,7 +24,6 @@ from statemaint.plan.actions import (
 )
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.old_partitions import decide_old, is_old
-from statemaint.plan.recovery.repair_steps import has_families
 from statemaint.plan.staleness import judge
 from statemaint.plan.store import decide, halt
 from statemaint.plan.window import Window
@@ -127,7 +126,7 @@ def _window(
     newest = checkpoint.target
     if floor is None or required is None or target is None or newest is None:
         return None
-    forced = frozenset(one.id for one in checkpoint.operators if has_families(one))
+    forced = frozenset(one.id for one in checkpoint.operators if one.has_families)
     return Window(
         floor=floor,
         required=required,

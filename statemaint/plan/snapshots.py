@@ -1,6 +1,6 @@
 """The snapshots that a run writes into a store, and the chains that they are folded from. Pure."""
 
-from statemaint.model.chain import Chain, Gap, Versions, lone_checksum_files
+from statemaint.model.chain import Chain, Versions, lone_checksum_files
 from statemaint.model.files import ChecksumFile, spark_checksums
 from statemaint.plan.actions import SnapshotReason, WriteSnapshot
 from statemaint.plan.facts import Facts
@@ -124,6 +124,8 @@ def _may_reuse(facts: Facts, chain: Chain) -> bool:
 
 def _chain(versions: Versions, version: int) -> Chain:
     chain = versions.chain(version)
-    if isinstance(chain, Gap):  # pragma: no cover -- facts are gathered of loadable versions only
+    if not isinstance(
+        chain, Chain
+    ):  # pragma: no cover -- facts are gathered of loadable versions only
         raise TypeError(chain)
     return chain

@@ -129,7 +129,7 @@ class _Judge:
         self._outdated = (*store.outdated, *below)
         suspects = {one.path for one in self._outdated}
         suspects |= {one.entry.path for one, _ in early.values()}
-        self._trusted = _without(self._versions, suspects)
+        self._trusted = self._versions.without(suspects)
         self._proved = {one.version for one in store.attestations if one.path not in suspects}
         self._stale: list[Suspect] = []
         self._disputed: list[Suspect] = []
@@ -227,7 +227,7 @@ class _Judge:
     def _trust(self, snapshot: Snapshot) -> None:
         """Makes a snapshot that nothing can disprove the witness of those above it."""
         kept = {**self._trusted.snapshots, snapshot.version: snapshot}
-        self._trusted = Versions(self._trusted.deltas, kept)
+        self._trusted = replace(self._trusted, snapshots=kept)
 
     def _loaded(self) -> Iterator[Outdated]:
         """Yields the outdated proofs of snapshots that a version may be loaded from."""
@@ -296,12 +296,6 @@ def was_replaced(store: Store) -> bool:
 
 def _of(deltas: Iterable[Delta]) -> tuple[int, ...]:
     return tuple(delta.version for delta in deltas)
-
-
-def _without(versions: Versions, removed: Iterable[str]) -> Versions:
-    paths = frozenset(removed)
-    kept = {v: one for v, one in versions.snapshots.items() if one.entry.path not in paths}
-    return Versions(versions.deltas, kept)
 
 
 def _replaced(outdated: Outdated, versions: Versions) -> tuple[int, ...]:

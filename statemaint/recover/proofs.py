@@ -8,7 +8,7 @@ search reuses the results that fit (`audit.results`) and reads the rest itself.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from statemaint.audit.needs import need_of
@@ -21,7 +21,7 @@ from statemaint.fold.needs import loading
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
-from statemaint.plan import Proof, RepairStep, families_of, of_checksum
+from statemaint.plan import Proof, RepairStep, of_checksum
 from statemaint.storage import Storage, Without
 from statemaint.workers import Job, Workers, in_turn
 
@@ -50,11 +50,13 @@ class Proofs:
 
     Attributes:
         storage: where the checkpoint lives.
+        before: the checkpoint with all files.
         workers: the number of stores read at a time.
         results: the results of the verifications.
     """
 
     storage: Storage
+    before: Checkpoint
     workers: Workers
     results: Results = NO_RESULTS
     _made: list[tuple[Store, int, Proof | StatemaintError]] = field(default_factory=list)
@@ -78,16 +80,32 @@ class Proofs:
         results = before.results
         for most in range(1, max(map(len, by_store.values())) + 1):
             taken = [one for of_store in by_store.values() for one in of_store[:most]]
-            view = Without(self.storage, frozenset(path for one in taken for path in one.paths))
-            without = verify_at(
-                view, Depth.ROWS, lineages=False, known=results, workers=self.workers
-            )
+            without = self.verify_without(taken, results)
             results = without.results
             self.results = results + self.results
             last = [of_store[most - 1] for of_store in by_store.values() if len(of_store) >= most]
-            self.prove(view, without.checkpoint, last)
+            self.prove(without.checkpoint, last)
 
-    def prove(self, view: Storage, checkpoint: Checkpoint, steps: Iterable[RepairStep]) -> None:
+    def verify_without(self, steps: Iterable[RepairStep], known: Results) -> Verification:
+        """Verifies the checkpoint as it will be without the files of some steps.
+
+        A removed zip may be rebuilt, so a lineage that names it is not broken for good, and the
+        families that it names will have their names again.
+
+        Raises:
+            StorageError: when anything could not be listed or read.
+        """
+        taken = tuple(steps)
+        view = Without(self.storage, frozenset(path for one in taken for path in one.paths))
+        rebuilt: dict[StoreId, dict[int, frozenset[int]]] = defaultdict(dict)
+        for step in taken:
+            store = listed(self.before, step)
+            if store and store.rocks and (families := store.families_at(step.version)):
+                named = store.rocks.families.get(families.entry.path, {})
+                rebuilt[store.id][step.version] = frozenset(named.values())
+        return verify_at(view, Depth.ROWS, rebuilt=rebuilt, known=known, workers=self.workers)
+
+    def prove(self, checkpoint: Checkpoint, steps: Iterable[RepairStep]) -> None:
         """Proves steps of different stores, several at a time; with one worker, `of` does."""
         there = [one for one in steps if listed(checkpoint, one)]
         threads = self._threads(checkpoint, there)
@@ -95,9 +113,7 @@ class Proofs:
             return
         sizes = [_stored(checkpoint, one) for one in there]
         jobs = [
-            Job(
-                partial(_proofs, view, checkpoint, one), partial(_need, view, checkpoint, one), size
-            )
+            Job(partial(self._proofs, checkpoint, one), partial(self._need, checkpoint, one), size)
             for one, size in zip(there, sizes, strict=True)
         ]
         budget = self.workers.budget(loading(sum(sizes), checkpoint.provider))
@@ -105,7 +121,7 @@ class Proofs:
         for step, proof in zip(there, proofs, strict=True):
             self._made.append((store_of(checkpoint, step), step.version, proof))
 
-    def of(self, view: Storage, checkpoint: Checkpoint, step: RepairStep) -> Proof:
+    def of(self, checkpoint: Checkpoint, step: RepairStep) -> Proof:
         """Returns the proof of a step, on a checkpoint without its files.
 
         Raises:
@@ -119,46 +135,47 @@ class Proofs:
                 if isinstance(proof, StatemaintError):
                     raise proof
                 return proof
-        return _proof(view, checkpoint, step)
+        return self._proof(checkpoint, step)
 
     def _threads(self, checkpoint: Checkpoint, steps: Sequence[RepairStep]) -> int:
         size = sum(_stored(checkpoint, one) for one in steps)
         return self.workers.threads(self.storage.parallel, size)
 
+    def _need(self, checkpoint: Checkpoint, step: RepairStep) -> int:
+        store = store_of(checkpoint, step)
+        source = Source.of(self.storage, store, checkpoint)
+        return need_of(store, source, checkpoint, Depth.CHAINS)
+
+    def _proofs(
+        self, checkpoint: Checkpoint, step: RepairStep
+    ) -> Iterator[Proof | StatemaintError]:
+        """Yields the error of a proof, which the search may never need, instead of raising it."""
+        try:
+            yield self._proof(checkpoint, step)
+        except StatemaintError as error:
+            yield error.with_traceback(None)
+
+    def _proof(self, checkpoint: Checkpoint, step: RepairStep) -> Proof:
+        """Folds the version of a step from the log, or the newest version if the step's is above.
+
+        The zip that names the column families may be one that the step removes.
+
+        Raises:
+            CheckpointError: when the log does not give it.
+        """
+        store = store_of(checkpoint, step)
+        last = checkpoint.span[1] if checkpoint.span else 0
+        version = min(step.version or last, last)
+        chain = store.versions.from_log(version, proved=()) or store.versions.chain(version)
+        if not isinstance(chain, Chain) or not chain.paths:
+            detail = "files are missing; put them back from a copy"
+            raise CheckpointError(store.id.directory, detail)
+        families = store_of(self.before, step).families_at(version)
+        source = Source.of(self.storage, store, checkpoint).like(families)
+        engine = engine_for(chain.size, checkpoint.provider)
+        digest = engine.fold(source, chain, (version,), write=False).digests[version]
+        return Proof(digest.digest, digest.rows, len(chain.paths), chain.start)
+
 
 def _stored(checkpoint: Checkpoint, step: RepairStep) -> int:
     return sum(file.entry.size for file in store_of(checkpoint, step).files)
-
-
-def _need(storage: Storage, checkpoint: Checkpoint, step: RepairStep) -> int:
-    store = store_of(checkpoint, step)
-    source = Source.of(storage, store, checkpoint)
-    return need_of(store, source, checkpoint, Depth.CHAINS)
-
-
-def _proofs(
-    storage: Storage, checkpoint: Checkpoint, step: RepairStep
-) -> Iterator[Proof | StatemaintError]:
-    """Yields the error of a proof, which the search may never need, instead of raising it."""
-    try:
-        yield _proof(storage, checkpoint, step)
-    except StatemaintError as error:
-        yield error.with_traceback(None)
-
-
-def _proof(storage: Storage, checkpoint: Checkpoint, step: RepairStep) -> Proof:
-    """Folds the version of a step from the log, or the newest version if the step's is above it.
-
-    Raises:
-        CheckpointError: when the log does not give it.
-    """
-    store = store_of(checkpoint, step)
-    last = checkpoint.span[1] if checkpoint.span else 0
-    version = min(step.version or last, last)
-    chain = store.versions.from_log(version, proved=()) or store.versions.chain(version)
-    if not isinstance(chain, Chain) or not chain.paths:
-        raise CheckpointError(store.id.directory, "files are missing; put them back from a copy")
-    source = replace(Source.of(storage, store, checkpoint), families=families_of(store, version))
-    engine = engine_for(chain.size, checkpoint.provider)
-    digest = engine.fold(source, chain, (version,), write=False).digests[version]
-    return Proof(digest.digest, digest.rows, len(chain.paths), chain.start)

@@ -6,14 +6,13 @@ from functools import partial
 from io import BytesIO
 from itertools import pairwise
 
-from statemaint.audit.rebuild import Depth
-from statemaint.audit.verify import Verification, verify, verify_at
+from statemaint.audit.verify import Verification, verify
 from statemaint.codec.integrity import checksum_file
 from statemaint.errors import CheckpointError, CodecError, UnsupportedError
 from statemaint.fold import Source, engine_for
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Operator, Store
+from statemaint.model.checkpoint import Store
 from statemaint.model.files import ChecksumFile
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of
@@ -22,7 +21,6 @@ from statemaint.plan import (
     RecoveryVerb,
     RemoveReason,
     RepairStep,
-    has_families,
     judge,
     lacks_base,
     missing_bases,
@@ -37,7 +35,7 @@ from statemaint.plan import (
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
 from statemaint.recover.proofs import Proofs, listed, store_of
 from statemaint.scan import fingerprint
-from statemaint.storage import ReadOnly, Storage, Without
+from statemaint.storage import ReadOnly, Storage
 from statemaint.workers import Workers
 
 
@@ -97,14 +95,14 @@ def _proved(storage: Storage, workers: Workers | int | None) -> Proved:
     reading = ReadOnly(storage)
     entries = log_entries(reading)
     before = verify(reading, deep=True, workers=workers)
-    proofs = Proofs(reading, Workers.of(workers))
+    proofs = Proofs(reading, before.checkpoint, Workers.of(workers))
     search = _Search(reading, before, proofs)
     steps = repair_steps(before.checkpoint, before.findings)
     proofs.look_ahead(before, steps)
     for step in steps:
         search.consider(step)
     bases = [*missing_bases(before.checkpoint, before.findings)]
-    proofs.prove(reading, before.checkpoint, bases)
+    proofs.prove(before.checkpoint, bases)
     for step in bases:
         search.add(step)
     checkpoint = search.after.checkpoint
@@ -136,13 +134,11 @@ class _Search:
         if not removes or self._settled(step.finding):
             return  # another step removes its files, or the fault is resolved
         step = replace(step, removes=removes)
-        view = Without(self._storage, hidden | step.paths)
-        # A removed zip may be rebuilt, so a lineage that names it is not broken for good.
-        results, workers = self.after.results + self._proofs.results, self._proofs.workers
-        without = verify_at(view, Depth.ROWS, lineages=False, known=results, workers=workers)
+        known = self.after.results + self._proofs.results
+        without = self._proofs.verify_without([*self.accepted, step], known)
         try:
             objection = next(self._against(step, without), None)
-            proof = None if objection else self._proofs.of(view, without.checkpoint, step)
+            proof = None if objection else self._proofs.of(without.checkpoint, step)
         except (CheckpointError, UnsupportedError) as error:
             objection, proof = f"the log does not give version {step.version}: {error}", None
         if objection or proof is None:
@@ -154,15 +150,16 @@ class _Search:
     def add(self, step: RepairStep) -> None:
         """Takes a step that removes nothing, unless a bad snapshot of its store is rebuilt."""
         store = store_of(self._before.checkpoint, step)
-        families = has_families(_operator(self._before, step)) and not store.versions.snapshots
-        if families or any(one.store == step.store for one in self.accepted):
+        if _loses_families(store, self._before, step) or any(
+            one.store == step.store for one in self.accepted
+        ):
             return
         if was_replaced(store):
             path = step.finding.path or store.id.directory
             self._stays.setdefault(path, "the log that a zip would be written from is in doubt")
             return
         try:
-            proof = self._proofs.of(self._storage, self._before.checkpoint, step)
+            proof = self._proofs.of(self._before.checkpoint, step)
         except (CheckpointError, UnsupportedError) as error:
             path = step.rebuild.path if step.rebuild else ""
             self._stays.setdefault(path, f"the log does not give version {step.version}: {error}")
@@ -194,8 +191,8 @@ class _Search:
             yield from self._against_checksum(step, before, without)
         elif step.finding.code is FindingCode.SNAPSHOT_MISMATCH or self._decodes(step, before):
             yield from self._against_log(step, before, after)
-        if step.reason is RemoveReason.BAD_SNAPSHOT and _loses_families(after, without, step):
-            yield "no remaining zip lists the column families"
+        if step.reason is RemoveReason.BAD_SNAPSHOT and _loses_families(before, without, step):
+            yield "no zip lists the column families"
 
     def _in_doubt(self, step: RepairStep, store: Store) -> Iterator[str]:
         """Yields why the log may not give the version of a bad snapshot."""
@@ -233,11 +230,8 @@ class _Search:
         if pair is None:
             return False
         snapshot, chain = pair
-        source = replace(
-            Source.of(self._storage, store, self._before.checkpoint),
-            checksums={},
-            families=snapshot if store.rocks else None,
-        )
+        source = Source.of(self._storage, store, self._before.checkpoint).like(snapshot)
+        source = replace(source, checksums={})
         engine = engine_for(chain.size, self._before.checkpoint.provider)
         try:
             held = engine.digest(source, snapshot.entry.path)
@@ -333,13 +327,10 @@ def _key(finding: Finding) -> tuple[str, str]:
 
 
 def _loses_families(store: Store, verified: Verification, step: RepairStep) -> bool:
-    zips = store.rocks is None or store.versions.snapshots
-    return not zips and has_families(_operator(verified, step))
-
-
-def _operator(verified: Verification, step: RepairStep) -> Operator | None:
-    number = store_of(verified.checkpoint, step).id.operator
-    return next((one for one in verified.checkpoint.operators if one.id == number), None)
+    """Returns whether a store has column families that no zip names."""
+    tagged = {one.id for one in verified.checkpoint.operators if one.has_families}
+    named = store.rocks is None or store.families_at(step.version)
+    return not named and store.id.operator in tagged
 
 
 def _is_checksum(storage: Storage, side: ChecksumFile) -> bool:

@@ -64,14 +64,14 @@ class Layout:
         stores: the files of each store.
         operators: each operator's metadata file.
         schemas: the schema file of each operator's store, which is under partition 0.
-        families: the stores whose column families have schema files, as if in partition 0.
+        families: the schema files of each store with column families, as if in partition 0.
         unclassified: all other files, each with a flag: Spark writes such a file there.
     """
 
     stores: Mapping[StoreId, tuple[StateFile, ...]]
     operators: Mapping[int, Entry]
     schemas: Mapping[StoreId, Entry]
-    families: frozenset[StoreId]
+    families: Mapping[StoreId, tuple[Entry, ...]]
     unclassified: tuple[tuple[Entry, bool], ...]
 
 
@@ -81,7 +81,7 @@ def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED
     stores: dict[StoreId, list[StateFile]] = defaultdict(list)
     operators: dict[int, Entry] = {}
     schemas: dict[StoreId, Entry] = {}
-    families: set[StoreId] = set()
+    families: dict[StoreId, tuple[Entry, ...]] = defaultdict(tuple)
     rest: list[tuple[Entry, bool]] = []
     for entry in sorted(entries, key=lambda one: one.path):
         if in_store := folders.file(entry):
@@ -94,13 +94,13 @@ def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED
         elif match := _SCHEMA.fullmatch(entry.path):
             schemas[StoreId(int(match[1]), 0, match[2] or DEFAULT_STORE)] = entry
         elif match := _FAMILIES.fullmatch(entry.path):
-            families.add(StoreId(int(match[1]), 0, match[2]))
+            families[StoreId(int(match[1]), 0, match[2])] += (entry,)
         rest.append((entry, _KNOWN.fullmatch(entry.path) is not None))
     return Layout(
         {key: tuple(files) for key, files in stores.items()},
         operators,
         schemas,
-        frozenset(families),
+        families,
         tuple(rest),
     )
 
@@ -157,7 +157,7 @@ def schemas_lacking(layout: Layout, operators: Iterable[Operator]) -> tuple[str,
 
     Operators without metadata (before Spark 4.0) declare none.
     """
-    there = layout.schemas.keys() | layout.families
+    there = layout.schemas.keys() | layout.families.keys()
     declared = (StoreId(one.id, 0, name) for one in operators for name in one.stores)
     return tuple(f"{one.directory}/_metadata/schema" for one in declared if one not in there)
 

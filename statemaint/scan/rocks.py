@@ -1,32 +1,107 @@
 """The references between the files of a RocksDB store: the parts of its zips, and its lineage."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from statemaint.codec.compression.base import Compression, decode
-from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.metadata.logs import UniqueIds
 from statemaint.codec.rocksdb import changelog, snapshot_zip
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.model.checkpoint import Rocks, Store
 from statemaint.model.files import Delta, Snapshot, SstFile, snapshot_version
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.model.ids import batch_of
+from statemaint.model.ids import StoreId, batch_of, version_of
 from statemaint.model.lineage import Attempts, Item, Lost, Trace
+from statemaint.scan.families import FamilySchemas, with_used_families
 from statemaint.storage import Storage
+from statemaint.workers import in_order
 
 Committed = Mapping[int, str | None]
 """The unique id of each version whose commit still exists; `None` if it has none."""
 
 
-def with_rocks(storage: Storage, store: Store, committed: Committed, codec: str) -> Store:
-    """Returns a RocksDB store with the facts from its zips and changelogs.
+class CommittedIds:
+    """The unique ids in the commit log, store by store."""
 
-    Reads every zip, which is small, and only as many changelog headers as the lineage requires.
+    def __init__(
+        self,
+        ids: Mapping[int, UniqueIds],
+        stores: Iterable[StoreId],
+        counts: Mapping[int, int],
+    ) -> None:
+        self._ids, self._counts = ids, counts
+        self._names: dict[int, set[str]] = defaultdict(set)
+        for store in stores:
+            self._names[store.operator].add(store.store)
 
-    Raises:
-        StorageError: when a read failed.
+    def of(self, store: StoreId) -> Committed:
+        """Returns the id of each version of a store whose commit still exists.
+
+        A commit lists an operator's stores in the order of their names.
+        """
+        place = sorted(self._names[store.operator]).index(store.store)
+        return {
+            version_of(batch): _id(ids, store, place)
+            for batch, ids in self._ids.items()
+            if store.partition < self._counts.get(batch, store.partition + 1)
+        }
+
+
+def _id(ids: UniqueIds, store: StoreId, place: int) -> str | None:
+    """Returns a store's id in a commit: `None` without ids, "unknown" if ids are incomplete."""
+    if not ids:
+        return None
+    partitions = ids.get(store.operator, ())
+    stores = partitions[store.partition] if store.partition < len(partitions) else ()
+    return stores[place] if place < len(stores) else "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class RocksReading:
+    """The reading of the zips and changelogs of RocksDB stores.
+
+    Attributes:
+        storage: the storage of the checkpoint.
+        committed: the unique ids in the commit log.
+        compression: the compression of changelogs.
+        row_checksums: whether every record carries a checksum.
+        schemas: the schemas of stores with column families, by operator and name of the store.
     """
-    return _Reading(storage, store, committed, COMPRESSIONS[codec]).done()
+
+    storage: Storage
+    committed: CommittedIds
+    compression: Compression
+    row_checksums: bool
+    schemas: Mapping[tuple[int, str], FamilySchemas]
+
+    def all(self, stores: Iterable[Store]) -> Iterator[Store]:
+        """Yields stores with the facts from their zips and changelogs, in their order."""
+        jobs = (partial(self.of, store) for store in stores)
+        return in_order(jobs, threads=self.storage.parallel)
+
+    def of(self, store: Store) -> Store:
+        """Returns a store with the facts from its zips and changelogs.
+
+        Reads every zip, which is small, and only as many changelogs as the lineage and the column
+        families require.
+
+        Raises:
+            StorageError: when a read failed.
+        """
+        committed = self.committed.of(store.id)
+        read = _Reading(self.storage, store, committed, self.compression).done()
+        schemas = self.schemas.get((store.id.operator, store.id.store))
+        if schemas is None:
+            return read
+        return with_used_families(
+            read,
+            schemas,
+            self.compression,
+            required=min(committed, default=1),
+            row_checksums=self.row_checksums,
+        )
 
 
 @dataclass(slots=True)
@@ -36,6 +111,7 @@ class _Reading:
     committed: Committed
     compression: Compression
     ours: set[str] = field(default_factory=set)
+    families: dict[str, Mapping[str, int]] = field(default_factory=dict)
     lineages: dict[Item, tuple[Item, ...]] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
@@ -50,6 +126,7 @@ class _Reading:
             ours=frozenset(self.ours),
             unsound=self.unreadable | self._missing(parts),
             unreadable=frozenset(self.unreadable),
+            families=self.families,
         )
         findings = (*self.store.findings, *self.findings)
         return replace(self.store, rocks=rocks, findings=findings)
@@ -75,6 +152,7 @@ class _Reading:
         if snapshot_zip.marked(content):
             self.ours.add(path)
         metadata = snapshot_zip.parse_metadata(content)
+        self.families[path] = metadata.families
         return shared_paths(self.store.id.directory, metadata)
 
     def _missing(self, parts: Mapping[str, Mapping[str, int]]) -> dict[str, str]:

@@ -1,21 +1,22 @@
 """The scan: from a storage to a `Checkpoint`."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
+from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.metadata import logs, schema
 from statemaint.errors import CodecError, NotACheckpointError, NotFoundError
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.model.ids import StoreId, version_of
+from statemaint.model.ids import StoreId
 from statemaint.scan.attestations import (
     ATTESTATIONS,
     StoreNotes,
     parse_attestations,
     store_of,
 )
+from statemaint.scan.families import FamilySchemas
 from statemaint.scan.handover import ScanPart
 from statemaint.scan.layout import Layout, directories_named_as_files, schemas_lacking, sort_out
 from statemaint.scan.partitions import may_have_changed, partition_counts
@@ -33,7 +34,7 @@ from statemaint.scan.query_logs import (
 )
 from statemaint.scan.readable import with_unreadable
 from statemaint.scan.required import Evidence, expected_stores, foreign_operators, unused_stores
-from statemaint.scan.rocks import Committed, with_rocks
+from statemaint.scan.rocks import CommittedIds, RocksReading
 from statemaint.storage import Storage
 from statemaint.workers import in_order
 
@@ -87,12 +88,11 @@ def scan(
     if not offsets and not commits:
         must_be_checkpoint(storage)
     newest = newest_offsets(storage, offsets, notes)
-    conf = newest.conf
-    pinned = committed_partitions(storage, offsets, commits, conf, notes)
+    pinned = committed_partitions(storage, offsets, commits, newest.conf, notes)
     if part and not (part.still_holds(commits, pinned) and _same_counts(storage, part, commits)):
         return scan(storage, only)
-    provider, codec = provider_of(storage.root, conf), codec_of(storage.root, conf)
-    row_checksums = row_checksums_of(conf, notes)
+    provider, codec = provider_of(storage.root, newest.conf), codec_of(storage.root, newest.conf)
+    row_checksums = row_checksums_of(newest.conf, notes)
     ids = committed_ids(storage, commits, notes)
     listed = storage.now()
     layout = sort_out(part.state(storage) if part else storage.list("state"), provider)
@@ -116,7 +116,14 @@ def scan(
     requested = tuple(one for one in expected if only is None or only(one))
     stores = tuple(_stores(storage, layout, requested, attested, listed))
     if provider is Provider.ROCKSDB:
-        stores = tuple(_with_rocks(storage, stores, _Named(ids, expected, counts), codec))
+        reading = RocksReading(
+            storage,
+            CommittedIds(ids, expected, counts),
+            COMPRESSIONS[codec],
+            row_checksums,
+            _family_schemas(storage, layout, operators, expected),
+        )
+        stores = tuple(reading.all(stores))
     unused = () if part else unused_stores(evidence, expected)  # the plan of the run reports them
     if not expected:
         _check_state(offsets, commits, newest, notes)
@@ -216,47 +223,14 @@ def _named_by(ids: logs.UniqueIds) -> dict[int, tuple[int, ...]]:
     return {operator: tuple(len(stores) for stores in found) for operator, found in ids.items()}
 
 
-def _with_rocks(
-    storage: Storage, stores: Iterable[Store], named: "_Named", codec: str
-) -> Iterator[Store]:
-    jobs = (partial(with_rocks, storage, one, named.of(one.id), codec) for one in stores)
-    return in_order(jobs, threads=storage.parallel)
-
-
-class _Named:
-    """The unique ids in the commit log, store by store."""
-
-    def __init__(
-        self,
-        ids: Mapping[int, logs.UniqueIds],
-        stores: Iterable[StoreId],
-        counts: Mapping[int, int],
-    ) -> None:
-        self._ids, self._counts = ids, counts
-        self._names: dict[int, set[str]] = defaultdict(set)
-        for store in stores:
-            self._names[store.operator].add(store.store)
-
-    def of(self, store: StoreId) -> Committed:
-        """Returns the id of each version of a store whose commit still exists.
-
-        A commit lists an operator's stores in the order of their names.
-        """
-        place = sorted(self._names[store.operator]).index(store.store)
-        return {
-            version_of(batch): _id(ids, store, place)
-            for batch, ids in self._ids.items()
-            if store.partition < self._counts.get(batch, store.partition + 1)
-        }
-
-
-def _id(ids: logs.UniqueIds, store: StoreId, place: int) -> str | None:
-    """Returns a store's id in a commit: `None` without ids, "unknown" if ids are incomplete."""
-    if not ids:
-        return None
-    partitions = ids.get(store.operator, ())
-    stores = partitions[store.partition] if store.partition < len(partitions) else ()
-    return stores[place] if place < len(stores) else "unknown"
+def _family_schemas(
+    storage: Storage, layout: Layout, operators: Iterable[Operator], stores: Iterable[StoreId]
+) -> Mapping[tuple[int, str], FamilySchemas]:
+    """Returns the schemas of the stores with column families, by operator and name of the store."""
+    keyed = {(one.operator, one.store): files for one, files in layout.families.items()}
+    tagged = {one.id for one in operators if one.has_families}
+    names = {(one.operator, one.store) for one in stores if one.operator in tagged}
+    return {one: FamilySchemas(storage, keyed.get(one, ())) for one in names | keyed.keys()}
 
 
 def _operators(storage: Storage, layout: Layout, notes: Notes) -> Iterator[Operator]:

@@ -1,7 +1,7 @@
 """Finds the requested version of the state, and checks that it exists."""
 
 from statemaint.errors import ConfigError, DamagedError
-from statemaint.model.chain import Chain, Gap
+from statemaint.model.chain import Chain, Gap, Unnamed
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.plan import diagnose
 
@@ -57,9 +57,11 @@ def chain_of(checkpoint: Checkpoint, store: Store, version: int) -> Chain:
     raise ConfigError(_no_longer_loads(store, chain))
 
 
-def _no_longer_loads(store: Store, gap: Gap) -> str:
+def _no_longer_loads(store: Store, found: Gap | Unnamed) -> str:
     kind = "delta" if store.rocks is None else "changelog"
-    return (
-        f"{store.id}: version {gap.version} no longer loads, "
-        f"{store.id.directory}/{gap.first}.{kind} is missing"
-    )
+    match found:
+        case Gap():
+            why = f"{store.id.directory}/{found.first}.{kind} is missing"
+        case Unnamed():
+            why = found.why
+    return f"{store.id}: version {found.version} no longer loads, {why}"

@@ -27,6 +27,7 @@ grammar of row checksums.
 import json
 import re
 import struct
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -61,6 +62,7 @@ _INT, _SHORT, _KEY = struct.Struct(">i"), struct.Struct(">H"), struct.Struct(">B
 _END, _END_TAGGED = _INT.pack(-1), b"\0"
 _PUT, _DELETE, _DELETE_RANGE = int(PUT), int(DELETE), int(DELETE_RANGE)
 _KINDS = frozenset(int(kind) for kind in ChangeKind)
+_ADDING, _FAMILY_SIZE = (int(PUT), int(MERGE)), 2
 _FORMATS = (1, 2, 3, 4)
 _WITH_FAMILIES, _WITH_LINEAGE = (2, 4), (3, 4)
 _VERSION = re.compile(rb"\x00\x02v([0-9])", re.DOTALL)
@@ -115,6 +117,22 @@ def decode(
     header = _header(payload)
     batches = _batches(payload, header, row_checksums=row_checksums)
     return header, chain.from_iterable(batches)
+
+
+def families_used(header: Header, changes: Iterable[Change]) -> frozenset[int]:
+    """Returns the numbers of the column families that changes put or merge into; reads them all.
+
+    Spark counts the keys of each family while it replays a changelog, and fails at the first new
+    key of a family without a name. Removals of absent keys are not counted.
+
+    Raises:
+        CodecError: when the changes do not follow the format.
+    """
+    if not header.column_families:
+        deque(changes, maxlen=0)
+        return frozenset()
+    prefixes = {key[:_FAMILY_SIZE] for kind, key, _ in changes if kind in _ADDING}
+    return frozenset(int.from_bytes(one, "little", signed=True) for one in prefixes)
 
 
 class _Payload:

@@ -38,9 +38,9 @@ class RocksEngine:
         with workplace() as place:
             return read.digest(source, Snapshot(0, Entry(path, 0, None)), workdir=place)
 
-    def check(self, source: Source, path: str) -> None:
-        """Reads a changelog whole."""
-        read.check(source, Delta(0, Entry(path, 0, None)))
+    def check(self, source: Source, path: str) -> frozenset[int]:
+        """Reads a changelog whole, and returns the column families that it needs a zip to name."""
+        return read.check(source, Delta(0, Entry(path, 0, None)))
 
     def _pieces(self, source: Source, chain: Chain, versions: tuple[int, ...]) -> Pieces:
         yield from ()

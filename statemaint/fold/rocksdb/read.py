@@ -1,9 +1,9 @@
 """Reading back: snapshots with all their rows, chains without writing them, and changelogs."""
 
-from collections import deque
 from pathlib import Path
 
 from statemaint.codec.integrity.digest import StateDigest
+from statemaint.codec.rocksdb.changelog import families_used
 from statemaint.codec.rocksdb.snapshot_zip import ZipMetadata
 from statemaint.errors import CodecError
 from statemaint.fold.rocksdb.changes import decoded, named
@@ -62,8 +62,8 @@ def state(
         return fold.found().digest
 
 
-def check(source: Source, delta: Delta) -> None:
-    """Reads a changelog whole.
+def check(source: Source, delta: Delta) -> frozenset[int]:
+    """Reads a changelog whole, and returns the column families that it needs a zip to name.
 
     Raises:
         CodecError: naming the file, when it does not follow the format.
@@ -71,7 +71,7 @@ def check(source: Source, delta: Delta) -> None:
         StorageError: when it cannot be read.
     """
     with named(delta.entry.path):
-        deque(decoded(source, delta)[1], maxlen=0)
+        return families_used(*decoded(source, delta))
 
 
 def _must_count(path: str, metadata: ZipMetadata, totals: Found) -> None:

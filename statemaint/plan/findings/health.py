@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import count
 
-from statemaint.model.chain import Gap, Versions
+from statemaint.model.chain import Chain, Gap, Unnamed, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot, UnknownFile, disables_spark
 from statemaint.model.findings import Finding, FindingCode
@@ -46,17 +46,20 @@ def _broken(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Iter
         yield _missing(store, checkpoint, first, lost)
         return
     version = next(number for number in count(first) if number not in fine)
-    gap = versions.chain(version)
-    if not isinstance(gap, Gap):  # pragma: no cover -- loadable and chain are the same rule
-        raise TypeError(gap)
     more = f" and {broken - 1} later ones do" if broken > 1 else " does"
-    detail = (
-        f"{_why(store, gap)}, so version {version} (batch {batch_of(version)}){more} not load; "
-        "restore it, nothing is deleted until then"
-    )
-    by_id = store.rocks is not None and store.rocks.id_at(gap.first) is not None
-    code = FindingCode.LINEAGE_BROKEN if by_id else FindingCode.BROKEN_CHAIN
-    yield Finding(code, detail, store.id, version, path=_named(store, gap), batches=lost)
+    so = f"so version {version} (batch {batch_of(version)}){more} not load"
+    code = FindingCode.BROKEN_CHAIN
+    match versions.chain(version):
+        case Gap() as gap:
+            if store.rocks and store.rocks.id_at(gap.first) is not None:
+                code = FindingCode.LINEAGE_BROKEN
+            detail, path = f"{_why(store, gap)}, {so}; restore it", _named(store, gap)
+        case Unnamed() as unnamed:
+            detail, path = f"{unnamed.why}, {so}; restore a zip that does", unnamed.delta.entry.path
+        case Chain() as chain:  # pragma: no cover -- loadable and chain are the same rule
+            raise TypeError(chain)
+    detail += ", nothing is deleted until then"
+    yield Finding(code, detail, store.id, version, path=path, batches=lost)
 
 
 def _needed(checkpoint: Checkpoint, first: int, last: int) -> list[int]:
@@ -105,9 +108,10 @@ def _unsound(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Ite
     """
     if store.rocks is None:
         return
-    listed = Versions.of(store.rocks.loaded(store.files))
+    rocks = store.rocks
+    listed = rocks.versions(rocks.loaded(store.files))
     true = judge(store, checkpoint).without_stale(store)
-    base = Versions.of(store.rocks.loaded(true.files)).base(first) or listed.base(first)
+    base = rocks.versions(rocks.loaded(true.files)).base(first) or listed.base(first)
     lowest = base.version if base else 1
     for version in sorted(number for number in listed.snapshots if lowest <= number <= last):
         path = listed.snapshots[version].entry.path

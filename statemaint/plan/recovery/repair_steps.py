@@ -6,7 +6,7 @@
 from collections.abc import Iterable, Iterator
 
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Checkpoint, Operator, Store
+from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import (
     ChecksumFile,
     Delta,
@@ -130,11 +130,19 @@ def rebuilt(step: RepairStep, listed: Store, store: Store, window: range) -> Wri
     path = step.removes[-1].path
     if step.reason is not RemoveReason.BAD_SNAPSHOT or path != listed.snapshot_path(step.version):
         return None  # no snapshot, or one of an attempt that does not count
-    return from_log(store, step.version) if _reads_from(listed, step.version, window) else None
+    if not _reads_from(listed, step.version, window):
+        return None
+    return from_log(store, step.version, listed)
 
 
-def from_log(store: Store, version: int) -> WriteSnapshot | None:
-    """Returns the write of a version's snapshot from the log; `None` if the log lacks files."""
+def from_log(store: Store, version: int, setup: Store | None = None) -> WriteSnapshot | None:
+    """Returns the write of a version's snapshot from the log; `None` if the log lacks files.
+
+    Args:
+        store: the store.
+        version: the version of the snapshot.
+        setup: the store with the zips that may name its column families; the same by default.
+    """
     chain = store.versions.from_log(version, proved=())
     if chain is None or not chain.deltas:
         return None
@@ -145,7 +153,7 @@ def from_log(store: Store, version: int) -> WriteSnapshot | None:
         SnapshotReason.REBUILT,
         checksum=chain.deltas[-1].entry.path in spark_checksums(store.files),
         id=store.rocks.id_at(version) if store.rocks else None,
-        families=families_of(store, version),
+        families=(setup or store).families_at(version),
     )
 
 
@@ -183,25 +191,6 @@ def _reads_from(store: Store, version: int, window: range) -> bool:
 def refers(store: Store, path: str) -> bool:
     """Returns whether an existing snapshot refers to a shared file."""
     return store.rocks is not None and any(path in parts for parts in store.rocks.parts.values())
-
-
-def families_of(store: Store, version: int) -> Snapshot | None:
-    """Returns the zip that records the RocksDB setup of a version, if any can be read."""
-    if store.rocks is None:
-        return None
-    snapshots = store.versions.snapshots
-    return store.versions.base(version) or snapshots.get(min(snapshots, default=0))
-
-
-def has_families(operator: Operator | None) -> bool:
-    """Returns whether an operator may keep its state in column families, which a zip must name.
-
-    Mirrors `useColumnFamilies` of `transformWithState`, and of joins that have one store.
-    """
-    if operator is None:
-        return False  # before Spark 4.0, without column families
-    joins = operator.name == "symmetricHashJoin" and len(operator.stores) == 1
-    return joins or operator.name.startswith("transformWithState")
 
 
 def self_checking(checkpoint: Checkpoint) -> bool:

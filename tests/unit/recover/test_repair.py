@@ -18,7 +18,6 @@ from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.errors import LeaseHeldError, Superseded
 from statemaint.execute import Holder, leased
 from statemaint.maintain import list_runs, maintain, undo
-from statemaint.model.checkpoint import Operator
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
 from statemaint.plan import (
@@ -27,7 +26,6 @@ from statemaint.plan import (
     RemoveReason,
     RepairStep,
     Request,
-    has_families,
     rebuilt,
 )
 from statemaint.planning import scan_checkpoint
@@ -351,18 +349,7 @@ def test_the_only_zip_of_a_store_with_column_families_stays() -> None:
     zips = versions(dict(storage.files), "zip")
     assert [path.rpartition("/")[2] for path in zips] == ["1.zip"]
     spoil(storage, zips[0])
-    assert plan_repair(storage).unrepaired[0].endswith("no remaining zip lists the column families")
-
-
-def test_which_operators_may_have_column_families() -> None:
-    def of(name: str, *stores: str) -> bool:
-        return has_families(Operator(0, name, stores, 2))
-
-    assert of("transformWithStateExec", "default")
-    assert of("symmetricHashJoin", "default")
-    assert not of("symmetricHashJoin", "left-keyToNumValues", "right-keyToNumValues")
-    assert not of("stateStoreSave", "default")
-    assert not has_families(None)
+    assert plan_repair(storage).unrepaired[0].endswith("no zip lists the column families")
 
 
 @pytest.mark.parametrize("steps", [1, 3])

@@ -181,7 +181,7 @@ def test_the_search_takes_over_what_was_read_ahead() -> None:
 
     def again(one: MemoryStorage) -> None:
         known = before.results + proofs.results
-        verify_at(Without(one, hidden), Depth.ROWS, lineages=False, known=known)
+        verify_at(Without(one, hidden), Depth.ROWS, rebuilt={}, known=known)
 
     opened = counted(storage, again)
     assert not [path for path in opened if path.endswith((".delta", ".snapshot"))]

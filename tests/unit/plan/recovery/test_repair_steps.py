@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Checkpoint, Operator, Store
+from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import ChecksumFile
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
@@ -13,9 +13,7 @@ from statemaint.model.proof import Attestation
 from statemaint.plan.recovery.recovery_plan import Remove, RemoveReason, RepairStep
 from statemaint.plan.recovery.repair_steps import (
     _reads_from,
-    families_of,
     from_log,
-    has_families,
     lacks_base,
     missing_bases,
     of_checksum,
@@ -139,17 +137,20 @@ def test_a_rebuilt_snapshot_has_a_checksum_as_the_newest_change(
     assert (write.path, write.version) == (f"{HOME}/2.snapshot", 2)
 
 
-def test_a_rebuilt_zip_names_the_families_of_the_one_below_or_of_the_lowest() -> None:
+def test_a_rebuilt_zip_has_the_families_of_its_version() -> None:
     found = rocks_store("1c 2c 3z:a 3c 4c 5z:a sa")
-    zips = found.versions.snapshots
-    assert [families_of(found, version) for version in (2, 3, 4, 5)] == [
-        zips[3], zips[3], zips[3], zips[5]
-    ]  # fmt: skip
     write = from_log(found, 2)
     assert write is not None
-    assert write.families == zips[3]
-    assert families_of(rocks_store("1c"), 1) is None
-    assert families_of(store("1d 1s"), 1) is None
+    assert write.families == found.families_at(2) == found.versions.snapshots[3]
+
+
+def test_a_rebuilt_zip_may_have_the_families_of_the_one_it_replaces() -> None:
+    listed = rocks_store("1c 1z:a 2c 2z:b sa")
+    without = rocks_store("1c 1z:a 2c sa")
+    write = from_log(without, 2, listed)
+    assert write is not None
+    assert write.families is not None
+    assert write.families.version == 2
 
 
 def test_of_what_cannot_be_folded_nothing_is_written() -> None:
@@ -197,26 +198,6 @@ def test_a_table_is_referred_to_by_a_zip() -> None:
     assert refers(found, f"{HOME}/SSTs/a.sst")
     assert not refers(found, f"{HOME}/SSTs/b.sst")
     assert not refers(store("1d"), f"{HOME}/SSTs/a.sst")
-
-
-@pytest.mark.parametrize(
-    ("name", "stores", "families"),
-    [
-        ("symmetricHashJoin", ("default",), True),
-        ("symmetricHashJoin", ("left-keyToNumValues", "right-keyToNumValues"), False),
-        ("stateStoreSave", ("default",), False),
-        ("transformWithStateExec", ("default",), True),
-        ("transformWithStateInPandasExec", ("default", "b"), True),
-    ],
-)
-def test_some_operators_keep_their_state_in_families(
-    name: str, stores: tuple[str, ...], *, families: bool
-) -> None:
-    assert has_families(Operator(0, name, stores, 2)) is families
-
-
-def test_an_operator_of_spark_3_has_no_families() -> None:
-    assert not has_families(None)
 
 
 @pytest.mark.parametrize(
