@@ -327,6 +327,10 @@ class Query:
         """Comes back to what was true at another time."""
         self.truth.update({store: list(states) for store, states in memory["truth"].items()})
 
+    def is_named(self, _directory: str, _version: int) -> bool:
+        """Returns whether files tell which attempt at a version counts that no commit names."""
+        return True
+
     def seen(self) -> dict[str, int]:
         """Returns what maintenance can see by now of the executors' habits."""
         return {}

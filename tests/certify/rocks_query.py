@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from tests.certify.commits import commit_entry, committed_id
 from tests.certify.executors import Commit, Executor, Held
-from tests.certify.files import Item, Row, encode, lineage_of, spot
+from tests.certify.files import Item, Row, UnreadableError, encode, lineage_of, spot
 from tests.certify.loading import Loader
 from tests.certify.query import Attempt, Query
 from tests.certify.rocks_cleanup import Cleaner
@@ -249,6 +249,23 @@ class RocksQuery(Query):
         """Comes back to what was true at another time."""
         Query.remember(self, memory)
         self.counted = dict(memory["counted"])
+
+    def is_named(self, directory: str, version: int) -> bool:
+        """Returns whether a lineage names the attempt at a version whose commit is purged."""
+        unique = self.counted.get((directory, version))
+        if unique is None:
+            return not self.ids  # else no commit says that it has none
+        live, files = self.world.index.live[directory].items(), self.world.files
+        above = (files[path].content for path, one in live
+                 if one.kind == "delta" and one.version > version and one.id
+                 and one.id == self.counted.get((directory, one.version)))  # fmt: skip
+        return any((version, unique) in self._lineage_in(content) for content in above)
+
+    def _lineage_in(self, content: bytes) -> tuple[Item, ...]:
+        try:
+            return lineage_of(content, self.habits.codec)
+        except UnreadableError:
+            return ()
 
     def seen(self) -> dict[str, int]:
         """Returns how far apart executors upload, by what maintenance can see now."""
