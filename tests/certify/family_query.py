@@ -125,7 +125,7 @@ class FamilyQuery(RocksQuery):
         ]
         if directory in self.idle:
             return rows
-        for (name, change), in changes[directory]:
+        for ((name, change),) in changes[directory]:
             if change and name.decode() in numbers:
                 rows.append(_tagged(name.decode(), numbers[name.decode()], change, state))
         return rows

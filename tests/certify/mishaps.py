@@ -92,6 +92,12 @@ def _lose(stage: Stage, random: Random, _: Policy) -> None:
     stage.world.change(dict.fromkeys([path, *(one for one in beside if one in stage.world.files)]))
     certificate.excused = False
     stage.tally["files lost"] += 1
+    if isinstance(query, FamilyQuery) and _loads(query, directory):
+        query.kill()  # else the families of its next rows would be in no zip
+
+
+def _loads(query: RocksQuery, directory: str) -> bool:
+    return query.loader.load(directory, [query.target])[query.target].state is not None
 
 
 ROCKS_STEPS = [(_evolve, 4.0), (_switch, 1.5), (_to_ids, 0.5), (_lose, 0.7)]

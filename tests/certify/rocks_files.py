@@ -290,9 +290,7 @@ def _rows(members: Mapping[str, bytes], tables: Mapping[str, bytes]) -> State | 
     with TemporaryDirectory() as name:
         _lay_out(Image(0, members, tables, frozenset()), Path(name, "db"))
         try:
-            database = Rdict(
-                str(Path(name, "db")), _options(), access_type=AccessType.read_only()
-            )
+            database = Rdict(str(Path(name, "db")), _options(), access_type=AccessType.read_only())
             rows: State = dict(database.items())  # type: ignore[arg-type]
             database.close()
         except Exception:  # noqa: BLE001 -- `rocksdict` raises nothing else

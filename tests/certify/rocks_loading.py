@@ -77,7 +77,7 @@ def _suits(found: Families, truth: Families, state: State) -> bool:
     It may lack a family without rows, which a restart makes again, and may name one that is no
     longer there; but a number has one name, and a family with rows has its own.
     """
-    names, true = dict((number, name) for name, number in found.ids), truth.names
+    names, true = {number: name for name, number in found.ids}, truth.names
     if any(names.get(number, name) != name for name, number in true.items()):
         return False
     used = {family_of(key) for key in state}
