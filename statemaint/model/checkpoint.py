@@ -158,6 +158,12 @@ class Store:
         names_all = (one for one in nearest if used <= {*readable.named.get(one.entry.path, used)})
         return next(names_all, nearest[0] if nearest else None)
 
+    @property
+    def unnamed(self) -> bool:
+        """Returns whether it may have column families, and no zip that names any can be read."""
+        rocks = self.rocks
+        return rocks is not None and bool(rocks.used) and self.families_at(0) is None
+
     def oldest(self, required: int, target: int) -> int:
         """Returns the oldest version that must load of those that the commit log has.
 

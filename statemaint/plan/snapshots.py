@@ -49,9 +49,13 @@ def _is_long(facts: Facts, length: int) -> bool:
 
 
 def _may_write(facts: Facts, version: int) -> bool:
-    """Returns whether the log is right at a version, and nothing is in the way of its snapshot."""
+    """Returns whether the log is right at a version, and nothing is in the way of its snapshot.
+
+    A partition without rows needs no zip to name its families, and none can be written.
+    """
     return not (
         version in facts.doubted
+        or facts.store.unnamed
         or _is_taken(facts, facts.store.snapshot_path(version))
         or _overtakes(facts, version)
         or _is_condemned(facts, version)

@@ -94,7 +94,7 @@ def repair(
 def _proved(storage: Storage, workers: Workers | int | None) -> Proved:
     reading = ReadOnly(storage)
     entries = log_entries(reading)
-    before = verify(reading, deep=True, workers=workers)
+    before = _without_corrupt(verify(reading, deep=True, workers=workers))
     proofs = Proofs(reading, before.checkpoint, Workers.of(workers))
     search = _Search(reading, before, proofs)
     steps = repair_steps(before.checkpoint, before.findings)
@@ -183,6 +183,8 @@ class _Search:
             return
         if refers(after, step.removes[-1].path):
             yield "a remaining zip refers to it"
+        if step.reason is RemoveReason.BAD_SNAPSHOT and _loses_families(before, without, step):
+            yield "no zip lists the column families"
         new = sorted(_damage(without) - self._damage - _allowed(step))
         yield from (f"without it, {code} at {path}" for code, path in new)
         if step.reason is RemoveReason.BAD_SNAPSHOT:
@@ -191,8 +193,6 @@ class _Search:
             yield from self._against_checksum(step, before, without)
         elif step.finding.code is FindingCode.SNAPSHOT_MISMATCH or self._decodes(step, before):
             yield from self._against_log(step, before, after)
-        if step.reason is RemoveReason.BAD_SNAPSHOT and _loses_families(before, without, step):
-            yield "no zip lists the column families"
 
     def _in_doubt(self, step: RepairStep, store: Store) -> Iterator[str]:
         """Yields why the log may not give the version of a bad snapshot."""
@@ -324,6 +324,19 @@ def _damage(found: Verification) -> set[tuple[str, str]]:
 
 def _key(finding: Finding) -> tuple[str, str]:
     return finding.code.value, finding.path or str(finding.store)
+
+
+def _without_corrupt(found: Verification) -> Verification:
+    """Returns a verification whose stores take column families from no zip that is damaged."""
+    codes = (FindingCode.CORRUPT_FILE, FindingCode.STALE_CHECKSUM)
+    paths = frozenset(one.path for one in found.findings if one.code in codes and one.path)
+    stores = tuple(
+        replace(one, rocks=replace(one.rocks, unreadable=one.rocks.unreadable | bad))
+        if one.rocks and (bad := paths & one.rocks.families.keys())
+        else one
+        for one in found.checkpoint.stores
+    )
+    return replace(found, checkpoint=replace(found.checkpoint, stores=stores))
 
 
 def _loses_families(store: Store, verified: Verification, step: RepairStep) -> bool:

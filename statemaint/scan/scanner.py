@@ -148,6 +148,7 @@ def scan(
         pinned=pinned,
         findings=(
             *_needed(notes.findings, layout, expected),
+            *_undescribed(stores, layout),
             *_unknown(layout),
             *_unused(unused),
             *_foreign(foreign_operators(evidence)),
@@ -353,6 +354,23 @@ def _unused(stores: Iterable[StoreId]) -> Iterator[Finding]:
             "restart reads it, and it is kept"
         )
         yield Finding(FindingCode.UNUSED_STORE, detail, path=store.directory)
+
+
+def _undescribed(stores: Iterable[Store], layout: Layout) -> Iterator[Finding]:
+    """Yields the operators with column families whose metadata are missing.
+
+    Spark writes the metadata of other operators again; those of these lead to the schemas.
+    """
+    zips = {one.id: one.rocks.families.values() for one in stores if one.rocks}
+    tagged = {store.operator for store, families in zips.items() if any(families)}
+    tagged |= {one.operator for one in layout.families if zips}
+    for number in sorted(tagged - layout.operators.keys()):
+        path = f"state/{number}/_metadata"
+        detail = (
+            f"{path} is missing: a restart of an operator with column families fails without its "
+            "metadata (STDS_FAILED_TO_READ_OPERATOR_METADATA); put the folder back from a copy"
+        )
+        yield Finding(FindingCode.UNREADABLE_METADATA, detail, path=path)
 
 
 def _foreign(operators: Iterable[int]) -> Iterator[Finding]:
