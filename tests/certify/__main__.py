@@ -107,6 +107,12 @@ class Counts:
 _NAMES = {
     "schedules of RocksDB": "schedules of RocksDB among them",
     "with ids": "of these with unique ids",
+    "with column families": "of these with column families",
+    "families added": "restarts that added a state variable",
+    "families dropped": "restarts that dropped one",
+    "changelogs switched": "restarts that switched changelogs off or on",
+    "queries that got unique ids": "queries that got unique ids in mid-life",
+    "files lost": "single files lost",
     "with several workers": "schedules with two to eight workers",
     "with two operators": "schedules with two operators",
     "operators removed": "operators that left their query",

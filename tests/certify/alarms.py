@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from statemaint.model.findings import Finding, FindingCode
-from tests.certify.files import spot
 
 if TYPE_CHECKING:
     from tests.certify.stage import Stage
@@ -105,7 +104,9 @@ def _wrong(stage: "Stage", store: str) -> Iterator[str]:
     for path, one in stage.world.index.live[store].items():
         if certificate._is_bad(path) or (one.kind == "snapshot" and stage.deeds.stale(path)):
             yield path
-        elif one.version <= query.target and one.version < len(truth) and _counts(stage, path):
+        elif (
+            one.version <= query.target and one.version < len(truth) and not stage.deeds._dead(path)
+        ):
             if one.kind == "snapshot":
                 if not stage.operator.right(path):
                     yield path
@@ -115,12 +116,3 @@ def _wrong(stage: "Stage", store: str) -> Iterator[str]:
                 content = stage.world.files[path].content
                 if query.states.step(truth[one.version - 1], content) != truth[one.version]:
                     yield path
-
-
-def _counts(stage: "Stage", path: str) -> bool:
-    """Returns whether a file is of the attempt that was committed."""
-    one = spot(path)
-    counted = getattr(stage.query, "counted", {})
-    return one is not None and (
-        one.id is None or counted.get((one.store, one.version)) == one.id
-    )

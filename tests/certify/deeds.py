@@ -372,11 +372,9 @@ class Deeds:
         )  # fmt: skip
 
     def _dead(self, path: str) -> bool:
-        """Returns whether it is of an attempt that does not count."""
+        """Returns whether it is of an attempt that does not count; one without an id may be, too."""
         one, counted = spot(path), getattr(self.certificate.query, "counted", {})
-        return one is not None and one.id is not None and (
-            counted.get((one.store, one.version)) != one.id
-        )  # fmt: skip
+        return one is not None and counted.get((one.store, one.version)) != one.id
 
     def _reader(self, reader: Reader, path: str, doer: Doer) -> None:
         since = self.world.clock - reader.listed + abs(self.world.skew) + self.world.coarse

@@ -335,6 +335,8 @@ class Certificate:
         if version >= self.query.required or version < floor:
             return version >= floor
         query, found = self.query, True
+        if not query.is_named(directory, version):
+            return False
         for one in range(1, version + 1):
             truth = query.truth[directory]
             here = query.loader.sound(directory, one, truth, before=found, trash=False)

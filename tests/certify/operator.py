@@ -277,8 +277,9 @@ class Operator:
             if file is None or one is None or file.content not in contents or self._landed(path):
                 continue
             certificate.excused = True
-            # Where changes name their zip, nothing loads without it.
-            needs = one.kind == "delta" or (one.id is not None and not self.right(path))
+            # Where changes name their zip, or a zip their families, nothing loads without it.
+            named = one.id is not None or self.stage.setting.habits.families
+            needs = one.kind == "delta" or (named and not self.right(path))
             if needs and path in self.originals:
                 self._put_back(path, self.originals[path])
             elif one.kind == "snapshot" and not self.right(path):

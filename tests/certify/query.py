@@ -43,6 +43,7 @@ class Habits:
         ids: whether versions have unique ids, which RocksDB alone has.
         every: after how many versions an executor with RocksDB makes a snapshot.
         spark: the release that runs it, where what that writes of its operators is there too.
+        families: whether its RocksDB stores have column families.
     """
 
     stores: tuple[str, ...] = ("state/0/0",)
@@ -56,6 +57,7 @@ class Habits:
     ids: bool = False
     every: int = 2
     spark: int | None = None
+    families: bool = False
 
 
 @dataclass(slots=True)
@@ -336,6 +338,10 @@ class Query:
     def remember(self, memory: dict[str, Any]) -> None:
         """Comes back to what was true at another time."""
         self.truth.update({store: list(states) for store, states in memory["truth"].items()})
+
+    def is_named(self, _directory: str, _version: int) -> bool:
+        """Returns whether files tell which attempt at a version counts that no commit names."""
+        return True
 
     def seen(self) -> dict[str, int]:
         """Returns what maintenance can see by now of the executors' habits."""

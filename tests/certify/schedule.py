@@ -17,6 +17,7 @@ from tests.certify import on_disk
 from tests.certify.closing import settle
 from tests.certify.codecs import CODECS
 from tests.certify.judge import Loss
+from tests.certify.mishaps import OF_FAMILIES, OF_ROCKS
 from tests.certify.operators import METADATA_SINCE
 from tests.certify.query import Habits
 from tests.certify.setting import Setting
@@ -34,6 +35,8 @@ _STORES = (
 
 ROCKS = 0.345
 """The share of schedules whose query keeps its state in RocksDB."""
+FAMILIES = 0.4
+"""The share of these whose stores have column families."""
 WORKERS = 0.5
 """The share of schedules whose maintainers work on several stores at a time."""
 EVENTFUL = 0.6
@@ -105,16 +108,14 @@ def _with_workers(setting: Setting, seed: int) -> Setting:
 def _with_operators(setting: Setting, seed: int) -> Setting:
     """Gives the query of some schedules a second operator, which may be removed."""
     random = Random(f"operators of {seed}")  # noqa: S311 -- as above
-    wanted = "remove_operator" in setting.events
-    if random.random() >= TWO_OPERATORS and not wanted:
+    habits, wanted = setting.habits, "remove_operator" in setting.events
+    if (random.random() >= TWO_OPERATORS and not wanted) or habits.families:
         return setting
-    partitions, habits = random.choice((1, 1, 2)), setting.habits
+    partitions = random.choice((1, 1, 2))
     stores = tuple(f"state/{one}/{at}" for one in range(2) for at in range(partitions))
     spark = METADATA_SINCE if habits.ids else random.choice((3, 3, METADATA_SINCE))
     checksums = habits.checksums and spark >= METADATA_SINCE
-    return replace(
-        setting, habits=replace(habits, stores=stores, spark=spark, checksums=checksums)
-    )
+    return replace(setting, habits=replace(habits, stores=stores, spark=spark, checksums=checksums))
 
 
 def _is_on_disk(seed: int) -> bool:
@@ -125,6 +126,17 @@ def _eventful(seed: int) -> Random | None:
     """Returns what decides on the events of a schedule, apart from its steps."""
     random = Random(f"events of {seed}")  # noqa: S311 -- as above
     return random if random.random() < EVENTFUL else None
+
+
+def _with_families(setting: Setting, seed: int, share: float) -> Setting:
+    """Lets some queries of RocksDB have column families; leaves steps out that are of others."""
+    random = Random(f"families of {seed}")  # noqa: S311 -- as above
+    habits = setting.habits
+    families = habits.rocks and random.random() < share
+    without = frozenset((*OF_FAMILIES, *OF_ROCKS)[: 0 if families else 1 if habits.rocks else None])
+    return replace(
+        setting, habits=replace(habits, families=families), without=setting.without | without
+    )
 
 
 def _habits(random: Random, *, rocks: bool, ids: bool | None) -> Habits:
@@ -165,18 +177,21 @@ def run(
         seed: of everything in it.
         log: is told what happens, step by step.
         switches: fields of the setting that are not left to the seed.
-        among: what `setting` is given.
+        among: what `setting` is given, and the share of column families.
         alone: let every maintainer work on one store at a time, and no event happen but those that
             `among` names.
     """
     random = Random(seed)  # noqa: S311 -- no secret depends on it
     loss = None
     with _same_ids(seed), _small_ledgers(seed), _uncollected():
-        chosen = setting(random, **among)
+        chosen = setting(random, **{one: among[one] for one in among if one != "families"})
+        chosen = _with_families(chosen, seed, among.get("families", FAMILIES))
         chosen = chosen if alone else _with_workers(chosen, seed)
         if not alone or chosen.events:
             chosen = _with_operators(chosen, seed)
-        stage = Stage(replace(chosen, **switches), random, log=log)
+        without = chosen.without | switches.get("without", frozenset())
+        chosen = replace(chosen, **{**switches, "without": without})
+        stage = Stage(chosen, random, log=log)
         try:
             if "links" in chosen.events or (not alone and _is_on_disk(seed)):
                 stage.begin(random)
@@ -191,6 +206,7 @@ def run(
     stage.tally["snapshots"] = stage.deeds.written
     stage.tally["deletions"] = stage.deeds.removed
     stage.tally["schedules of RocksDB"] = stage.setting.habits.rocks
+    stage.tally["with column families"] = stage.setting.habits.families
     stage.tally["with ids"] = stage.setting.habits.ids
     stage.tally["with two operators"] = chosen.habits.spark is not None
     stage.tally["with several workers"] = stage.setting.workers > 1

@@ -17,6 +17,7 @@ from statemaint.scan import Handover
 from tests.certify import work
 from tests.certify.alarms import OF_DAMAGE, excuse
 from tests.certify.deeds import Deeds
+from tests.certify.family_query import FamilyQuery
 from tests.certify.files import encode, spot
 from tests.certify.judge import Certificate, Loss
 from tests.certify.maintainer import HERE, ON, Halt, Maintainer, Work
@@ -61,7 +62,8 @@ class Stage:
             local=setting.local, coarse=setting.coarse, skew=setting.skew,
             slow_rename=setting.slow_rename, log=log,
         )  # fmt: skip
-        kind = RocksQuery if setting.habits.rocks else Query
+        kind = (FamilyQuery if setting.habits.families else RocksQuery if setting.habits.rocks
+                else Query)  # fmt: skip
         self.query = kind(self.world, setting.habits, random)
         self.certificate = Certificate(self.world, self.query)
         self.deeds = Deeds(self.certificate, setting.lease)

@@ -6,6 +6,7 @@ from random import Random
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from tests.certify.maintainer import ON, Halt, Stop
+from tests.certify.mishaps import ROCKS_STEPS
 from tests.certify.stage import Stage, troubles
 from tests.certify.verdicts import Verdicts
 
@@ -289,7 +290,7 @@ def _trouble(stage: Stage, random: Random, usual: Policy) -> None:
 
 
 def _agree(stage: Stage, random: Random, usual: Policy) -> None:
-    if not stage.setting.habits.rocks or random.random() < 0.3:  # noqa: PLR2004 -- they are slow
+    if not stage.setting.habits.rocks or random.random() < 0.3:  # these are slow
         stage.agree(usual)
 
 
@@ -334,6 +335,7 @@ STEPS: list[tuple[Step, float]] = [
     (_restore, 0.7),
     (_litter, 1),
     (_ask, 0.5),
+    *ROCKS_STEPS,
 ]
 # What happens now and then between two steps, in some schedules; decided apart from them.
 EVENTS: list[tuple[Step, float]] = [
@@ -358,6 +360,7 @@ MOODS: list[tuple[Step, ...]] = [
     (_rollback, _undo, _repair, _ask, _back_and_forth),
     (_task, _end_tasks),
     (_copy_back, _restore, _touch, _swap),
+    tuple(step for step, _ in ROCKS_STEPS),
 ]
 BOOST = 4
 OFTEN = 10

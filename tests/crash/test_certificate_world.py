@@ -144,7 +144,7 @@ def test_no_verb_calls_the_state_of_a_removed_operator_damaged() -> None:
 def test_a_run_that_touches_a_removed_operators_state_is_caught() -> None:
     stage = stage_of(Habits(stores=TWO, spark=3))
     stage.operator.remove_operator()
-    with pytest.raises(Loss, match="S3: .*an operator that the query has not"):
+    with pytest.raises(Loss, match=r"S3: .*an operator that the query has not"):
         stage.world.change({"state/1/0/1.delta": None}, stage.doer(TIGHT))
 
 
