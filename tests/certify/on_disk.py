@@ -117,19 +117,17 @@ class Disk:
             if Path(folder) == self.real.parent:
                 folders[:] = [one for one in folders if Path(folder, one) != self.real]
             for name in (*folders, *names):
-                path = os.path.join(folder, name)  # noqa: PTH118 -- many
-                seen[os.path.relpath(path, self._place)] = _looks(path)
+                path = Path(folder, name)
+                seen[str(path.relative_to(self._place))] = _looks(path)
         return seen
 
 
-def _looks(path: str) -> tuple[object, ...]:
-    status = os.lstat(path)
-    if os.path.islink(path):
-        return ("link", os.readlink(path))
+def _looks(path: Path) -> tuple[object, ...]:
+    if path.is_symlink():
+        return ("link", path.readlink())
+    status = path.lstat()
     owner = status.st_mode, status.st_uid, status.st_gid
-    if os.path.isdir(path):
-        return owner
-    return (*owner, status.st_mtime_ns, Path(path).read_bytes())
+    return owner if path.is_dir() else (*owner, status.st_mtime_ns, path.read_bytes())
 
 
 def _write(root: Path, files: dict[str, File]) -> None:
