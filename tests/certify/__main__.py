@@ -76,7 +76,6 @@ class Counts:
             yield words, self._of(f"{how} at ")
         for name, words in _NAMES.items():
             yield words, self.tally[name]
-        yield "troubles of the storage that last", self._of("lasting troubles: ")
         yield "verdicts of verify, verify --deep and doctor, alarms of maintenance", self.verdicts
         yield "of these on a state that was wrong", self.tally["verdicts on a wrong state"]
         for reason in Excuse:
@@ -145,6 +144,7 @@ _NAMES = {
     "restores of the checkpoint": "older copies of the whole checkpoint put back",
     "foreign files": "foreign files",
     "files of ours deleted": "records of ours deleted by hand",
+    "lasting troubles": "troubles of the storage that last until they are mended",
     "verdicts that could not be given": "rounds of verdicts that a closed folder refused",
     "runs after a healthy verdict": "runs right after verify --deep had found nothing",
     "snapshots": "snapshots by maintenance",

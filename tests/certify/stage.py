@@ -245,8 +245,9 @@ class Stage:
         return self._start(replace(self.doer(policy), request=request), halt)
 
     def agree(self, policy: Policy) -> None:
-        """What `verify --deep` calls healthy, a run right after it must not call damaged."""
-        if self.paused or self.world.garble or self.world.trouble or not Verdicts(self).ask():
+        """Asks all verbs; where `verify --deep` finds nothing, a run right after it must not halt."""
+        healthy = Verdicts(self).ask()
+        if not healthy or self.paused or self.world.garble or self.world.trouble:
             return
         found = self.maintain(policy, ON)
         self.tally["runs after a healthy verdict"] += 1
@@ -427,7 +428,8 @@ class Stage:
         if self.world.trouble or self.paused:
             return
         trouble = troubles(self.store(number))[kind]
-        self.tally[f"lasting troubles: {kind}"] += 1
+        self.step(f"a trouble comes: {kind}")
+        self.tally["lasting troubles"] += 1
         halt = replace(halt, trouble=trouble)
         if number % 4 == 0:
             self.rollback(number % 3, halt)
@@ -437,6 +439,8 @@ class Stage:
             self.undo(-1, halt)
         else:
             self.maintain(policy, halt)
+        self.world.trouble = trouble  # at the latest now
+        self._hold()
 
     def repair(self, halt: Halt) -> None:
         """An operator repairs what can be, of a query that he has stopped."""

@@ -280,6 +280,7 @@ def _trouble(stage: Stage, random: Random, usual: Policy) -> None:
     verb = random.choice(("", "", "", "move", "delete", "append", "publish", "linked"))
     halt = Halt(Stop.TROUBLE, random.randrange(5 if verb else stage.usual), verb)
     kind = random.choice(sorted(troubles("")))
+    stage.batch(random.randint(1, 3))
     stage.trouble(kind, random.randrange(8), usual, halt)
     for _again in range(random.randrange(2)):
         stage.batch(random.randrange(2))
