@@ -68,9 +68,9 @@ def _restarts() -> list[Panel]:
         note(
             "What to do",
             "**A long chain** costs one read a delta: runs do not reach that store, their limits "
-            "are low, `min_deltas_for_snapshot` is high, or snapshots are withheld. **A slow restart with short chains**: "
-            "the state itself is large in one partition; more partitions help, maintenance "
-            "cannot.",
+            "are low, `min_deltas_for_snapshot` is high, or snapshots are withheld. **A slow "
+            "restart with short chains**: the state itself is large in one partition; more "
+            "partitions help, maintenance cannot.",
             "Click a partition for its dashboard. What each alert means: [runbook](${runbook}).",
         )
         .height(10)

@@ -188,7 +188,7 @@ def _right(
 
 def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator[int]:
     required, target = checkpoint.required, checkpoint.target
-    if required is None or target is None:
+    if required is None or target is None or checkpoint.provider is Provider.UNKNOWN:
         return
     spoiled = _spoiled(findings)
     loads = [(one.id, one.versions.loadable(required, target)) for one in checkpoint.stores]

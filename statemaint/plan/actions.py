@@ -80,9 +80,9 @@ class WithheldReason(StrEnum):
 
     EXECUTORS = "executors_may_upload"  # S9
     LOG_IN_DOUBT = "log_in_doubt"
+    UNNAMED = "families_unnamed"
     NAME_TAKEN = "name_taken"
     YOUNG_CHECKSUM = "checksum_too_young"
-    UNNAMED_FAMILIES = "column_families_not_named"
     CLOCK_SKEW = "clock_skew"
     VERIFY_OFF = "verify_off"
     HALTED = "store_halted"

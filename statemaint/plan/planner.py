@@ -8,7 +8,7 @@ from typing import TypeGuard
 from statemaint.errors import ConfigError
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import Snapshot, StateFile
+from statemaint.model.files import StateFile
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
@@ -156,7 +156,7 @@ def _large(stores: tuple[Store, ...]) -> int:
 def _foreign(checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yields the finding that executors still write snapshots (S9)."""
     stores, by_repartition = checkpoint.stores, checkpoint.repartitioned
-    snapshots = (one for store in stores for one in store.foreign if not _is_forced(store, one))
+    snapshots = (one for store in stores for one in store.foreign if not store.is_forced(one))
     theirs = [one for one in snapshots if one.version not in by_repartition]
     if theirs:
         newest = max(theirs, key=lambda one: (one.version, one.entry.path))
@@ -169,24 +169,6 @@ def _foreign(checkpoint: Checkpoint) -> Iterator[Finding]:
             f"{_STATE}.coordinatorReportSnapshotUploadLag=false"
         )
         yield Finding(FindingCode.FOREIGN_MAINTAINER, detail)
-
-
-def _is_forced(store: Store, snapshot: Snapshot) -> bool:
-    """Returns whether the batch of a zip had to write it, as its column families are new.
-
-    Such a zip is no maintenance, and only the report leaves it out: executors build on it as on any
-    other. Mirrors `RocksDB.createColFamilyIfAbsent` and `removeColFamilyIfExists`, which force a
-    zip with the first version of a store, and with the first after a restart with other families.
-    """
-    families = store.rocks.families if store.rocks else {}
-    if store.rocks is None or not families.get(snapshot.entry.path):
-        return False
-    if snapshot.version == 1 or snapshot.version in store.rocks.evolved:
-        return True
-    zips = [one for one in store.files if isinstance(one, Snapshot) and one.entry.path in families]
-    below = (one for one in zips if one.version < snapshot.version)
-    last = max(below, key=lambda one: one.version, default=snapshot)
-    return families[last.entry.path] != families[snapshot.entry.path]
 
 
 def _skewed(stores: tuple[Store, ...], now: float, skew: float) -> Iterator[Finding]:

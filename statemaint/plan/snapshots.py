@@ -79,10 +79,10 @@ def _wait(facts: Facts, version: int) -> Wait | None:
     The log must be right at its version, and nothing may be in its way. A partition without rows
     needs no zip to name its families, and without their names none can be written.
     """
-    if facts.store.unnamed:
-        return Wait(WithheldReason.UNNAMED_FAMILIES)
     if version in facts.doubted:
         return Wait(WithheldReason.LOG_IN_DOUBT, _undoubted(facts, version))
+    if facts.store.unnamed:
+        return Wait(WithheldReason.UNNAMED)
     if taken := _taken(facts, facts.store.snapshot_path(version)):
         return Wait(taken)
     if _overtakes(facts, version):

@@ -20,13 +20,11 @@ WHY = {
     WithheldReason.LOG_IN_DOUBT: (
         "files of the log were replaced since they were proved, so it may not give that version"
     ),
+    WithheldReason.UNNAMED: "no zip that can be read names its column families",
     WithheldReason.NAME_TAKEN: "a file that is kept has the snapshot's name",
     WithheldReason.YOUNG_CHECKSUM: (
         "a checksum file that outlived its snapshot would condemn the new one, and is younger than "
         "orphan_age"
-    ),
-    WithheldReason.UNNAMED_FAMILIES: (
-        "the partition has no rows, and no zip that names its column families"
     ),
     WithheldReason.CLOCK_SKEW: (
         "a file in the way has to be deleted first, and nothing is while clocks disagree"
@@ -45,11 +43,9 @@ TO_DO = {
         "write snapshots in time; see FOREIGN_MAINTAINER in the runbook to have them write none"
     ),
     WithheldReason.LOG_IN_DOUBT: "put the replaced files back, see LOG_REPLACED in the runbook",
+    WithheldReason.UNNAMED: "nothing has to be done: it has no rows, and needs no snapshot",
     WithheldReason.NAME_TAKEN: "see what `statemaint repair` can repair, or move the file away",
     WithheldReason.YOUNG_CHECKSUM: "lower orphan_age to have it written earlier",
-    WithheldReason.UNNAMED_FAMILIES: (
-        "nothing has to be done: the query writes a zip at its next restart"
-    ),
     WithheldReason.CLOCK_SKEW: "set the clocks right",
     WithheldReason.VERIFY_OFF: "run with verification",
     WithheldReason.HALTED: "see its findings",

@@ -10,6 +10,7 @@ from statemaint.scan.attestations import (
     render_attestations,
 )
 from statemaint.scan.handover import Handover, Recalling, Recorder, ScanPart
+from statemaint.scan.links import check_inside, check_links
 from statemaint.scan.partitions import partition_counts
 from statemaint.scan.proofs import fingerprint
 from statemaint.scan.rocks import shared_paths
@@ -23,6 +24,8 @@ __all__ = [
     "Recorder",
     "ScanPart",
     "attestation_path",
+    "check_inside",
+    "check_links",
     "fingerprint",
     "interrupted_rollbacks",
     "must_be_checkpoint",

@@ -24,13 +24,12 @@ def after(checkpoint: Checkpoint, actions: tuple[Action, ...], now: float) -> Ch
 
 def unexplained(decided: Plan) -> list[tuple[StoreId, int]]:
     """Returns the versions whose chains are too long, and get neither a snapshot nor a reason."""
-    versions = {decided.target, decided.floor if decided.policy.rebase else decided.target} - {None}
+    wanted = {decided.target, decided.floor if decided.policy.rebase else decided.target}
     return [
         (one.store.id, version)
         for one in decided.stores
-        for version in sorted(version for version in versions if version is not None)
-        if _is_long(one.store, version, decided.policy)
-        and version not in {step.version for step in (*one.withheld, *_written(one))}
+        for version in sorted(version for version in wanted if version is not None)
+        if _is_long(one.store, version, decided.policy) and version not in _spoken_of(one)
     ]
 
 
@@ -50,8 +49,9 @@ def _is_long(store: Store, version: int, policy: Policy) -> bool:
     return isinstance(chain, Chain) and len(chain.deltas) >= least
 
 
-def _written(store: StorePlan) -> list[WriteSnapshot]:
-    return [one for one in store.actions if isinstance(one, WriteSnapshot)]
+def _spoken_of(store: StorePlan) -> set[int]:
+    written = {one.version for one in store.actions if isinstance(one, WriteSnapshot)}
+    return written | {one.version for one in store.withheld}
 
 
 def _step(store: Store, action: Action, now: float) -> Store:

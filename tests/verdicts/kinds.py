@@ -449,11 +449,9 @@ def _strays() -> Iterator[Kind]:
         yield Kind(group, f"`{name.replace(_UUID, '<uuid>')}`", _stray(name), layouts=_ROCKS)
     for version, what in ((TOP + 1, "delta"), (TOP + 2, "snapshot")):
         taken = _directory(_named(version, what))
-        name = f"a directory named as the next {what}"
-        yield Kind(group, name, taken, layouts=_WITHOUT_IDS)
+        yield Kind(group, f"a directory named as the next {what}", taken)
     full = _directory(_named(TOP + 1, "delta"), with_file=True)
-    name = "a directory with a file, named as the next delta"
-    yield Kind(group, name, full, layouts=_WITHOUT_IDS)
+    yield Kind(group, "a directory with a file, named as the next delta", full)
 
 
 def _named(version: int, kind: str) -> Callable[[Place], Path]:

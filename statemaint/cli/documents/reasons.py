@@ -13,7 +13,6 @@ from statemaint.plan import (
     RecoveryVerb,
     RemoveReason,
     SnapshotReason,
-    WithheldReason,
 )
 from statemaint.report import StoreOutcome
 from statemaint.state.diff import KeyChange
@@ -127,7 +126,9 @@ OUTCOME = Choice(
 )
 STEP_REASON = Choice("reason of a step", {**_SNAPSHOT, **_ATTEST, **_DELETE})
 DUE_REASON = Choice("reason of a snapshot", _SNAPSHOT)
-WITHHELD_REASON = Choice("reason to withhold a snapshot", explained(WithheldReason, WHY))
+WITHHELD_REASON = Choice(
+    "reason to withhold a snapshot", {one.value: why for one, why in WHY.items()}
+)
 WRITE_REASON = Choice("reason of a write", {SnapshotReason.REBUILT.value: ""})
 REMOVE_REASON = Choice("reason of a removal", _REMOVE)
 KEEP_REASON = Choice("reason to keep a file", _KEEP)

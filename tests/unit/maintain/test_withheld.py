@@ -1,6 +1,6 @@
 """A run that writes no snapshot for a long chain says why, until when, and what to set."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -8,6 +8,7 @@ from statemaint.audit import doctor
 from statemaint.cli.maintain import _summary
 from statemaint.cli.plan import print_plan
 from statemaint.errors import StorageError, Superseded
+from statemaint.listing import Entry
 from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
@@ -117,10 +118,17 @@ def test_a_store_that_a_run_leaves_names_the_snapshots_that_it_did_not_write(
     error: Exception, reason: WithheldReason
 ) -> None:
     class Failing(MemoryStorage):
-        def write(self, path: str, *args: object, **named: object) -> object:
+        def write(
+            self,
+            path: str,
+            chunks: Iterable[bytes],
+            *,
+            overwrite: bool = False,
+            like: str | None = None,
+        ) -> Entry:
             if path.startswith("state/0/1/"):
                 raise error
-            return super().write(path, *args, **named)  # type: ignore[arg-type]
+            return super().write(path, chunks, overwrite=overwrite, like=like)
 
     storage = Failing(neglected().files, clock=lambda: NOW)
     report = maintain(storage, FIVE)
