@@ -17,6 +17,7 @@ from statemaint.cli.output import print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, GOOD, WARNING, Column, number
 from statemaint.errors import CheckpointError
+from statemaint.model.checkpoint import Provider
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
 from statemaint.report.to_json import findings_json, id_json
@@ -160,6 +161,8 @@ def _why_not(diagnosis: Diagnosis) -> str:
 
 
 def _looked(diagnosis: Diagnosis) -> str:
+    if diagnosis.checkpoint.provider is Provider.UNKNOWN:
+        return f"the logs; unseen: {'; '.join(diagnosis.unseen)}"
     depth = _deep(*diagnosis.rows_checked) if diagnosis.deep else "every needed file"
     unseen = f"; unseen: {'; '.join(diagnosis.unseen)}" if diagnosis.unseen else ""
     return f"{depth}{unseen}"
@@ -174,6 +177,8 @@ def _deep(checked: int, needed: int) -> str:
 
 
 def _batches(diagnosis: Diagnosis) -> str:
+    if diagnosis.checkpoint.provider is Provider.UNKNOWN:
+        return "unknown, as no store was looked at"
     if not diagnosis.loadable:
         return "none loads in every store"
     lost = len(diagnosis.checkpoint.batches) - len(diagnosis.loadable)

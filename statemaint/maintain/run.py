@@ -29,7 +29,7 @@ from statemaint.model.policy import Policy
 from statemaint.plan import MOST_SKEW, Attest, Plan, Request
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Outcome, Report, summarize
-from statemaint.scan import Handover
+from statemaint.scan import Handover, check_links
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 
@@ -75,10 +75,13 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
     Raises:
         ConfigError: when the request names something that does not exist; also as
             `scan_checkpoint` raises it.
+        RefusedLinkError: when there is a link among our files (S24); a dry run has a finding.
         LeaseHeldError: when another run maintains the checkpoint.
         LeaseLostError: when another run has taken over, or this one was ended; nothing more was
             done.
     """
+    if not dry_run:
+        check_links(storage)
     work = Work(storage, run or new_run_id(storage.now()), dry_run=dry_run, workers=workers)
     before = newest(storage)
     decided = plan_checkpoint(storage, policy, request=request, handover=handover)[1]

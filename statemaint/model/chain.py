@@ -70,10 +70,10 @@ class Unnamed:
     @property
     def why(self) -> str:
         """Returns the reason as a clause, which names the changelog."""
-        one = len(self.families) == 1
-        family = f"column famil{'y' if one else 'ies'} {' and '.join(map(str, self.families))}"
-        where = f"{self.base.entry.path} does not name" if self.base else "no zip below it names"
-        return f"{self.delta.entry.path} uses {family}, which {where}"
+        numbers = ", ".join(map(str, self.families))
+        family = f"column famil{'y' if len(self.families) == 1 else 'ies'} {numbers}"
+        names = f"{self.base.entry.path} does not name" if self.base else "no earlier zip names"
+        return f"{self.delta.entry.path} uses {family}, which {names}"
 
 
 DEFAULT_FAMILY = frozenset({1})

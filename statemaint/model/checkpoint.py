@@ -16,10 +16,18 @@ from statemaint.model.uploads import NOTHING_SEEN, Uploads
 
 @unique
 class Provider(StrEnum):
-    """The state store providers that can be maintained, by their class names."""
+    """The state store providers that can be maintained, by their class names.
+
+    `UNKNOWN` stands for the one of a checkpoint whose logs and files do not show it.
+    """
 
     HDFS_BACKED = "HDFSBackedStateStoreProvider"
     ROCKSDB = "RocksDBStateStoreProvider"
+    UNKNOWN = "unknown"
+
+
+MAINTAINED = (Provider.HDFS_BACKED, Provider.ROCKSDB)
+"""The providers whose stores can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,7 @@ class Rocks:
             of changelogs that were read because a zip that names them may be missing.
         rebuilt: the numbers of the column families that zips will name once a repair has written
             them again, by version.
+        evolved: the versions that were the first with their column families, by their schemas.
     """
 
     ids: Mapping[int, str] = field(default_factory=dict)
@@ -50,6 +59,7 @@ class Rocks:
     families: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     used: Mapping[str, frozenset[int]] = field(default_factory=dict)
     rebuilt: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    evolved: frozenset[int] = frozenset()
 
     def id_at(self, version: int) -> str | None:
         """Returns the unique id of the attempt that counts at a version, if it has one."""
@@ -63,6 +73,14 @@ class Rocks:
         if file.id is None:
             return file.version <= self.plain or file.version > max(self.ids, default=0)
         return self.ids.get(file.version) == file.id
+
+    def is_dead(self, file: Delta | Snapshot) -> bool:
+        """Returns whether a file is known to belong to an attempt that does not count.
+
+        Without changelogs no lineage names the attempts whose commits are purged.
+        """
+        known = file.version <= self.plain or file.version >= min(self.ids, default=0)
+        return known and not self.counts(file)
 
     def loaded(self, files: Iterable[StateFile]) -> Iterator[StateFile]:
         """Yields the changelogs and zips that Spark would load."""
@@ -135,6 +153,12 @@ class Store:
         return self._versions
 
     @property
+    def outside(self) -> tuple[Entry, ...]:
+        """Returns the files whose real place is outside the checkpoint, by path (S24)."""
+        outside = (file.entry for file in self.files if file.entry.outside)
+        return tuple(sorted(outside, key=lambda entry: entry.path))
+
+    @property
     def lapsed(self) -> frozenset[str]:
         """Returns the paths of snapshots that are no longer the files that were proved."""
         return frozenset(one.path for one in self.former)
@@ -157,6 +181,12 @@ class Store:
         nearest = [*((base,) if base else ()), *above]
         names_all = (one for one in nearest if used <= {*readable.named.get(one.entry.path, used)})
         return next(names_all, nearest[0] if nearest else None)
+
+    @property
+    def unnamed(self) -> bool:
+        """Returns whether it may have column families, and no zip that names any can be read."""
+        rocks = self.rocks
+        return rocks is not None and bool(rocks.used) and self.families_at(0) is None
 
     def oldest(self, required: int, target: int) -> int:
         """Returns the oldest version that must load of those that the commit log has.
@@ -212,6 +242,23 @@ class Store:
             return self.since
         ours = (snapshot_version(path) for path in self.written)
         return min((version for version in ours if version is not None), default=None)
+
+    def is_forced(self, snapshot: Snapshot) -> bool:
+        """Returns whether the batch of a zip had to write it, as its column families are new.
+
+        Such a zip is no maintenance, and its batch writes it again if it runs again. Mirrors
+        `RocksDB.createColFamilyIfAbsent` and `removeColFamilyIfExists`, which force a zip with the
+        first version of a store, and with the first after a restart with other families.
+        """
+        families = self.rocks.families if self.rocks else {}
+        if self.rocks is None or not families.get(snapshot.entry.path):
+            return False
+        if snapshot.version == 1 or snapshot.version in self.rocks.evolved:
+            return True
+        zips = [one for one in self.files if isinstance(one, Snapshot)]
+        below = [one for one in zips if one.version < snapshot.version]
+        last = max((one for one in below if one.entry.path in families), key=_version, default=None)
+        return last is not None and families[last.entry.path] != families[snapshot.entry.path]
 
     def snapshot_per_batch(self, first: int, last: int) -> bool:
         """Returns whether every batch of a closed range of versions wrote a zip, no changelog."""

@@ -1,6 +1,6 @@
 """Repair of snapshots and checksums that the log can replace."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
@@ -34,7 +34,7 @@ from statemaint.plan import (
 )
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
 from statemaint.recover.proofs import Proofs, listed, store_of
-from statemaint.scan import fingerprint
+from statemaint.scan import check_links, fingerprint
 from statemaint.storage import ReadOnly, Storage
 from statemaint.workers import Workers
 
@@ -93,8 +93,9 @@ def repair(
 
 def _proved(storage: Storage, workers: Workers | int | None) -> Proved:
     reading = ReadOnly(storage)
+    check_links(reading)
     entries = log_entries(reading)
-    before = verify(reading, deep=True, workers=workers)
+    before = _without_corrupt(verify(reading, deep=True, workers=workers))
     proofs = Proofs(reading, before.checkpoint, Workers.of(workers))
     search = _Search(reading, before, proofs)
     steps = repair_steps(before.checkpoint, before.findings)
@@ -154,6 +155,9 @@ class _Search:
             one.store == step.store for one in self.accepted
         ):
             return
+        if outside := _outside(store.outside):
+            self._stays.setdefault(store.id.directory, outside)
+            return
         if was_replaced(store):
             path = step.finding.path or store.id.directory
             self._stays.setdefault(path, "the log that a zip would be written from is in doubt")
@@ -178,11 +182,15 @@ class _Search:
     def _against(self, step: RepairStep, without: Verification) -> Iterator[str]:
         """Yields the reasons against a step."""
         before, after = store_of(self._before.checkpoint, step), listed(without.checkpoint, step)
+        if outside := _outside((*before.outside, *(one.entry for one in step.removes))):
+            yield outside
         if after is None:
             yield "without it, its store has no files"
             return
         if refers(after, step.removes[-1].path):
             yield "a remaining zip refers to it"
+        if step.reason is RemoveReason.BAD_SNAPSHOT and _loses_families(before, without, step):
+            yield "no zip lists the column families"
         new = sorted(_damage(without) - self._damage - _allowed(step))
         yield from (f"without it, {code} at {path}" for code, path in new)
         if step.reason is RemoveReason.BAD_SNAPSHOT:
@@ -191,8 +199,6 @@ class _Search:
             yield from self._against_checksum(step, before, without)
         elif step.finding.code is FindingCode.SNAPSHOT_MISMATCH or self._decodes(step, before):
             yield from self._against_log(step, before, after)
-        if step.reason is RemoveReason.BAD_SNAPSHOT and _loses_families(before, without, step):
-            yield "no zip lists the column families"
 
     def _in_doubt(self, step: RepairStep, store: Store) -> Iterator[str]:
         """Yields why the log may not give the version of a bad snapshot."""
@@ -326,6 +332,19 @@ def _key(finding: Finding) -> tuple[str, str]:
     return finding.code.value, finding.path or str(finding.store)
 
 
+def _without_corrupt(found: Verification) -> Verification:
+    """Returns a verification whose stores take column families from no zip that is damaged."""
+    codes = (FindingCode.CORRUPT_FILE, FindingCode.STALE_CHECKSUM)
+    paths = frozenset(one.path for one in found.findings if one.code in codes and one.path)
+    stores = tuple(
+        replace(one, rocks=replace(one.rocks, unreadable=one.rocks.unreadable | bad))
+        if one.rocks and (bad := paths & one.rocks.families.keys())
+        else one
+        for one in found.checkpoint.stores
+    )
+    return replace(found, checkpoint=replace(found.checkpoint, stores=stores))
+
+
 def _loses_families(store: Store, verified: Verification, step: RepairStep) -> bool:
     """Returns whether a store has column families that no zip names."""
     tagged = {one.id for one in verified.checkpoint.operators if one.has_families}
@@ -362,6 +381,12 @@ def _edited(store: Store, chain: Chain, snapshot: Entry) -> str | None:
                 return f"{earlier.path} was written after it, and not by a query that was rewound"
             return f"{earlier.path} was written after {later.path}, which no query does"
     return None
+
+
+def _outside(entries: Iterable[Entry]) -> str | None:
+    """Returns why nothing is done where some files are; `None` if all are inside (S24)."""
+    path = next((entry.path for entry in entries if entry.outside), None)
+    return f"{path} is outside the checkpoint, where a link leads" if path else None
 
 
 def _is_proved(store: Store, path: str) -> bool:

@@ -11,6 +11,7 @@ from statemaint.scan.attestations import (
 )
 from statemaint.scan.handover import Handover, Recalling, Recorder, ScanPart
 from statemaint.scan.identity import must_be_checkpoint, must_be_of_query
+from statemaint.scan.links import check_inside, check_links
 from statemaint.scan.partitions import partition_counts
 from statemaint.scan.proofs import fingerprint
 from statemaint.scan.rocks import shared_paths
@@ -27,6 +28,8 @@ __all__ = [
     "ScanPart",
     "SourceLog",
     "attestation_path",
+    "check_inside",
+    "check_links",
     "fingerprint",
     "interrupted_rollbacks",
     "missing_source_logs",

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tests.certify.files import Item
-from tests.certify.rocks_files import Zipped
+from tests.certify.query import Attempt
+from tests.certify.rocks_files import NO_FAMILIES, Families, Zipped
 
 
 @dataclass(slots=True)
@@ -35,6 +36,19 @@ class Held:
 
 
 @dataclass(slots=True)
+class Commit(Attempt):
+    """What a task writes at its end.
+
+    Attributes:
+        held: the snapshot that it uploads before its changes, where it has to.
+        logged: whether it writes changes.
+    """
+
+    held: Held | None = None
+    logged: bool = True
+
+
+@dataclass(slots=True)
 class Executor:
     """Who has a store's database on a local disk.
 
@@ -44,6 +58,11 @@ class Executor:
         begun: the version at which it loaded, or that it last uploaded.
         lineage: what came before, where versions have ids.
         alive: whether it may still make snapshots.
+        path: of the zip that it has loaded.
+        families: the column families of the store, with those that its code adds and without those
+            that its code drops.
+        dropped: the numbers of families whose rows its first batch removes.
+        forced: whether its next commit uploads a snapshot, since the families are others.
     """
 
     base: Zipped | None = None
@@ -51,3 +70,7 @@ class Executor:
     begun: int = 0
     lineage: tuple[Item, ...] = ()
     alive: bool = True
+    path: str | None = None
+    families: Families = NO_FAMILIES
+    dropped: frozenset[int] = frozenset()
+    forced: bool = False

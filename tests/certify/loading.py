@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tests.certify.files import State, UnreadableError, applied, decode, fits
+from tests.certify.files import State, UnreadableError, applied, decode, fits, replayed
 from tests.certify.world import World
 
 EMPTY = 0
@@ -23,7 +23,7 @@ class States:
     numbers: dict[frozenset[tuple[bytes, bytes]], int] = field(
         default_factory=lambda: {frozenset(): EMPTY}
     )
-    steps: dict[tuple[int, bytes], int | None] = field(default_factory=dict)
+    steps: dict[tuple[int, bytes, frozenset[int] | None], int | None] = field(default_factory=dict)
 
     def of(self, state: State) -> int:
         """Returns the number of a state."""
@@ -33,16 +33,30 @@ class States:
             self.known.append(state)
         return self.numbers[key]
 
-    def step(self, number: int, content: bytes) -> int | None:
-        """Returns what a file of changes makes of a state; `None` where it cannot be read."""
-        key = number, content
+    def step(
+        self, number: int, content: bytes, families: frozenset[int] | None = None
+    ) -> int | None:
+        """Returns what a file of changes makes of a state; `None` where it does not load.
+
+        Args:
+            number: the state's.
+            content: the file.
+            families: the column families that Spark knows when it replays it; `None`: the store has
+                none, or no matter who could name them.
+        """
+        key = number, content, families
         if key not in self.steps:
-            try:
-                rows = decode(content, self.codec)
-                self.steps[key] = self.of(applied(self.known[number], rows))
-            except UnreadableError:
-                self.steps[key] = None
+            self.steps[key] = self._stepped(*key)
         return self.steps[key]
+
+    def _stepped(self, number: int, content: bytes, families: frozenset[int] | None) -> int | None:
+        try:
+            rows = decode(content, self.codec)
+        except UnreadableError:
+            return None
+        before = self.known[number]
+        after = applied(before, rows) if families is None else replayed(before, rows, families)
+        return None if after is None else self.of(after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +115,13 @@ class Loader:
     def _next(self, read: Read, path: str | None) -> Read:
         state = None
         if path and read.state is not None and self._unspoiled(path):
-            state = self.states.step(read.state, self.world.files[path].content)
+            content = self.world.files[path].content
+            state = self.states.step(read.state, content, self._families(read.base))
         return Read(state, read.base, (*read.paths, path) if path else read.paths)
+
+    def _families(self, _base: str | None) -> frozenset[int] | None:
+        """Returns the column families that Spark knows from a base; `None`: it has none."""
+        return None
 
     def _unspoiled(self, path: str) -> bool:
         beside = self.world.files.get(f"{path}.crc")

@@ -17,6 +17,8 @@ SHARED: Mapping[str, Any] = {"rocks": 0.0, "often": ("task", "end_tasks")}
 ROCKS: Mapping[str, Any] = {"rocks": 1.0}
 RARE: Mapping[str, Any] = {"rocks": 1.0, "every": 70}
 IDS: Mapping[str, Any] = {"rocks": 1.0, "ids": True}
+TWO_WITH_IDS: Mapping[str, Any] = {**IDS, "events": ("remove_operator", "agree")}
+REFUSED: Mapping[str, Any] = {"rocks": 0.0, "events": ("trouble",)}
 
 
 @dataclass(frozen=True, slots=True)

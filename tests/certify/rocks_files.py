@@ -1,12 +1,17 @@
 """Snapshots of RocksDB: made as executors make them, and read without any code of `statemaint`.
 
-Databases are tiny, and what was built or read once is never built or read again.
+    zip       = RocksDB's own small files, and `metadata`, a line `v1` and JSON
+    tables    = beside the zips, in `SSTs/`
+    families  = the zip alone says which number each column family has; a changelog has only numbers
+
+Databases are tiny, and each is built or read only once.
 """
 
 import json
+import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
@@ -14,17 +19,67 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rocksdict import AccessType, Options, Rdict
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    Checkpoint,
+    DBCompressionType,
+    Options,
+    Rdict,
+    WriteBatch,
+    WriteOptions,
+)
 
-from statemaint.codec.rocksdb import snapshot_zip
-from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, ZipMetadata
-from statemaint.fold.rocksdb.database import opened
-from tests.certify.files import State
-from tests.certify.loading import EMPTY, Loader, Read
+from tests.certify.files import State, family_of
 
 _LEFT_OUT = ("rocksdict-config.json", "LOCK", "LOG")
-# Where a database has so many tables, a snapshot is made of one new table.
+# A snapshot on a database of so many tables is made of one new table.
 _MOST_TABLES = 3
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_BLOCK_FORMAT = 5
+_OPERATOR = re.compile(rb"merge_operator=[^\n]*")
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Families:
+    """The column families of a store, as its zips name them.
+
+    Attributes:
+        ids: name and number of each.
+        internal: the names of those that are Spark's own.
+        last: the highest number that one ever had.
+    """
+
+    ids: tuple[tuple[str, int], ...] = ()
+    internal: frozenset[str] = frozenset()
+    last: int = 0
+
+    @property
+    def names(self) -> Mapping[str, int]:
+        """Returns the number of each family by its name."""
+        return dict(self.ids)
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """Returns the numbers in use."""
+        return frozenset(number for _, number in self.ids)
+
+    def with_one(self, name: str, *, internal: bool = False) -> "Families":
+        """Returns the families after `createColFamilyIfAbsent`."""
+        if name in self.names:
+            return self
+        ids, number = self.ids, self.last + 1
+        marked = self.internal | {name} if internal else self.internal
+        return Families((*ids, (name, number)), marked, number)
+
+    def without(self, name: str) -> "Families":
+        """Returns the families after `removeColFamilyIfExists`: no number is used again."""
+        left = tuple(one for one in self.ids if one[0] != name)
+        return Families(left, self.internal - {name}, self.last)
+
+
+NO_FAMILIES = Families()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +125,46 @@ def _built(base: Image | None, state: State, key: int) -> Image:
         place = Path(name)
         if base:
             _lay_out(base, place / "db")
-        with opened("", place, None, create=base is None) as database:
-            gone = {one for one, _ in base.state} - set(state) if base else set()
-            database.write([*state.items(), *((one, None) for one in gone)])
-            database.flush()
-            database.checkpoint(place / "made")
+        removed = {one for one, _ in base.state} - set(state) if base else set()
+        database = Rdict(str(place / "db"), _options())
+        batch, unlogged = WriteBatch(raw_mode=True), WriteOptions()
+        unlogged.disable_wal = True  # type: ignore[method-assign, assignment]
+        for one, value in state.items():
+            batch.put(one, value)
+        for one in removed:
+            batch.delete(one)
+        database.write(batch, unlogged)
+        database.flush()
+        Checkpoint(database).create_checkpoint(str(place / "made"))
+        database.close()
         files = {file.name: file.read_bytes() for file in sorted((place / "made").iterdir())}
     tables = {name: one for name, one in files.items() if name.endswith(".sst")}
-    members = {name: one for name, one in files.items() if name not in (*tables, *_LEFT_OUT)}
+    members = {
+        name: _as_spark(name, one)
+        for name, one in files.items()
+        if name not in (*tables, *_LEFT_OUT)
+    }
     return Image(key, members, tables, frozenset(state.items()))
+
+
+def _options() -> Options:
+    options, blocks = Options(raw_mode=True), BlockBasedOptions()
+    options.create_if_missing(True)
+    blocks.set_format_version(_BLOCK_FORMAT)
+    options.set_block_based_table_factory(blocks)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_disable_auto_compactions(True)
+    options.set_max_file_opening_threads(1)  # sixteen take longer to start
+    options.set_stats_persist_period_sec(0)
+    options.set_stats_dump_period_sec(0)
+    return options
+
+
+def _as_spark(name: str, content: bytes) -> bytes:
+    """Returns the options with Spark's merge operator, which concatenates (version 2)."""
+    if not name.startswith("OPTIONS-"):
+        return content
+    return _OPERATOR.sub(b"merge_operator=StringAppendOperator", content)
 
 
 def _lay_out(image: Image, place: Path) -> None:
@@ -87,12 +173,29 @@ def _lay_out(image: Image, place: Path) -> None:
         (place / name).write_bytes(content)
 
 
-def render(image: Image, stored: Mapping[str, str]) -> bytes:
+def render(image: Image, stored: Mapping[str, str], families: Families = NO_FAMILIES) -> bytes:
     """Returns the zip of a database."""
-    ssts = tuple(
-        ImmutableFile(local, stored[local], len(content)) for local, content in image.tables.items()
-    )
-    content = snapshot_zip.render(image.members, ZipMetadata(ssts, keys=len(image.state)))
+    internal = {number for name, number in families.ids if name in families.internal}
+    hidden = sum(family_of(key) in internal for key, _ in image.state) if internal else 0
+    fields = {
+        "sstFiles": [
+            {"localFileName": local, "dfsSstFileName": stored[local], "sizeBytes": len(content)}
+            for local, content in image.tables.items()
+        ],
+        "numKeys": len(image.state) - hidden,
+        "numInternalKeys": hidden,
+        "columnFamilyMapping": families.names,
+        "columnFamilyTypeMap": {name: name in families.internal for name, _ in families.ids},
+        "maxColumnFamilyId": families.last,
+    }
+    metadata = f"v1\n{json.dumps(fields, separators=(',', ':'))}".encode()
+    target = BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in sorted({**image.members, "metadata": metadata}.items()):
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+    content = target.getvalue()
     _STATES[_key(content, image.tables)] = dict(image.state)
     return content
 
@@ -101,25 +204,59 @@ def _key(content: bytes, tables: Mapping[str, bytes]) -> int:
     return hash((content, tuple(sorted(tables.items()))))
 
 
-@lru_cache(maxsize=4096)
-def _opened(content: bytes) -> tuple[Mapping[str, bytes], tuple[tuple[str, str, int], ...]] | None:
-    """Returns a zip's members, and local name, stored name and size of each of its tables."""
+@dataclass(frozen=True, slots=True)
+class _Zip:
+    """What is in a zip: its members, and local name, stored name and size of each table."""
+
+    members: Mapping[str, bytes]
+    tables: tuple[tuple[str, str, int], ...]
+    families: Families
+    keys: tuple[int, int]
+
+
+@lru_cache(maxsize=1 << 14)
+def _opened(content: bytes) -> _Zip | None:
     try:
         with zipfile.ZipFile(BytesIO(content)) as found:
             members = {name: found.read(name) for name in found.namelist()}
         fields: dict[str, Any] = json.loads(members.pop("metadata").partition(b"\n")[2])
+        tables = tuple(
+            (one["localFileName"], one["dfsSstFileName"], one["sizeBytes"])
+            for one in fields["sstFiles"]
+        )
+        keys = fields["numKeys"], fields.get("numInternalKeys", 0)
     except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, OSError):
         return None
-    return members, tuple(
-        (one["localFileName"], one["dfsSstFileName"], one["sizeBytes"])
-        for one in fields["sstFiles"]
-    )
+    return _Zip(members, tables, _families(fields), keys)
+
+
+def _families(fields: Mapping[str, Any]) -> Families:
+    ids = tuple(sorted(fields.get("columnFamilyMapping", {}).items(), key=lambda one: int(one[1])))
+    kinds = fields.get("columnFamilyTypeMap", {})
+    internal = frozenset(name for name, _ in ids if kinds.get(name))
+    return Families(ids, internal, fields.get("maxColumnFamilyId", 0))
+
+
+def families_of(content: bytes) -> Families:
+    """Returns the column families that a zip names."""
+    found = _opened(content)
+    return found.families if found else NO_FAMILIES
+
+
+def counts_right(content: bytes, state: State) -> bool:
+    """Returns whether a zip says how many rows it has: Spark goes by that."""
+    found = _opened(content)
+    if found is None:
+        return False
+    internal = {number for name, number in found.families.ids if name in found.families.internal}
+    hidden = sum(family_of(key) in internal for key in state)
+    return found.keys == (len(state) - hidden, hidden)
 
 
 def tables_of(content: bytes) -> tuple[str, ...]:
     """Returns the stored names of the tables that a zip refers to; none where it is no zip."""
     found = _opened(content)
-    return tuple(stored for _, stored, _ in found[1]) if found else ()
+    return tuple(stored for _, stored, _ in found.tables) if found else ()
 
 
 def state_of(content: bytes, tables: Mapping[str, bytes | None]) -> State | None:
@@ -141,21 +278,19 @@ def _image(
     if found is None:
         return None
     local: dict[str, bytes] = {}
-    for name, stored, size in found[1]:
+    for name, stored, size in found.tables:
         table = tables.get(stored)
         if table is None or len(table) != size:
             return None
         local[name] = table
-    return found[0], local
+    return found.members, local
 
 
 def _rows(members: Mapping[str, bytes], tables: Mapping[str, bytes]) -> State | None:
     with TemporaryDirectory() as name:
         _lay_out(Image(0, members, tables, frozenset()), Path(name, "db"))
-        options = Options(raw_mode=True)
-        options.set_max_file_opening_threads(1)  # sixteen take longer to start
         try:
-            database = Rdict(str(Path(name, "db")), options, access_type=AccessType.read_only())
+            database = Rdict(str(Path(name, "db")), _options(), access_type=AccessType.read_only())
             rows: State = dict(database.items())  # type: ignore[arg-type]
             database.close()
         except Exception:  # noqa: BLE001 -- `rocksdict` raises nothing else
@@ -165,72 +300,9 @@ def _rows(members: Mapping[str, bytes], tables: Mapping[str, bytes]) -> State | 
 
 def unzipped(content: bytes, tables: Mapping[str, bytes | None]) -> Zipped | None:
     """Returns the database in a zip, as an executor has it that has loaded it."""
-    found, state = _image(content, tables), state_of(content, tables)
-    if found is None or state is None:
+    found, state, zipped = _image(content, tables), state_of(content, tables), _opened(content)
+    if found is None or state is None or zipped is None:
         return None
-    stored = {local: name for local, name, _ in (_opened(content) or ({}, ()))[1]}
+    stored = {local: name for local, name, _ in zipped.tables}
     key = hash((_key(content, found[1]), "loaded"))
     return Zipped(Image(key, found[0], found[1], frozenset(state.items())), stored)
-
-
-class RocksLoader(Loader):
-    """Spark's rules for RocksDB: the newest zip at or below, or on the lineage, then changelogs."""
-
-    kinds = ("changelog", "zip")
-
-    def whole(self, path: str) -> State | None:
-        """Returns the state that Spark loads from a zip; `None` where it does not load."""
-        content = self.world.files[path].content
-        folder = f"{path.rpartition('/')[0]}/SSTs/"
-        tables = {one: self.world.files.get(folder + one) for one in tables_of(content)}
-        return state_of(
-            content, {one: file.content if file else None for one, file in tables.items()}
-        )
-
-    def bare(self, path: str) -> State | None:
-        """Returns the state in a zip, with tables from anywhere."""
-        content = self.world.files[path].content
-        return state_of(content, {one: self._anywhere(one) for one in tables_of(content)})
-
-    def _anywhere(self, name: str) -> bytes | None:
-        paths = self.world.index.tables.get(name, ())
-        return next((self.world.files[one].content for one in paths), None)
-
-
-class LineageLoader(RocksLoader):
-    """Spark's rule for versions with unique ids: the commit log names one attempt at each."""
-
-    def load(self, store: str, versions: Iterable[int]) -> Mapping[int, Read]:
-        """Returns what Spark loads for each version, ascending."""
-        from tests.certify.rocks_query import committed_id  # noqa: PLC0415 -- of the same log
-
-        live = {(one.version, one.id or "", one.kind): path
-                for path, one in self.world.index.live[store].items()}  # fmt: skip
-        found: dict[int, Read] = {}
-        for version in versions:
-            unique = committed_id(self.world, store, version)
-            found[version] = self._by_id(live, version, unique) if unique else Read(None)
-        return found
-
-    def _by_id(self, live: Mapping[tuple[int, str, str], str], version: int, unique: str) -> Read:
-        from tests.certify.files import UnreadableError, lineage_of  # noqa: PLC0415
-
-        mine = (version, unique)
-        if (*mine, "snapshot") in live:
-            return self._whole(live[*mine, "snapshot"])
-        changes = live.get((*mine, "delta"))
-        if changes is None:
-            return Read(None)
-        try:
-            before = lineage_of(self.world.files[changes].content, self.states.codec)
-        except UnreadableError:
-            return Read(None, None, (changes,))
-        lineage = (*before, mine)
-        base = max((one for one in lineage if (*one, "snapshot") in live), default=None)
-        if base is None and lineage[0][0] != 1:
-            return Read(None, None, (changes,))
-        read = self._whole(live[*base, "snapshot"]) if base else Read(EMPTY)
-        for one in lineage:
-            if base is None or one > base:
-                read = self._next(read, live.get((*one, "delta")))
-        return read

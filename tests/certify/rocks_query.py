@@ -12,50 +12,27 @@ Executors of one habit keep to it: nobody holds a snapshot, or what it was begun
 than maintenance may expect of what it has seen of them.
 """
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
-from tests.certify.executors import Executor, Held
-from tests.certify.files import Item, Row, encode, lineage_of, spot
+from tests.certify.commits import commit_entry, committed_id, ids_of
+from tests.certify.executors import Commit, Executor, Held
+from tests.certify.files import Item, Row, UnreadableError, encode, lineage_of, spot
 from tests.certify.loading import Loader
 from tests.certify.query import Attempt, Query
-from tests.certify.rocks_files import (
-    LineageLoader,
-    RocksLoader,
-    Zipped,
-    render,
-    snapshot,
-    tables_of,
-    unzipped,
-)
-from tests.certify.world import World
+from tests.certify.rocks_cleanup import Cleaner
+from tests.certify.rocks_files import Zipped, render, snapshot, tables_of, unzipped
+from tests.certify.rocks_loading import LineageLoader, RocksLoader
 from tests.support.checkpoints import offsets_bytes
-from tests.support.rocks import PROVIDER, commit_bytes
 
+_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _KEYS = [b"key-%d" % number for number in range(3)]
 _VALUES = [b"value-%d" % number for number in range(5)]
 # Whoever has never been seen to wait longer has uploaded before so many versions are over.
 LEAST_QUIET = 20
-
-
-def committed_id(world: World, store: str, version: int) -> str | None:
-    """Returns the id of the attempt that a commit names."""
-    file = world.files.get(f"commits/{version - 1}")
-    if file is None:
-        return None
-    ids, partition = _ids(file.content), int(store.split("/")[2])
-    return ids[partition] if partition < len(ids) else None
-
-
-@lru_cache(maxsize=1 << 12)
-def _ids(commit: bytes) -> tuple[str, ...]:
-    fields = json.loads(commit.partition(b"\n")[2])
-    return tuple(str(one[0]) for one in fields.get("stateUniqueIds", {}).get("0", []))
 
 
 @dataclass(slots=True)
@@ -67,9 +44,11 @@ class RocksQuery(Query):
         held: the snapshots that somebody has and nobody has seen.
         gaps: of each store, the widest gap between two uploads that maintenance has noted.
         watched: whether maintenance was ever here.
-        purged: the oldest version that the executors' clean-up has left.
-        chosen: what clean-ups that began earlier are going to delete, and would without us.
+        cleaner: the executors' clean-up.
         theirs: the zips of executors, by path.
+        synchronous: those of them that a commit had to upload.
+        changelogs: whether commits write changelogs; else each uploads a zip.
+        ids: whether attempts have unique ids.
         attempts: the id of the attempt that each store's running task is.
         counted: of each store and version, the id that was committed.
     """
@@ -78,25 +57,32 @@ class RocksQuery(Query):
     waiting: list[Held] = field(default_factory=list)
     gaps: dict[str, int] = field(default_factory=dict)
     watched: bool = False
-    purged: int = 0
-    chosen: list[tuple[str, int, list[str], frozenset[str]]] = field(default_factory=list)
+    cleaner: Cleaner = field(init=False)
     theirs: dict[str, bytes] = field(default_factory=dict)
+    synchronous: set[str] = field(default_factory=set)
+    changelogs: bool = True
+    ids: bool = field(init=False)
     attempts: dict[str, str | None] = field(default_factory=dict)
     counted: dict[tuple[str, int], str | None] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        Query.__post_init__(self)
+        self.cleaner = Cleaner(self)
+        self.ids = self.habits.ids
+
     def _loader(self) -> Loader:
         kind = LineageLoader if self.habits.ids else RocksLoader
-        return kind(self.world, self.states, ("changelog", "zip"))
+        return kind(self.world, self.states)
 
     def _offsets(self, planned: int) -> bytes:
-        conf = {"providerClass": PROVIDER, **self._conf}
+        conf = {"providerClass": _PROVIDER, **self._conf}
         return offsets_bytes(conf, codec=self.habits.codec, planned=planned)
 
     @property
     def required(self) -> int:
         """Returns the oldest version that a restart could ask for: executors keep one less."""
         first = min(self.world.index.commits, default=0) + 1
-        return max(first, min(self.purged, self.target))
+        return max(first, min(self.cleaner.purged, self.target))
 
     # -- batches
 
@@ -106,6 +92,8 @@ class RocksQuery(Query):
         if not Query._start(self):
             return False
         self.running = True
+        newest = committed_id(self.world, self.habits.stores[0], self.target)
+        self.ids = self.habits.ids if newest is None else newest != ""  # as the log began
         for directory in self.habits.stores:
             self.executors[directory] = self._loaded(directory)
         return True
@@ -117,12 +105,12 @@ class RocksQuery(Query):
         read = self.loader.load(directory, [target])[target]
         base = self._zipped(read.base) if read.base else None
         one = spot(read.base) if read.base else None
-        return Executor(
-            base, one.version if one else 0, target, self._lineage(directory, read.paths)
-        )
+        version = one.version if one else 0
+        lineage = self._lineage(directory, read.paths)
+        return Executor(base, version, target, lineage, path=read.base)
 
     def _lineage(self, directory: str, changes: tuple[str, ...]) -> tuple[Item, ...]:
-        if not self.habits.ids:
+        if not self.ids:
             return ()
         mine = (self.target, committed_id(self.world, directory, self.target) or "")
         if not changes:
@@ -151,35 +139,70 @@ class RocksQuery(Query):
         """Writes a store's changes as far as their temp file."""
         if self.batch is None or self.pending is None or directory in self.tasks:
             return
-        version, rows = self.batch + 1, [row for few in self.pending[1][directory] for row in few]
-        unique = str(uuid4()) if self.habits.ids else None
-        lineage = self.executors[directory].lineage if self.habits.ids else None
-        content = encode(rows, self.habits.codec, lineage)
-        name = f"{version}_{unique}.changelog" if unique else f"{version}.changelog"
-        self.tasks[directory] = self._attempt(directory, name, content)
+        version, executor = self.batch + 1, self.executors[directory]
+        unique = str(uuid4()) if self.ids else None
+        stem = f"{version}_{unique}" if unique else str(version)
+        uploads = executor.forced or not self.changelogs
+        held = self._held(directory, f"{stem}.zip", version) if uploads else None
+        if not self.changelogs:
+            self.tasks[directory] = Commit(directory, f"{stem}.zip", b"", None, held, logged=False)
+            return
+        content = self._encoded(directory, executor.lineage if unique else None)
+        made = self._attempt(directory, f"{stem}.changelog", content)
+        self.tasks[directory] = Commit(directory, made.name, content, made.temp, held)
+
+    def _encoded(self, directory: str, lineage: tuple[Item, ...] | None) -> bytes:
+        assert self.pending
+        rows = [row for few in self.pending[1][directory] for row in few]
+        return encode(rows, self.habits.codec, lineage)
 
     def rename(self, directory: str) -> None:
         """Gives a store's changes their name; the executor may make a snapshot of them."""
         attempt = self.tasks.get(directory)
         Query.rename(self, directory)
-        if attempt and directory in self.done and directory not in self.attempts:
-            one = spot(f"{directory}/{attempt.name}")
-            assert one
+        if not isinstance(attempt, Commit) or directory not in self.done:
+            return
+        one = spot(f"{directory}/{attempt.name}")
+        assert one
+        executor, again = self.executors[directory], directory in self.attempts
+        if not again:
             self.attempts[directory] = one.id
-            executor = self.executors[directory]
             if one.id:
                 executor.lineage = (*executor.lineage, (one.version, one.id))
-            if self.habits.in_executor and one.version - executor.last >= self.habits.every:
-                self.snapshot(directory)
+        if attempt.held and not (again and one.id):
+            executor.last = one.version
+            self._goes_on_from(attempt.held)
+        elif again:
+            return
+        elif self.habits.in_executor and one.version - executor.last >= self.habits.every:
+            self.snapshot(directory)
+
+    def abort(self, directory: str, *, tidy: bool) -> None:
+        """Lets a task die before its rename; a snapshot that it had to upload may be there."""
+        attempt = self.tasks.get(directory)
+        Query.abort(self, directory, tidy=tidy)
+        if isinstance(attempt, Commit) and attempt.held and not tidy:
+            self._put(attempt.held)
+            self._note_synchronous(attempt)
 
     def _commit(self, batch: int) -> bytes:
         for directory, unique in self.attempts.items():
             self.counted[directory, batch + 1] = unique
-        ids = {int(one.split("/")[2]): unique for one, unique in self.attempts.items()}
-        self.attempts = {}
-        if not self.habits.ids:
-            return commit_bytes()
-        return commit_bytes({"0": [[str(ids[one])] for one in sorted(ids)]})
+        ids, self.attempts = self.attempts, {}
+        return commit_entry(ids_of(ids)) if self.ids else commit_entry()
+
+    @property
+    def rocks(self) -> RocksLoader:
+        """Returns its loader, as one of RocksDB."""
+        assert isinstance(self.loader, RocksLoader)
+        return self.loader
+
+    def by_ids(self) -> None:
+        """From now on the commit log says which versions have unique ids."""
+        loader = self.rocks
+        self.loader = LineageLoader(
+            self.world, self.states, families=loader.families, named=loader.named
+        )
 
     def commit(self) -> bool:
         """Ends the batch if all its tasks are done."""
@@ -203,7 +226,7 @@ class RocksQuery(Query):
         """Ends the query and all that belongs to it."""
         Query.stop(self)
         self.waiting.clear()
-        self.chosen.clear()
+        self.cleaner.chosen.clear()
 
     # -- maintenance in the executors
 
@@ -224,13 +247,30 @@ class RocksQuery(Query):
         Query.remember(self, memory)
         self.counted = dict(memory["counted"])
 
+    def is_named(self, directory: str, version: int) -> bool:
+        """Returns whether a lineage names the attempt at a version whose commit is purged."""
+        unique = self.counted.get((directory, version))
+        if unique is None:
+            return not self.ids  # else no commit says that it has none
+        live, files = self.world.index.live[directory].items(), self.world.files
+        above = (files[path].content for path, one in live
+                 if one.kind == "delta" and one.version > version and one.id
+                 and one.id == self.counted.get((directory, one.version)))  # fmt: skip
+        return any((version, unique) in self._lineage_in(content) for content in above)
+
+    def _lineage_in(self, content: bytes) -> tuple[Item, ...]:
+        try:
+            return lineage_of(content, self.habits.codec)
+        except UnreadableError:
+            return ()
+
     def seen(self) -> dict[str, int]:
         """Returns how far apart executors upload, by what maintenance can see now."""
         self.watched = True
         found = {}
         for directory in self.habits.stores:
             live = self.world.index.live[directory].items()
-            versions = sorted({one.version for path, one in live if self._is_theirs(path)})
+            versions = sorted({one.version for path, one in live if self._is_habit(path)})
             found[directory] = max((high - low for low, high in pairwise(versions)), default=0)
             if len(versions) == 1 and directory not in self.gaps:  # what was before, nobody knows
                 found[directory] = min(versions[0], 500)
@@ -239,7 +279,7 @@ class RocksQuery(Query):
     def known(self) -> frozenset[str]:
         """Returns the directories where an executor's snapshot lies, or has been noted."""
         live = {one: self.world.index.live[one] for one in self.habits.stores}
-        there = {one for one, paths in live.items() if any(map(self._is_theirs, paths))}
+        there = {one for one, paths in live.items() if any(map(self._is_habit, paths))}
         return frozenset(there | {one for one, widest in self.gaps.items() if widest})
 
     def noted(self, gaps: dict[str, int]) -> None:
@@ -247,7 +287,12 @@ class RocksQuery(Query):
         for directory, widest in gaps.items():
             self.gaps[directory] = max(widest, self.gaps.get(directory, 0))
 
-    def _is_theirs(self, path: str) -> bool:
+    def _is_habit(self, path: str) -> bool:
+        """Returns whether an executor has uploaded a zip in the background, and may do so again."""
+        return path not in self.synchronous and self.is_theirs(path)
+
+    def is_theirs(self, path: str) -> bool:
+        """Returns whether a zip is an executor's."""
         file = self.world.files.get(path)
         return file is not None and self.theirs.get(path) == file.content
 
@@ -256,23 +301,26 @@ class RocksQuery(Query):
         executor, version = self.executors.get(directory), self.loaded.get(directory)
         if executor is None or version is None or not executor.alive or self.misled:
             return False
-        state = self.states.known[self.memory(directory, version)]
-        image = snapshot(executor.base, state)
-        stored = self._names(executor.base, image.tables)
         unique = next((one for at, one in executor.lineage if at == version), None)
         name = f"{version}_{unique}.zip" if unique else f"{version}.zip"
-        folder = f"{directory}/SSTs/"
-        old = set(executor.base.stored.values()) if executor.base else set[str]()
-        held = Held(
-            directory, version, f"{directory}/{name}", render(image, stored),
-            {folder + stored[one]: image.tables[one] for one in stored if stored[one] not in old},
-            frozenset(folder + one for one in stored.values() if one in old),
-            executor.begun, Zipped(image, stored), executor,
-        )  # fmt: skip
+        held = self._held(directory, name, version)
         self.waiting = [one for one in self.waiting if one.owner is not executor]
         self.waiting.append(held)
         executor.last = version
         return True
+
+    def _held(self, directory: str, name: str, version: int) -> Held:
+        executor = self.executors[directory]
+        state = self.states.known[self.memory(directory, version)]
+        image = snapshot(executor.base, state)
+        stored, folder = self._names(executor.base, image.tables), f"{directory}/SSTs/"
+        old = set(executor.base.stored.values()) if executor.base else set[str]()
+        return Held(
+            directory, version, f"{directory}/{name}", render(image, stored, executor.families),
+            {folder + stored[one]: image.tables[one] for one in stored if stored[one] not in old},
+            frozenset(folder + one for one in stored.values() if one in old),
+            executor.begun, Zipped(image, stored), executor,
+        )  # fmt: skip
 
     def again(self, directory: str) -> bool:
         """Uploads the version that a new executor has loaded, whoever has uploaded it before."""
@@ -300,104 +348,44 @@ class RocksQuery(Query):
                 self._upload(held)
                 return True
             return False
+        late = self.late[number % len(self.late)] if self.late else None
+        if isinstance(late, Commit) and not self.ids:
+            late.held = None  # what it names again would be other tables: Spark is no better off
         return Query.land(self, number)
 
     def _land(self, attempt: Attempt) -> bool:
-        return Query._land(self, attempt)
+        if not isinstance(attempt, Commit):
+            return Query._land(self, attempt)
+        if attempt.held:
+            self._put(attempt.held)
+            self._note_synchronous(attempt)
+        return Query._land(self, attempt) if attempt.logged else attempt.held is not None
 
-    def _upload(self, held: Held) -> None:
+    def _note_synchronous(self, attempt: Commit) -> None:
+        if attempt.held and attempt.logged:
+            self.synchronous.add(attempt.held.path)
+
+    def _put(self, held: Held) -> None:
         for path, content in held.new.items():
             self.world.change({path: content})
         self.theirs[held.path] = held.zip
         self.world.change({held.path: held.zip})
+
+    def _upload(self, held: Held) -> None:
+        self.synchronous.discard(held.path)
+        self._put(held)
+        self._goes_on_from(held)
+
+    @staticmethod
+    def _goes_on_from(held: Held) -> None:
         executor = held.owner
         executor.base, executor.begun = held.zipped, held.version
         executor.lineage = tuple(one for one in executor.lineage if one[0] >= held.version)
 
     def cleanup(self, directory: str, *, late: bool = False) -> bool:
         """Mirrors `deleteOldVersions`; where it is `late`, it only chooses, and deletes later."""
-        least, paths = self._old(directory)
-        if not paths:
-            return False
-        alone = frozenset(self._old(directory, alone=True)[1])
-        if late:
-            self.chosen.append((directory, least, paths, alone))
-            return False
-        return self._clean(directory, least, paths, alone)
+        return self.cleaner.cleanup(directory, late=late)
 
     def clean_late(self, number: int) -> bool:
         """Lets a clean-up that began earlier delete what it has chosen."""
-        if not self.chosen:
-            return False
-        return self._clean(*self.chosen.pop(number % len(self.chosen)))
-
-    def _clean(self, directory: str, least: int, paths: list[str], alone: frozenset[str]) -> bool:
-        """Deletes, but for what would harm without us too: what a snapshot of theirs needs.
-
-        Args:
-            directory: of the store.
-            least: the version of the oldest zip that stays.
-            paths: what goes.
-            alone: what would go without the zips of ours, but for those that were written before
-                any executor had uploaded one: of those to come nobody knows.
-        """
-        harm = self._needed(directory, paths) & set(paths)
-        if harm & alone or not self._counts(directory, least) or least > self.target:
-            return False
-        self.purged = max(self.purged, least)
-        for path in paths:
-            if path in self.world.files:
-                self.world.change({path: None})
-        return True
-
-    def _needed(self, directory: str, paths: list[str]) -> set[str]:
-        """Returns the tables that something of an executor's needs, uploaded or not."""
-        folder = f"{directory}/SSTs/"
-        bases = (one.base for one in self.executors.values() if one.base and one.alive)
-        found = {folder + name for base in bases for name in base.stored.values()}
-        for path in self.world.index.live[directory]:
-            if self._is_theirs(path) and path not in paths:  # one may have been uploaded again
-                content = self.world.files[path].content
-                found |= {folder + name for name in tables_of(content)}
-        found |= {path for one in self.waiting for path in (*one.old, *one.new)}
-        return found
-
-    def _old(self, directory: str, *, alone: bool = False) -> tuple[int, list[str]]:
-        live, files = self.world.index.live[directory], self.world.files
-        zips = {
-            path: one.version
-            for path, one in live.items()
-            if one.kind == "snapshot"
-            and (not alone or self._is_theirs(path) or self._is_blind(path))
-        }
-        newest = max(zips.values(), default=0)
-        retained = newest - self.habits.retain + 1
-        least = max((one for one in zips.values() if one <= retained), default=0)
-        gone = sorted(path for path, one in zips.items() if one < least)
-        if not gone:
-            return 0, []
-        folder = f"{directory}/SSTs/"
-        uses = {path: {folder + one for one in tables_of(files[path].content)} for path in zips}
-        kept = {one for path, few in uses.items() if path not in gone for one in few}
-        tables = {one for path in gone for one in uses[path]} - kept
-        tables |= set(self._orphans(folder, {one for few in uses.values() for one in few}))
-        old = sorted(
-            path for path, one in live.items() if one.kind == "delta" and one.version < least
-        )
-        return least, [*sorted(tables), *gone, *old]
-
-    def _is_blind(self, path: str) -> bool:
-        return self.world.blind.get(path) == self.world.files[path].content
-
-    def _orphans(self, folder: str, tracked: set[str]) -> Iterator[str]:
-        files = self.world.files
-        there = [path for path in self.world.index.under(folder) if path.endswith(".sst")]
-        oldest = min((files[one].modified for one in tracked if one in files), default=None)
-        if oldest is not None and len(there) > len(tracked):
-            yield from (path for path in there if files[path].modified < oldest)
-
-    def _counts(self, directory: str, version: int) -> bool:
-        """Returns whether a zip of what was committed is there."""
-        unique = self.counted.get((directory, version))
-        name = f"{version}_{unique}.zip" if unique else f"{version}.zip"
-        return f"{directory}/{name}" in self.world.files
+        return self.cleaner.clean_late(number)

@@ -5,7 +5,12 @@ from dataclasses import dataclass
 
 from tests.checkpoints.environments import VERSIONS
 from tests.checkpoints.queries import KINDS, Kind
-from tests.checkpoints.rocks_queries import MAINTAINED_KINDS, ROCKS_KINDS
+from tests.checkpoints.rocks_queries import (
+    EVOLVES,
+    EVOLVING_KINDS,
+    MAINTAINED_KINDS,
+    ROCKS_KINDS,
+)
 
 _WITH_ROCKS = ("3.5.9", "4.0.5", "4.3.0")
 
@@ -17,17 +22,20 @@ class Family:
     Attributes:
         kinds: what they are.
         versions: the Sparks whose checkpoints are kept.
+        restarts: the numbers of batches after which they are restarted.
         crashes: whether one batch of each is forgotten before its commit is known, and run again.
     """
 
     kinds: tuple[Kind, ...]
     versions: tuple[str, ...]
+    restarts: tuple[int, ...] = ()
     crashes: bool = False
 
 
 FAMILIES: Mapping[str, Family] = {
     "": Family(KINDS, VERSIONS),
     "rocks": Family(ROCKS_KINDS, _WITH_ROCKS),
+    "rocks-evolved": Family(EVOLVING_KINDS, ("4.3.0",), restarts=EVOLVES),
     "rocks-maintained": Family(MAINTAINED_KINDS, ("3.5.9", "4.3.0"), crashes=True),
 }
 

@@ -24,6 +24,8 @@ def make(name: str) -> str:
     family, version = of_archive(name)
     live = Live(version, _PLACE / name, "made", family.kinds)
     shutil.rmtree(live.place, ignore_errors=True)
+    for batches in family.restarts:
+        go_on(live, batches=batches)
     begin(live)
     if family.crashes:
         crash(live)

@@ -20,6 +20,8 @@ _PAID_SOON = "paid = key AND paid_at BETWEEN at AND at + INTERVAL 30 MINUTES"
 _HALF_AN_HOUR = 1_800_000
 _YEARS = 10 * 365 * 86_400_000
 _OUTPUT = "name STRING, total LONG, kept LONG"
+EVOLVES = (4, 8)
+"""The batches with which the state of the evolving query changes: one variable more, one less."""
 
 
 class Timed:
@@ -100,6 +102,41 @@ class Expiring:
         """Has nothing to close."""
 
 
+class Evolving:
+    """Keeps a value and a list; its author adds a map, and later removes the list.
+
+    Spark forces a zip at each of these changes, as only zips name column families.
+    """
+
+    def __init__(self, phase: int) -> None:
+        self._phase = phase
+
+    def init(self, handle: Any) -> None:
+        """Declares the state of the phase."""
+        self._total = handle.getValueState("total", "events LONG")
+        if self._phase < 2:
+            self._amounts = handle.getListState("amounts", "amount LONG")
+        else:
+            handle.deleteIfExists("amounts")
+        if self._phase > 0:
+            self._hours = handle.getMapState("hours", "hour STRING", "events LONG")
+
+    def handleInputRows(  # noqa: N802
+        self, key: tuple[Any, ...], rows: Iterator[Any], _timers: Any
+    ) -> Iterator[Any]:
+        """Adds a batch to all of them."""
+        events = _sorted(rows)
+        self._total.update((_first(self._total) + len(events),))
+        if self._phase < 2:
+            _append(self._amounts, [(amount,) for _, _, amount in events])
+        for _, hour, amount in events if self._phase > 0 else ():
+            self._hours.updateValue((hour,), (amount,))
+        yield _row(key, _first(self._total), self._phase)
+
+    def close(self) -> None:
+        """Has nothing to close."""
+
+
 def _sorted(frames: Iterator[Any]) -> list[tuple[int, str, int]]:
     """All events of a batch as time, hour and amount."""
     rows = (row for frame in frames for row in frame.itertuples(index=False))
@@ -131,6 +168,13 @@ def _row(key: tuple[Any, ...], total: int, kept: int) -> Any:
 
 def _timed(spark: SparkSession, directory: Path) -> DataFrame:
     return _transform(spark, directory, Timed(), "EventTime")
+
+
+def _evolving(spark: SparkSession, directory: Path) -> DataFrame:
+    """A restart with more input runs a later phase of the query."""
+    files = len(list((directory / "events").glob("*.json")))
+    phase = sum(files > one for one in EVOLVES)
+    return _transform(spark, directory, Evolving(phase), "ProcessingTime")
 
 
 def _expiring(spark: SparkSession, directory: Path) -> DataFrame:
@@ -172,6 +216,8 @@ def _with_ids(kind: Kind) -> Kind:
     return replace(kind, name=f"{kind.name}-ids", conf=conf, since=max(kind.since, (4, 0)))
 
 
+# By processing time they would run batches for ever, as something may always have expired.
+_ONLY_WITH_DATA = {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}
 _OTHERS = {kind.name: kind for kind in KINDS}
 _AGGREGATION = _OTHERS["aggregation2"]
 _EITHER = (
@@ -186,8 +232,7 @@ _EITHER = (
     _rocks("timed", Kind("", _timed, since=(4, 0))),
     _rocks(
         "expiring",
-        # It would run batches for ever, for something may always have expired.
-        Kind("", _expiring, {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}, (4, 0)),
+        Kind("", _expiring, _ONLY_WITH_DATA, (4, 0)),
     ),
 )
 _MAINTAINED = {"rocks-aggregation", "rocks-aggregation-ids", "rocks-zips", "rocks-timed-ids"}
@@ -197,6 +242,9 @@ ROCKS_KINDS = (
     _rocks("zstd", _OTHERS["aggregation2-zstd"]),
     _rocks("rowchecksum", _OTHERS["aggregation2-rowchecksum"]),
 )
+
+_EVOLVING = _rocks("evolving", Kind("", _evolving, _ONLY_WITH_DATA, (4, 0)))
+EVOLVING_KINDS = (_EVOLVING, _with_ids(_EVOLVING))
 
 # Spark's own maintenance, at its most eager. A JVM maintains all that it runs as the first says.
 MAINTENANCE = {

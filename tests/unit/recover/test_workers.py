@@ -174,7 +174,7 @@ def test_the_search_takes_over_what_was_read_ahead() -> None:
     reading = ReadOnly(storage)
     before = verify(reading, deep=True)
     steps = repair_steps(before.checkpoint, before.findings)
-    proofs = Proofs(reading, Workers(3))
+    proofs = Proofs(reading, before.checkpoint, Workers(3))
     proofs.look_ahead(before, steps)
     first = {one.store: one for one in reversed(steps)}
     hidden = {path for one in first.values() for path in one.paths}
@@ -190,7 +190,7 @@ def test_the_search_takes_over_what_was_read_ahead() -> None:
 def test_one_worker_reads_nothing_ahead() -> None:
     reading = ReadOnly(damaged())
     before = verify(reading, deep=True)
-    proofs = Proofs(reading, Workers())  # memory is worth one request at a time
+    proofs = Proofs(reading, before.checkpoint, Workers())  # memory is worth one request at a time
     proofs.look_ahead(before, repair_steps(before.checkpoint, before.findings))
     assert not proofs.results.stores
 
@@ -201,12 +201,11 @@ def test_an_error_of_a_proof_ahead_is_raised_by_the_step_that_needs_it() -> None
     steps = repair_steps(before.checkpoint, before.findings)
     step = next(one for one in steps if one.store == StoreId(0, 0, "second"))
     storage.write("state/0/0/second/7.delta", [b"LZ4Block"], overwrite=True)
-    proofs = Proofs(ReadOnly(storage), Workers(2))
-    view = Without(storage, step.paths)
-    without = scan_checkpoint(view)
-    proofs.prove(view, without, [step])
+    proofs = Proofs(ReadOnly(storage), before.checkpoint, Workers(2))
+    without = scan_checkpoint(Without(storage, step.paths))
+    proofs.prove(without, [step])
     with pytest.raises(CheckpointError, match=r"7\.delta"):
-        proofs.of(view, without, step)
+        proofs.of(without, step)
 
 
 def test_a_step_of_a_store_that_is_not_listed_is_superseded() -> None:

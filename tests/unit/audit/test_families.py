@@ -1,0 +1,138 @@
+"""Stores with column families: only zips name them, and a chain needs a zip that names its own."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from statemaint.audit import digest_stores, doctor, verify
+from statemaint.codec.compression.base import encode
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.rocksdb import changelog
+from statemaint.codec.rocksdb.changelog import Header
+from statemaint.errors import DamagedError
+from statemaint.model.findings import FindingCode
+from statemaint.model.policy import Policy
+from statemaint.planning import plan_checkpoint
+from statemaint.recover import plan_repair, plan_rollback, repair
+from statemaint.storage import MemoryStorage
+from tests.checkpoints.archive import contents
+from tests.support.rocks import parts_of
+
+KINDS = ["rocks-join3", "rocks-join4", "rocks-timed", "rocks-join3-ids", "rocks-timed-ids"]
+LAST = 12
+
+
+def checkpoint_of(kind: str) -> MemoryStorage:
+    archive = "rocks-evolved-4.3.0" if "evolving" in kind else "rocks-4.3.0"
+    return MemoryStorage(dict(contents(archive)[kind]))
+
+
+def zip_of(storage: MemoryStorage, version: int) -> str:
+    """Returns the path of the zip of a version in partition 0."""
+    names = (f"state/0/0/{version}.zip", f"state/0/0/{version}_")
+    (path,) = (one for one in storage.files if one.startswith(names) and one.endswith(".zip"))
+    return path
+
+
+def damage(storage: MemoryStorage, *, deep: bool = False) -> set[FindingCode]:
+    return {one.code for one in verify(storage, deep=deep).findings if one.damage}
+
+
+def planned_damage(storage: MemoryStorage) -> Iterator[FindingCode]:
+    _, plan = plan_checkpoint(storage, Policy())
+    yield from (one.code for store in plan.stores for one in store.findings if one.damage)
+
+
+@pytest.fixture(params=KINDS)
+def without_its_zip(request: pytest.FixtureRequest) -> MemoryStorage:
+    storage = checkpoint_of(request.param)
+    assert not damage(storage)
+    storage.delete(zip_of(storage, 1))
+    return storage
+
+
+def test_a_store_that_lost_the_only_zip_with_its_families_does_not_load(
+    without_its_zip: MemoryStorage,
+) -> None:
+    assert damage(without_its_zip) == {FindingCode.BROKEN_CHAIN}
+    assert damage(without_its_zip, deep=True) == {FindingCode.BROKEN_CHAIN}
+    assert [*planned_damage(without_its_zip)] == [FindingCode.BROKEN_CHAIN]
+    diagnosis = doctor(without_its_zip, deep=True)
+    assert not diagnosis.resumable
+    assert not diagnosis.self_repairing
+    assert diagnosis.loadable == ()
+
+
+def test_a_repair_does_not_call_a_store_without_its_families_whole(
+    without_its_zip: MemoryStorage,
+) -> None:
+    plan = plan_repair(without_its_zip)
+    assert plan.actions == ()
+    assert [one.code for one in plan.findings if one.damage] == [FindingCode.BROKEN_CHAIN]
+
+
+@pytest.mark.parametrize("batch", [LAST, LAST - 4])
+def test_no_rollback_leads_to_a_version_without_its_families(
+    without_its_zip: MemoryStorage, batch: int
+) -> None:
+    with pytest.raises(DamagedError, match="which no earlier zip names"):
+        plan_rollback(without_its_zip, batch)
+
+
+def test_no_digest_is_made_of_rows_without_a_family(without_its_zip: MemoryStorage) -> None:
+    with pytest.raises(DamagedError, match=r"uses column families 2, 3"):
+        digest_stores(without_its_zip)
+
+
+@pytest.mark.parametrize("described", [True, False], ids=["described", "undescribed"])
+def test_a_deep_look_finds_it_by_the_changes_alone(*, described: bool) -> None:
+    """Without metadata and schemas nothing but the changelogs says that there are families."""
+    storage = checkpoint_of("rocks-join3")
+    storage.delete(zip_of(storage, 1))
+    if not described:
+        for path in [one for one in storage.files if "/_metadata/" in one or "_stateSchema" in one]:
+            storage.delete(path)
+    assert FindingCode.BROKEN_CHAIN in damage(storage, deep=True)
+    assert not doctor(storage).resumable
+
+
+def test_a_partition_without_changes_needs_no_names() -> None:
+    """Spark creates `default` itself, and the other families once the query asks for them."""
+    storage = checkpoint_of("rocks-timed")
+    storage.delete(zip_of(storage, 1))
+    empty = b"".join(encode(COMPRESSIONS["lz4"], changelog.encode(Header(2), [])))
+    for path in [one for one in storage.files if one.startswith("state/0/0/")]:
+        if path.endswith(".changelog"):
+            storage.write(path, [empty], overwrite=True)
+        elif path.endswith(".crc"):
+            storage.delete(path)
+    assert not damage(storage, deep=True)
+    assert doctor(storage).resumable
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_operator_with_families_needs_its_metadata(kind: str) -> None:
+    storage = checkpoint_of(kind)
+    for path in [one for one in storage.files if one.startswith("state/0/_metadata/")]:
+        storage.delete(path)
+    assert damage(storage) == {FindingCode.UNREADABLE_METADATA}
+    assert not doctor(storage).restarts
+
+
+def test_another_operator_writes_its_metadata_again() -> None:
+    storage = checkpoint_of("rocks-aggregation")
+    for path in [one for one in storage.files if one.startswith("state/0/_metadata/")]:
+        storage.delete(path)
+    assert not damage(storage)
+    assert doctor(storage).restarts
+
+
+def test_a_zip_that_still_names_its_families_is_built_again_without_its_tables() -> None:
+    storage = checkpoint_of("rocks-timed")
+    before = digest_stores(storage)
+    (table,) = parts_of(storage.files[zip_of(storage, 1)])
+    storage.delete(f"state/0/0/SSTs/{table}")
+    assert not doctor(storage).self_repairing
+    repair(storage, trash_for=0)
+    assert not damage(storage, deep=True)
+    assert digest_stores(storage) == before
