@@ -329,6 +329,9 @@ class Deeds:
             return
         if self._dead(path):
             return
+        if not self.certificate.query.is_named(directory, version):
+            self._old_enough(path, gone, doer)  # nobody could load it any more
+            return
         raise Loss(f"S6: {doer.run} deleted version {version} of {directory} without a proof")
 
     def stale(self, path: str, gone: File | None = None, *, plainly: bool = False) -> bool:

@@ -61,9 +61,7 @@ def _to_ids(stage: Stage, random: Random, _: Policy) -> None:
         query.theirs[f"{directory}/{version}_{unique}.zip"] = zipped
         query.synchronous.add(f"{directory}/{version}_{unique}.zip")
     query.by_ids()
-    stores = sorted(ids, key=lambda one: int(one.split("/")[2]))
-    entry = commit_entry({"0": [[ids[one]] for one in stores]})
-    stage.world.change({f"commits/{version - 1}": entry})
+    stage.world.change({f"commits/{version - 1}": commit_entry(ids)})
     stage.tally["queries that got unique ids"] += 1
     stage.batch(random.choice((0, 1, 2)))
 

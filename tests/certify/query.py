@@ -328,7 +328,7 @@ class Query:
         self.truth.update({store: list(states) for store, states in memory["truth"].items()})
 
     def is_named(self, _directory: str, _version: int) -> bool:
-        """Returns whether files tell which attempt at a version counts that no commit names."""
+        """Returns whether files tell which attempt at a version counts."""
         return True
 
     def seen(self) -> dict[str, int]:

@@ -188,11 +188,9 @@ class RocksQuery(Query):
     def _commit(self, batch: int) -> bytes:
         for directory, unique in self.attempts.items():
             self.counted[directory, batch + 1] = unique
-        ids = {int(one.split("/")[2]): unique for one, unique in self.attempts.items()}
+        ids = {one: str(unique) for one, unique in self.attempts.items()}
         self.attempts = {}
-        if not self.ids:
-            return commit_entry()
-        return commit_entry({"0": [[str(ids[one])] for one in sorted(ids)]})
+        return commit_entry(ids if self.ids else None)
 
     @property
     def rocks(self) -> RocksLoader:
@@ -251,15 +249,25 @@ class RocksQuery(Query):
         self.counted = dict(memory["counted"])
 
     def is_named(self, directory: str, version: int) -> bool:
-        """Returns whether a lineage names the attempt at a version whose commit is purged."""
+        """Returns whether a commit, or a lineage, names the attempt that counts at a version."""
         unique = self.counted.get((directory, version))
+        if version - 1 in self.world.index.commits:
+            return True
         if unique is None:
             return not self.ids  # else no commit says that it has none
         live, files = self.world.index.live[directory].items(), self.world.files
-        above = (files[path].content for path, one in live
-                 if one.kind == "delta" and one.version > version and one.id
-                 and one.id == self.counted.get((directory, one.version)))  # fmt: skip
-        return any((version, unique) in self._lineage_in(content) for content in above)
+        changes = {(one.version, one.id): path for path, one in live if one.kind == "delta"}
+        named = [(batch + 1, self.counted.get((directory, batch + 1)))
+                 for batch in sorted(self.world.index.commits)]  # fmt: skip
+        seen = set(named)
+        while named:
+            path = changes.get(named.pop())
+            before = set(self._lineage_in(files[path].content)) if path else set()
+            if (version, unique) in before:
+                return True
+            named += before - seen
+            seen |= before
+        return False
 
     def _lineage_in(self, content: bytes) -> tuple[Item, ...]:
         try:
