@@ -355,7 +355,7 @@ class Deeds:
         )  # fmt: skip
 
     def _dead(self, path: str) -> bool:
-        """Returns whether it is of an attempt that does not count; one without an id may be, too."""
+        """Returns whether it is of an attempt that does not count, with an id or without."""
         one, counted = spot(path), getattr(self.certificate.query, "counted", {})
         return one is not None and counted.get((one.store, one.version)) != one.id
 
