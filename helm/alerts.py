@@ -67,6 +67,10 @@ _CODES = (
     '{{ range printf "sum by (code) (statemaint_findings{query=%q}) > 0" $labels.query | query }}'
     "{{ .Labels.code }} ({{ .Value }}) {{ end }}"
 )
+_WITHHELD = (
+    '{{ with printf "sum by (reason) (statemaint_snapshots_withheld{query=%q}) > 0" $labels.query '
+    "| query }}{{ range . }}{{ .Labels.reason }} ({{ .Value }}) {{ end }}{{ else }}none{{ end }}"
+)
 _INTERVAL = (
     '{{ range printf "max(statemaint_expected_interval_seconds{query=%q})" $labels.query | query }}'
     ", a run every {{ humanizeDuration .Value }}{{ end }}"
@@ -132,8 +136,9 @@ ALERTS = (
     Alert(
         "StatemaintChainTooLong", f"{_LONG}\nunless on (query) {_HALTED}", WARNING,
         f"{_QUERY}: a restart replays {{{{ $value }}}} deltas in one store",
-        "Runs do not reach this store, their limits are too low, or min_deltas_for_snapshot is too "
-        "high. The dashboard of the query names the worst partitions.",
+        f"Due snapshots that are not written: {_WITHHELD}. Without any, runs do not reach this "
+        "store, their limits are too low, or min_deltas_for_snapshot is too high. The dashboard of "
+        "the query names the worst partitions.",
         "30m",
     ),
     Alert(

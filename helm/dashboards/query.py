@@ -68,9 +68,9 @@ def _restarts() -> list[Panel]:
         note(
             "What to do",
             "**A long chain** costs one read a delta: runs do not reach that store, their limits "
-            "are low, or `min_deltas_for_snapshot` is high. **A slow restart with short chains**: "
-            "the state itself is large in one partition; more partitions help, maintenance "
-            "cannot.",
+            "are low, `min_deltas_for_snapshot` is high, or snapshots are withheld. **A slow "
+            "restart with short chains**: the state itself is large in one partition; more "
+            "partitions help, maintenance cannot.",
             "Click a partition for its dashboard. What each alert means: [runbook](${runbook}).",
         )
         .height(10)
@@ -101,6 +101,10 @@ def _restarts() -> list[Panel]:
         series(
             Text("Restart files", "Files that a restart reads."),
             {"{{query}}": of_query("restart_files")},
+        ),
+        series(
+            Text("Snapshots not written", "Due snapshots, by the reason to withhold them."),
+            {"{{query}} {{reason}}": per("query, reason", "snapshots_withheld")},
         ),
         spread(
             Text("Chain lengths", "How many stores have a chain of which length, over time."),

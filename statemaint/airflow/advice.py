@@ -14,7 +14,11 @@ _RUNBOOK = "docs/runbook.md"
 # These pass once the storage answers again, or the query has moved on: the next run repeats them.
 _PASSING = (FindingCode.STORAGE_FAILED, FindingCode.SUPERSEDED)
 # No damage, but something that the operator should change.
-_ADVISED = (FindingCode.FOREIGN_MAINTAINER, FindingCode.LOG_REPLACED)
+_ADVISED = (
+    FindingCode.FOREIGN_MAINTAINER,
+    FindingCode.LOG_REPLACED,
+    FindingCode.SNAPSHOT_WITHHELD,
+)
 
 _DONE = ("snapshots", "files", "bytes")
 
@@ -49,7 +53,7 @@ def _step(finding: Json, checkpoint: str) -> Json:
 def dry_note(counts: Mapping[str, Any], findings: Sequence[Json], file: str | None) -> str:
     """Returns the note of a dry run."""
     lines = [f"DRY RUN, nothing was changed. {_counted(counts, would=True)}"]
-    lines += [f"DRY RUN: {one}" for one in _scope(counts)]
+    lines += [f"DRY RUN: {one}" for one in (*_scope(counts), *_withheld(counts))]
     if file:
         lines.append(f"DRY RUN: the whole plan is in {file}")
     return cut([*lines, *_broken(findings)])
@@ -62,6 +66,7 @@ def note(extra: Mapping[str, Any]) -> str:
         lines.append(f"Nothing was maintained: {extra['failure']}")
     else:
         lines.append(_counted(extra, would=False))
+    lines += _withheld(extra)
     if extra["without_report"]:
         silent = counted(extra["without_report"], "task")
         lines.append(f"{silent} gave no report; the logs say why.")
@@ -97,6 +102,10 @@ def _counted(counts: Mapping[str, Any], *, would: bool) -> str:
         f"{counted(counts['files'], 'file')} {verb}deleted "
         f"({size(counts['bytes'])}), up to version {counts['target']}."
     )
+
+
+def _withheld(counts: Mapping[str, Any]) -> list[str]:
+    return [f"{one}." for one in counts.get("withheld", ())]
 
 
 def _broken(findings: Iterable[Json]) -> list[str]:

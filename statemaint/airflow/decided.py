@@ -1,12 +1,12 @@
 """The results of `plan` that `report` needs. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from statemaint.model.findings import Finding
-from statemaint.plan import Plan
-from statemaint.report.part import findings_json
+from statemaint.plan import Plan, Withheld
+from statemaint.report.part import findings_json, waiting_json
 from statemaint.report.units import planned_units
 
 
@@ -23,6 +23,7 @@ class Decided:
         units: every partition as the plan found it, with the fields of `figures.Unit`.
         scope: the restriction of the run, in words; empty without one.
         facts: the facts of the partitions without a task, for the metrics.
+        withheld: their due snapshots that are not written, as `waiting_json` makes them.
     """
 
     committed: int | None = None
@@ -33,6 +34,7 @@ class Decided:
     units: tuple[tuple[Any, ...], ...] = ()
     scope: str = ""
     facts: Mapping[str, Any] | None = None
+    withheld: tuple[Mapping[str, Any], ...] = ()
 
 
 def decided_of(
@@ -42,6 +44,7 @@ def decided_of(
     *,
     scope: str = "",
     facts: Mapping[str, Any] | None = None,
+    withheld: Iterable[Withheld] = (),
 ) -> Decided:
     """Returns the facts of a plan that `report` needs.
 
@@ -51,6 +54,7 @@ def decided_of(
         lag: as in `QueryState`, of the partitions without a task.
         scope: the restriction of the run, in words.
         facts: the facts of the partitions without a task, for the metrics.
+        withheld: their due snapshots that are not written.
     """
     damage = sum(one.damage for one in plan.findings)
     return Decided(
@@ -62,4 +66,5 @@ def decided_of(
         units=tuple(planned_units(plan)),
         scope=scope,
         facts=facts,
+        withheld=tuple(waiting_json(withheld)),
     )

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from statemaint.plan import Waiting, together
 from statemaint.report.units import Unit
 
 FLEET, PARTITIONS = "statemaint_fleet", "statemaint_partitions"
@@ -23,6 +24,20 @@ class _Json(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
     v: Literal[1] = 1
+
+
+class WithheldFigures(_Json):
+    """The due snapshots of a query that are not written for one reason.
+
+    Attributes:
+        reason: the reason, of a closed set.
+        snapshots: their number.
+        text: why, until when, and what the operator can do.
+    """
+
+    reason: str
+    snapshots: _Count
+    text: str
 
 
 class QueryFigures(_Json):
@@ -55,6 +70,7 @@ class QueryFigures(_Json):
         written: the number of snapshots that the run wrote.
         deleted: the number of files that it deleted.
         freed: their size.
+        withheld: the due snapshots that it did not write, by reason.
     """
 
     query: str
@@ -81,6 +97,7 @@ class QueryFigures(_Json):
     written: _Count = 0
     deleted: _Count = 0
     freed: _Count = 0
+    withheld: list[WithheldFigures] = Field(default_factory=list)
 
 
 class Told(_Json):
@@ -128,6 +145,20 @@ def merged(before: Iterable[Sequence[Any]], after: Iterable[Sequence[Any]]) -> l
     units = {one.id: one for one in (Unit(*row) for row in before)}
     units |= {one.id: one for one in (Unit(*row) for row in after)}
     return [units[unit] for unit in sorted(units)]
+
+
+def withheld_figures(waiting: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the snapshots that the parts of a run have withheld, summed by reason.
+
+    Args:
+        waiting: those of each part, as `report.part.waiting_json` makes them.
+    """
+    return [
+        WithheldFigures(
+            reason=one.reason.value, snapshots=one.snapshots, text=str(one)
+        ).model_dump()
+        for one in together(Waiting.from_json(each) for each in waiting)
+    ]
 
 
 def figures_json(

@@ -13,6 +13,7 @@ from statemaint.airflow.figures import (
     figures_json,
     merged,
     partitions_json,
+    withheld_figures,
 )
 from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
@@ -54,6 +55,7 @@ def figures_of_run(  # noqa: PLR0913 -- what each task has handed on
     units = merged(plan.units, reported)
     findings = [*plan.findings, *(found for one in summaries for found in one["findings"])]
     silent = {unit for one in planned for unit in one.units} - {one.id for one in reported}
+    waits = [*plan.withheld, *(one for part in summaries for one in part.get("withheld", ()))]
     about = {
         "query": settings.query,
         "checkpoint": settings.checkpoint,
@@ -66,6 +68,7 @@ def figures_of_run(  # noqa: PLR0913 -- what each task has handed on
         "damage": plan.counts[0],
         "notices": plan.counts[1],
         "trash_bytes": _trash(settings),
+        "withheld": withheld_figures(waits),
         **_done(summaries),
     }
     shown = sorted(findings, key=lambda one: not one["damage"])[:MOST_FINDINGS]

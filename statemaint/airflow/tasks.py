@@ -14,6 +14,7 @@ from typing import Any
 from statemaint.airflow import advice, texts
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.decided import Decided, decided_of
+from statemaint.airflow.figures import withheld_figures
 from statemaint.airflow.for_pages import figures_of_run
 from statemaint.airflow.names import NOTE
 from statemaint.airflow.publish import code_of, publish, publish_held, run_ended
@@ -34,7 +35,7 @@ from statemaint.maintain.parts import maintain_part, prepare
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import run_folder
-from statemaint.plan import Plan
+from statemaint.plan import Plan, by_reason
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Report
 from statemaint.report.facts import facts_of
@@ -155,6 +156,7 @@ def _planned(
         behind,
         scope=options.scope,
         facts=facts.to_json() if plan.target is not None else None,
+        withheld=idle.withheld,
     )
     if plan.halted:
         return Planned(failure=Failure(reasons(plan.findings)), decided=decided)
@@ -186,13 +188,19 @@ def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str
     for line in texts.dry_run_lines(plan):
         _log.info(line)
     file = _write_plan(settings, run, checkpoint, plan)
-    counts = {**texts.planned_counts(plan), "target": plan.target, "scope": options.scope}
+    waits = [str(one) for one in by_reason(plan.withheld)]
+    counts = {
+        **texts.planned_counts(plan),
+        "target": plan.target,
+        "scope": options.scope,
+        "withheld": waits,
+    }
     note = advice.dry_note(counts, findings_json(plan.all_findings), file)
     _log.info(note)
     failure = None
     if damaged(plan.all_findings):
         failure = Failure(f"DRY RUN: {reasons(plan.all_findings)}")
-    decided = decided_of(plan, plan.all_findings)
+    decided = decided_of(plan, plan.all_findings, withheld=plan.withheld)
     shown = figures_of_run(settings, (), (), decided=decided, success=not failure, dry_run=True)
     return Planned(failure=failure, note=note, shown=shown)
 
@@ -330,6 +338,7 @@ def _report(
     sums = texts.totals(summaries)
     findings = [*decided.findings, *(found for one in summaries for found in one["findings"])]
     broken = [one for one in findings if one["damage"]]
+    waits = [*decided.withheld, *(one for part in summaries for one in part.get("withheld", ()))]
     return {
         "query": settings.query,
         "checkpoint": settings.checkpoint,
@@ -339,6 +348,7 @@ def _report(
         "files": sums["files"],
         "bytes": sums["bytes"],
         "halted": sums["halted"],
+        "withheld": [one["text"] for one in withheld_figures(waits)],
         "findings": sorted({one["code"] for one in findings}),
         "broken": broken[:MOST_FINDINGS],
         "todo": advice.steps(findings, settings.checkpoint),

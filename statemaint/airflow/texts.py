@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from statemaint.plan import Action, Attest, Delete, Plan, WriteSnapshot
+from statemaint.plan import Action, Attest, Delete, Plan, WriteSnapshot, by_reason
 from statemaint.wording import counted
 
 Summary = Mapping[str, Any]
@@ -54,13 +54,15 @@ def _units(plan: Plan) -> int:
 
 
 def dry_run_lines(plan: Plan) -> Iterator[str]:
-    """Yields the actions of a plan, each with its reason, one per line, up to a limit."""
+    """Yields the actions of a plan, up to a limit, and why snapshots are withheld, one per line."""
     if not plan.actions:
         yield "DRY RUN: nothing to do"
     for action in plan.actions[:_MOST_LINES]:
         yield f"DRY RUN: {_would(action)}"
     if len(plan.actions) > _MOST_LINES:
         yield f"DRY RUN: and {len(plan.actions) - _MOST_LINES} more; the plan's file has all"
+    for one in by_reason(plan.withheld):
+        yield f"DRY RUN: {one}"
 
 
 def planned_counts(plan: Plan) -> dict[str, int]:

@@ -138,6 +138,8 @@ class Diagnosis:
         self_repairing: whether Spark 4.2 and later load that version nevertheless: they pass over
             a bad snapshot, and look further down if one is missing.
         passed_over: the bad snapshots that they then pass over.
+        waits: why `maintain` with the default policy would write no snapshot for the longest
+            chain; empty if it would, or if the chain is short.
     """
 
     checkpoint: Checkpoint
@@ -155,6 +157,7 @@ class Diagnosis:
     resumable: bool = True
     self_repairing: bool = False
     passed_over: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
 
     @property
     def speed(self) -> float | None:
@@ -246,7 +249,8 @@ class Diagnosis:
             steps.insert(0, "see what `statemaint repair` can repair from the log")
         steps = [*self.disputed, *steps, *self._way_out()]
         if not steps and self.chain and len(self.chain.deltas) > _LONG:
-            steps.append("run `statemaint maintain`: a restart reads more files than it needs to")
+            maintain = "run `statemaint maintain`: a restart reads more files than it needs to"
+            steps.extend(self.waits or (maintain,))
         return tuple(dict.fromkeys(steps)) or ("nothing",)
 
     def _way_out(self) -> Iterator[str]:

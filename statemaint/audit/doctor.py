@@ -15,7 +15,8 @@ from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.files import ChecksumFile, Snapshot
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of, version_of
-from statemaint.plan import blocks_load, judge, names_snapshot
+from statemaint.model.policy import PRESETS
+from statemaint.plan import blocks_load, by_reason, judge, names_snapshot, plan
 from statemaint.storage import Storage, Without, stoppable
 from statemaint.workers import Workers
 
@@ -68,7 +69,18 @@ def doctor(
         resumable=resumable,
         self_repairing=passed_over is not None,
         passed_over=passed_over or (),
+        waits=tuple(_waits(reading, checkpoint, longest)),
     )
+
+
+def _waits(
+    storage: Storage, checkpoint: Checkpoint, longest: tuple[Store, Chain] | None
+) -> Iterator[str]:
+    """Yields why a run would write no snapshot for the longest chain."""
+    policy = PRESETS["safe"]
+    if longest and len(longest[1].deltas) >= policy.min_deltas_for_snapshot:
+        withheld = plan(checkpoint, policy, storage.now()).withheld
+        yield from map(str, by_reason(one for one in withheld if one.store == longest[0].id))
 
 
 def _resumes(verified: Verification) -> bool:

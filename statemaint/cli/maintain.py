@@ -11,14 +11,14 @@ from rich.text import Text
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, policy_flags, scope_flags, uri, workers_flag
 from statemaint.cli.output import print_findings, print_result
-from statemaint.cli.plan import floor_of_log, print_plan
+from statemaint.cli.plan import print_plan, why_nothing_deleted
 from statemaint.cli.progress import actions_done
 from statemaint.cli.tables import BAD, GOOD, WARNING, Column, number
 from statemaint.cli.words import files_of, lasting
 from statemaint.maintain import maintain
 from statemaint.maintain.record import note_run
 from statemaint.model.policy import Policy, duration
-from statemaint.plan import Delete, Request
+from statemaint.plan import Request, by_reason
 from statemaint.report import Report, StoreOutcome, StoreReport
 from statemaint.report.to_json import chain_length, report_json
 from statemaint.storage import open_storage
@@ -107,29 +107,12 @@ def _summary(report: Report) -> Iterator[str | Text]:
             f"they stay there for {duration(trash)}: "
             f"statemaint undo {report.plan.root} {report.run}"
         )
-    if not deleted and (why := _why_nothing_deleted(report)):
+    if not deleted and (why := why_nothing_deleted(report.plan)):
         yield f"nothing was deleted: {why}"
+    yield from map(str, by_reason(report.withheld))
     halted = sum(1 for one in report.stores if one.state is StoreOutcome.HALTED)
     if halted:
         yield Text(f"{counted(halted, 'store')} halted, see the findings", BAD)
-
-
-def _why_nothing_deleted(report: Report) -> str:
-    """Returns why a run deleted nothing, if there is one reason and no damage."""
-    plan = report.plan
-    if any(isinstance(one, Delete) for one in plan.actions) or plan.floor is None:
-        return ""
-    if not plan.policy.verify:
-        return "--no-verify disables deletion"
-    if plan.findings or any(one.halted for one in plan.stores):
-        return "see the findings"
-    if floor_of_log(plan):
-        return (
-            f"the commit log still has the batch of version {plan.floor}, and each version "
-            "in it stays loadable; it shrinks as Spark drops its oldest batches "
-            "(spark.sql.streaming.minBatchesToRetain)"
-        )
-    return "every file is needed by a retained version or too young (see `plan`)"
 
 
 def _most_first(store: StoreReport) -> tuple[object, ...]:

@@ -13,7 +13,7 @@ from statemaint.cli.output import end_with, print_result
 from statemaint.cli.tables import BAD, Column, number
 from statemaint.cli.words import files_of
 from statemaint.model.policy import Policy
-from statemaint.plan import Action, Delete, Plan, Request, StorePlan, WriteSnapshot
+from statemaint.plan import Action, Delete, Plan, Request, StorePlan, WriteSnapshot, by_reason
 from statemaint.planning import plan_checkpoint
 from statemaint.report.to_json import chain_length, plan_json
 from statemaint.storage import open_storage
@@ -45,6 +45,10 @@ def print_plan(plan: Plan) -> None:
         why = f" ({_FLOOR_OF_LOG})" if floor_of_log(plan) else ""
         tables.print_line(f"floor       version {plan.floor}: it and all above stay loadable{why}")
     tables.print_line(f"would       {_totals(plan)}")
+    if not plan.actions:
+        tables.print_line(f"to do       nothing: {_why_nothing(plan)}")
+    for one in by_reason(plan.withheld):
+        tables.print_line(f"withheld    {one}")
     for reason, count in _counts(plan).items():
         tables.print_line(f"{count:>8,} {'file' if count == 1 else 'files'} {reason}")
     stores = sorted(plan.stores, key=_most_first)
@@ -67,6 +71,43 @@ def floor_of_log(plan: Plan) -> bool:
     if plan.target is None or plan.floor is None:
         return False
     return plan.floor < plan.target - plan.policy.min_batches_to_retain
+
+
+def _why_nothing(plan: Plan) -> str:
+    """Returns why a plan has no actions: no snapshot to write, and no file to delete."""
+    if plan.target is None:
+        return "no batch is committed"
+    if plan.halted:
+        return "the findings halt every store"
+    return "; ".join((_why_none_written(plan), why_nothing_deleted(plan)))
+
+
+def _why_none_written(plan: Plan) -> str:
+    if plan.withheld:
+        return "each due snapshot is withheld"
+    lengths = (chain_length(one.store, plan.target) for one in plan.stores if not one.halted)
+    longest = max((one for one in lengths if one is not None), default=None)
+    if longest is None:
+        return "the findings halt every store"
+    least = plan.policy.min_deltas_for_snapshot
+    return f"the longest chain has {counted(longest, 'delta')} (min_deltas_for_snapshot {least})"
+
+
+def why_nothing_deleted(plan: Plan) -> str:
+    """Returns why a plan deletes nothing; empty if it does, or if nothing is committed."""
+    if any(isinstance(one, Delete) for one in plan.actions) or plan.floor is None:
+        return ""
+    if not plan.policy.verify:
+        return "--no-verify disables deletion"
+    if plan.findings or any(one.halted for one in plan.stores):
+        return "see the findings"
+    if floor_of_log(plan):
+        return (
+            f"the commit log still has the batch of version {plan.floor}, and each version "
+            "in it stays loadable; it shrinks as Spark drops its oldest batches "
+            "(spark.sql.streaming.minBatchesToRetain)"
+        )
+    return "every file is needed by a retained version or too young (`plan` counts them by reason)"
 
 
 def _totals(plan: Plan) -> str:

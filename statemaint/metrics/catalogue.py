@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 
 from statemaint.model.findings import FindingCode
-from statemaint.plan import DeleteReason
+from statemaint.plan import DeleteReason, WithheldReason
 from statemaint.report import StoreOutcome
 from statemaint.report.facts import CHAIN_BOUNDS, SIZE_BOUNDS, TASK_BOUNDS, WORST
 from statemaint.report.record import Cause
@@ -113,6 +113,8 @@ _STATE = (
            "deltas"),
     Metric("stores", "How many stores were maintained, left for later, or are halted?", "stores",
            ("outcome",), bound=len(StoreOutcome)),
+    Metric("snapshots_withheld", "How many due snapshots were not written, and why?", "snapshots",
+           ("reason",), bound=len(WithheldReason)),
     Metric("stores_unloadable", "How many stores would a restart fail to load?", "stores"),
     Metric("partitions", "How many partitions are known?", "partitions"),
     Metric("findings", "What was found, by code?", "findings", ("code",), bound=len(FindingCode)),

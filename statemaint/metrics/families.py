@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import Metric as Family
 from statemaint.metrics.catalogue import BY_NAME, MOST_VERBS, PREFIX, MetricType
 from statemaint.metrics.options import Named
 from statemaint.model.findings import FindingCode
-from statemaint.plan import DeleteReason
+from statemaint.plan import DeleteReason, WithheldReason
 from statemaint.report import StoreOutcome
 from statemaint.report.facts import (
     CHAIN_BOUNDS,
@@ -170,6 +170,8 @@ def _facts(one: _One, many: _Many, named: Named, facts: RunFacts) -> Iterator[Fa
     outcomes, deleted = counts.get("outcomes", {}), counts.get("deleted", {})
     yield many("stores", "outcome", {key: outcomes.get(key, 0) for key in StoreOutcome})
     yield many("last_run_files_deleted", "reason", {k: deleted.get(k, 0) for k in DeleteReason})
+    withheld = counts.get("withheld", {})
+    yield many("snapshots_withheld", "reason", {k: withheld.get(k, 0) for k in WithheldReason})
     # One code is always present, so that the last finding's disappearance replaces the metric.
     findings = {FindingCode.BROKEN_CHAIN.value: 0, **facts.findings}
     yield many("findings", "code", findings)

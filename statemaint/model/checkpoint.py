@@ -39,6 +39,7 @@ class Rocks:
             of changelogs that were read because a zip that names them may be missing.
         rebuilt: the numbers of the column families that zips will name once a repair has written
             them again, by version.
+        evolved: the versions that were the first with their column families, by their schemas.
     """
 
     ids: Mapping[int, str] = field(default_factory=dict)
@@ -50,6 +51,7 @@ class Rocks:
     families: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     used: Mapping[str, frozenset[int]] = field(default_factory=dict)
     rebuilt: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    evolved: frozenset[int] = frozenset()
 
     def id_at(self, version: int) -> str | None:
         """Returns the unique id of the attempt that counts at a version, if it has one."""
@@ -63,6 +65,14 @@ class Rocks:
         if file.id is None:
             return file.version <= self.plain or file.version > max(self.ids, default=0)
         return self.ids.get(file.version) == file.id
+
+    def is_dead(self, file: Delta | Snapshot) -> bool:
+        """Returns whether a file is known to belong to an attempt that does not count.
+
+        Without changelogs no lineage names the attempts whose commits are purged.
+        """
+        known = file.version <= self.plain or file.version >= min(self.ids, default=0)
+        return known and not self.counts(file)
 
     def loaded(self, files: Iterable[StateFile]) -> Iterator[StateFile]:
         """Yields the changelogs and zips that Spark would load."""
@@ -218,6 +228,23 @@ class Store:
             return self.since
         ours = (snapshot_version(path) for path in self.written)
         return min((version for version in ours if version is not None), default=None)
+
+    def is_forced(self, snapshot: Snapshot) -> bool:
+        """Returns whether the batch of a zip had to write it, as its column families are new.
+
+        Such a zip is no maintenance, and its batch writes it again if it runs again. Mirrors
+        `RocksDB.createColFamilyIfAbsent` and `removeColFamilyIfExists`, which force a zip with the
+        first version of a store, and with the first after a restart with other families.
+        """
+        families = self.rocks.families if self.rocks else {}
+        if self.rocks is None or not families.get(snapshot.entry.path):
+            return False
+        if snapshot.version == 1 or snapshot.version in self.rocks.evolved:
+            return True
+        zips = [one for one in self.files if isinstance(one, Snapshot)]
+        below = [one for one in zips if one.version < snapshot.version]
+        last = max((one for one in below if one.entry.path in families), key=_version, default=None)
+        return last is not None and families[last.entry.path] != families[snapshot.entry.path]
 
     def snapshot_per_batch(self, first: int, last: int) -> bool:
         """Returns whether every batch of a closed range of versions wrote a zip, no changelog."""

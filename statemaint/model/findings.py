@@ -47,6 +47,7 @@ class FindingCode(StrEnum):
     FOREIGN_OPERATOR = "FOREIGN_OPERATOR"
     UNLOADABLE_NAME = "UNLOADABLE_NAME"
     BLOCKED_NAME = "BLOCKED_NAME"
+    SNAPSHOT_WITHHELD = "SNAPSHOT_WITHHELD"
 
 
 _NOTICES = frozenset(
@@ -62,6 +63,7 @@ _NOTICES = frozenset(
         FindingCode.CLOCK_SKEW,
         FindingCode.NO_STATE,
         FindingCode.UNUSED_STORE,
+        FindingCode.SNAPSHOT_WITHHELD,
     }
 )
 _IF_LOADED = (FindingCode.STALE_SNAPSHOT, FindingCode.LOG_REPLACED, FindingCode.NO_STATE)

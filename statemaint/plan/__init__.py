@@ -15,6 +15,9 @@ from statemaint.plan.actions import (
     Request,
     SnapshotReason,
     StorePlan,
+    Wait,
+    Withheld,
+    WithheldReason,
     WriteSnapshot,
 )
 from statemaint.plan.findings.health import batches_through, diagnose
@@ -48,13 +51,16 @@ from statemaint.plan.recovery.repair_steps import (
 )
 from statemaint.plan.recovery.rollback import newest_to_go_back_to, rolled_back
 from statemaint.plan.restoring import PutBack, UndoPlan
+from statemaint.plan.snapshots import withheld
 from statemaint.plan.staleness import Suspect, judge, was_replaced
 from statemaint.plan.store import RELY_ON_BASE
 from statemaint.plan.uploads import observed
+from statemaint.plan.withheld import WHY, Waiting, by_reason, long_waits, together
 
 __all__ = [
     "MOST_SKEW",
     "RELY_ON_BASE",
+    "WHY",
     "Action",
     "Attest",
     "AttestReason",
@@ -75,16 +81,22 @@ __all__ = [
     "StorePlan",
     "Suspect",
     "UndoPlan",
+    "Wait",
+    "Waiting",
+    "Withheld",
+    "WithheldReason",
     "WriteSnapshot",
     "batches_through",
     "blocks_batch",
     "blocks_load",
+    "by_reason",
     "diagnose",
     "diagnose_logs",
     "doubted",
     "edited_finding",
     "judge",
     "lacks_base",
+    "long_waits",
     "missing_bases",
     "name_findings",
     "names_snapshot",
@@ -99,7 +111,9 @@ __all__ = [
     "rolled_back",
     "self_checking",
     "stale_finding",
+    "together",
     "unloadable",
     "was_replaced",
+    "withheld",
     "witness",
 ]

@@ -11,6 +11,7 @@ from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation
+from statemaint.model.replay import Replay
 from statemaint.plan.uploads import observed
 
 
@@ -73,6 +74,23 @@ class KeepReason(StrEnum):
     NOT_STATE = "not_a_state_file"
 
 
+@unique
+class WithheldReason(StrEnum):
+    """The reason that a due snapshot is not written; `statemaint.plan.withheld` words each."""
+
+    EXECUTORS = "executors_may_upload"  # S9
+    LOG_IN_DOUBT = "log_in_doubt"
+    UNNAMED = "families_unnamed"
+    NAME_TAKEN = "name_taken"
+    YOUNG_CHECKSUM = "checksum_too_young"
+    CLOCK_SKEW = "clock_skew"
+    VERIFY_OFF = "verify_off"
+    HALTED = "store_halted"
+    OLD_PARTITION = "partition_of_older_batches"
+    OUT_OF_TIME = "max_seconds_per_run"
+    MOVED_ON = "query_moved_on"
+
+
 @dataclass(frozen=True, slots=True)
 class WriteSnapshot:
     """Fold a chain and write the snapshot of its version.
@@ -106,6 +124,41 @@ class WriteSnapshot:
     def like(self) -> str:
         """Returns the path of its newest change, which has the same readers as the snapshot."""
         return self.chain.deltas[-1].entry.path
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a due snapshot waits for.
+
+    Attributes:
+        reason: why it is not written.
+        version: the newest committed version from which on this no longer holds, at the latest;
+            `None` if no version ends it.
+        time: the same in seconds since the epoch; `None` if no time ends it.
+    """
+
+    reason: WithheldReason
+    version: int | None = None
+    time: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """A due snapshot that is not written: its chain is over the limit, or the run requests it.
+
+    Attributes:
+        store: the store.
+        version: the version that the snapshot would hold.
+        due: why it is due.
+        replay: the files that a load of that version reads without it.
+        wait: why it is not written, and until when.
+    """
+
+    store: StoreId
+    version: int
+    due: SnapshotReason
+    replay: Replay
+    wait: Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +281,7 @@ class StorePlan:
         actions: in the order in which they must happen.
         kept: every other file of the store.
         findings: what is wrong with the store; damage means that there are no actions.
+        withheld: the due snapshots that are not written.
     """
 
     store: Store
@@ -235,6 +289,7 @@ class StorePlan:
     actions: tuple[Action, ...]
     kept: tuple[Kept, ...]
     findings: tuple[Finding, ...]
+    withheld: tuple[Withheld, ...] = ()
 
     @property
     def halted(self) -> bool:
@@ -307,6 +362,11 @@ class Plan:
     def actions(self) -> tuple[Action, ...]:
         """Returns all actions, store by store."""
         return tuple(action for store in self.stores for action in store.actions)
+
+    @property
+    def withheld(self) -> tuple[Withheld, ...]:
+        """Returns the due snapshots that are not written, store by store."""
+        return tuple(one for store in self.stores for one in store.withheld)
 
     @property
     def all_findings(self) -> tuple[Finding, ...]:

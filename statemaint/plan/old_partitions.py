@@ -4,7 +4,17 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempFile, UnknownFile
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import version_of
-from statemaint.plan.actions import Delete, DeleteReason, KeepReason, Kept, StorePlan
+from statemaint.plan.actions import (
+    Delete,
+    DeleteReason,
+    KeepReason,
+    Kept,
+    StorePlan,
+    Wait,
+    Withheld,
+    WithheldReason,
+)
+from statemaint.plan.snapshots import due, withheld
 from statemaint.plan.store import halt
 from statemaint.plan.window import Window
 
@@ -36,7 +46,20 @@ def decide_old(
         else:
             deletes.append(_delete(store, file))
     actions = tuple(sorted(deletes, key=lambda one: one.order))
-    return StorePlan(store, None, actions, tuple(kept), findings)
+    return StorePlan(
+        store, None, actions, tuple(kept), findings, _withheld(store, checkpoint, window)
+    )
+
+
+def _withheld(store: Store, checkpoint: Checkpoint, window: Window) -> tuple[Withheld, ...]:
+    """Returns the due snapshots of the versions that still have the partition."""
+    wait = Wait(WithheldReason.OLD_PARTITION)
+    chains = due(store, store.versions, window, window.floor)
+    return tuple(
+        withheld(store, chain, reason, wait)
+        for reason, chain in chains
+        if checkpoint.asks(store.id, chain.version)
+    )
 
 
 def _kept_for(store: Store, checkpoint: Checkpoint, window: Window) -> KeepReason | None:

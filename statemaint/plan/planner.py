@@ -27,6 +27,7 @@ from statemaint.plan.old_partitions import decide_old, is_old
 from statemaint.plan.staleness import judge
 from statemaint.plan.store import decide, halt
 from statemaint.plan.window import Window
+from statemaint.plan.withheld import long_waits
 
 _STATE = "spark.sql.streaming.stateStore"
 # Clocks further apart than this make ages meaningless (S19).
@@ -65,6 +66,8 @@ def plan(
     floor = _floor(checkpoint, policy, target)
     skewed = tuple(_skewed(stores, now if seen is None else seen, skew))
     window = _window(checkpoint, policy, now, scope, skewed=bool(skewed))
+    decided = _store_plans(checkpoint, stores, window)
+    waits = long_waits(one for store in decided for one in store.withheld)
     return Plan(
         root=checkpoint.root,
         query_id=checkpoint.query_id,
@@ -72,8 +75,8 @@ def plan(
         target=target,
         floor=floor,
         policy=policy,
-        stores=_store_plans(checkpoint, stores, window),
-        findings=checkpoint.findings + skewed + tuple(_foreign(checkpoint)),
+        stores=decided,
+        findings=(*checkpoint.findings, *skewed, *_foreign(checkpoint), *waits),
         codec=checkpoint.codec,
         row_checksums=checkpoint.row_checksums,
         provider=checkpoint.provider,
@@ -153,7 +156,7 @@ def _large(stores: tuple[Store, ...]) -> int:
 def _foreign(checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yields the finding that executors still write snapshots (S9)."""
     stores, by_repartition = checkpoint.stores, checkpoint.repartitioned
-    snapshots = (one for store in stores for one in store.foreign)
+    snapshots = (one for store in stores for one in store.foreign if not store.is_forced(one))
     theirs = [one for one in snapshots if one.version not in by_repartition]
     if theirs:
         newest = max(theirs, key=lambda one: (one.version, one.entry.path))
@@ -189,7 +192,7 @@ def _store_plans(
 ) -> tuple[StorePlan, ...]:
     sorted_stores = (replace(one, files=_in_order(one)) for one in stores)
     if window is None or damaged(checkpoint.findings):
-        return tuple(halt(one, diagnose(one, checkpoint)) for one in sorted_stores)
+        return tuple(halt(one, diagnose(one, checkpoint), window) for one in sorted_stores)
     plans = (_decided(one, checkpoint, window) for one in sorted_stores)
     return _bounded(tuple(plans), window.policy.max_deletes_per_run)
 

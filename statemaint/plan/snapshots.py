@@ -1,75 +1,117 @@
 """The snapshots that a run writes into a store, and the chains that they are folded from. Pure."""
 
+from collections.abc import Iterator
+
 from statemaint.model.chain import Chain, Versions, lone_checksum_files
+from statemaint.model.checkpoint import Store
 from statemaint.model.files import ChecksumFile, spark_checksums
-from statemaint.plan.actions import SnapshotReason, WriteSnapshot
+from statemaint.model.replay import replay_of_chain
+from statemaint.plan.actions import (
+    KeepReason,
+    SnapshotReason,
+    Wait,
+    Withheld,
+    WithheldReason,
+    WriteSnapshot,
+)
 from statemaint.plan.facts import Facts
-from statemaint.plan.sst_files import may_share, overtakes
+from statemaint.plan.sst_files import may_share, overtakes, quiet_from
+from statemaint.plan.window import Window
+
+_HOLDS = {
+    KeepReason.CLOCK_SKEW: WithheldReason.CLOCK_SKEW,
+    KeepReason.VERIFY_OFF: WithheldReason.VERIFY_OFF,
+}
 
 
-def snapshots_due(facts: Facts) -> tuple[WriteSnapshot, ...]:
-    """Returns the snapshots to write: that of the target, then that of the floor.
+def due(
+    store: Store, versions: Versions, window: Window, floor: int
+) -> Iterator[tuple[SnapshotReason, Chain]]:
+    """Yields the chains that are due for a snapshot: that of the target, then that of the floor.
 
     The target comes first. If the floor's snapshot already existed, the target's chain could look
     short, and a run interrupted between the two would end differently from an uninterrupted one.
+
+    Args:
+        store: the store.
+        versions: its deltas and snapshots that count.
+        window: the versions that stay loadable.
+        floor: the version whose snapshot makes a neglected store shrink in this run.
     """
-    target, floor = facts.window.target, facts.floor
-    due = ((target, _target_reason(facts)), (floor, _floor_reason(facts)))
-    return tuple(_write(facts, version, reason) for version, reason in due if reason)
+    chain = versions.chain(window.target)
+    if isinstance(chain, Chain) and _is_long(store, window, chain):
+        yield SnapshotReason.CHAIN_TOO_LONG, chain
+    elif isinstance(chain, Chain) and chain.deltas and window.force_snapshot:
+        yield SnapshotReason.FORCED, chain
+    if not window.policy.rebase or floor == window.target:
+        return
+    chain = versions.chain(floor)
+    if isinstance(chain, Chain) and _is_long(store, window, chain):
+        yield SnapshotReason.REBASE, chain
 
 
-def _target_reason(facts: Facts) -> SnapshotReason | None:
-    """Returns why the target gets a snapshot; `None` if it gets none."""
-    target = facts.window.target
-    length = _length(facts, target)
-    if not length or not _may_write(facts, target):
-        return None
-    if _is_long(facts, length):
-        return SnapshotReason.CHAIN_TOO_LONG
-    return SnapshotReason.FORCED if facts.window.force_snapshot else None
+def snapshots_due(facts: Facts) -> tuple[WriteSnapshot | Withheld, ...]:
+    """Returns the decision on each due snapshot: it is written, or withheld for a reason."""
+    found = due(facts.store, facts.versions, facts.window, facts.floor)
+    return tuple(_decided(facts, reason, chain) for reason, chain in found)
 
 
-def _floor_reason(facts: Facts) -> SnapshotReason | None:
-    """Returns why the floor gets a snapshot: a neglected store shrinks in this run."""
-    if not facts.window.policy.rebase or facts.floor == facts.window.target:
-        return None
-    long = _is_long(facts, _length(facts, facts.floor))
-    return SnapshotReason.REBASE if long and _may_write(facts, facts.floor) else None
+def _decided(facts: Facts, reason: SnapshotReason, chain: Chain) -> WriteSnapshot | Withheld:
+    wait = _wait(facts, chain.version)
+    if wait is None:
+        return _write(facts, chain, reason)
+    return withheld(facts.store, chain, reason, wait)
 
 
-def _length(facts: Facts, version: int) -> int:
-    """Returns the number of deltas that a restart at a version reads."""
-    return len(_chain(facts.versions, version).deltas)
+def withheld(store: Store, chain: Chain, reason: SnapshotReason, wait: Wait) -> Withheld:
+    """Returns a due snapshot that is not written."""
+    return Withheld(store.id, chain.version, reason, replay_of_chain(store, chain), wait)
 
 
-def _is_long(facts: Facts, length: int) -> bool:
+def _is_long(store: Store, window: Window, chain: Chain) -> bool:
     """Returns whether a chain is due for a snapshot. Spark's two providers differ by one."""
-    least = facts.window.policy.min_deltas_for_snapshot + (facts.store.rocks is None)
-    return length >= least
+    return len(chain.deltas) >= window.policy.min_deltas_for_snapshot + (store.rocks is None)
 
 
-def _may_write(facts: Facts, version: int) -> bool:
-    """Returns whether the log is right at a version, and nothing is in the way of its snapshot.
+def _wait(facts: Facts, version: int) -> Wait | None:
+    """Returns what a snapshot waits for; `None` if it may be written.
 
-    A partition without rows needs no zip to name its families, and none can be written.
+    The log must be right at its version, and nothing may be in its way. A partition without rows
+    needs no zip to name its families, and without their names none can be written.
     """
-    return not (
-        version in facts.doubted
-        or facts.store.unnamed
-        or _is_taken(facts, facts.store.snapshot_path(version))
-        or _overtakes(facts, version)
-        or _is_condemned(facts, version)
-    )
+    if version in facts.doubted:
+        return Wait(WithheldReason.LOG_IN_DOUBT, _undoubted(facts, version))
+    if facts.store.unnamed:
+        return Wait(WithheldReason.UNNAMED)
+    if taken := _taken(facts, facts.store.snapshot_path(version)):
+        return Wait(taken)
+    if _overtakes(facts, version):
+        return Wait(WithheldReason.EXECUTORS, quiet_from(facts.store))
+    return _condemned(facts, version)
 
 
-def _is_taken(facts: Facts, path: str) -> bool:
-    """Returns whether a kept file has the path: only a stale snapshot is cleared away.
+def _undoubted(facts: Facts, version: int) -> int:
+    """Returns the target version at which the log is no longer in doubt where it is at a version.
+
+    The target and the floor advance together.
+    """
+    end = version
+    while end in facts.doubted:
+        end += 1
+    return facts.window.target + end - version
+
+
+def _taken(facts: Facts, path: str) -> WithheldReason | None:
+    """Returns why a file keeps the path of a snapshot: only a stale snapshot is cleared away.
 
     A zip that lacks an SST file is in the way of a whole one.
     """
-    if path in facts.stale and facts.window.hold is None:
-        return False
-    return any(file.entry.path == path for file in facts.store.files)
+    hold = facts.window.hold
+    if not any(file.entry.path == path for file in facts.store.files):
+        return None
+    if path not in facts.stale:
+        return WithheldReason.NAME_TAKEN
+    return _HOLDS[hold] if hold else None
 
 
 def _overtakes(facts: Facts, version: int) -> bool:
@@ -79,12 +121,21 @@ def _overtakes(facts: Facts, version: int) -> bool:
     )
 
 
-def _is_condemned(facts: Facts, version: int) -> bool:
-    """Returns whether a checksum that outlived its snapshot would condemn the new one.
+def _condemned(facts: Facts, version: int) -> Wait | None:
+    """Returns the wait for the deletion of a checksum that would condemn a new snapshot.
 
-    It is deleted first. While it is too young to be deleted as an orphan, the snapshot waits.
+    It outlived its snapshot. While it is too young to be deleted as an orphan, the snapshot waits.
     """
-    return any(facts.window.guard(side.entry) for side in checksums_left_of(facts, version))
+    for side in checksums_left_of(facts, version):
+        guard, written = facts.window.guard(side.entry), side.entry.modified
+        if guard is KeepReason.YOUNG:
+            age = facts.window.policy.orphan_age
+            return Wait(
+                WithheldReason.YOUNG_CHECKSUM, time=None if written is None else written + age
+            )
+        if guard:
+            return Wait(_HOLDS[guard])
+    return None
 
 
 def checksums_left_of(facts: Facts, version: int) -> tuple[ChecksumFile, ...]:
@@ -93,16 +144,15 @@ def checksums_left_of(facts: Facts, version: int) -> tuple[ChecksumFile, ...]:
     return tuple(one for one in lone_checksum_files(facts.store.files) if one.owner == path)
 
 
-def _write(facts: Facts, version: int, reason: SnapshotReason) -> WriteSnapshot:
-    """Returns the action that writes the snapshot of a version.
+def _write(facts: Facts, loaded: Chain, reason: SnapshotReason) -> WriteSnapshot:
+    """Returns the action that writes the snapshot of a version, given the chain that it loads from.
 
     It is folded from the log as far as the log still exists. A snapshot that was never compared
     with the log could be wrong, and the log that it hides may be deleted in reliance on the new
     one.
     """
-    from_log = facts.versions.from_log(version, proved=facts.proved)
-    chain = from_log or _chain(facts.versions, version)
-    rocks = facts.store.rocks
+    version, rocks = loaded.version, facts.store.rocks
+    chain = facts.versions.from_log(version, proved=facts.proved) or loaded
     return WriteSnapshot(
         facts.store.id,
         facts.store.snapshot_path(version),
@@ -124,12 +174,3 @@ def _may_reuse(facts: Facts, chain: Chain) -> bool:
     """Returns whether a new zip may name SST files of its base."""
     newest = chain.version == facts.window.target
     return newest and not facts.uploading and may_share(facts.store, chain)
-
-
-def _chain(versions: Versions, version: int) -> Chain:
-    chain = versions.chain(version)
-    if not isinstance(
-        chain, Chain
-    ):  # pragma: no cover -- facts are gathered of loadable versions only
-        raise TypeError(chain)
-    return chain

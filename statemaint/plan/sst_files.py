@@ -167,6 +167,14 @@ def overtakes(
     )
 
 
+def quiet_from(store: Store) -> int:
+    """Returns the committed version from which on no zip of ours overtakes executors' zips.
+
+    That is the end of the quiet window after the newest of them, if none is uploaded before.
+    """
+    return max((one.version for one in store.theirs), default=0) + _quiet(observed(store))
+
+
 def _zips_of(store: Store, retained: int) -> _Zips:
     ours = store.rocks.ours if store.rocks else frozenset()
     snapshots = [one for one in store.files if isinstance(one, Snapshot)]

@@ -2,7 +2,7 @@
 
 Step         Result                                 Module
 facts        the known facts                        statemaint.plan.facts
-snapshots    the snapshots to write                 statemaint.plan.snapshots
+snapshots    the snapshots to write or to withhold  statemaint.plan.snapshots
 comparisons  the comparisons before all else        statemaint.plan.comparisons
 boundary     the version to delete files below      statemaint.plan.boundary
 fates        the fate of each file, with a reason   statemaint.plan.traits and statemaint.plan.fates
@@ -21,13 +21,16 @@ from statemaint.plan.actions import (
     KeepReason,
     Kept,
     StorePlan,
+    Wait,
+    Withheld,
+    WithheldReason,
     WriteSnapshot,
 )
 from statemaint.plan.boundary import boundary_of
 from statemaint.plan.comparisons import base_proof, comparisons
 from statemaint.plan.deletions import clearances, deletions, kept_files
 from statemaint.plan.facts import Facts, gather, lowest_loadable
-from statemaint.plan.snapshots import snapshots_due
+from statemaint.plan.snapshots import due, snapshots_due, withheld
 from statemaint.plan.staleness import Judgement
 from statemaint.plan.traits import fates_of
 from statemaint.plan.window import Window
@@ -36,10 +39,13 @@ from statemaint.plan.window import Window
 RELY_ON_BASE = (DeleteReason.BELOW_BASE, DeleteReason.SIDE_FILE, DeleteReason.UNUSED_SST)
 
 
-def halt(store: Store, findings: tuple[Finding, ...]) -> StorePlan:
-    """Returns a plan without actions for a store (S16)."""
+def halt(store: Store, findings: tuple[Finding, ...], window: Window | None = None) -> StorePlan:
+    """Returns a plan without actions for a store (S16); without a window no snapshot is due."""
     kept = tuple(Kept(file.entry, KeepReason.HALTED) for file in store.files)
-    return StorePlan(store, None, (), kept, findings)
+    chains = due(store, store.versions, window, window.floor) if window else ()
+    wait = Wait(WithheldReason.HALTED)
+    waiting = tuple(withheld(store, chain, reason, wait) for reason, chain in chains)
+    return StorePlan(store, None, (), kept, findings, waiting)
 
 
 def decide(
@@ -47,7 +53,7 @@ def decide(
 ) -> StorePlan:
     """Returns the plan of a store, with a reason for each of its files."""
     if damaged(findings):
-        return halt(store, findings)
+        return halt(store, findings, window)
     versions = judgement.without_stale(store).versions
     floor = lowest_loadable(versions, window)
     if floor is None:
@@ -65,7 +71,9 @@ def _moved_on(store: Store, window: Window) -> Finding:
 
 
 def _decided(facts: Facts, findings: tuple[Finding, ...]) -> StorePlan:
-    writes = snapshots_due(facts)
+    decisions = snapshots_due(facts)
+    writes = tuple(one for one in decisions if isinstance(one, WriteSnapshot))
+    waiting = tuple(one for one in decisions if isinstance(one, Withheld))
     compared = tuple(comparisons(facts, writes))
     boundary = boundary_of(facts, writes)
     fates = fates_of(facts, boundary, writes)
@@ -76,7 +84,7 @@ def _decided(facts: Facts, findings: tuple[Finding, ...]) -> StorePlan:
     proof = base_proof(facts, boundary, (*writes, *compared)) if relies else ()
     actions = _in_order(compared, cleared, writes, proof, rest)
     base = boundary.base.entry.path if boundary.base else None
-    return StorePlan(facts.store, base, actions, kept_files(fates), findings)
+    return StorePlan(facts.store, base, actions, kept_files(fates), findings, waiting)
 
 
 def _without(deletes: Collection[Delete], cleared: Collection[Delete]) -> tuple[Delete, ...]:

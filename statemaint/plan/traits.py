@@ -89,7 +89,7 @@ def _standing_of(facts: Facts, file: Delta | Snapshot) -> Standing:
     rocks = facts.store.rocks
     if file.entry.path in facts.stale:
         return Standing.STALE
-    dead = rocks is not None and not rocks.counts(file) and not facts.replaced
+    dead = rocks is not None and rocks.is_dead(file) and not facts.replaced
     return Standing.DEAD if dead else Standing.COUNTS
 
 

@@ -4,9 +4,8 @@ Each task hands on its facts, and the run's report sums them. They take as much 
 partitions as for four thousand, unless every partition is requested: totals, counts by a closed set
 of labels, distributions over fixed bounds, and the few worst partitions.
 
-The time of a restart is an estimate for ranking and alerting, not a promise. Spark loads the
-partitions of a query in parallel, so the slowest one counts; a file costs one request, and its
-bytes are read and decoded at `BYTES_PER_SECOND`.
+Spark loads the partitions of a query in parallel, so the slowest one counts for the time of a
+restart, which `statemaint.model.replay` estimates.
 """
 
 from bisect import bisect_left
@@ -18,14 +17,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from statemaint.model.checkpoint import Store
 from statemaint.model.ids import UnitId
+from statemaint.model.replay import replay_of
 from statemaint.report.outcome import Report, StoreOutcome, StoreReport
-from statemaint.report.replay import by_partition, replay_of
+from statemaint.report.units import by_partition
 
 _Number = TypeVar("_Number", int, float)
 
 WORST = 5
 """The number of partitions that are named: the worst ones."""
-FILE_SECONDS, BYTES_PER_SECOND = 0.01, 20e6
 CHAIN_BOUNDS = (0, 5, 10, 20, 50, 100, 200, 500, 1000, 5000)
 """Bounds of the distribution of chain lengths, in deltas."""
 SIZE_BOUNDS = tuple(float(4**power * 1024) for power in range(10))
@@ -86,7 +85,7 @@ class RunFacts:
         sums: counts and sizes that add up, by name.
         highest: values of which the highest counts, by name.
         counts: counts that add up, by name and label: `outcomes`, `findings`, `deleted`,
-            `requests`.
+            `requests`, `withheld`.
         checkpoint: the findings of the checkpoint as a whole, by code: several tasks find the same.
         spreads: distributions over the bounds of this module, by name: `chains`, `sizes`, `tasks`.
         snapshot: when the newest snapshot of the store without a recent one was stored; 0 if a
@@ -163,7 +162,7 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
         task: whether a task did the work; `plan` only reads the partitions without work.
     """
     units = [_unit(unit, found) for unit, found in by_partition(report.stores)]
-    replays = [replay_of(one) for one in report.stores]
+    replays = [replay_of(one.after, one.target) for one in report.stores]
     loads = [one.chain for one in replays if one]
     stored = [_snapshot(one.after) for one in report.stores]
     halted = [one.after.id for one in report.stores if one.state is StoreOutcome.HALTED]
@@ -192,7 +191,7 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
 
 def _sums(report: Report, units: Sequence[UnitFacts]) -> dict[str, int]:
     proofs = [one.attestation for one in report.stores]
-    replays = [replay_of(one) for one in report.stores]
+    replays = [replay_of(one.after, one.target) for one in report.stores]
     return {
         "partitions": len(units),
         "stores": len(report.stores),
@@ -219,21 +218,21 @@ def _counts(report: Report) -> dict[str, dict[str, int]]:
         ),
         "deleted": dict(report.files_deleted),
         "requests": dict(report.requests),
+        "withheld": dict(Counter(one.wait.reason.value for one in report.withheld)),
     }
 
 
 def _unit(unit: UnitId, stores: Sequence[StoreReport]) -> UnitFacts:
-    replays = [replay_of(one) for one in stores]
+    replays = [replay_of(one.after, one.target) for one in stores]
     loads = [one for one in replays if one]
-    replayed, files = sum(one.bytes for one in loads), sum(one.files for one in loads)
     return UnitFacts(
         operator=unit.operator,
         partition=unit.partition,
-        seconds=round(files * FILE_SECONDS + replayed / BYTES_PER_SECOND, 3),
+        seconds=round(sum(one.seconds for one in loads), 3),
         chain=max(one.chain for one in loads) if len(loads) == len(replays) else None,
         bytes=sum(_size(one.after) for one in stores),
         files=sum(len(one.after.files) for one in stores),
-        replayed=replayed,
+        replayed=sum(one.bytes for one in loads),
         reclaimable=sum(one.reclaimable for one in stores),
         halted=sum(one.state is StoreOutcome.HALTED for one in stores),
     )

@@ -12,7 +12,15 @@ from statemaint.model.files import ChecksumFile, Snapshot, SstFile, StateFile
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
-from statemaint.plan import Attest, Delete, Plan, WriteSnapshot
+from statemaint.plan import (
+    Attest,
+    Delete,
+    Plan,
+    Withheld,
+    WithheldReason,
+    WriteSnapshot,
+    long_waits,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +124,7 @@ class StoreReport:
         findings: its findings.
         target: the run's target version.
         reclaimable: bytes that a later run will delete, once a snapshot is old enough.
+        withheld: the due snapshots that were not written.
     """
 
     before: Store
@@ -125,6 +134,7 @@ class StoreReport:
     findings: tuple[Finding, ...]
     target: int | None
     reclaimable: int = 0
+    withheld: tuple[Withheld, ...] = ()
 
     @property
     def attestation(self) -> Attestation | None:
@@ -174,8 +184,15 @@ class Report:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Returns the checkpoint's findings and those of every store."""
-        return self.plan.findings + tuple(one for store in self.stores for one in store.findings)
+        """Returns the checkpoint's findings, those of every store, and what the run's end left."""
+        left = (one for one in self.withheld if one.wait.reason is WithheldReason.OUT_OF_TIME)
+        of_stores = (one for store in self.stores for one in store.findings)
+        return (*self.plan.findings, *of_stores, *long_waits(left))
+
+    @property
+    def withheld(self) -> tuple[Withheld, ...]:
+        """Returns the due snapshots that were not written, store by store."""
+        return tuple(one for store in self.stores for one in store.withheld)
 
     @property
     def snapshots_written(self) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from statemaint.model.findings import Finding, damaged
+from statemaint.plan import Withheld, by_reason
 from statemaint.report.facts import facts_of
 from statemaint.report.outcome import Report, StoreOutcome
 from statemaint.report.query_state import lag
@@ -28,7 +29,13 @@ def summary(report: Report, label: str, target: int, *, every_unit: bool) -> dic
         "lag": lag((one.after for one in report.stores), target),
         "facts": facts_of(report, every_unit=every_unit).to_json(),
         "units": [list(one) for one in units_of(report.stores)],
+        "withheld": waiting_json(report.withheld),
     }
+
+
+def waiting_json(withheld: Iterable[Withheld]) -> list[dict[str, Any]]:
+    """Returns withheld snapshots by their reason, as one task hands them to another."""
+    return [one.to_json() for one in by_reason(withheld)]
 
 
 def reasons(findings: Iterable[Finding]) -> str:

@@ -1,16 +1,26 @@
 """From a store's plan and its outcomes to its report."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import reduce
 from itertools import groupby
 from typing import assert_never
 
 from statemaint.listing import Entry
+from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.findings import Finding
 from statemaint.model.proof import Attestation
-from statemaint.plan import Delete, KeepReason, StorePlan
+from statemaint.plan import (
+    Delete,
+    KeepReason,
+    StorePlan,
+    Wait,
+    Withheld,
+    WithheldReason,
+    WriteSnapshot,
+    withheld,
+)
 from statemaint.report.outcome import (
     Attested,
     Deleted,
@@ -36,6 +46,7 @@ def summarize(plan: StorePlan, outcomes: Iterable[Outcome], target: int | None) 
         findings=plan.findings + tuple(_new_findings(plan, happened)),
         target=target,
         reclaimable=_reclaimable(plan, happened),
+        withheld=plan.withheld + tuple(_not_reached(plan, happened)),
     )
 
 
@@ -95,6 +106,25 @@ def _state(outcomes: tuple[Outcome, ...]) -> StoreOutcome:
 def _new_findings(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> list[Finding]:
     findings = [one.finding for one in outcomes if isinstance(one, Halted | Skipped)]
     return [one for one in findings if one is not None and one not in plan.findings]
+
+
+def _not_reached(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> Iterator[Withheld]:
+    """Yields the planned snapshots that a run did not write, because the store was left."""
+    end = next((one for one in outcomes if isinstance(one, Halted | Skipped)), None)
+    if end is None:
+        return
+    written = {one.action.path for one in outcomes if isinstance(one, SnapshotWritten)}
+    for action in plan.actions:
+        if isinstance(action, WriteSnapshot) and action.path not in written:
+            loaded = plan.store.versions.chain(action.version)
+            chain = loaded if isinstance(loaded, Chain) else action.chain
+            yield withheld(plan.store, chain, action.reason, Wait(_reason(end)))
+
+
+def _reason(end: Halted | Skipped) -> WithheldReason:
+    if isinstance(end, Halted):
+        return WithheldReason.HALTED
+    return WithheldReason.MOVED_ON if end.finding else WithheldReason.OUT_OF_TIME
 
 
 def _reclaimable(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> int:

@@ -13,7 +13,7 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
-from statemaint.plan import Action, Attest, Delete, Plan, WriteSnapshot, diagnose
+from statemaint.plan import Action, Attest, Delete, Plan, Withheld, WriteSnapshot, diagnose
 from statemaint.report.outcome import Report, StoreReport
 
 Json = dict[str, Any]
@@ -62,6 +62,7 @@ def plan_json(checkpoint: Checkpoint, plan: Plan) -> Json:
         "floor": plan.floor,
         "findings": findings_json(plan.findings),
         "actions": [action_json(one) for one in plan.actions],
+        "withheld": [withheld_json(one) for one in plan.withheld],
         "keep": dict(sorted(kept.items())),
         "now": plan.now,
         "policy": asdict(plan.policy),
@@ -140,6 +141,19 @@ def action_json(action: Action) -> Json:
     }
 
 
+def withheld_json(withheld: Withheld) -> Json:
+    """Returns one due snapshot that is not written."""
+    return {
+        **id_json(withheld.store),
+        "version": withheld.version,
+        "due": withheld.due.value,
+        "chain_length": withheld.replay.chain,
+        "reason": withheld.wait.reason.value,
+        "until_version": withheld.wait.version,
+        "until": withheld.wait.time,
+    }
+
+
 def report_json(report: Report) -> Json:
     """Returns the output of `maintain --json`."""
     return {
@@ -156,6 +170,7 @@ def report_json(report: Report) -> Json:
         "seconds": round(report.seconds, 3),
         "requests": dict(sorted(report.requests.items())),
         "stores": [_store_report_json(one) for one in report.stores],
+        "withheld": [withheld_json(one) for one in report.withheld],
         "findings": findings_json(report.findings),
     }
 

@@ -1,12 +1,13 @@
 """The partitions of a run in a few figures each, for the pages and for other tasks. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from statemaint.model.ids import UnitId
+from statemaint.model.replay import replay_of
 from statemaint.plan import Plan
 from statemaint.report.outcome import StoreReport
-from statemaint.report.replay import by_partition, replay_of
 from statemaint.report.store_report import summarize
 
 
@@ -54,8 +55,18 @@ def units_of(stores: Iterable[StoreReport]) -> list[Unit]:
     return [_of_stores(unit, found) for unit, found in by_partition(stores)]
 
 
+def by_partition(
+    stores: Iterable[StoreReport],
+) -> Iterator[tuple[UnitId, list[StoreReport]]]:
+    """Yields the stores of each partition, the partitions ascending."""
+    partitions: dict[UnitId, list[StoreReport]] = defaultdict(list)
+    for store in stores:
+        partitions[store.after.id.unit].append(store)
+    yield from sorted(partitions.items())
+
+
 def _of_stores(unit: UnitId, stores: Sequence[StoreReport]) -> Unit:
-    replays = [replay_of(one) for one in stores]
+    replays = [replay_of(one.after, one.target) for one in stores]
     loads = [one for one in replays if one is not None]
     damage = sum(found.damage for one in stores for found in one.findings)
     return Unit(

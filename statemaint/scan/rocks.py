@@ -93,10 +93,11 @@ class RocksReading:
         committed = self.committed.of(store.id)
         read = _Reading(self.storage, store, committed, self.compression).done()
         schemas = self.schemas.get((store.id.operator, store.id.store))
-        if schemas is None:
+        if schemas is None or read.rocks is None:
             return read
+        evolved = replace(read.rocks, evolved=frozenset(schemas.versions))
         return with_used_families(
-            read,
+            replace(read, rocks=evolved),
             schemas,
             self.compression,
             required=min(committed, default=1),

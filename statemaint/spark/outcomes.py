@@ -6,7 +6,7 @@ from typing import Any
 from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.plan import Action, Attest, Delete, Plan, diagnose
+from statemaint.plan import Action, Attest, Delete, Plan, by_reason, diagnose
 from statemaint.report import Deleted, Report, SnapshotWritten, StoreReport, exit_code_of
 from statemaint.report.to_json import action_json, chain_length, id_json, store_json
 from statemaint.spark.fleet import Target
@@ -78,7 +78,7 @@ def inventory_rows(target: Target, checkpoint: Checkpoint) -> Iterator[Row]:
 
 
 def plan_rows(target: Target, plan: Plan) -> Iterator[Row]:
-    """Yields a row for each action, and one for each finding."""
+    """Yields a row for each finding, each action, and each due snapshot that is not written."""
     for finding in plan.all_findings:
         yield {
             **of_query(target),
@@ -95,6 +95,17 @@ def plan_rows(target: Target, plan: Plan) -> Iterator[Row]:
             **of_query(target),
             **action_json(action),
             "bytes": _bytes(action),
+            "exit_code": 0,
+        }
+
+    for one in plan.withheld:
+        yield {
+            **of_query(target),
+            **id_json(one.store),
+            "action": "withheld",
+            "version": one.version,
+            "reason": one.wait.reason.value,
+            "detail": " ".join(str(each) for each in by_reason([one])),
             "exit_code": 0,
         }
 

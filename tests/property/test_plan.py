@@ -14,7 +14,7 @@ from statemaint.model.policy import Policy
 from statemaint.plan import Delete, DeleteReason, KeepReason, Plan, Request, plan
 from statemaint.report.to_json import plan_json
 from tests.support.checkpoints import NOW, checkpoint, store
-from tests.support.simulate import after
+from tests.support.simulate import after, unexplained
 
 LAST = 14
 AGES = st.sampled_from([0, 10, 100, 10**9])
@@ -167,6 +167,13 @@ def test_7_every_file_has_a_reason_of_the_closed_set(
         assert all(isinstance(step.reason, KeepReason) for step in one.kept)
         deletes = (step for step in one.actions if isinstance(step, Delete))
         assert all(isinstance(step.reason, DeleteReason) for step in deletes)
+
+
+@given(checkpoints(), POLICIES, REQUESTS)
+def test_8_every_long_chain_gets_a_snapshot_or_a_reason(
+    seen: Checkpoint, policy: Policy, request: Request
+) -> None:
+    assert unexplained(plan(seen, policy, NOW, request=request)) == []
 
 
 @given(checkpoints(), POLICIES, st.integers(0, 8))

@@ -6,8 +6,11 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Rocks, Store
 from statemaint.model.files import Snapshot, SstFile
+from statemaint.model.ids import StoreId
+from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation, FileRecord
-from statemaint.plan import Action, Attest, Delete, WriteSnapshot, observed
+from statemaint.plan import Action, Attest, Delete, Plan, StorePlan, WriteSnapshot, observed
+from statemaint.report import Report
 
 
 def after(checkpoint: Checkpoint, actions: tuple[Action, ...], now: float) -> Checkpoint:
@@ -17,6 +20,38 @@ def after(checkpoint: Checkpoint, actions: tuple[Action, ...], now: float) -> Ch
     for action in actions:
         stores[action.store] = _step(stores[action.store], action, now)
     return replace(checkpoint, stores=tuple(stores.values()))
+
+
+def unexplained(decided: Plan) -> list[tuple[StoreId, int]]:
+    """Returns the versions whose chains are too long, and get neither a snapshot nor a reason."""
+    wanted = {decided.target, decided.floor if decided.policy.rebase else decided.target}
+    return [
+        (one.store.id, version)
+        for one in decided.stores
+        for version in sorted(version for version in wanted if version is not None)
+        if _is_long(one.store, version, decided.policy) and version not in _spoken_of(one)
+    ]
+
+
+def left_long(report: Report) -> list[StoreId]:
+    """Returns the stores that a run has left with too long a chain, without a reason."""
+    policy, target = report.plan.policy, report.plan.target
+    return [
+        one.after.id
+        for one in report.stores
+        if target is not None and _is_long(one.after, target, policy) and not one.withheld
+    ]
+
+
+def _is_long(store: Store, version: int, policy: Policy) -> bool:
+    chain = store.versions.chain(version)
+    least = policy.min_deltas_for_snapshot + (store.rocks is None)
+    return isinstance(chain, Chain) and len(chain.deltas) >= least
+
+
+def _spoken_of(store: StorePlan) -> set[int]:
+    written = {one.version for one in store.actions if isinstance(one, WriteSnapshot)}
+    return written | {one.version for one in store.withheld}
 
 
 def _step(store: Store, action: Action, now: float) -> Store:

@@ -4,12 +4,12 @@ import zlib
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from statemaint.airflow.figures import Told, figures_json, read_figures
+from statemaint.airflow.figures import Told, figures_json, read_figures, withheld_figures
 from statemaint.airflow.pages.model import Details, QueryRecord
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request
 from statemaint.planning import plan_checkpoint
-from statemaint.report.part import findings_json
+from statemaint.report.part import findings_json, waiting_json
 from statemaint.report.units import planned_units
 from statemaint.scan import Handover
 from statemaint.storage import Storage
@@ -29,6 +29,7 @@ def looked_at_now(
         "target": plan.target,
         "damage": damage,
         "notices": len(plan.findings) - damage,
+        "withheld": withheld_figures(waiting_json(plan.withheld)),
         "trash_bytes": record.figures.trash_bytes if record.figures else None,
     }
     figures = read_figures(figures_json(units, findings, about))

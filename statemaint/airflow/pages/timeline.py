@@ -15,7 +15,7 @@ from statemaint.model.files import (
     TempFile,
     classify_any,
 )
-from statemaint.plan import Attest, Delete, Plan, StorePlan, WriteSnapshot
+from statemaint.plan import Attest, Delete, Plan, StorePlan, WriteSnapshot, by_reason
 
 # A partition may have a hundred thousand files; a page with all of them is useless.
 MOST_FILES = 2_000
@@ -81,6 +81,7 @@ class StoreTimeline:
         proofs: the files that a run would verify, each with the reason.
         findings: its findings.
         left_out: the number of files that are not shown.
+        withheld: why its due snapshots are not written.
     """
 
     store: str
@@ -88,6 +89,7 @@ class StoreTimeline:
     proofs: tuple[str, ...]
     findings: tuple[tuple[str, str, bool], ...]
     left_out: int
+    withheld: tuple[str, ...] = ()
 
     @property
     def files(self) -> int:
@@ -116,6 +118,7 @@ def _timeline(plan: StorePlan, most: int) -> StoreTimeline:
         proofs=tuple(_proofs(plan)),
         findings=tuple((one.code.value, one.detail, one.damage) for one in plan.findings),
         left_out=len(files) - len(shown),
+        withheld=tuple(map(str, by_reason(plan.withheld))),
     )
 
 

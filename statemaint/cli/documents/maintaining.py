@@ -17,7 +17,13 @@ from statemaint.cli.documents.kinds import (
     or_null,
 )
 from statemaint.cli.documents.looking import CODEC, PROVIDER_FIELD
-from statemaint.cli.documents.reasons import KEEP_REASON, OUTCOME, STEP_REASON
+from statemaint.cli.documents.reasons import (
+    DUE_REASON,
+    KEEP_REASON,
+    OUTCOME,
+    STEP_REASON,
+    WITHHELD_REASON,
+)
 from statemaint.cli.documents.recovering import RECOVERED, UNDONE
 from statemaint.cli.documents.shared import (
     ATTESTATION,
@@ -88,6 +94,33 @@ _STEP = JsonObject(
         JsonField("reason", STEP_REASON, "why"),
     ),
 )
+_WITHHELD = JsonField(
+    "withheld",
+    ListOf(
+        JsonObject(
+            "snapshot that is withheld",
+            (
+                *STORE_ID,
+                JsonField("version", INTEGER, "the version that it would hold"),
+                JsonField("due", DUE_REASON, "why it is due"),
+                JsonField("chain_length", INTEGER, "deltas that a load of the version replays"),
+                JsonField("reason", WITHHELD_REASON, "why it is not written"),
+                JsonField(
+                    "until_version",
+                    or_null(INTEGER),
+                    "the committed version that ends this at the latest; null if none does",
+                ),
+                JsonField(
+                    "until",
+                    or_null(NUMBER),
+                    "the time that ends it, in seconds since the epoch; null if none does",
+                ),
+            ),
+            "What the operator can change: [SNAPSHOT_WITHHELD](runbook.md#snapshot_withheld).",
+        )
+    ),
+    "due snapshots that are not written: their chains are over the limit, or the run requests them",
+)
 _TARGET = JsonField(
     "target_version",
     or_null(INTEGER),
@@ -115,6 +148,7 @@ PLAN = Verb(
                 JsonField("stores", ListOf(SCANNED_STORE), "only the requested ones"),
                 FINDINGS,
                 JsonField("actions", ListOf(_STEP), "in the order in which they happen"),
+                _WITHHELD,
                 JsonField("keep", MapOf(INTEGER, KEEP_REASON), "the number of files that stay"),
                 JsonField("now", NUMBER, "when it was made, in seconds since the epoch"),
                 JsonField("policy", _POLICY, "the policy that it follows"),
@@ -164,6 +198,7 @@ _REPORT = JsonObject(
             "the number of requests to the storage",
         ),
         JsonField("stores", ListOf(_STORE_REPORT), "every requested store, after the run"),
+        _WITHHELD,
         FINDINGS,
     ),
     "The findings of the document are those of the checkpoint and of every store.",

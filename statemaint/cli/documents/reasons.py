@@ -6,6 +6,7 @@ from statemaint.cli.documents.kinds import Choice, explained, listed
 from statemaint.model.checkpoint import Provider
 from statemaint.model.findings import FindingCode
 from statemaint.plan import (
+    WHY,
     AttestReason,
     DeleteReason,
     KeepReason,
@@ -124,6 +125,10 @@ OUTCOME = Choice(
     ),
 )
 STEP_REASON = Choice("reason of a step", {**_SNAPSHOT, **_ATTEST, **_DELETE})
+DUE_REASON = Choice("reason of a snapshot", _SNAPSHOT)
+WITHHELD_REASON = Choice(
+    "reason to withhold a snapshot", {one.value: why for one, why in WHY.items()}
+)
 WRITE_REASON = Choice("reason of a write", {SnapshotReason.REBUILT.value: ""})
 REMOVE_REASON = Choice("reason of a removal", _REMOVE)
 KEEP_REASON = Choice("reason to keep a file", _KEEP)

@@ -21,14 +21,14 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
     """
     findings = [*store.findings, *_unknown(store), *name_findings(store, checkpoint)]
     if checkpoint.span is None and checkpoint.offsets:
-        findings += _above(store, checkpoint, 0, 0)
+        findings += _above(store, checkpoint, 0)
     if checkpoint.span:
         first, last = checkpoint.span
         oldest = store.oldest(first, last)
         unsound = tuple(_unsound(store, checkpoint, first, last))
         findings += unsound or _broken(store, checkpoint, oldest, last)
         findings += _unreadable(store, first, last)
-        findings += _above(store, checkpoint, first, last)
+        findings += _above(store, checkpoint, last)
         findings += stale_findings(store, checkpoint)
     return tuple(findings)
 
@@ -148,15 +148,10 @@ def batches_through(versions: Versions, path: str, first: int, last: int) -> Ite
             yield batch_of(version)
 
 
-def _above(store: Store, checkpoint: Checkpoint, required: int, target: int) -> Iterator[Finding]:
+def _above(store: Store, checkpoint: Checkpoint, target: int) -> Iterator[Finding]:
     snapshots = store.versions.snapshots
-    # Without changelogs every batch writes its zip before its commit, and again when it is retried:
-    # one zip above the target is normal then. So is the zip of an uncommitted repartition, which
-    # is run again.
-    per_batch = store.snapshot_per_batch(required, target) or _repartitions(checkpoint)
-    first = target + (2 if per_batch else 1)
-    for version in sorted(number for number in snapshots if number >= first):
-        if version == target + 1 and _is_of_running(store, checkpoint, snapshots[version]):
+    for version in sorted(number for number in snapshots if number > target):
+        if version == target + 1 and _is_written_again(store, checkpoint, snapshots[version]):
             continue
         detail = (
             f"{snapshots[version].entry.path} is above version {target}, the last committed"
@@ -165,6 +160,20 @@ def _above(store: Store, checkpoint: Checkpoint, required: int, target: int) -> 
         )
         path = snapshots[version].entry.path
         yield Finding(FindingCode.SNAPSHOT_ABOVE_TARGET, detail, store.id, version, path=path)
+
+
+def _is_written_again(store: Store, checkpoint: Checkpoint, snapshot: Snapshot) -> bool:
+    """Returns whether the next batch writes its zip before its commit, and again if it is retried.
+
+    It does without changelogs, which may have been switched off just now; if its column families
+    are new; and if it is an uncommitted repartition.
+    """
+    committed, change = snapshot.version - 1, snapshot.version in store.versions.deltas
+    alone = committed in store.versions.snapshots and committed not in store.versions.deltas
+    per_batch = store.rocks is not None and (alone or committed == 0) and not change
+    forced = store.is_forced(snapshot) and not change
+    repartitioned = _repartitions(checkpoint)
+    return per_batch or forced or repartitioned or _is_of_running(store, checkpoint, snapshot)
 
 
 def _repartitions(checkpoint: Checkpoint) -> bool:

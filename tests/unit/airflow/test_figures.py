@@ -9,11 +9,12 @@ from statemaint.airflow.figures import (
     partitions_json,
     read_figures,
     read_partitions,
+    withheld_figures,
 )
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import plan
+from statemaint.plan import Waiting, WithheldReason, plan
 from statemaint.report.units import Unit, planned_units
 from tests.support.checkpoints import NOW, checkpoint, store, versions
 
@@ -86,6 +87,19 @@ def test_the_figures_of_a_query_are_sums_and_the_worst() -> None:
     assert (found.files, found.bytes) == (75, 7500)
     assert found.damage == 2  # one of the checkpoint as a whole
     assert found.codes == ["BROKEN_CHAIN"]
+
+
+def test_what_the_parts_of_a_run_withheld_is_summed_by_reason() -> None:
+    parts = [
+        Waiting(WithheldReason.EXECUTORS, 2, 0, 30, 30, 60, 0.5, version=80),
+        Waiting(WithheldReason.EXECUTORS, 1, 0, 25, 25, 50, 0.7, version=90),
+    ]
+    figures = withheld_figures([one.to_json() for one in parts])
+    found = read_figures(figures_json(units(), [], {**ABOUT, "withheld": figures}))
+    assert found is not None
+    (one,) = found.withheld
+    assert (one.reason, one.snapshots) == ("executors_may_upload", 3)
+    assert "until version 90 is committed" in one.text
 
 
 def test_a_query_without_partitions_has_figures() -> None:

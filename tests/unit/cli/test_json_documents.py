@@ -141,6 +141,11 @@ def checkpoints(folder: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield neglected(folder / "spoilt", spoilt="state/0/0/22.delta"), ("doctor ROOT",)
     yield neglected(folder / "old", spoilt="state/0/0/20.snapshot"), ("doctor ROOT",)
     yield str(unpacked("rocks-zips", folder / "zips")), ("stats ROOT", "diff ROOT", "scan ROOT")
+    held = unpacked("rocks-aggregation-maintained", folder / "held")
+    yield str(held), ("plan ROOT --min-deltas-for-snapshot 1",)
+    condemned = neglected(folder / "condemned")
+    (Path(condemned) / "state/0/0/.25.snapshot.crc").write_bytes(b"of a snapshot that is missing")
+    yield condemned, (f"plan ROOT {TIGHT}",)
     lonely = unpacked("aggregation2", folder / "lonely")
     shutil.rmtree(lonely / "commits")
     yield str(lonely), LOOKS

@@ -21,6 +21,7 @@ AGGREGATION = "aggregation2"
 
 def unpacked(kind: str, root: Path) -> Path:
     archive = "rocks-4.3.0" if kind.startswith("rocks-") else "4.3.0"
+    archive = "rocks-maintained-4.3.0" if kind.endswith("-maintained") else archive
     for path, content in contents(archive)[kind].items():
         file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ from statemaint.metrics.families import families, merged, registry_of, waiting
 from statemaint.metrics.options import Named
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
-from statemaint.plan import DeleteReason
+from statemaint.plan import DeleteReason, WithheldReason
 from statemaint.report.facts import (
     CHAIN_BOUNDS,
     SIZE_BOUNDS,
@@ -84,6 +84,16 @@ def test_the_values_are_those_of_the_runs_json() -> None:
     assert sum(n for _, n in labelled(found, "last_run_files_deleted")) == told["files_deleted"]
 
 
+def test_snapshots_that_were_not_written_are_counted_by_reason_and_zero_once_they_are() -> None:
+    storage = neglected(NOW, 3)
+    late = ended(maintain(storage, TIGHT.override(max_seconds_per_run=0)), NOW)
+    found = dict(labelled(shown(Record(late, None)), "snapshots_withheld"))
+    assert found.pop(("max_seconds_per_run",)) == 6
+    assert set(found.values()) == {0}
+    whole = ended(maintain(storage, TIGHT), NOW)
+    assert {n for _, n in labelled(shown(Record(whole, NOW)), "snapshots_withheld")} == {0}
+
+
 def test_every_metric_of_the_catalogue_has_its_series_and_its_type() -> None:
     record = maintained(neglected(NOW), NOW)
     last = ended(maintain(neglected(NOW), TIGHT), NOW, every_unit=True)
@@ -102,6 +112,7 @@ def test_no_query_has_more_series_than_the_bound() -> None:
         "findings": {code.value: 1 for code in FindingCode},
         "deleted": {reason.value: 1 for reason in DeleteReason},
         "requests": {f"verb{number}": 1 for number in range(40)},
+        "withheld": {reason.value: 1 for reason in WithheldReason},
     }
     unit = UnitFacts(0, 0, 1.0, 1, 1, 1, 1, 1, 1)
     spreads = {

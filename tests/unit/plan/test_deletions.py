@@ -11,12 +11,12 @@ from statemaint.model.files import Delta, Snapshot, TempFile
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation, FileRecord
 from statemaint.plan import Delete, DeleteReason, KeepReason
-from statemaint.plan.actions import SnapshotReason, WriteSnapshot
+from statemaint.plan.actions import SnapshotReason, WithheldReason, WriteSnapshot
 from statemaint.plan.boundary import Boundary, boundary_of
 from statemaint.plan.deletions import clearances, deletions
 from statemaint.plan.facts import Facts, _doubted, gather
 from statemaint.plan.fates import Fate, Kind, StateTraits, TempTraits, VersionPlace
-from statemaint.plan.snapshots import _is_taken
+from statemaint.plan.snapshots import _taken
 from statemaint.plan.staleness import Judgement, Suspect
 from statemaint.plan.traits import place_of, traits_of
 from statemaint.plan.window import Window
@@ -77,11 +77,11 @@ def test_only_stale_snapshots_up_to_a_new_one_go_before_it_is_written(
 
 def test_only_a_stale_snapshot_makes_room_for_a_new_one() -> None:
     path = f"{HOME}/4.snapshot"
-    assert not _is_taken(facts(), path)
-    assert _is_taken(facts(Judgement()), path)
+    assert _taken(facts(), path) is None
+    assert _taken(facts(Judgement()), path) is WithheldReason.NAME_TAKEN
     held = replace(facts(), window=replace(facts().window, policy=Policy(verify=False)))
-    assert _is_taken(held, path)
-    assert not _is_taken(facts(), f"{HOME}/5.snapshot")
+    assert _taken(held, path) is WithheldReason.VERIFY_OFF
+    assert _taken(facts(), f"{HOME}/5.snapshot") is None
 
 
 # -- versions in doubt

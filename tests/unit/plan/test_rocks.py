@@ -13,8 +13,8 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation, Outdated
 from statemaint.model.uploads import Upload, Uploads
-from statemaint.plan import Delete, Plan, Request, WriteSnapshot, plan
-from statemaint.plan.sst_files import overtakes
+from statemaint.plan import Delete, Plan, Request, WriteSnapshot, observed, plan
+from statemaint.plan.sst_files import executors_upload, overtakes
 from statemaint.report.to_json import plan_json
 from tests.support.checkpoints import NOW, names, versions
 from tests.support.rocks import rocks_checkpoint, rocks_store
@@ -209,6 +209,67 @@ def test_an_executors_zip_over_ours_is_theirs_though_we_have_proved_it() -> None
     replaced = theirs(store, "4.zip")
     assert "state/0/0/4.zip" in replaced.written
     assert codes(planned(replaced, batches=range(4, 7))) == [FindingCode.FOREIGN_MAINTAINER]
+
+
+def named(store: Store, **zips: str) -> Store:
+    """Returns the store with the column families of some zips, `z25="default counts"`."""
+    families = {
+        f"state/0/0/{version.removeprefix('z')}.zip": {
+            name: number for number, name in enumerate(names.split(), 1)
+        }
+        for version, names in zips.items()
+    }
+    assert store.rocks is not None
+    return replace(store, rocks=replace(store.rocks, families=families))
+
+
+EVOLVED = f"10z:a {versions('c', 11, 30)} 20z:b 25z:c sa sb sc"
+
+
+def test_a_zip_that_a_new_column_family_forced_is_no_maintenance_by_executors() -> None:
+    store = theirs(quiet(EVOLVED), "25.zip")
+    forced = named(store, z10="default", z20="default", z25="default counts")
+    assert codes(planned(store, batches=range(24, 30))) == [FindingCode.FOREIGN_MAINTAINER]
+    assert codes(planned(forced, batches=range(24, 30))) == []
+    dropped = named(store, z10="default old", z20="default old", z25="default")
+    assert codes(planned(dropped, batches=range(24, 30))) == []
+
+
+def test_a_zip_with_the_families_of_the_zip_below_it_is_maintenance_by_executors() -> None:
+    store = theirs(quiet(f"{EVOLVED} 28z:c"), "28.zip")
+    store = named(theirs(store, "25.zip"), z20="default", z25="default new", z28="default new")
+    (finding,) = planned(store, batches=range(24, 30)).findings
+    assert finding.code is FindingCode.FOREIGN_MAINTAINER
+    assert finding.detail.startswith("state/0/0/28.zip and 0 more snapshots")
+
+
+def test_the_first_zip_of_a_store_with_families_is_forced_and_of_one_without_is_not() -> None:
+    store = theirs(quiet(f"1z:a {versions('c', 2, 8)} sa"), "1.zip")
+    assert codes(planned(named(store, z1="default"), batches=range(6, 8))) == []
+    assert codes(planned(named(store, z1=""), batches=range(6, 8))) == [
+        FindingCode.FOREIGN_MAINTAINER
+    ]
+
+
+def test_a_forced_zip_with_nothing_left_below_is_known_by_the_schema_of_its_batch() -> None:
+    store = theirs(quiet(f"25z:c {versions('c', 26, 30)} sc"), "25.zip")
+    store = named(store, z25="default counts")
+    assert codes(planned(store, batches=range(27, 30))) == [FindingCode.FOREIGN_MAINTAINER]
+    assert store.rocks is not None
+    schema = replace(store, rocks=replace(store.rocks, evolved=frozenset({1, 25})))
+    assert codes(planned(schema, batches=range(27, 30))) == []
+
+
+def test_executors_may_build_on_a_forced_zip_as_on_any_other() -> None:
+    """Only the report leaves it out: nothing is deleted or written that was not before."""
+    store = theirs(quiet(EVOLVED), "25.zip")
+    forced = named(store, z10="default", z20="default", z25="default counts")
+    was, now = (planned(one, batches=range(24, 30)) for one in (store, forced))
+    assert (was.actions, was.stores[0].kept) == (now.actions, now.stores[0].kept)
+    assert [one.wait for one in now.withheld] == [one.wait for one in was.withheld] != []
+    assert kept(now)["10.zip"] == "executor_may_build_on_it"
+    assert executors_upload(forced, 25, 30)
+    assert observed(forced) == observed(store)
 
 
 def test_a_zip_that_an_executor_may_have_loaded_stays_for_twenty_versions_of_silence() -> None:

@@ -24,6 +24,7 @@ def facts(one: Store, target: int) -> Facts:
 
 def written(one: Store, target: int) -> WriteSnapshot:
     (found,) = snapshots_due(facts(one, target))
+    assert isinstance(found, WriteSnapshot)
     return found
 
 

@@ -7,12 +7,11 @@ import pytest
 from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
+from statemaint.model.replay import BYTES_PER_SECOND, FILE_SECONDS
 from statemaint.plan import Request
 from statemaint.report import Report
 from statemaint.report.facts import (
-    BYTES_PER_SECOND,
     CHAIN_BOUNDS,
-    FILE_SECONDS,
     WORST,
     RunFacts,
     Spread,

@@ -27,6 +27,7 @@ from statemaint.plan import diagnose
 from statemaint.recover import plan_repair
 from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
+from tests.checkpoints.archive import contents
 from tests.support.checkpoints import UUID
 from tests.support.rocks import (
     changelog_bytes,
@@ -362,3 +363,18 @@ def test_operator_metadata_is_the_newest_that_a_batch_wrote(storage: MemoryStora
     storage.write("state/0/_metadata/v2/10", [metadata(3)])
     storage.write("state/0/_metadata/v2/9", [metadata(2)])
     assert [one.partitions for one in scan(storage).operators] == [3]
+
+
+@pytest.mark.parametrize("kind", ["rocks-timed", "rocks-timed-ids", "rocks-join4"])
+def test_a_scan_knows_the_versions_that_were_the_first_with_their_families(kind: str) -> None:
+    for store in scan(MemoryStorage(contents("rocks-4.3.0")[kind])).stores:
+        assert store.rocks is not None
+        assert store.rocks.evolved == {1}
+        (first,) = (path for path in store.rocks.parts if snapshot_version(path) == 1)
+        assert len(store.rocks.families[first]) > 1
+
+
+def test_a_store_without_families_has_no_such_version() -> None:
+    for store in scan(MemoryStorage(contents("rocks-4.3.0")["rocks-aggregation"])).stores:
+        assert store.rocks is not None
+        assert store.rocks.evolved == frozenset()

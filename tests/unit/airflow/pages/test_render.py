@@ -7,7 +7,9 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from statemaint.airflow.figures import QueryFigures, Told
+from markupsafe import escape
+
+from statemaint.airflow.figures import QueryFigures, Told, withheld_figures
 from statemaint.airflow.pages.fleet import fleet, row_of, totals
 from statemaint.airflow.pages.model import AirflowRun, QueryRecord
 from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
@@ -16,7 +18,7 @@ from statemaint.airflow.pages.timeline import timelines
 from statemaint.maintain import Run
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
-from statemaint.plan import plan
+from statemaint.plan import by_reason, plan
 from statemaint.report.units import Unit
 from tests.support.checkpoints import NOW, checkpoint, store, versions
 
@@ -122,6 +124,22 @@ def test_colours_have_words_beside_them() -> None:
     assert '<span class="badge bad">BROKEN_CHAIN</span> damage' in page
     assert 'title="op 0 / part 3: does not load, 10 B, findings: 1"' in page
     assert "<small>3</small> <b>no</b>" in page
+
+
+def test_a_query_says_why_due_snapshots_are_not_written() -> None:
+    seen = checkpoint(store(f"{versions('d', 1, 25)} 25k@0"), batches=range(22, 25))
+    decided = plan(seen, Policy(), NOW)
+    (waiting,) = by_reason(decided.withheld)
+    found = record()
+    assert found.figures
+    figures = found.figures.model_dump() | {"withheld": withheld_figures([waiting.to_json()])}
+    held = replace(found, figures=QueryFigures.model_validate(figures))
+    text = str(escape(str(waiting)))
+    assert text in query_page(held)
+    assert text in fleet_page(held)
+    values = {"record": held, "unit": UnitId(0, 0), "plan": decided, "suffix": ""}
+    assert text in render("partition.html", **values, stores=timelines(decided), **PLACE)
+    assert "not written" not in query_page(found) + fleet_page(found)
 
 
 def test_headers_that_sort_are_buttons() -> None:

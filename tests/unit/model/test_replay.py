@@ -2,10 +2,10 @@
 
 from statemaint.model.checkpoint import Store
 from statemaint.model.policy import Policy
+from statemaint.model.replay import FILE_SECONDS, Replay, replay_of
 from statemaint.plan import plan
-from statemaint.report.facts import FILE_SECONDS, facts_of
+from statemaint.report.facts import facts_of
 from statemaint.report.outcome import Report
-from statemaint.report.replay import Replay, replay_of
 from statemaint.report.store_report import summarize
 from statemaint.report.units import planned_units
 from tests.support.checkpoints import NOW
@@ -24,7 +24,7 @@ def looked_at(store: Store) -> Report:
 
 def test_the_tables_that_a_zip_refers_to_are_read_with_it() -> None:
     (store,) = looked_at(ZIP).stores
-    assert replay_of(store) == Replay(chain=3, files=6, bytes=420)
+    assert replay_of(store.after, store.target) == Replay(chain=3, files=6, bytes=420)
 
 
 def test_pages_and_metrics_count_the_same_files_and_bytes() -> None:
@@ -40,6 +40,6 @@ def test_pages_and_metrics_count_the_same_files_and_bytes() -> None:
 def test_what_does_not_load_reads_nothing() -> None:
     report = looked_at(TORN)
     (page,), facts = planned_units(report.plan), facts_of(report)
-    assert [replay_of(one) for one in report.stores] == [None]
+    assert [replay_of(one.after, one.target) for one in report.stores] == [None]
     assert (page.chain, page.replay_files, page.replay_bytes) == (None, 0, 0)
     assert (facts.sums["unloadable"], facts.sums["replayed_files"]) == (1, 0)

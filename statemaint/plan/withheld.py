@@ -1,0 +1,178 @@
+"""Why due snapshots are not written, in words: the only place that has them. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from itertools import groupby
+from typing import Any
+
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.replay import LONG_CHAIN, LONG_SECONDS
+from statemaint.plan.actions import SnapshotReason, Withheld, WithheldReason
+from statemaint.wording import counted
+
+WHY = {
+    WithheldReason.EXECUTORS: (
+        "executors may still upload a snapshot, and with a newer one of ours in place Spark's "
+        "clean-up could delete files that theirs needs"
+    ),
+    WithheldReason.LOG_IN_DOUBT: (
+        "files of the log were replaced since they were proved, so it may not give that version"
+    ),
+    WithheldReason.UNNAMED: "no zip that can be read names its column families",
+    WithheldReason.NAME_TAKEN: "a file that is kept has the snapshot's name",
+    WithheldReason.YOUNG_CHECKSUM: (
+        "a checksum file that outlived its snapshot would condemn the new one, and is younger than "
+        "orphan_age"
+    ),
+    WithheldReason.CLOCK_SKEW: (
+        "a file in the way has to be deleted first, and nothing is while clocks disagree"
+    ),
+    WithheldReason.VERIFY_OFF: (
+        "a file in the way has to be deleted first, and nothing is without verification"
+    ),
+    WithheldReason.HALTED: "damage halts the store",
+    WithheldReason.OLD_PARTITION: "only batches before a repartition read the partition",
+    WithheldReason.OUT_OF_TIME: "the run reached max_seconds_per_run before the store",
+    WithheldReason.MOVED_ON: "the query changed files after the run was planned",
+}
+TO_DO = {
+    WithheldReason.EXECUTORS: (
+        "lower the query's spark.sql.streaming.stateStore.minDeltasForSnapshot to have executors "
+        "write snapshots in time; see FOREIGN_MAINTAINER in the runbook to have them write none"
+    ),
+    WithheldReason.LOG_IN_DOUBT: "put the replaced files back, see LOG_REPLACED in the runbook",
+    WithheldReason.UNNAMED: "nothing has to be done: it has no rows, and needs no snapshot",
+    WithheldReason.NAME_TAKEN: "see what `statemaint repair` can repair, or move the file away",
+    WithheldReason.YOUNG_CHECKSUM: "lower orphan_age to have it written earlier",
+    WithheldReason.CLOCK_SKEW: "set the clocks right",
+    WithheldReason.VERIFY_OFF: "run with verification",
+    WithheldReason.HALTED: "see its findings",
+    WithheldReason.OLD_PARTITION: "nothing has to be done: its files are deleted together",
+    WithheldReason.OUT_OF_TIME: "raise max_seconds_per_run, or run more often",
+    WithheldReason.MOVED_ON: "nothing has to be done: the next run plans again",
+}
+# Findings of their own tell the operator of the others.
+_NOTICED = (
+    WithheldReason.EXECUTORS,
+    WithheldReason.NAME_TAKEN,
+    WithheldReason.YOUNG_CHECKSUM,
+    WithheldReason.VERIFY_OFF,
+    WithheldReason.OUT_OF_TIME,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The due snapshots of several stores that are withheld for one reason.
+
+    Attributes:
+        reason: the reason.
+        snapshots: their number.
+        at_floor: the number of those that are due at the floor only.
+        chain: the longest of their chains, in deltas.
+        restart: the most deltas that a restart replays in one of the stores now; 0 if only
+            snapshots at the floor are withheld.
+        restart_then: the same when the wait ends by a version.
+        seconds: the estimated time of the slowest load now.
+        version: the newest committed version that ends the last of the waits, if one does.
+        time: the time that does, in seconds since the epoch.
+    """
+
+    reason: WithheldReason
+    snapshots: int
+    at_floor: int
+    chain: int
+    restart: int
+    restart_then: int
+    seconds: float
+    version: int | None = None
+    time: float | None = None
+
+    def __add__(self, other: "Waiting") -> "Waiting":
+        """Returns those of both, which have the same reason."""
+        return Waiting(
+            self.reason,
+            self.snapshots + other.snapshots,
+            self.at_floor + other.at_floor,
+            max(self.chain, other.chain),
+            max(self.restart, other.restart),
+            max(self.restart_then, other.restart_then),
+            max(self.seconds, other.seconds),
+            max((x for x in (self.version, other.version) if x is not None), default=None),
+            max((x for x in (self.time, other.time) if x is not None), default=None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns them as one task hands them to another."""
+        return {**asdict(self), "reason": self.reason.value}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "Waiting":
+        """Returns those that `to_json` encoded."""
+        return cls(**{**fields, "reason": WithheldReason(fields["reason"])})
+
+    @property
+    def long(self) -> bool:
+        """Returns whether a restart is long during the wait."""
+        return max(self.restart, self.restart_then) > LONG_CHAIN or self.seconds > LONG_SECONDS
+
+    def __str__(self) -> str:
+        """Returns why they are withheld, until when, and what the operator can do."""
+        floor = f" ({self.at_floor} at the floor)" if self.at_floor else ""
+        many = "is" if self.snapshots == 1 else "are"
+        head = f"{counted(self.snapshots, 'due snapshot')}{floor} {many} not written"
+        chains = f"chains of up to {counted(self.chain, 'delta')}"
+        return f"{head}, {chains}: {WHY[self.reason]}{self._until}; {TO_DO[self.reason]}"
+
+    @property
+    def _until(self) -> str:
+        if self.version is not None:
+            unless = ", unless one is uploaded before" * (self.reason is WithheldReason.EXECUTORS)
+            return f", until version {self.version} is committed at the latest{unless}"
+        if self.time is not None:
+            return f", until {datetime.fromtimestamp(self.time, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return ""
+
+
+def by_reason(withheld: Iterable[Withheld]) -> tuple[Waiting, ...]:
+    """Returns withheld snapshots by their reason."""
+    return together(_alone(one) for one in withheld)
+
+
+def together(waiting: Iterable[Waiting]) -> tuple[Waiting, ...]:
+    """Returns the sums by reason, as several tasks of a run report them."""
+    order = list(WithheldReason).index
+    ranked = sorted(waiting, key=lambda one: order(one.reason))
+    groups = groupby(ranked, key=lambda one: one.reason)
+    return tuple(reduce(Waiting.__add__, some) for _, some in groups)
+
+
+def _alone(one: Withheld) -> Waiting:
+    at_floor, wait = one.due is SnapshotReason.REBASE, one.wait
+    restart = 0 if at_floor else one.replay.chain
+    more = 0 if at_floor or wait.version is None else max(0, wait.version - one.version)
+    return Waiting(
+        wait.reason,
+        snapshots=1,
+        at_floor=int(at_floor),
+        chain=one.replay.chain,
+        restart=restart,
+        restart_then=restart + more,
+        seconds=0.0 if at_floor else one.replay.seconds,
+        version=wait.version,
+        time=wait.time,
+    )
+
+
+def long_waits(withheld: Iterable[Withheld]) -> Iterator[Finding]:
+    """Yields the notice of each reason that keeps a restart long."""
+    for one in by_reason(withheld):
+        if one.long and one.reason in _NOTICED:
+            then = f", and up to {one.restart_then:,} by then" if one.version is not None else ""
+            detail = (
+                f"{one}. A restart replays up to {counted(one.restart, 'delta')} in a store now, "
+                f"in about {one.seconds:.1f} s{then}"
+            )
+            yield Finding(FindingCode.SNAPSHOT_WITHHELD, detail)
