@@ -61,6 +61,7 @@ def _to_ids(stage: Stage, random: Random, _: Policy) -> None:
         query.theirs[f"{directory}/{version}_{unique}.zip"] = zipped
         query.synchronous.add(f"{directory}/{version}_{unique}.zip")
     query.by_ids()
+    query.copied = True
     stage.world.change({f"commits/{version - 1}": commit_entry(ids)})
     stage.tally["queries that got unique ids"] += 1
     stage.batch(random.choice((0, 1, 2)))

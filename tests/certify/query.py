@@ -331,6 +331,11 @@ class Query:
         """Returns whether files tell which attempt at a version counts."""
         return True
 
+    @property
+    def alone(self) -> bool:
+        """Returns whether executors have written no snapshot but those that they had to."""
+        return False
+
     def seen(self) -> dict[str, int]:
         """Returns what maintenance can see by now of the executors' habits."""
         return {}

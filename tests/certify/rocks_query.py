@@ -49,6 +49,7 @@ class RocksQuery(Query):
         synchronous: those of them that a commit had to upload.
         changelogs: whether commits write changelogs; else each uploads a zip.
         ids: whether attempts have unique ids.
+        copied: whether somebody has put zips there by hand.
         attempts: the id of the attempt that each store's running task is.
         counted: of each store and version, the id that was committed.
     """
@@ -62,6 +63,7 @@ class RocksQuery(Query):
     synchronous: set[str] = field(default_factory=set)
     changelogs: bool = True
     ids: bool = field(init=False)
+    copied: bool = False
     attempts: dict[str, str | None] = field(default_factory=dict)
     counted: dict[tuple[str, int], str | None] = field(default_factory=dict)
 
@@ -247,6 +249,12 @@ class RocksQuery(Query):
         """Comes back to what was true at another time."""
         Query.remember(self, memory)
         self.counted = dict(memory["counted"])
+
+    @property
+    def alone(self) -> bool:
+        """Returns whether executors have written no snapshot but those that they had to."""
+        by_hand = self.habits.in_executor or self.copied
+        return not by_hand and self.synchronous.issuperset(self.theirs)
 
     def is_named(self, directory: str, version: int) -> bool:
         """Returns whether a commit, or a lineage, names the attempt that counts at a version."""

@@ -283,6 +283,8 @@ class Stage:
             raise Loss(f"a fault of ours: {report.findings}")
         if codes & OF_DAMAGE and not may_be_true(self, report.findings):
             raise Loss(f"S3: an alarm without damage: {report.findings}")
+        if FindingCode.FOREIGN_MAINTAINER in codes and self.query.alone and not self.tainted:
+            raise Loss(f"S9: zips that families forced are called maintenance: {report.findings}")
         if self.log is not None:
             self.log.append(f"    {report.run}: ends with {sorted(codes)}")
 
