@@ -16,6 +16,7 @@ ROLLED_BACK: Mapping[str, Any] = {"rocks": 0.0, "often": ("rollback", "undo")}
 SHARED: Mapping[str, Any] = {"rocks": 0.0, "often": ("task", "end_tasks")}
 ROCKS: Mapping[str, Any] = {"rocks": 1.0}
 RARE: Mapping[str, Any] = {"rocks": 1.0, "every": 70}
+FAMILIES: Mapping[str, Any] = {"rocks": 1.0, "families": 1.0, "often": ("evolve", "lose", "ask")}
 IDS: Mapping[str, Any] = {"rocks": 1.0, "ids": True}
 TWO_WITH_IDS: Mapping[str, Any] = {**IDS, "events": ("remove_operator", "agree")}
 REFUSED: Mapping[str, Any] = {"rocks": 0.0, "events": ("trouble",)}

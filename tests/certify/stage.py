@@ -352,6 +352,8 @@ class Stage:
             raise Loss(f"a fault of ours: {report.findings}")
         if codes & OF_DAMAGE:
             self._alarm(report)
+        if FindingCode.FOREIGN_MAINTAINER in codes and self.query.alone and not self.tainted:
+            raise Loss(f"S9: zips that families forced are called maintenance: {report.findings}")
         if self.log is not None:
             self.log.append(f"    {report.run}: ends with {sorted(codes)}")
 
