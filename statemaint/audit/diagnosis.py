@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import batch_of
 from statemaint.model.policy import PRESETS
 from statemaint.plan import blocks_batch, blocks_load, newest_to_go_back_to
 
@@ -150,6 +151,7 @@ class Diagnosis:
         passed_over: the bad snapshots that they then pass over.
         waits: why `maintain` with the default policy would write no snapshot for the longest
             chain; empty if it would, or if the chain is short.
+        versions_checked: the number of retained versions that passed, counted per store.
     """
 
     checkpoint: Checkpoint
@@ -168,6 +170,24 @@ class Diagnosis:
     self_repairing: bool = False
     passed_over: tuple[str, ...] = ()
     waits: tuple[str, ...] = ()
+    versions_checked: int = 0
+
+    @property
+    def rows_checked(self) -> tuple[int, int]:
+        """Returns the number of stores whose rows a deep look has checked, and of all it needs.
+
+        The rows of a store that does not load at the newest version are not read, and none at all
+        if the checkpoint's own logs are damaged.
+        """
+        checkpoint, version = self.checkpoint, self.checkpoint.target
+        needed = [one for one in checkpoint.stores if version and checkpoint.asks(one.id, version)]
+        if version is None or any(one.damage for one in checkpoint.findings):
+            return 0, len(needed)
+        of_files = (one for one in self.findings if one.damage and one.code not in OF_ROWS)
+        broken = {one.store for one in of_files if batch_of(version) in one.batches}
+        loads = (isinstance(one.versions.chain(version), Chain) for one in needed)
+        read = [one for one, chain in zip(needed, loads, strict=True) if chain]
+        return sum(one.id not in broken for one in read), len(needed)
 
     @property
     def speed(self) -> float | None:

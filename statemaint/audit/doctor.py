@@ -60,6 +60,7 @@ def doctor(
         longest=longest[0] if longest else None,
         chain=longest[1] if longest else None,
         took=took,
+        versions_checked=verified.versions_checked,
         largest=took if largest is longest else _measured(reading, checkpoint, largest),
         total=_total(checkpoint, chains),
         slots=slots,

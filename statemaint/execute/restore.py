@@ -141,7 +141,8 @@ def _decided(storage: Storage, run: str, *, ended: bool) -> _Decided:
     reasons = {} if trash.of_rollback else staying(storage, trash, deeds, ended=ended)
     checksums = _Checksums(storage, trash, Same(storage, trash, deeds), reasons)
     files = tuple(_decide(storage, trash, reasons, checksums))
-    return _Decided(UndoPlan(storage.root, run, trash.of_rollback, files), trash, checksums)
+    plan = UndoPlan(storage.root, run, trash.verb, files, trash.newest_batch)
+    return _Decided(plan, trash, checksums)
 
 
 def _decide(

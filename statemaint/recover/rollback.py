@@ -108,7 +108,7 @@ def _proved(storage: Storage, batch: int, workers: Workers | int | None) -> Prov
         batch,
         removes=removes,
         findings=diagnosis.findings,
-        versions_checked=len(diagnosis.loadable) * len(diagnosis.checkpoint.stores),
+        versions_checked=diagnosis.versions_checked,
     )
     return Proved(plan, diagnosis.checkpoint, entries)
 

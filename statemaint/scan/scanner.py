@@ -6,7 +6,7 @@ from functools import partial
 
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.metadata import logs, schema
-from statemaint.errors import CodecError, NotACheckpointError, NotFoundError
+from statemaint.errors import CodecError
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Operator, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
@@ -19,6 +19,7 @@ from statemaint.scan.attestations import (
 )
 from statemaint.scan.families import FamilySchemas
 from statemaint.scan.handover import ScanPart
+from statemaint.scan.identity import must_be_checkpoint
 from statemaint.scan.layout import Layout, directories_named_as_files, schemas_lacking
 from statemaint.scan.links import link_findings
 from statemaint.scan.partitions import may_have_changed, partition_counts
@@ -39,27 +40,6 @@ from statemaint.scan.required import Evidence, expected_stores, unused_stores
 from statemaint.scan.rocks import CommittedIds, RocksReading
 from statemaint.storage import Storage
 from statemaint.workers import in_order
-
-
-def must_be_checkpoint(storage: Storage) -> None:
-    """Checks, at little cost, that a storage looks like a checkpoint.
-
-    Raises:
-        NotACheckpointError: when it does not.
-        StorageError: when the storage fails.
-    """
-    folders = ("offsets", "commits", "state")
-    if _has_metadata(storage) or any(_has_files(storage, one) for one in folders):
-        return
-    empty = (
-        "it is empty or does not exist: a query that is started here begins with its first batch"
-    )
-    other = "it has neither offsets/ nor commits/ nor state/ nor the file metadata"
-    raise NotACheckpointError(storage.root, other if _has_files(storage, "") else empty)
-
-
-def _has_files(storage: Storage, folder: str) -> bool:
-    return any(True for _ in storage.list(folder))
 
 
 def scan(
@@ -153,6 +133,7 @@ def scan(
         running=offsets.get(max(commits, default=-1) + 1),
         counts=counts,
         pinned=pinned,
+        file_sources=newest.file_sources,
         findings=(
             *link_findings(storage),
             *_needed(notes.findings, layout, expected),
@@ -163,13 +144,6 @@ def scan(
         unclassified=tuple(sorted(_unclassified(layout, unused))),
         directories=tuple(directories_named_as_files(layout)),
     )
-
-
-def _has_metadata(storage: Storage) -> bool:
-    try:
-        return bool(logs.parse_query_id(storage.read("metadata")))
-    except (NotFoundError, CodecError):
-        return False
 
 
 def _check_offsets(
