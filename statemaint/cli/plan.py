@@ -79,7 +79,7 @@ def _why_nothing(plan: Plan) -> str:
         return "no batch is committed"
     if plan.halted:
         return "the findings halt every store"
-    return "; ".join((_why_none_written(plan), why_nothing_deleted(plan)))
+    return "; ".join(filter(None, (_why_none_written(plan), why_nothing_deleted(plan))))
 
 
 def _why_none_written(plan: Plan) -> str:
