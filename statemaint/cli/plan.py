@@ -124,7 +124,8 @@ def _kept_versions(plan: Plan) -> str:
     if loads == number:
         return ": it and all above stay loadable"
     versions = f"{loads:,} of the {counted(number, 'version')} from it on"
-    return f": {versions} load in every store, and stay loadable"
+    every = "every requested store" if plan.request.is_partial else "every store"
+    return f": {versions} load in {every}, and stay loadable"
 
 
 def _totals(plan: Plan) -> str:
