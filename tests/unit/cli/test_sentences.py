@@ -271,6 +271,13 @@ def test_a_run_that_deletes_nothing_counts_what_it_keeps_and_why(checkpoint: Pat
     )
 
 
+def test_a_plan_of_a_query_without_state_halts_no_store(checkpoint: Path) -> None:
+    shutil.rmtree(checkpoint / "state")
+    printed = run("plan", str(checkpoint)).stdout
+    assert line_of(printed, "to do") == "nothing: there is no state"
+    assert line_of(printed, "floor") == "version 1"
+
+
 # -- maintain --dry-run --json
 
 
