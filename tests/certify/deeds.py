@@ -349,6 +349,9 @@ class Deeds:
             return
         if self._dead(path):
             return
+        if not self.certificate.query.is_named(directory, version):
+            self._old_enough(path, gone, doer)  # nobody could load it any more
+            return
         raise Loss(f"S6: {doer.run} deleted version {version} of {directory} without a proof")
 
     def stale(self, path: str, gone: File | None = None, *, plainly: bool = False) -> bool:
@@ -372,7 +375,7 @@ class Deeds:
         )  # fmt: skip
 
     def _dead(self, path: str) -> bool:
-        """Returns whether it is of an attempt that does not count, maybe one without an id."""
+        """Returns whether it is of an attempt that does not count, with an id or without."""
         one, counted = spot(path), getattr(self.certificate.query, "counted", {})
         return one is not None and counted.get((one.store, one.version)) != one.id
 

@@ -8,6 +8,7 @@ code        a restart may bring new state variables, which get the next number, 
 changes     puts, removals (of absent rows too), merges, which concatenate, and ranges
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,7 @@ from tests.certify.loading import Loader
 from tests.certify.rocks_files import DEFAULT, Families
 from tests.certify.rocks_loading import LineageLoader, RocksLoader
 from tests.certify.rocks_query import RocksQuery
+from tests.certify.schemas import families_described
 
 _ROWS, _VALUES, _LONGEST = (b"0", b"1"), (b"x", b"yy"), 6
 _INTERNAL, _LIST = "$", "list"
@@ -45,12 +47,14 @@ class FamilyQuery(RocksQuery):
         deleted: those that its code drops where they exist.
         added: how many it has had.
         idle: the stores that get no rows.
+        described: the code that operator metadata describe.
     """
 
     code: tuple[str, ...] = ("count", _LIST, f"{_INTERNAL}rows_{_LIST}")
     deleted: frozenset[str] = frozenset()
     added: int = 0
     idle: frozenset[str] = field(default=frozenset())
+    described: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         RocksQuery.__post_init__(self)
@@ -60,6 +64,12 @@ class FamilyQuery(RocksQuery):
     def _loader(self) -> Loader:
         kind = LineageLoader if self.habits.ids else RocksLoader
         return kind(self.world, self.states, families=True)
+
+    @property
+    def _conf(self) -> dict[str, str]:
+        """Returns the settings of the query: its metadata say how many partitions it has."""
+        partitions = Counter(one.split("/")[1] for one in self.habits.stores)
+        return {"shuffle.partitions": str(max(partitions.values()))}
 
     @property
     def named(self) -> dict[tuple[str, int], Families]:
@@ -83,6 +93,17 @@ class FamilyQuery(RocksQuery):
         name = f"variable-{self.added}"
         self.code = (*self.code, name)
         return name
+
+    def begin(self) -> bool:
+        """Begins the next batch; the first of another code describes its state variables."""
+        new = self.batch is None
+        if not RocksQuery.begin(self):
+            return False
+        if new and self.batch is not None and self.described != self.code:
+            self.described = self.code
+            names = (DEFAULT, *self.code)
+            self.world.change(families_described(self.habits.stores, self.batch, names))
+        return True
 
     def _loaded(self, directory: str) -> Executor:
         executor = RocksQuery._loaded(self, directory)

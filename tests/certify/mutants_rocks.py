@@ -7,13 +7,15 @@ from typing import Any
 from statemaint.errors import AlreadyExistsError
 from statemaint.execute.deleter import Deleter
 from statemaint.execute.publish import Published
-from statemaint.model.checkpoint import Rocks
+from statemaint.fold.rocksdb.changes import Pending
+from statemaint.model.chain import Versions
+from statemaint.model.checkpoint import Rocks, Store
 from statemaint.plan import Delete, DeleteReason, KeepReason
 from statemaint.plan.facts import Facts
 from statemaint.plan.fates import Fate
 from statemaint.plan.traits import References
 from statemaint.scan.rocks import _Reading
-from tests.certify.mutant import IDS, RARE, ROCKS, Mutant
+from tests.certify.mutant import FAMILIES, IDS, RARE, ROCKS, Mutant
 
 # Their packages have functions of the same names.
 learning = import_module("statemaint.plan.facts")
@@ -23,9 +25,11 @@ traits = import_module("statemaint.plan.traits")
 sharing = import_module("statemaint.plan.sst_files")
 working = import_module("statemaint.execute.snapshot_writer")
 publishing = import_module("statemaint.execute.publish_zip")
+building = import_module("statemaint.fold.rocksdb.write")
 
 _write = writing._write
 _references = traits.references
+_built = building._built
 
 
 def _always_reuses(facts: Facts, version: int, reason: Any) -> Any:
@@ -83,6 +87,33 @@ def _tables_first(self: Delete) -> int:
     return 2 * (self.version != 0)
 
 
+def _families_of_the_oldest(facts: Facts, version: int, reason: Any) -> Any:
+    snapshots = facts.versions.snapshots
+    oldest = snapshots[min(snapshots)] if snapshots else None
+    return replace(_write(facts, version, reason), families=oldest)
+
+
+def _without(**fields: Any) -> Any:
+    def built(*args: Any, **named: Any) -> Any:
+        made = _built(*args, **named)
+        return replace(made, metadata=replace(made.metadata, **fields))
+
+    return built
+
+
+def _nothing_unnamed(*_: Any) -> tuple[int, ...]:
+    return ()
+
+
+def _puts(self: Pending, key: bytes, operand: bytes) -> None:
+    """Takes a merge for a put."""
+    self._values[key] = operand
+
+
+def _keeps(*_: Any) -> None:
+    """Deletes no range."""
+
+
 ROCKS_MUTANTS = (
     Mutant("no executors", "S9", "forgets that executors hold what they have not uploaded",
            ((learning, "executors_upload", lambda *_: False),), ROCKS),
@@ -110,4 +141,18 @@ ROCKS_MUTANTS = (
            ((Rocks, "counts", _any_counts),), IDS),
     Mutant("highest id counts", "S2", "chooses the attempt by its name",
            ((_Reading, "_ids", _newest_attempt),), IDS),
+    Mutant("families unchecked", "S21", "trusts a chain whose zip does not name its families",
+           ((Versions, "_lacking", _nothing_unnamed),), FAMILIES),
+    Mutant("families of the oldest zip", "S1", "gives new zips the families of the oldest",
+           ((writing, "_write", _families_of_the_oldest),), FAMILIES),
+    Mutant("no families", "S1", "writes zips without the families of their store",
+           ((building, "_built", _without(families={}, internal={})),), FAMILIES),
+    Mutant("last family forgotten", "S1", "forgets which numbers of families were used",
+           ((building, "_built", _without(last_family=0)),), FAMILIES),
+    Mutant("forced zips are foreign", "S9", "takes zips that families force for maintenance",
+           ((Store, "is_forced", lambda *_: False),), FAMILIES),
+    Mutant("merges replace", "S1", "takes a merge for a put",
+           ((Pending, "_merge", _puts),), FAMILIES),
+    Mutant("ranges stay", "S1", "does not delete ranges of keys",
+           ((Pending, "_drop", _keeps),), FAMILIES),
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tests.certify.files import encode, spot
 from tests.certify.maintainer import HERE
 from tests.certify.operators import METADATA_SINCE, partitions
+from tests.certify.rocks_files import families_of
 from tests.certify.world import File
 
 if TYPE_CHECKING:
@@ -153,7 +154,9 @@ class Operator:
             stage.step(f"{path} goes wrong, cut: {cut}")
             content = stage.world.files[path].content[:30] + bytes(1)
             if not cut and stage.setting.habits.rocks:
-                others = [one for _, one in found if one != path]
+                mine = families_of(stage.world.files[path].content)
+                others = [one for _, one in found if one != path
+                          and families_of(stage.world.files[one].content) == mine]  # fmt: skip
                 content = (
                     stage.world.files[others[number % len(others)]].content if others else content
                 )

@@ -340,8 +340,13 @@ class Query:
         self.truth.update({store: list(states) for store, states in memory["truth"].items()})
 
     def is_named(self, _directory: str, _version: int) -> bool:
-        """Returns whether files tell which attempt at a version counts that no commit names."""
+        """Returns whether files tell which attempt at a version counts."""
         return True
+
+    @property
+    def alone(self) -> bool:
+        """Returns whether executors have written no snapshot but those that they had to."""
+        return False
 
     def seen(self) -> dict[str, int]:
         """Returns what maintenance can see by now of the executors' habits."""

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
-from tests.certify.commits import commit_entry, committed_id, ids_of
+from tests.certify.commits import commit_entry, committed_id
 from tests.certify.executors import Commit, Executor, Held
 from tests.certify.files import Item, Row, UnreadableError, encode, lineage_of, spot
 from tests.certify.loading import Loader
@@ -49,6 +49,7 @@ class RocksQuery(Query):
         synchronous: those of them that a commit had to upload.
         changelogs: whether commits write changelogs; else each uploads a zip.
         ids: whether attempts have unique ids.
+        copied: whether somebody has put zips there by hand.
         attempts: the id of the attempt that each store's running task is.
         counted: of each store and version, the id that was committed.
     """
@@ -62,6 +63,7 @@ class RocksQuery(Query):
     synchronous: set[str] = field(default_factory=set)
     changelogs: bool = True
     ids: bool = field(init=False)
+    copied: bool = False
     attempts: dict[str, str | None] = field(default_factory=dict)
     counted: dict[tuple[str, int], str | None] = field(default_factory=dict)
 
@@ -188,8 +190,9 @@ class RocksQuery(Query):
     def _commit(self, batch: int) -> bytes:
         for directory, unique in self.attempts.items():
             self.counted[directory, batch + 1] = unique
-        ids, self.attempts = self.attempts, {}
-        return commit_entry(ids_of(ids)) if self.ids else commit_entry()
+        ids = {one: str(unique) for one, unique in self.attempts.items()}
+        self.attempts = {}
+        return commit_entry(ids if self.ids else None)
 
     @property
     def rocks(self) -> RocksLoader:
@@ -247,16 +250,32 @@ class RocksQuery(Query):
         Query.remember(self, memory)
         self.counted = dict(memory["counted"])
 
+    @property
+    def alone(self) -> bool:
+        """Returns whether executors have written no snapshot but those that they had to."""
+        by_hand = self.habits.in_executor or self.copied
+        return not by_hand and self.synchronous.issuperset(self.theirs)
+
     def is_named(self, directory: str, version: int) -> bool:
-        """Returns whether a lineage names the attempt at a version whose commit is purged."""
+        """Returns whether a commit, or a lineage, names the attempt that counts at a version."""
         unique = self.counted.get((directory, version))
+        if version - 1 in self.world.index.commits:
+            return True
         if unique is None:
             return not self.ids  # else no commit says that it has none
         live, files = self.world.index.live[directory].items(), self.world.files
-        above = (files[path].content for path, one in live
-                 if one.kind == "delta" and one.version > version and one.id
-                 and one.id == self.counted.get((directory, one.version)))  # fmt: skip
-        return any((version, unique) in self._lineage_in(content) for content in above)
+        changes = {(one.version, one.id): path for path, one in live if one.kind == "delta"}
+        named = [(batch + 1, self.counted.get((directory, batch + 1)))
+                 for batch in sorted(self.world.index.commits)]  # fmt: skip
+        seen = set(named)
+        while named:
+            path = changes.get(named.pop())
+            before = set(self._lineage_in(files[path].content)) if path else set()
+            if (version, unique) in before:
+                return True
+            named += before - seen
+            seen |= before
+        return False
 
     def _lineage_in(self, content: bytes) -> tuple[Item, ...]:
         try:

@@ -245,15 +245,16 @@ class Stage:
         return self._start(replace(self.doer(policy), request=request), halt)
 
     def agree(self, policy: Policy) -> None:
-        """Asks all verbs; where `verify --deep` finds nothing, a run right after it must not halt."""
+        """Asks all verbs; where `verify --deep` finds nothing, the next run must not halt."""
         healthy = Verdicts(self).ask()
         if not healthy or self.paused or self.world.garble or self.world.trouble:
             return
         found = self.maintain(policy, ON)
         self.tally["runs after a healthy verdict"] += 1
-        halted = found and found.report and damaged(found.report.findings)
-        if halted or (found and isinstance(found.error, CheckpointError)):
-            raise Loss(f"verify --deep finds nothing, and maintain halts: {halted or found.error}")
+        assert found
+        halts = [one for one in found.report.findings if one.damage] if found.report else []
+        if halts or isinstance(found.error, CheckpointError):
+            raise Loss(f"verify --deep finds nothing, and maintain halts: {halts or found.error}")
 
     def doer(self, policy: Policy, verb: str = "maintain", run: str | None = None) -> Doer:
         """Returns who comes next."""
@@ -352,6 +353,8 @@ class Stage:
             raise Loss(f"a fault of ours: {report.findings}")
         if codes & OF_DAMAGE:
             self._alarm(report)
+        if FindingCode.FOREIGN_MAINTAINER in codes and self.query.alone and not self.tainted:
+            raise Loss(f"S9: zips that families forced are called maintenance: {report.findings}")
         if self.log is not None:
             self.log.append(f"    {report.run}: ends with {sorted(codes)}")
 
