@@ -55,7 +55,7 @@ test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restar
 test-recovery: setup ## damage, repair and roll back every kind of query, each restarted by Spark (half an hour)
 	$(WITH_JAVA) STATEMAINT_RECOVERY=all $(BIN)/python -m pytest tests/systems/spark/test_recovery.py $(ARGS)
 
-test-verdicts: setup ## damage checkpoints in every known way, and compare the doctor's verdict with Spark's (half an hour)
+test-verdicts: setup ## damage checkpoints in every known way, and compare the doctor's verdict with Spark's (45 minutes)
 	$(WITH_JAVA) $(BIN)/python -m tests.verdicts $(ARGS)
 
 grafana-types: setup ## rebuild the JSON schemas of Grafana's dashboards from its npm package (needs npm)

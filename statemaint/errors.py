@@ -189,6 +189,14 @@ class UnreadableError(StorageError):
     code = "UNREADABLE_BY_QUERY"
 
 
+class RefusedLinkError(StorageError):
+    """A link that is not followed: one below `_statemaint`, or one that leads out of the root."""
+
+    code = "REFUSED_LINK"
+    exit_code = 3
+    lasting = True
+
+
 class LeaseHeldError(StatemaintError):
     """Another run maintains the checkpoint; `until` is in seconds since the epoch."""
 

@@ -34,8 +34,10 @@ class Entry:
         size: in bytes.
         modified: seconds since the epoch by the storage's own clock; `None` if it has none.
         tag: the storage's own mark of the content, such as an ETag; `None` if it has none.
-        access: the rights to it, without ACL entries, if the listing includes them at no cost; they
-            do not count when entries are compared.
+        access: the rights to it, without ACL entries, if the listing includes them at no cost.
+        outside: whether a link leads to it and its real place is outside the root (S24).
+
+    The last two do not count when entries are compared.
     """
 
     path: str
@@ -43,6 +45,7 @@ class Entry:
     modified: float | None
     tag: str | None = None
     access: Access | None = field(default=None, compare=False, repr=False)
+    outside: bool = field(default=False, compare=False, repr=False)
 
     @property
     def name(self) -> str:

@@ -1,6 +1,6 @@
 """Scanning and planning, repeated where a single scan may be misleading."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
 from typing import assert_never
@@ -12,7 +12,14 @@ from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
 from statemaint.plan import Action, Attest, Delete, Plan, Request, WriteSnapshot, diagnose, plan
-from statemaint.scan import Handover, Recalling, ScanPart, scan, unfinished_rollbacks
+from statemaint.scan import (
+    Handover,
+    Recalling,
+    ScanPart,
+    missing_source_logs,
+    scan,
+    unfinished_rollbacks,
+)
 from statemaint.storage import ReadOnly, Storage
 
 # A query that deletes faster than we can list would otherwise keep us scanning forever.
@@ -90,6 +97,7 @@ def plan_checkpoint(
         checkpoint, now = scan_checkpoint(reading, only, part=part), reading.now()
         # A task looks again: one may have begun, and been killed, before the run had its lease.
         found = (*checkpoint.findings, *unfinished_rollbacks(reading))
+        found += () if part else tuple(_lost_sources(reading, checkpoint))
         checkpoint = replace(checkpoint, findings=found)
         ages = now if as_of is None else as_of
         return checkpoint, plan(checkpoint, policy, ages, request=request, skew=skew, seen=now)
@@ -103,6 +111,13 @@ def plan_checkpoint(
         if _trusted(decision[1]) <= before:
             break
     return decision
+
+
+def _lost_sources(reading: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Yields the findings of source logs that a second look confirms; the query may be running."""
+    if findings := list(missing_source_logs(reading, checkpoint)):
+        again = {*missing_source_logs(reading, scan(reading, lambda _: False))}
+        yield from (one for one in findings if one in again)
 
 
 def _part(request: Request | None, handover: Handover | None) -> ScanPart | None:

@@ -96,7 +96,9 @@ def _scope(extra: Mapping[str, Any]) -> list[str]:
 def _counted(counts: Mapping[str, Any], *, would: bool) -> str:
     verb = "would be " if would else ""
     if not (counts["snapshots"] or counts["files"]):
-        return "Nothing to do." if would else "Nothing was written or deleted."
+        return (
+            "Nothing would be written or deleted." if would else "Nothing was written or deleted."
+        )
     return (
         f"{counted(counts['snapshots'], 'snapshot')} {verb}written, "
         f"{counted(counts['files'], 'file')} {verb}deleted "

@@ -72,7 +72,7 @@ def _verify_dag(queries: Queries) -> DAG:
                 storage = _storage(queries, chosen)
                 sample = (share[0], share[1]) if share else None
                 result = verified(storage, deep=chosen["deep"], sample=sample)
-            _log.info("checked %d versions", result.json["versions_checked"])
+            _log.info(result.line)
             if result.failure:
                 get_current_context()["ti"].xcom_push("found", result.json)
                 fail(result.failure)

@@ -188,7 +188,7 @@ class VerifyCheckpointOperator(CheckpointOperator):
     def work(self, context: Mapping[str, Any]) -> dict[str, Any]:
         """Verifies the checkpoint, and returns the result."""
         result = verified(self.storage(), deep=self.deep, sample=self.sample)
-        self.log.info("checked %d versions", result.json["versions_checked"])
+        self.log.info(result.line)
         return self.tell(context, result.json, result.failure if self.fail_on_damage else None)
 
 

@@ -37,6 +37,12 @@ class Verified:
     json: dict[str, Any]
     failure: Failure | None
 
+    @property
+    def line(self) -> str:
+        """Returns the number of versions that passed, of all that were looked at."""
+        versions = counted(self.json["versions"], "version")
+        return f"{self.json['versions_checked']:,} of {versions} passed"
+
 
 @dataclass(frozen=True, slots=True)
 class Shown:
@@ -77,6 +83,7 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
         "checkpoint": storage.root,
         "healthy": result.healthy,
         "versions_checked": result.versions_checked,
+        "versions": result.versions,
         "broken": [one for one in findings if one["damage"]],
         "todo": advice.steps(findings, storage.root),
     }
@@ -107,9 +114,10 @@ def undo_shown(plan: UndoPlan) -> Shown:
     head = (
         f"**undo of run `{plan.run}` of `{plan.root}`**: it brings back "
         f"{counted(len(plan.coming), 'file')} ({texts.size(plan.bytes)}), and leaves "
-        f"{len(plan.left)} in the trash. The next maintenance deletes these files again "
-        "unless its policy keeps more."
+        f"{len(plan.left)} in the trash."
     )
+    if plan.sequel:
+        head += f" Afterwards, {plan.sequel}."
     return _shown(head, lines, kept if plan.coming else None, _staying(plan.left))
 
 

@@ -41,6 +41,7 @@ from statemaint.report import Report
 from statemaint.report.facts import facts_of
 from statemaint.report.part import MOST_FINDINGS, findings_json, reasons
 from statemaint.report.query_state import lag
+from statemaint.report.record import LastRun
 from statemaint.report.to_json import plan_json
 from statemaint.scan import Handover
 from statemaint.storage import Storage
@@ -286,16 +287,16 @@ def finish(  # noqa: PLR0913 -- what each task has handed on
     labels, scope = {one["label"] for one in summaries}, decided.scope if decided else ""
     silent = [bundle.label for bundle in planned if bundle.label not in labels]
     failed = [one["label"] for one in summaries if one["failed"]]
-    if planned and planned[0].holder:
-        # A run of only a part of a checkpoint leaves the trash alone.
-        sound = not (silent or scope) and not any(one["halted"] for one in summaries)
-        _end_run(settings, planned[0].holder, sound=sound)
-    _log.info("%s\n%s", settings.query, texts.table(summaries))
-    for label in silent:
-        _log.warning("%s gave no report; its task's log says why", label)
     seen = _seen(decided or Decided(), summaries)
     why = failure or (None if decided else _UNPLANNED)
     ended = run_ended(run, len(planned), summaries, seen, failure=why, errors=errors)
+    if planned and planned[0].holder:
+        # A run of only a part of a checkpoint leaves the trash alone.
+        sound = not (silent or scope) and not any(one["halted"] for one in summaries)
+        _end_run(settings, planned[0].holder, ended, sound=sound)
+    _log.info("%s\n%s", settings.query, texts.table(summaries))
+    for label in silent:
+        _log.warning("%s gave no report; its task's log says why", label)
     if not scope:  # the figures of a part are not the query's
         publish(settings, ended)
     report = _report(settings, planned, summaries, decided or Decided())
@@ -365,9 +366,11 @@ def _storage(settings: QuerySettings) -> Storage:
     return open_checkpoint(settings.checkpoint, settings.connection)
 
 
-def _end_run(settings: QuerySettings, holder: Holder, *, sound: bool) -> None:
+def _end_run(settings: QuerySettings, holder: Holder, ended: LastRun, *, sound: bool) -> None:
+    units, code = settings.engine == "spark", ended.exit_code
     try:
-        end_run(_storage(settings), holder, sound=sound, units=settings.engine == "spark")
+        storage = _storage(settings)
+        end_run(storage, holder, sound=sound, units=units, run=ended.run, exit_code=code)
     except StatemaintError as error:
         _log.warning("the lease is left to expire: %s", error)
 

@@ -2,12 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import batch_of
 from statemaint.model.policy import PRESETS
 from statemaint.plan import blocks_batch, blocks_load, newest_to_go_back_to
 
@@ -81,11 +82,21 @@ _ADVICE = {
     FindingCode.UNLOADABLE_NAME: _ASIDE,
     FindingCode.BLOCKED_NAME: _ASIDE,
     FindingCode.FOREIGN_OPERATOR: "move the folders of foreign operators out of `state`",
+    FindingCode.REFUSED_LINK: (
+        "put what each link leads to in its place, or remove the link: maintenance follows none"
+    ),
     FindingCode.UNFINISHED_ROLLBACK: (
         "run the rollback again, or `statemaint undo` of it, before the query starts"
     ),
 }
 _ELSE = "see the runbook"
+# Advice on notices, which `doctor` does not print.
+_TIDY = {
+    FindingCode.UNDECLARED_OPERATOR: (
+        "if its operator was removed from the query, move {paths} away as `statemaint scan` says"
+    ),
+    FindingCode.UNUSED_STORE: "move {paths} away as `statemaint scan` says: no restart reads it",
+}
 _REPAIRABLE = frozenset(
     {
         FindingCode.CORRUPT_FILE,
@@ -140,6 +151,7 @@ class Diagnosis:
         passed_over: the bad snapshots that they then pass over.
         waits: why `maintain` with the default policy would write no snapshot for the longest
             chain; empty if it would, or if the chain is short.
+        versions_checked: the number of retained versions that passed, counted per store.
     """
 
     checkpoint: Checkpoint
@@ -158,6 +170,24 @@ class Diagnosis:
     self_repairing: bool = False
     passed_over: tuple[str, ...] = ()
     waits: tuple[str, ...] = ()
+    versions_checked: int = 0
+
+    @property
+    def rows_checked(self) -> tuple[int, int]:
+        """Returns the number of stores whose rows a deep look has checked, and of all it needs.
+
+        The rows of a store that does not load at the newest version are not read, and none at all
+        if the checkpoint's own logs are damaged.
+        """
+        checkpoint, version = self.checkpoint, self.checkpoint.target
+        needed = [one for one in checkpoint.stores if version and checkpoint.asks(one.id, version)]
+        if version is None or any(one.damage for one in checkpoint.findings):
+            return 0, len(needed)
+        of_files = (one for one in self.findings if one.damage and one.code not in OF_ROWS)
+        broken = {one.store for one in of_files if batch_of(version) in one.batches}
+        loads = (isinstance(one.versions.chain(version), Chain) for one in needed)
+        read = [one for one, chain in zip(needed, loads, strict=True) if chain]
+        return sum(one.id not in broken for one in read), len(needed)
 
     @property
     def speed(self) -> float | None:
@@ -247,11 +277,17 @@ class Diagnosis:
         steps = [_ADVICE.get(code, f"{code}: {_ELSE}") for code in sorted(self.counts)]
         if _REPAIRABLE & self.counts.keys():
             steps.insert(0, "see what `statemaint repair` can repair from the log")
-        steps = [*self.disputed, *steps, *self._way_out()]
+        steps = [*self.disputed, *steps, *self._tidying, *self._way_out()]
         if not steps and self.chain and len(self.chain.deltas) > _LONG:
             maintain = "run `statemaint maintain`: a restart reads more files than it needs to"
             steps.extend(self.waits or (maintain,))
         return tuple(dict.fromkeys(steps)) or ("nothing",)
+
+    @property
+    def _tidying(self) -> Iterator[str]:
+        for code, step in _TIDY.items():
+            if paths := {one.path for one in self.findings if one.code is code and one.path}:
+                yield step.format(paths=_some(paths))
 
     def _way_out(self) -> Iterator[str]:
         """Yields the advice on a rollback, or that none helps, if the query does not restart."""
@@ -273,13 +309,13 @@ class Diagnosis:
 
     @property
     def _needed(self) -> str:
-        paths = sorted({one.path for one in self.findings if one.damage and one.path})
-        more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-        return f"{', '.join(paths[:_SHOWN])}{more}" if paths else "the checkpoint"
+        return _some({one.path for one in self.findings if one.damage and one.path})
 
     @property
     def unseen(self) -> tuple[str, ...]:
         """Returns the faults that were not checked for, or cannot be found."""
+        if self.checkpoint.provider is Provider.UNKNOWN:
+            return ("every store, as the provider is unknown",)
         unchecked = []
         if not self.deep:
             unchecked.append(
@@ -290,6 +326,12 @@ class Diagnosis:
             unchecked.append("a whole change in another one's place above the newest snapshot")
             unchecked.append("operators that left no trace, and operators of another query")
         return tuple(unchecked)
+
+
+def _some(paths: Collection[str]) -> str:
+    """Returns the first of some paths, and the number of the others."""
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return f"{', '.join(sorted(paths)[:_SHOWN])}{more}" if paths else "the checkpoint"
 
 
 def is_doubt(finding: Finding) -> bool:

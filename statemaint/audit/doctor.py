@@ -60,6 +60,7 @@ def doctor(
         longest=longest[0] if longest else None,
         chain=longest[1] if longest else None,
         took=took,
+        versions_checked=verified.versions_checked,
         largest=took if largest is longest else _measured(reading, checkpoint, largest),
         total=_total(checkpoint, chains),
         slots=slots,
@@ -188,7 +189,7 @@ def _right(
 
 def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator[int]:
     required, target = checkpoint.required, checkpoint.target
-    if required is None or target is None:
+    if required is None or target is None or checkpoint.provider is Provider.UNKNOWN:
         return
     spoiled = _spoiled(findings)
     loads = [(one.id, one.versions.loadable(required, target)) for one in checkpoint.stores]

@@ -4,31 +4,23 @@
     sources/<i>/<n>[.compact]      the files that source i has seen: v1, then a JSON line for each;
                                    a compact entry replaces all before it as well
 
-Mirrors `MicroBatchExecution.populateStartOffsets`, `FileStreamSource.getBatch` and
-`CompactibleFileStreamLog.allFiles`. Only file sources need their own log to restart.
+Mirrors `MicroBatchExecution.populateStartOffsets`; `scan.source_logs` has the rules of the second.
 """
 
 import json
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, FindingCode
+from statemaint.scan import ADVICE, SourceLog
 from statemaint.storage import Storage
 
 _PIECE = 1024 * 1024
 # Each line names one file; Hadoop's file systems allow names of a few thousand bytes.
 _LONGEST = 4 * 1024 * 1024
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
-_ENTRY = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?")
-_ADVICE = (
-    "it records which files the file source has read: a restart fails, or rereads or skips files; "
-    "put it back from a copy"
-)
 
 
 def restart_logs(storage: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
@@ -82,12 +74,15 @@ def _sources(
         )
         yield Finding(FindingCode.UNREADABLE_OFFSET, detail, path=f"offsets/{batch}")
         return
-    for number in filter(_NUMBER.fullmatch, end.sources):
+    for number in filter(logs.is_source, end.sources):
         last = end.file_offset(number)
         first = start.file_offset(number) if start else None
         if last is not None:
-            log = _SourceLog.listed(storage, number)
-            yield from log.findings(storage, -1 if first is None else first, last, whole=whole)
+            log = SourceLog.listed(storage, number)
+            if missing := log.missing(-1 if first is None else first, last):
+                yield missing
+            elif whole:
+                yield from _entries(storage, log)
         elif first is not None:
             detail = (
                 f"offsets/{batch}: the offset of source {number} is truncated, so a restart fails; "
@@ -96,54 +91,11 @@ def _sources(
             yield Finding(FindingCode.UNREADABLE_OFFSET, detail, path=f"offsets/{batch}")
 
 
-@dataclass(frozen=True, slots=True)
-class _SourceLog:
-    """The log of one file source.
-
-    Attributes:
-        folder: the folder of the log.
-        entries: the name of each entry by its number.
-        base: the number of the newest compact entry; 0 if there is none.
-    """
-
-    folder: str
-    entries: dict[int, str]
-    base: int
-
-    @classmethod
-    def listed(cls, storage: Storage, source: str) -> "_SourceLog":
-        """Returns the log of a source as listed."""
-        folder = f"sources/{source}"
-        names = (one.path.removeprefix(f"{folder}/") for one in storage.list(folder))
-        listed = {int(one[1]): one for name in names if (one := _ENTRY.fullmatch(name))}
-        base = max((number for number, one in listed.items() if one[2]), default=0)
-        return cls(folder, {number: one[0] for number, one in listed.items()}, base)
-
-    def findings(
-        self, storage: Storage, first: int, last: int, *, whole: bool
-    ) -> Iterator[Finding]:
-        """Yields the findings for a restart that reads the entries after `first` up to `last`."""
-        newest = max(self.entries, default=-1)
-        missing = self._absent(min(self.base, first + 1), max(newest, last))
-        if missing is not None:
-            what = self.folder if not self.entries else f"{self.folder}/{missing}"
-            yield Finding(
-                FindingCode.MISSING_SOURCE_LOG, f"{what} is missing: {_ADVICE}", path=what
-            )
-        elif whole:
-            needed = (name for number, name in self.entries.items() if number >= self.base)
-            for path in sorted(f"{self.folder}/{name}" for name in needed):
-                yield from _unreadable(storage, path)
-
-    def _absent(self, first: int, last: int) -> int | None:
-        """Returns the highest missing number of a closed range, if any."""
-        there = sorted((one for one in self.entries if first <= one <= last), reverse=True)
-        expected = last
-        for number in there:
-            if number != expected:
-                break
-            expected -= 1
-        return expected if expected >= first else None
+def _entries(storage: Storage, log: SourceLog) -> Iterator[Finding]:
+    """Yields the findings of the entries that a restart may read."""
+    needed = (name for number, name in log.entries.items() if number >= log.base)
+    for path in sorted(f"{log.folder}/{name}" for name in needed):
+        yield from _unreadable(storage, path)
 
 
 def _unreadable(storage: Storage, path: str) -> Iterator[Finding]:
@@ -153,7 +105,7 @@ def _unreadable(storage: Storage, path: str) -> Iterator[Finding]:
     except NotFoundError:
         return  # compacted since it was listed
     except (ValueError, RecursionError, CodecError) as error:
-        detail = f"{path} cannot be read ({error}): {_ADVICE}"
+        detail = f"{path} cannot be read ({error}): {ADVICE}"
         yield Finding(FindingCode.MISSING_SOURCE_LOG, detail, path=path)
 
 

@@ -49,12 +49,14 @@ class Verification:
     Attributes:
         checkpoint: the checkpoint that was read.
         versions_checked: the number of retained versions whose files all passed, counted per store.
+        versions: the number of retained versions that were looked at, counted per store.
         findings: damage and notices.
         results: the results that another verification of the same checkpoint can reuse.
     """
 
     checkpoint: Checkpoint
     versions_checked: int
+    versions: int
     findings: tuple[Finding, ...]
     results: Results = field(repr=False, compare=False)
 
@@ -146,7 +148,16 @@ def verify_at(
     findings += row_findings(reading, checkpoint, units)
     results = Results.of(checkpoint, depth, stores, units)
     checked = sum(one.versions_checked for one in stores)
-    return Verification(checkpoint, checked, tuple(dict.fromkeys(findings)), results)
+    versions = sum(_retained(checkpoint, store) for store in checkpoint.stores)
+    return Verification(checkpoint, checked, versions, tuple(dict.fromkeys(findings)), results)
+
+
+def _retained(checkpoint: Checkpoint, store: Store) -> int:
+    """Returns the number of versions of a store that a restart or a rollback may need."""
+    if checkpoint.span is None:
+        return 0
+    first, last = checkpoint.span
+    return checkpoint.retained(store.id, store.oldest(first, last), last)
 
 
 def _expecting(checkpoint: Checkpoint, rebuilt: Rebuilt) -> Checkpoint:

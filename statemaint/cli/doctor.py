@@ -17,6 +17,7 @@ from statemaint.cli.output import print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, GOOD, WARNING, Column, number
 from statemaint.errors import CheckpointError
+from statemaint.model.checkpoint import Provider
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
 from statemaint.report.to_json import findings_json, id_json
@@ -160,14 +161,24 @@ def _why_not(diagnosis: Diagnosis) -> str:
 
 
 def _looked(diagnosis: Diagnosis) -> str:
-    depth = (
-        "every file and every row of the newest version" if diagnosis.deep else "every needed file"
-    )
+    if diagnosis.checkpoint.provider is Provider.UNKNOWN:
+        return f"the logs; unseen: {'; '.join(diagnosis.unseen)}"
+    depth = _deep(*diagnosis.rows_checked) if diagnosis.deep else "every needed file"
     unseen = f"; unseen: {'; '.join(diagnosis.unseen)}" if diagnosis.unseen else ""
     return f"{depth}{unseen}"
 
 
+def _deep(checked: int, needed: int) -> str:
+    """Returns what a deep look has read, by the number of stores whose rows it has checked."""
+    if checked == needed:
+        return "every file and every row of the newest version"
+    stores = f"{checked:,} of {counted(needed, 'store')}"
+    return f"every file, and the rows of the newest version in {stores}"
+
+
 def _batches(diagnosis: Diagnosis) -> str:
+    if diagnosis.checkpoint.provider is Provider.UNKNOWN:
+        return "unknown, as no store was looked at"
     if not diagnosis.loadable:
         return "none loads in every store"
     lost = len(diagnosis.checkpoint.batches) - len(diagnosis.loadable)
@@ -191,7 +202,8 @@ def _chain(diagnosis: Diagnosis) -> str:
     files, where = counted(len(diagnosis.chain.deltas), "file"), diagnosis.longest.id
     size = decimal(diagnosis.took.size if diagnosis.took else diagnosis.chain.size)
     took = f", read in {diagnosis.took.seconds:.2f} s here" if diagnosis.took else ""
-    return f"at most {files} of changes after a snapshot ({where}: {size}{took})"
+    base = " after a snapshot" if diagnosis.chain.base else ", without a snapshot"
+    return f"at most {files} of changes{base} ({where}: {size}{took})"
 
 
 def _time(at_least: float, diagnosis: Diagnosis) -> str:
@@ -249,4 +261,5 @@ FLEET: Fleet = Fleet(
     cells=_fleet_cells,
     order=lambda row: (row["restarts"], not row["damage"], -(row["longest_chain"] or 0)),
     totals=lambda rows: f"{sum(1 for one in rows if not one['restarts'])} would not restart",
+    sound=lambda options: "none damaged" if options["deep"] else "no damage in the needed files",
 )

@@ -38,6 +38,8 @@ class Fleet:
         cells: the row as cells of those columns.
         order: the key that sorts rows, the worst first.
         totals: all rows together, in words.
+        sound: what a reading with the verb's options shows if nothing is damaged: it says how deep
+            the verb looked.
     """
 
     columns: tuple[Column, ...]
@@ -45,6 +47,7 @@ class Fleet:
     cells: Callable[[Json], Iterable[str | Text]]
     order: Callable[[Json], Any]
     totals: Callable[[Sequence[Json]], str]
+    sound: Callable[[Json], str]
 
 
 def of_many(fleet: Callable[[], Fleet]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -92,7 +95,7 @@ def _print(uri: str, below: Sequence[str], fleet: Fleet, options: Json, *, as_js
     print_result(
         lambda: {"folder": uri, "checkpoints": [_json(one) for one in readings]},
         as_json=as_json,
-        table=lambda: _print_table(uri, readings, fleet),
+        table=lambda: _print_table(uri, readings, fleet, sound=fleet.sound(options)),
         lines="checkpoints",
     )
     sys.exit(max((one.exit_code for one in readings), default=0))
@@ -119,13 +122,15 @@ def _json(one: _Read) -> Json:
     return {"checkpoint": one.uri, **(one.row or {}), "findings": findings_json(one.findings)}
 
 
-def _print_table(uri: str, readings: Sequence[_Read], fleet: Fleet) -> None:
+def _print_table(uri: str, readings: Sequence[_Read], fleet: Fleet, *, sound: str) -> None:
     rows = [one.row for one in readings if one.row is not None]
-    wrong = sum(1 for one in readings if one.exit_code)
+    counts = {
+        "damaged": sum(1 for one in readings if damaged(one.findings)),
+        "not read": sum(1 for one in readings if one.error),
+    }
+    wrong = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     heads = f"{uri}: {counted(len(readings), 'checkpoint')}, {fleet.totals(rows)}, "
-    tables.print_line(
-        Text.assemble(heads, (f"{wrong} damaged", BAD) if wrong else "none damaged"), wrap=False
-    )
+    tables.print_line(Text.assemble(heads, (wrong, BAD) if wrong else sound), wrap=False)
     ordered = sorted(readings, key=partial(_order, fleet))
     cells = [_cells(uri, one, fleet) for one in ordered]
     columns = (Column("checkpoint"), *fleet.columns, Column("findings"))

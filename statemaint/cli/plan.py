@@ -1,7 +1,7 @@
 """`plan`: the actions that a run of maintenance would take, and their reasons."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import click
 from rich.filesize import decimal
@@ -43,7 +43,7 @@ def print_plan(plan: Plan) -> None:
     tables.print_line(f"committed   {tables.committed(plan.committed, plan.target)}")
     if plan.floor is not None:
         why = f" ({_FLOOR_OF_LOG})" if floor_of_log(plan) else ""
-        tables.print_line(f"floor       version {plan.floor}: it and all above stay loadable{why}")
+        tables.print_line(f"floor       version {plan.floor}{_kept_versions(plan)}{why}")
     tables.print_line(f"would       {_totals(plan)}")
     if not plan.actions:
         tables.print_line(f"to do       nothing: {_why_nothing(plan)}")
@@ -103,11 +103,28 @@ def why_nothing_deleted(plan: Plan) -> str:
         return "see the findings"
     if floor_of_log(plan):
         return (
-            f"the commit log still has the batch of version {plan.floor}, and each version "
-            "in it stays loadable; it shrinks as Spark drops its oldest batches "
+            f"the commit log still has the batch of version {plan.floor}, and what its "
+            "versions need is kept; it shrinks as Spark drops its oldest batches "
             "(spark.sql.streaming.minBatchesToRetain)"
         )
-    return "every file is needed by a retained version or too young (`plan` counts them by reason)"
+    return f"every file is kept: {', '.join(_kept(plan))}" if any(_kept(plan)) else ""
+
+
+def _kept(plan: Plan) -> Iterator[str]:
+    """Yields the number of files that a plan keeps for each reason, the most first."""
+    counts = Counter(kept.reason.value for one in plan.stores for kept in one.kept)
+    yield from (f"{count:,} {reason}" for reason, count in counts.most_common())
+
+
+def _kept_versions(plan: Plan) -> str:
+    """Returns which versions stay loadable: all from the floor, or the number that load now."""
+    if plan.floor is None or plan.target is None or not plan.stores:
+        return ""
+    number, loads = plan.target - plan.floor + 1, plan.loadable
+    if loads == number:
+        return ": it and all above stay loadable"
+    versions = f"{loads:,} of the {counted(number, 'version')} from it on"
+    return f": {versions} load in every store, and stay loadable"
 
 
 def _totals(plan: Plan) -> str:

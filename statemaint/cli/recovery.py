@@ -53,13 +53,14 @@ def _end_with(plan: RecoveryPlan) -> NoReturn:
 def _result_lines(done: RecoveryReport) -> Iterator[str]:
     size = decimal(sum(one.entry.size for one in done.removed))
     yield f"moved     {counted(len(done.removed), 'file')} ({size}) to the trash of run {done.run}"
-    yield f"written   {counted(len(done.written), 'snapshot')}, each read back and equal"
+    equal = ", each read back and equal" if done.written else ""
+    yield f"written   {counted(len(done.written), 'snapshot')}{equal}"
     yield f"undo      statemaint undo {done.plan.root} {done.run}"
 
 
 def _lines(plan: RecoveryPlan) -> Iterator[str]:
     if not plan.actions:
-        yield f"{plan.verb}: nothing to do"
+        yield f"{plan.verb}: {_idle(plan)}"
         return
     yield from _summary(plan)
     steps = [_step_line(step) for step in plan.actions]
@@ -69,6 +70,17 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
     )
     versions = counted(plan.versions_checked, "version")
     yield f"checked   {versions} of stores, read without these files"
+
+
+def _idle(plan: RecoveryPlan) -> str:
+    """Returns why a plan has no step: nothing is wrong, or no step of it would help."""
+    damage = sum(1 for one in plan.findings if one.damage)
+    if not damage:
+        return "nothing to do"
+    return (
+        f"of {counted(damage, 'finding')} of damage it can repair none; "
+        f"`statemaint doctor {plan.root}` says what can be done"
+    )
 
 
 def _summary(plan: RecoveryPlan) -> Iterator[str]:

@@ -31,6 +31,9 @@ def runs_verb(uri: str, run: str | None, *, as_json: bool) -> None:
     With RUN, show what that run did: each file that it wrote, proved, deleted or brought back, with
     the reason recorded in the ledger.
 
+    A run that could not record itself, since it was killed or the disk was full, is listed as long
+    as files of it are in the trash, with what the trash and the ledger have of it.
+
     An undo is also a run. The column `undo` shows whether a run can be undone (yes or no), was
     undone (done, or partly if files remain in the trash), or is itself an undo. The lines below
     the table show when each run was undone, and by which run.

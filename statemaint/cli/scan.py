@@ -74,7 +74,8 @@ def _heading(checkpoint: Checkpoint) -> Iterator[str]:
     yield f"query       {checkpoint.query_id or '(unknown)'}"
     yield f"provider    {checkpoint.provider}, {checkpoint.codec}"
     yield f"committed   {tables.committed(checkpoint.committed, checkpoint.target)}"
-    yield f"required    version {checkpoint.required} is the oldest in the commit log"
+    if checkpoint.required is not None:
+        yield f"required    version {checkpoint.required} is the oldest in the commit log"
     for operator in checkpoint.operators:
         yield f"operator    {operator.id}: {operator.name}"
 
@@ -170,4 +171,5 @@ FLEET: Fleet = Fleet(
         f"{counted(sum(one['stores'] for one in rows), 'store')}, "
         f"{files_of(sum(one['files'] for one in rows), sum(one['bytes'] for one in rows))}"
     ),
+    sound=lambda _: "no damage in the listings of state",
 )

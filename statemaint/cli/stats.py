@@ -205,4 +205,5 @@ FLEET: Fleet = Fleet(
         f"{counted(sum(one['rows'] for one in rows), 'row')}, "
         f"{decimal(sum(one['bytes'] for one in rows))}"
     ),
+    sound=lambda _: "all of them read",
 )

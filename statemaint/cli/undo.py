@@ -33,7 +33,7 @@ def undo_verb(uri: str, run: str, *, dry_run: bool, as_json: bool) -> None:
     --trash-for. A file stays in the trash if its store's log was rewritten at or below its
     version, or if another file is in its place; each is reported with the reason, and the exit
     code is 3. The undo of a rollback restores all of its files, and is refused (exit code 2) once
-    the query has moved on. The next `maintain` deletes the same files again unless its policy
+    the query has moved on. What a `maintain` deleted, the next one deletes again unless its policy
     retains more.
 
     With --dry-run --json the plan is printed as a document that `statemaint apply` carries out.
@@ -100,7 +100,7 @@ def _print_reasons(reasons: Mapping[str, str]) -> None:
 def _print_table(undone: Undone) -> None:
     tables.print_line(f"brought back {files_of(undone.files, undone.bytes)} of run {undone.run}")
     if undone.files:
-        tables.print_line("the next maintain deletes them again unless its policy retains more")
+        tables.print_line(undone.sequel, wrap=False)
     if undone.left:
         stay = "1 file stays" if len(undone.left) == 1 else f"{len(undone.left)} files stay"
         tables.print_line(f"{stay} in the trash")

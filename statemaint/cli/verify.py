@@ -13,7 +13,7 @@ from statemaint.cli.options import Share, as_json_or_lines, uri, workers_flag
 from statemaint.cli.output import Json, end_with, print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, GOOD, Column, number
-from statemaint.model.findings import Finding, damaged
+from statemaint.model.findings import Finding
 from statemaint.report.to_json import findings_json
 from statemaint.storage import Storage, open_storage
 from statemaint.wording import counted
@@ -52,7 +52,7 @@ def verify_verb(
     with work_done("verifying"):
         verification = verify(open_storage(uri), deep=deep, sample=sample, workers=workers)
     print_result(
-        lambda: verify_json(verification.versions_checked, verification.findings),
+        lambda: verify_json(verification),
         as_json=as_json,
         table=lambda: _print_table(verification),
         checkpoint=verification.checkpoint.root,
@@ -61,22 +61,28 @@ def verify_verb(
     end_with(verification.findings)
 
 
-def verify_json(checked: int, findings: tuple[Finding, ...]) -> Json:
+def verify_json(verification: Verification) -> Json:
     """Returns the output of `verify --json`."""
     return {
-        "healthy": not damaged(findings),
-        "versions_checked": checked,
-        "findings": findings_json(findings),
+        "healthy": verification.healthy,
+        "versions_checked": verification.versions_checked,
+        "versions": verification.versions,
+        "findings": findings_json(verification.findings),
     }
 
 
 def _print_table(verification: Verification) -> None:
     """Prints a verification in one line; its findings follow on stderr."""
     stores = len(verification.checkpoint.stores)
-    word = ("healthy", GOOD) if verification.healthy else ("DAMAGED", BAD)
-    checked = counted(verification.versions_checked, "version")
+    passed, retained = verification.versions_checked, verification.versions
+    versions = counted(retained, "version")
     where = f"in {counted(stores, 'store')}, counted in each"
-    tables.print_line(Text.assemble(word, f": {checked} checked {where}"))
+    if verification.healthy:
+        of_all = f"{passed:,} of " if passed < retained else ""
+        text = Text.assemble(("healthy", GOOD), f": {of_all}{versions} checked {where}")
+    else:
+        text = Text.assemble(("DAMAGED", BAD), f": {passed:,} of {versions} passed {where}")
+    tables.print_line(text)
 
 
 def _row(storage: Storage, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
@@ -85,6 +91,7 @@ def _row(storage: Storage, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
     row = {
         "healthy": verification.healthy,
         "versions_checked": verification.versions_checked,
+        "versions": verification.versions,
         "stores": len(verification.checkpoint.stores),
     }
     return row, verification.findings
@@ -93,13 +100,16 @@ def _row(storage: Storage, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
 def _cells(row: Json) -> Iterable[str | Text]:
     yield Text("yes", GOOD) if row["healthy"] else Text("NO", BAD)
     yield f"{row['stores']:,}"
-    yield f"{row['versions_checked']:,}"
+    passed, retained = row["versions_checked"], row["versions"]
+    yield f"{passed:,}" if passed == retained else f"{passed:,} of {retained:,}"
 
 
+_SHALLOW = "no damage in the beginning or the end of a needed file"
 FLEET: Fleet = Fleet(
     columns=(Column("healthy"), number("stores", 1), number("versions", 2)),
     read=_row,
     cells=_cells,
     order=lambda row: row["healthy"],
     totals=lambda rows: counted(sum(one["stores"] for one in rows), "store"),
+    sound=lambda options: "none damaged" if options["deep"] else _SHALLOW,
 )

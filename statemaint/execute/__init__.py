@@ -17,7 +17,7 @@ from statemaint.execute.neighbours import Neighbours
 from statemaint.execute.recovery import recover
 from statemaint.execute.restore import Restored, must_be_in_trash, plan_restore, restore
 from statemaint.execute.stores import execute
-from statemaint.execute.trash import bytes_in_trash, trashed_runs
+from statemaint.execute.trash import bytes_in_trash, size_in_trash, trashed_runs
 from statemaint.execute.trash import empty as empty_trash
 from statemaint.execute.trash import expired as expired_trash
 
@@ -48,5 +48,6 @@ __all__ = [
     "plan_restore",
     "recover",
     "restore",
+    "size_in_trash",
     "trashed_runs",
 ]

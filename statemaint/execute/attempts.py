@@ -174,6 +174,12 @@ class Below(ReadOnly):
         for entry in self._storage.list(self._path(prefix)):
             yield self._inside(entry)
 
+    def links(self, folder: str) -> Sequence[str]:
+        """Returns the paths of all links at or below a directory of the folder."""
+        return [
+            one.removeprefix(f"{self._folder}/") for one in self._storage.links(self._path(folder))
+        ]
+
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
         return self._inside(self._storage.stat(self._path(path)))

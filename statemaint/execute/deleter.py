@@ -1,9 +1,9 @@
 """Deletes files page by page, each page only while the files it relies on are in place (S6-S8)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from statemaint.errors import Superseded
+from statemaint.errors import StorageError, Superseded
 from statemaint.execute.bases import must_be_unchanged
 from statemaint.execute.commits import must_stand
 from statemaint.execute.run_context import RunContext
@@ -71,21 +71,41 @@ class Deleter:
                 trash.note(page, None if start else store, target=context.target, gone=newest)
             context.fence.must_hold()
             must_stand(context.storage, context.commit, store)  # as late as possible, once a page
-            self._remove(page, trash)
-            yield from (Deleted(one) for one in page)
+            removed: list[Delete] = []
+            try:
+                self._remove(page, trash, removed)
+            except (StorageError, Superseded):
+                yield from map(Deleted, removed)
+                raise
+            yield from map(Deleted, page)
 
-    def _remove(self, page: Page, trash: Trash | None) -> None:
+    def _remove(self, page: Page, trash: Trash | None, removed: list[Delete]) -> None:
+        """Removes the files of a page, and adds each to `removed`, also if an error follows."""
+
         def before() -> None:
             self._must_stand(page)
 
         if trash:
-            trash.take(page, before=before)
+            trash.take(page, before=before, after=removed.append)
             return
         # One call may delete in any order, but no checksum may outlive its file, and no shared
         # file may be deleted before the snapshot that needs it.
         for rank in sorted({one.rank for one in page}):
-            paths = [one.path for one in page if one.rank == rank]
-            self.context.storage.delete_all(paths, before=before)
+            some = [one for one in page if one.rank == rank]
+            try:
+                self.context.storage.delete_all([one.path for one in some], before=before)
+            except (StorageError, Superseded):
+                removed += self._missing(some)
+                raise
+            removed += some
+
+    def _missing(self, deletes: Sequence[Delete]) -> list[Delete]:
+        """Returns the files that no longer exist after a deletion failed, as far as it is seen."""
+        try:
+            there = {one.path for one in self.context.storage.list(self.record.store.id.directory)}
+        except StorageError:
+            return []
+        return [one for one in deletes if one.path not in there]
 
     def _must_stand(self, page: Page) -> None:
         """Checks the files relied on and the lease until all were checked within a short time.

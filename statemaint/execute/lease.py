@@ -38,6 +38,7 @@ from statemaint.execute.claims import (
     newest_number,
     take_back,
 )
+from statemaint.scan import check_links
 from statemaint.storage import Storage
 
 _RENEWALS = 3
@@ -65,6 +66,7 @@ def leased(
     Raises:
         LeaseHeldError: when another holder has it, or had it until moments ago.
         LeaseLostError: when a later attempt at the holder's run has begun.
+        RefusedLinkError: when there is a link among our files (S24).
         UnsupportedError: when the storage cannot let exactly one of several writers create a file.
         StorageError: when the storage fails.
     """
@@ -95,6 +97,7 @@ def _beat(lease: "Lease", done: Event) -> None:
 
 def acquire(storage: Storage, holder: Holder, *, seconds: float = SECONDS) -> "Lease":
     """Returns the lease of a checkpoint; see `leased`."""
+    check_links(storage)
     if not storage.exclusive:
         raise UnsupportedError(
             storage.root,

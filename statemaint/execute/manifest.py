@@ -34,7 +34,6 @@ from statemaint.storage import Storage
 FOLDER = "_statemaint/trash"
 MANIFEST = "manifest"
 _PAGE = re.compile(r"(?P<operator>[0-9]+)-(?P<partition>[0-9]+)\.page-(?P<number>[0-9]{6})\.jsonl")
-_OF_ROLLBACK = f"{RecoveryVerb.ROLLBACK.value}.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ class Contents:
         manifests: the manifests themselves.
         files: the files in the trash, by their old paths.
         notes: the note of each path, in the order in which the files were moved.
-        of_rollback: whether the run was a rollback.
+        verb: repair or rollback; `None` for maintenance.
         logs: the query's logs then; `None` if they were not noted.
     """
 
@@ -125,8 +124,20 @@ class Contents:
     manifests: tuple[Entry, ...]
     files: Mapping[str, Entry]
     notes: Mapping[str, Note] = field(default_factory=dict)
-    of_rollback: bool = False
+    verb: RecoveryVerb | None = None
     logs: LogWorld | None = None
+
+    @property
+    def of_rollback(self) -> bool:
+        """Returns whether the run was a rollback."""
+        return self.verb is RecoveryVerb.ROLLBACK
+
+    @property
+    def newest_batch(self) -> int | None:
+        """Returns the newest committed batch that a rollback removed, if any."""
+        removed = [one.path for one in self.logs.removed] if self.logs else [*self.files]
+        names = (path.removeprefix("commits/") for path in removed)
+        return max((int(one) for one in names if one.isdecimal()), default=None)
 
     def newest_first(self) -> tuple[Entry, ...]:
         """Returns the files in reverse order of their removal: a file before its checksum."""
@@ -240,8 +251,9 @@ def contents(storage: Storage, run: str) -> Contents:
         lines = read_lines(storage, manifest.path)
         _read_notes(lines, manifest.modified, notes, worlds)
         logs = logs or next((one for line in lines if (one := _parsed_logs(line))), None)
-    of_rollback = any(one.name == _OF_ROLLBACK for one in listed.manifests)
-    return replace(listed, notes=notes, of_rollback=of_rollback, logs=logs)
+    names = {one.name for one in listed.manifests}
+    verb = next((one for one in RecoveryVerb if f"{one.value}.jsonl" in names), None)
+    return replace(listed, notes=notes, verb=verb, logs=logs)
 
 
 def _read_notes(

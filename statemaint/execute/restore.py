@@ -25,6 +25,7 @@ from statemaint.execute.world import fingerprint
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, checksum_file_of, classify_any
 from statemaint.plan import PutBack, UndoPlan
+from statemaint.scan import check_inside
 from statemaint.storage import Storage
 
 _OCCUPIED = "another file is in its place; remove that one first if this one is right"
@@ -140,7 +141,8 @@ def _decided(storage: Storage, run: str, *, ended: bool) -> _Decided:
     reasons = {} if trash.of_rollback else staying(storage, trash, deeds, ended=ended)
     checksums = _Checksums(storage, trash, Same(storage, trash, deeds), reasons)
     files = tuple(_decide(storage, trash, reasons, checksums))
-    return _Decided(UndoPlan(storage.root, run, trash.of_rollback, files), trash, checksums)
+    plan = UndoPlan(storage.root, run, trash.verb, files, trash.newest_batch)
+    return _Decided(plan, trash, checksums)
 
 
 def _decide(
@@ -159,12 +161,19 @@ def _decide(
 
 
 def _places(storage: Storage, paths: Iterable[str]) -> frozenset[str]:
-    """Returns the paths of all files in the folders of some; each folder is listed once."""
+    """Returns the paths of all files in the folders of some; each folder is listed once.
+
+    Raises:
+        RefusedLinkError: when one of the folders is outside the checkpoint, as its files show.
+    """
     present, listed = set[str](), ""
-    for folder in sorted({path.rpartition("/")[0] for path in paths}):
+    folders = {path.rpartition("/")[0] for path in paths}
+    for folder in sorted(folders):
         if listed and folder.startswith(f"{listed}/"):
             continue  # a listing includes the folders below
-        present.update(entry.path for entry in storage.list(folder))
+        entries = list(storage.list(folder))
+        check_inside(entry for entry in entries if entry.path.rpartition("/")[0] in folders)
+        present.update(entry.path for entry in entries)
         listed = folder
     return frozenset(present)
 

@@ -12,6 +12,7 @@ from functools import partial
 from statemaint.errors import (
     CheckpointError,
     LeaseLostError,
+    RefusedLinkError,
     StorageError,
     Superseded,
     UnreadableError,
@@ -127,7 +128,7 @@ def _store(executor: StoreExecutor, *, verify: bool) -> Iterator[Outcome]:
         yield from executor.carry_out(verify=verify)
     except Superseded as error:
         yield Skipped(executor.plan.store.id, _finding(executor, FindingCode.SUPERSEDED, error))
-    except (CheckpointError, UnreadableError) as error:
+    except (CheckpointError, RefusedLinkError, UnreadableError) as error:
         yield Halted(executor.plan.store.id, _finding(executor, FindingCode(error.code), error))
     except UnsupportedError as error:
         yield Halted(executor.plan.store.id, _finding(executor, FindingCode.UNSUPPORTED, error))

@@ -57,12 +57,19 @@ class Trash:
         """Returns the time until which a file moved now is kept at least."""
         return self.storage.now() + self.seconds
 
-    def take(self, deletes: Sequence[Delete], *, before: Callable[[], object]) -> None:
+    def take(
+        self,
+        deletes: Sequence[Delete],
+        *,
+        before: Callable[[], object],
+        after: Callable[[Delete], object] = lambda _: None,
+    ) -> None:
         """Moves files of one store to the trash, after `note`; a missing file is not an error.
 
         Args:
             deletes: the files, in the order of their moves.
             before: called before every move; whatever it raises ends the work.
+            after: called with each file once it is moved.
 
         Raises:
             StorageError: when the storage fails.
@@ -70,6 +77,7 @@ class Trash:
         for delete in deletes:
             before()
             self._move(delete.entry)
+            after(delete)
 
     def note(
         self,
@@ -152,6 +160,17 @@ def trashed_runs(storage: Storage) -> Mapping[str, float]:
         if path.startswith(f"{MANIFEST}/") and entry.modified is not None:
             since[run] = min(since[run] or entry.modified, entry.modified)
     return since
+
+
+def size_in_trash(storage: Storage, run: str) -> tuple[int, int]:
+    """Returns the number of files of a run in the trash, and their bytes.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    listed = storage.list(folder_of(run))
+    sizes = [one.size for one in listed if one.path.split("/")[3:4] != [MANIFEST]]
+    return len(sizes), sum(sizes)
 
 
 def bytes_in_trash(storage: Storage) -> int:

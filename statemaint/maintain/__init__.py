@@ -7,7 +7,6 @@ belong in `audit` or `state`, repair and rollback in `recover`.
 from statemaint.execute import Holder, Restored, bytes_in_trash
 from statemaint.maintain.actions import list_actions
 from statemaint.maintain.apply import PlanFile, apply, parse_plan
-from statemaint.maintain.history import Run, list_runs
 from statemaint.maintain.run import (
     begin_run,
     check_free,
@@ -16,6 +15,7 @@ from statemaint.maintain.run import (
     new_run_id,
     reserve,
 )
+from statemaint.maintain.runs import Run, list_runs
 from statemaint.maintain.undo import UndoFile, Undone, parse_undo, plan_undo, undo
 
 __all__ = [

@@ -12,7 +12,7 @@ from statemaint.plan import MOST_SKEW, Plan, Request
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Report
 from statemaint.report.to_json import fingerprint
-from statemaint.scan import must_be_checkpoint
+from statemaint.scan import must_be_checkpoint, must_be_of_query
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 
@@ -75,6 +75,7 @@ def apply(
         StorageError: when the storage fails.
     """
     must_be_checkpoint(storage)
+    must_be_of_query(storage, plan_file.query_id, plan_file.checkpoint)
     work = Work(storage, run or new_run_id(storage.now()), workers=workers)
     with leased(storage, Holder(work.run)) as lease:
         report = work.carry_out(_same(storage, plan_file, skew=lease.skew), lease, on_outcome)
@@ -85,14 +86,9 @@ def apply(
 def _same(storage: Storage, plan_file: PlanFile, *, skew: float) -> Plan:
     if plan_file.now > storage.now() + MOST_SKEW:
         raise Superseded(storage.root, "the plan's time is in the future, by the storage's clock")
-    checkpoint, plan = plan_checkpoint(
+    plan = plan_checkpoint(
         storage, plan_file.policy, request=plan_file.request, as_of=plan_file.now, skew=skew
-    )
-    if checkpoint.query_id != plan_file.query_id:
-        raise ConfigError(
-            f"{storage.root}: holds query {checkpoint.query_id!r}, but the plan is for query "
-            f"{plan_file.query_id!r} in {plan_file.checkpoint}; use a plan of this checkpoint"
-        )
+    )[1]
     if fingerprint(plan) != plan_file.fingerprint:
         skewed = (one.detail for one in plan.findings if one.code is FindingCode.CLOCK_SKEW)
         why = next(skewed, "the plan's files, or the plan itself, have changed")

@@ -21,7 +21,7 @@ from statemaint.execute import (
     leased,
     newest,
 )
-from statemaint.maintain.history import note_run
+from statemaint.maintain.history import note_end, note_run
 from statemaint.maintain.tidy import tidy
 from statemaint.model.findings import FindingCode, damaged
 from statemaint.model.ids import StoreId
@@ -29,7 +29,7 @@ from statemaint.model.policy import Policy
 from statemaint.plan import MOST_SKEW, Attest, Plan, Request
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Outcome, Report, summarize
-from statemaint.scan import Handover
+from statemaint.scan import Handover, check_links
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 
@@ -75,10 +75,13 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
     Raises:
         ConfigError: when the request names something that does not exist; also as
             `scan_checkpoint` raises it.
+        RefusedLinkError: when there is a link among our files (S24); a dry run has a finding.
         LeaseHeldError: when another run maintains the checkpoint.
         LeaseLostError: when another run has taken over, or this one was ended; nothing more was
             done.
     """
+    if not dry_run:
+        check_links(storage)
     work = Work(storage, run or new_run_id(storage.now()), dry_run=dry_run, workers=workers)
     before = newest(storage)
     decided = plan_checkpoint(storage, policy, request=request, handover=handover)[1]
@@ -159,8 +162,16 @@ def reserve(storage: Storage, holder: Holder) -> None:
         pass
 
 
-def end_run(storage: Storage, holder: Holder, *, sound: bool, units: bool = False) -> None:
-    """Ends a run of several tasks: empties the trash, tidies up, and ends their lease.
+def end_run(
+    storage: Storage,
+    holder: Holder,
+    *,
+    sound: bool,
+    units: bool = False,
+    run: str = "",
+    exit_code: int = 0,
+) -> None:
+    """Ends a run of several tasks: notes its failure, empties the trash, and ends their lease.
 
     A task that is still running stops before its next page of deletions. No run gets the lease for
     a few seconds, until that task must have noticed.
@@ -171,6 +182,8 @@ def end_run(storage: Storage, holder: Holder, *, sound: bool, units: bool = Fals
         sound: whether every task completed and none found damage, which files in the trash might
             repair.
         units: whether the tasks were Spark's, whose units have their own files.
+        run: the run's id in the ledger; empty if its end is not noted there.
+        exit_code: that of the whole run: a task that found only damage has no note of its own.
 
     Raises:
         LeaseHeldError: when another run holds the lease by now.
@@ -179,6 +192,8 @@ def end_run(storage: Storage, holder: Holder, *, sound: bool, units: bool = Fals
     """
     with leased(storage, holder, keep=True) as lease:
         try:
+            if run:
+                note_end(storage, run, lease, exit_code)
             if units:
                 forget_units(storage, before=lease.check)
             expired = expired_trash(storage, storage.now()) if sound else ()

@@ -38,6 +38,7 @@ class Undone:
             store's log was written again since, another file is in their place, a checksum would be
             beside a file that is not its own, or the query might be unable to read them.
         undo: the id under which this undo is recorded.
+        sequel: what follows, as `UndoPlan.sequel` has it; empty if no file came back.
     """
 
     run: str
@@ -45,6 +46,7 @@ class Undone:
     bytes: int
     left: Mapping[str, str] = field(default_factory=dict)
     undo: str = ""
+    sequel: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,8 @@ def undo(
 
     A file of maintenance or of a repair fits as long as the log of its store was not written again
     at or below its version. The files of a rollback fit as long as the query has not continued, and
-    come back as a whole or not at all. The next maintenance deletes the same files again unless its
-    policy keeps more than the one that deleted them.
+    come back as a whole or not at all. The next maintenance deletes the files of an earlier one
+    again unless its policy keeps more than the one that deleted them.
 
     Safe to kill and to repeat.
 
@@ -127,7 +129,13 @@ def undo(
     """
     must_be_checkpoint(storage)
     must_be_in_trash(storage, run)  # before anything is written for it
-    check = partial(_must_be, expected)
+    sequel = ""
+
+    def check(plan: UndoPlan) -> None:
+        nonlocal sequel
+        sequel = plan.sequel
+        _must_be(expected, plan)
+
     if expected is not None:
         check(plan_undo(storage, run))
     mine, started = new_run_id(storage.now()), storage.now()
@@ -151,7 +159,7 @@ def undo(
             noted(files=restored)  # an undo that brings nothing back changes nothing
     back = [file for file in restored if file.in_place]
     kept = {file.path: file.reason for file in restored if not file.in_place}
-    return Undone(run, len(back), sum(file.bytes for file in back), kept, mine)
+    return Undone(run, len(back), sum(file.bytes for file in back), kept, mine, sequel)
 
 
 def _must_be(expected: str | None, plan: UndoPlan) -> None:

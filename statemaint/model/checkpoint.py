@@ -16,10 +16,18 @@ from statemaint.model.uploads import NOTHING_SEEN, Uploads
 
 @unique
 class Provider(StrEnum):
-    """The state store providers that can be maintained, by their class names."""
+    """The state store providers that can be maintained, by their class names.
+
+    `UNKNOWN` stands for the one of a checkpoint whose logs and files do not show it.
+    """
 
     HDFS_BACKED = "HDFSBackedStateStoreProvider"
     ROCKSDB = "RocksDBStateStoreProvider"
+    UNKNOWN = "unknown"
+
+
+MAINTAINED = (Provider.HDFS_BACKED, Provider.ROCKSDB)
+"""The providers whose stores can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +151,12 @@ class Store:
             object.__setattr__(self, "_versions", versions)
             return versions
         return self._versions
+
+    @property
+    def outside(self) -> tuple[Entry, ...]:
+        """Returns the files whose real place is outside the checkpoint, by path (S24)."""
+        outside = (file.entry for file in self.files if file.entry.outside)
+        return tuple(sorted(outside, key=lambda entry: entry.path))
 
     @property
     def lapsed(self) -> frozenset[str]:
@@ -324,6 +338,7 @@ class Checkpoint:
         commit_times: the storage's time of each entry of the commit log, by batch.
         commit: the newest entry of the commit log, as listed.
         running: the offset log entry of the next batch, if it has begun.
+        file_sources: the newest entry that the newest batch reads of each file source's own log.
     """
 
     root: str
@@ -347,6 +362,7 @@ class Checkpoint:
     running: Entry | None = None
     counts: Mapping[int, int] = field(default_factory=dict)
     pinned: int | None = None
+    file_sources: Mapping[str, int] = field(default_factory=dict)
 
     def asks(self, store: StoreId, version: int | None) -> bool:
         """Returns whether a load of a version needs a store's partition.
@@ -355,10 +371,17 @@ class Checkpoint:
         offsets of a batch give its number of partitions; if these are missing, every partition
         is needed.
         """
-        if not self.counts or version is None:
-            return True
-        most = max(self.counts.values())
-        return store.partition < self.counts.get(batch_of(version), most)
+        return asks(self.counts, store, version)
+
+    def retained(self, store: StoreId, first: int, last: int) -> int:
+        """Returns the number of versions of a closed range whose load needs a store's partition.
+
+        The work is bounded by the batches of known counts, however wide the range is.
+        """
+        known = [one for one in map(version_of, self.counts) if first <= one <= last]
+        others = max(0, last - first + 1 - len(known))
+        rest = not self.counts or store.partition < max(self.counts.values())
+        return others * rest + sum(1 for one in known if asks(self.counts, store, one))
 
     def moved(self, older: int, newer: int) -> bool:
         """Returns whether rows are in different partitions at two versions."""
@@ -404,3 +427,10 @@ class Checkpoint:
         """Returns the oldest and the newest version that a restart or a rollback may need."""
         versions = [one for one in (self.required, self.target, self.resumes) if one is not None]
         return (min(versions), max(versions)) if versions else None
+
+
+def asks(counts: Mapping[int, int], store: StoreId, version: int | None) -> bool:
+    """Returns whether a load of a version needs a store's partition; see `Checkpoint.asks`."""
+    if not counts or version is None:
+        return True
+    return store.partition < counts.get(batch_of(version), max(counts.values()))

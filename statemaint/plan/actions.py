@@ -1,11 +1,13 @@
 """The parts of a plan. Every kept or deleted file has a reason from a closed set."""
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Provider, Store
+from statemaint.model.checkpoint import Provider, Store, asks
 from statemaint.model.files import Snapshot
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import StoreId, UnitId
@@ -330,6 +332,7 @@ class Plan:
         request: the scope that it was restricted to.
         unclassified: files under `state/` that belong to no store.
         commit: the newest entry of the commit log, as it was listed.
+        counts: the number of partitions of each batch, if a repartition has changed it.
     """
 
     root: str
@@ -347,6 +350,27 @@ class Plan:
     request: Request = field(default_factory=Request)
     unclassified: tuple[Kept, ...] = ()
     commit: Entry | None = None
+    counts: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def loadable(self) -> int:
+        """Returns the number of versions from floor to target that load in every store it covers.
+
+        A version that loads stays loadable; what is missing already does not come back.
+        """
+        if self.floor is None or self.target is None:
+            return 0
+        stores, loads = [one.store for one in self.stores], Counter[int]()
+        for one in stores:
+            versions = one.versions.loadable(self.floor, self.target)
+            loads.update(version for version in versions if asks(self.counts, one.id, version))
+        return sum(1 for version, count in loads.items() if count == self._needed(version))
+
+    def _needed(self, version: int) -> int:
+        """Returns the number of its stores that a load of a version needs."""
+        if not self.counts:
+            return len(self.stores)
+        return sum(1 for one in self.stores if asks(self.counts, one.store.id, version))
 
     @property
     def halted(self) -> bool:

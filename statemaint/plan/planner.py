@@ -86,6 +86,7 @@ def plan(
             Kept(one, KeepReason.NOT_STATE) for one in sorted(checkpoint.unclassified)
         ),
         commit=checkpoint.commit,
+        counts=checkpoint.counts,
     )
 
 

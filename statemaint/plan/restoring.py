@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from statemaint.listing import Entry
+from statemaint.plan.recovery.recovery_plan import RecoveryVerb
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +33,17 @@ class UndoPlan:
     Attributes:
         root: the address of the checkpoint.
         run: the run that moved the files to its trash.
-        of_rollback: whether that run was a rollback, whose files are restored all or none.
+        verb: repair or rollback; `None` for maintenance. The files of a rollback are restored all
+            or none.
         files: the decisions, in the order in which the files are restored: the newest first.
+        batch: the newest committed batch that a rollback removed, if any.
     """
 
     root: str
     run: str
-    of_rollback: bool
+    verb: RecoveryVerb | None
     files: tuple[PutBack, ...]
+    batch: int | None = None
 
     @property
     def coming(self) -> tuple[PutBack, ...]:
@@ -55,3 +59,19 @@ class UndoPlan:
     def bytes(self) -> int:
         """Returns the bytes of the files to restore."""
         return sum(one.entry.size for one in self.coming)
+
+    @property
+    def sequel(self) -> str:
+        """Returns what follows once the files are back, as a sentence; empty if none comes back."""
+        if not self.coming:
+            return ""
+        match self.verb:
+            case RecoveryVerb.ROLLBACK:
+                where = "" if self.batch is None else f" after batch {self.batch}"
+                return f"the query continues{where}, as before the rollback"
+            case RecoveryVerb.REPAIR:
+                return (
+                    f"the repair had moved them away as damage: see `statemaint doctor {self.root}`"
+                )
+            case None:
+                return "the next maintain deletes them again unless its policy retains more"

@@ -10,6 +10,7 @@ from statemaint.plan import RecoveryVerb
 from statemaint.recover.carry_out import RecoveryReport
 from statemaint.recover.repair import repair
 from statemaint.recover.rollback import rollback
+from statemaint.scan import must_be_of_query
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 
@@ -24,6 +25,7 @@ class RecoveryFile(BaseModel):
     batch: int | None
     trash_for: float
     fingerprint: str
+    query_id: str | None = None  # Airflow passes on no more than the rest
 
 
 def parse_recovery(name: str, content: bytes) -> RecoveryFile | None:
@@ -65,9 +67,11 @@ def apply_recovery(
 
     Raises:
         Superseded: when its files have changed.
-        ConfigError: when it is a rollback without a batch.
+        ConfigError: when it is of another query's checkpoint, or a rollback without a batch.
         StatemaintError: as `repair` and `rollback` do.
     """
+    if plan_file.query_id is not None:
+        must_be_of_query(storage, plan_file.query_id, plan_file.checkpoint)
     if plan_file.verb is RecoveryVerb.REPAIR:
         return repair(
             storage, trash_for=plan_file.trash_for, expected=plan_file.fingerprint, workers=workers

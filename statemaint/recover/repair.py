@@ -1,6 +1,6 @@
 """Repair of snapshots and checksums that the log can replace."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
@@ -34,7 +34,7 @@ from statemaint.plan import (
 )
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
 from statemaint.recover.proofs import Proofs, listed, store_of
-from statemaint.scan import fingerprint
+from statemaint.scan import check_links, fingerprint
 from statemaint.storage import ReadOnly, Storage
 from statemaint.workers import Workers
 
@@ -93,6 +93,7 @@ def repair(
 
 def _proved(storage: Storage, workers: Workers | int | None) -> Proved:
     reading = ReadOnly(storage)
+    check_links(reading)
     entries = log_entries(reading)
     before = _without_corrupt(verify(reading, deep=True, workers=workers))
     proofs = Proofs(reading, before.checkpoint, Workers.of(workers))
@@ -154,6 +155,9 @@ class _Search:
             one.store == step.store for one in self.accepted
         ):
             return
+        if outside := _outside(store.outside):
+            self._stays.setdefault(store.id.directory, outside)
+            return
         if was_replaced(store):
             path = step.finding.path or store.id.directory
             self._stays.setdefault(path, "the log that a zip would be written from is in doubt")
@@ -178,6 +182,8 @@ class _Search:
     def _against(self, step: RepairStep, without: Verification) -> Iterator[str]:
         """Yields the reasons against a step."""
         before, after = store_of(self._before.checkpoint, step), listed(without.checkpoint, step)
+        if outside := _outside((*before.outside, *(one.entry for one in step.removes))):
+            yield outside
         if after is None:
             yield "without it, its store has no files"
             return
@@ -375,6 +381,12 @@ def _edited(store: Store, chain: Chain, snapshot: Entry) -> str | None:
                 return f"{earlier.path} was written after it, and not by a query that was rewound"
             return f"{earlier.path} was written after {later.path}, which no query does"
     return None
+
+
+def _outside(entries: Iterable[Entry]) -> str | None:
+    """Returns why nothing is done where some files are; `None` if all are inside (S24)."""
+    path = next((entry.path for entry in entries if entry.outside), None)
+    return f"{path} is outside the checkpoint, where a link leads" if path else None
 
 
 def _is_proved(store: Store, path: str) -> bool:

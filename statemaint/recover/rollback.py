@@ -25,7 +25,7 @@ from statemaint.model.ids import version_of
 from statemaint.plan import RecoveryPlan, RecoveryVerb, Remove, judge, rolled_back
 from statemaint.planning import scan_checkpoint
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
-from statemaint.scan import interrupted_rollbacks, partition_counts
+from statemaint.scan import check_inside, check_links, interrupted_rollbacks, partition_counts
 from statemaint.storage import ReadOnly, Storage, Without, stoppable
 from statemaint.workers import Job, Workers, in_turn
 
@@ -90,12 +90,14 @@ def rollback(
 
 def _proved(storage: Storage, batch: int, workers: Workers | int | None) -> Proved:
     reading = ReadOnly(storage)
+    check_links(reading)
     entries = log_entries(reading)
     _check_committed(reading, entries, batch)
     _check_unfinished(reading, batch)
     before = scan_checkpoint(reading)
     _check_log(reading, before, batch, workers)
     removes = _removes(reading, entries, batch)
+    check_inside(one.entry for one in removes)
     diagnosis = doctor(Without(reading, [one.path for one in removes]), deep=True, workers=workers)
     _check_restart(diagnosis, batch)
     _check_stores(before, diagnosis.checkpoint, batch)
@@ -106,7 +108,7 @@ def _proved(storage: Storage, batch: int, workers: Workers | int | None) -> Prov
         batch,
         removes=removes,
         findings=diagnosis.findings,
-        versions_checked=len(diagnosis.loadable) * len(diagnosis.checkpoint.stores),
+        versions_checked=diagnosis.versions_checked,
     )
     return Proved(plan, diagnosis.checkpoint, entries)
 

@@ -22,6 +22,9 @@ class Cause(StrEnum):
     TASK = "task"  # a task gave no report
 
 
+_EXIT_CODES = {Cause.PLAN: 1, Cause.TASK: 1, Cause.STORAGE: 5, Cause.DAMAGE: 3, Cause.LEASE: 4}
+
+
 @dataclass(frozen=True, slots=True)
 class LastRun:
     """The end of a run.
@@ -51,6 +54,11 @@ class LastRun:
     facts: RunFacts | None = None
     trash_files: int | None = None
     trash_bytes: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """Returns the exit code of its causes: the first of 1, 5, 3, 4, 0 that applies."""
+        return next((code for cause, code in _EXIT_CODES.items() if cause in self.failed), 0)
 
 
 @dataclass(frozen=True, slots=True)

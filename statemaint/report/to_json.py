@@ -155,7 +155,8 @@ def withheld_json(withheld: Withheld) -> Json:
 
 
 def report_json(report: Report) -> Json:
-    """Returns the output of `maintain --json`."""
+    """Returns the output of `maintain --json`; of a dry run with the actions of its plan."""
+    planned = [action_json(one) for one in report.plan.actions] if report.dry_run else None
     return {
         "run": report.run,
         "checkpoint": report.plan.root,
@@ -172,6 +173,7 @@ def report_json(report: Report) -> Json:
         "stores": [_store_report_json(one) for one in report.stores],
         "withheld": [withheld_json(one) for one in report.withheld],
         "findings": findings_json(report.findings),
+        **({} if planned is None else {"actions": planned}),
     }
 
 

@@ -10,22 +10,31 @@ from statemaint.scan.attestations import (
     render_attestations,
 )
 from statemaint.scan.handover import Handover, Recalling, Recorder, ScanPart
+from statemaint.scan.identity import must_be_checkpoint, must_be_of_query
+from statemaint.scan.links import check_inside, check_links
 from statemaint.scan.partitions import partition_counts
 from statemaint.scan.proofs import fingerprint
 from statemaint.scan.rocks import shared_paths
 from statemaint.scan.rollbacks import interrupted_rollbacks, unfinished_rollbacks
-from statemaint.scan.scanner import must_be_checkpoint, scan
+from statemaint.scan.scanner import scan
+from statemaint.scan.source_logs import ADVICE, SourceLog, missing_source_logs
 
 __all__ = [
+    "ADVICE",
     "ATTESTATIONS",
     "Handover",
     "Recalling",
     "Recorder",
     "ScanPart",
+    "SourceLog",
     "attestation_path",
+    "check_inside",
+    "check_links",
     "fingerprint",
     "interrupted_rollbacks",
+    "missing_source_logs",
     "must_be_checkpoint",
+    "must_be_of_query",
     "parse_attestations",
     "partition_counts",
     "render_attestations",

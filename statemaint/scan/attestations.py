@@ -15,10 +15,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
+from statemaint.listing import Entry
 from statemaint.model.files import snapshot_version
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import RECORDS, Attestation, FileRecord
 from statemaint.model.uploads import MOST_NOTED, NOTHING_SEEN, Upload, Uploads
+from statemaint.storage import Storage
 
 ATTESTATIONS = "_statemaint/attestations"
 _OF_STORE = re.compile(
@@ -58,6 +61,18 @@ def store_of(path: str) -> StoreId | None:
     """Returns the store whose attestations are at a path; `None` for any other path."""
     match = _OF_STORE.fullmatch(path)
     return StoreId(int(match[1]), int(match[2]), match[3]) if match else None
+
+
+def attested_stores(listed: Iterable[Entry]) -> dict[StoreId, str]:
+    """Returns the path of the ledger's file of each store that has one.
+
+    No file counts if a link leads to any of them; `link_findings` reports the link.
+    """
+    try:
+        paths = [entry.path for entry in listed]
+    except RefusedLinkError:
+        return {}
+    return {store: path for path in paths if (store := store_of(path))}
 
 
 def render_attestations(
@@ -101,6 +116,18 @@ class _Files:
         if place == len(self.rows):
             self.rows.append((record.path.removeprefix(folder), *record[1:]))
         return place
+
+
+def read_attestations(storage: Storage, path: str) -> StoreNotes:
+    """Returns the ledger's record of a store; an empty one if there is no readable file.
+
+    Raises:
+        StorageError: when the read failed.
+    """
+    try:
+        return parse_attestations(storage.read(path))
+    except (NotFoundError, CodecError):
+        return StoreNotes()
 
 
 def parse_attestations(content: bytes) -> StoreNotes:

@@ -34,7 +34,7 @@ class Handover:
         entries: the files under `state/` that describe operators and schemas.
         contents: the small files that were read, each as it was listed.
         stores: the stores that have files.
-        noted: the stores in the ledger.
+        noted: the stores in the ledger, of the operators that the query has.
         pinned: the shuffle partitions of the newest committed batch.
         counts: the shuffle partitions of each batch, if a repartition has changed them.
         commit: the newest entry of the commit log.
@@ -165,7 +165,7 @@ class Recorder(ReadOnly):
             entries=tuple(self._operators.values()),
             contents={self._seen[path]: content for path, content in self._contents.items()},
             stores=frozenset(one.id for one in checkpoint.stores if one.files),
-            noted=frozenset(self._noted),
+            noted=frozenset(one for one in self._noted if one.operator in checkpoint.partitions),
             pinned=checkpoint.pinned,
             counts=checkpoint.counts,
             commit=checkpoint.commit,

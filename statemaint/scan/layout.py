@@ -11,8 +11,8 @@ state/<op>/_stateSchema/<store>/<file>             state schema of newer operato
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Operator, Provider
@@ -65,7 +65,9 @@ class Layout:
         operators: each operator's metadata file.
         schemas: the schema file of each operator's store, which is under partition 0.
         families: the schema files of each store with column families, as if in partition 0.
-        unclassified: all other files, each with a flag: Spark writes such a file there.
+        unclassified: all other files, each with a flag: Spark writes such a file there, or may have
+            written it, as far as the provider is unknown.
+        provider: the provider that the names were read for.
     """
 
     stores: Mapping[StoreId, tuple[StateFile, ...]]
@@ -73,10 +75,16 @@ class Layout:
     schemas: Mapping[StoreId, Entry]
     families: Mapping[StoreId, tuple[Entry, ...]]
     unclassified: tuple[tuple[Entry, bool], ...]
+    provider: Provider = Provider.HDFS_BACKED
+
+    def without(self, operators: Collection[int]) -> "Layout":
+        """Returns the same layout without the stores of some operators."""
+        stores = {one: files for one, files in self.stores.items() if one.operator not in operators}
+        return replace(self, stores=stores)
 
 
 def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED) -> Layout:
-    """Returns the layout of a listing, whatever its order."""
+    """Returns the layout of a listing, whatever its order; an unknown provider has no stores."""
     folders = _Folders(provider)
     stores: dict[StoreId, list[StateFile]] = defaultdict(list)
     operators: dict[int, Entry] = {}
@@ -95,13 +103,15 @@ def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED
             schemas[StoreId(int(match[1]), 0, match[2] or DEFAULT_STORE)] = entry
         elif match := _FAMILIES.fullmatch(entry.path):
             families[StoreId(int(match[1]), 0, match[2])] += (entry,)
-        rest.append((entry, _KNOWN.fullmatch(entry.path) is not None))
+        by_spark = provider is Provider.UNKNOWN or _KNOWN.fullmatch(entry.path) is not None
+        rest.append((entry, by_spark))
     return Layout(
         {key: tuple(files) for key, files in stores.items()},
         operators,
         schemas,
         families,
         tuple(rest),
+        provider,
     )
 
 
@@ -114,6 +124,7 @@ class _Folders:
     """The directories of stores; each is recognized once, not once for each of its files."""
 
     def __init__(self, provider: Provider) -> None:
+        self._provider = provider
         self._rocks = provider is Provider.ROCKSDB
         self._known: dict[str, tuple[StoreId, str | None] | None] = {}
 
@@ -133,7 +144,7 @@ class _Folders:
     def _recognized(self, folder: str) -> tuple[StoreId, str | None] | None:
         """Returns the store that a directory belongs to, and the name of a folder within it."""
         match = (_ROCKS_FOLDER if self._rocks else _HDFS_FOLDER).fullmatch(folder)
-        if not match:
+        if not match or self._provider is Provider.UNKNOWN:
             return None
         store = StoreId(int(match[1]), int(match[2]), match[3] or DEFAULT_STORE)
         return store, match[4] if self._rocks else None

@@ -10,7 +10,7 @@ from statemaint.codec.compression.registry import COMPRESSIONS, named
 from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, NotFoundError, UnsupportedError
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Provider
+from statemaint.model.checkpoint import MAINTAINED, Provider
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.scan.partitions import SETTING, count_in
 from statemaint.storage import Storage
@@ -115,14 +115,19 @@ def _partitions(conf: Mapping[str, str], notes: Notes) -> int | None:
 
 
 def provider_of(root: str, conf: Mapping[str, str]) -> Provider:
-    """Returns the provider; raises `UnsupportedError` if it cannot be maintained."""
-    name = conf.get(f"{_STATE}.providerClass", Provider.HDFS_BACKED).rpartition(".")[2]
-    try:
-        return Provider(name)
-    except ValueError as error:
-        raise UnsupportedError(
-            root, f"state store provider {name}", " and ".join(Provider)
-        ) from error
+    """Returns the pinned provider, `UNKNOWN` if none is.
+
+    Raises:
+        UnsupportedError: when it cannot be maintained.
+    """
+    pinned = conf.get(f"{_STATE}.providerClass")
+    if pinned is None:
+        return Provider.UNKNOWN
+    name = pinned.rpartition(".")[2]
+    found = next((one for one in MAINTAINED if one == name), None)
+    if found is None:
+        raise UnsupportedError(root, f"state store provider {name}", " and ".join(MAINTAINED))
+    return found
 
 
 def codec_of(root: str, conf: Mapping[str, str]) -> str:

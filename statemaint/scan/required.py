@@ -36,6 +36,7 @@ class Evidence:
         keyed: the operators whose state has a key, as far as a schema shows.
         copied: the folders whose metadata belong to another operator.
         noted: the stores in the ledger.
+        removed: the operators that have left the query.
     """
 
     listed: frozenset[StoreId]
@@ -46,6 +47,7 @@ class Evidence:
     keyed: frozenset[int] = frozenset()
     copied: frozenset[int] = frozenset()
     noted: frozenset[StoreId] = frozenset()
+    removed: frozenset[int] = frozenset()
 
     def stores(self, operator: int) -> frozenset[StoreId]:
         """Returns the stores of an operator that were seen, now or by an earlier run."""
@@ -76,7 +78,7 @@ def required_operators(evidence: Evidence) -> frozenset[int]:
     if evidence.named:
         return frozenset(evidence.named)
     seen = {one.operator for one in evidence.listed | evidence.noted} | evidence.operators.keys()
-    return frozenset(_filled(seen - evidence.copied))
+    return frozenset(_filled(seen - evidence.copied - evidence.removed))
 
 
 def required_partitions(evidence: Evidence, operator: int) -> Iterable[int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from statemaint.errors import CodecError, NotFoundError
+from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
 from statemaint.listing import Entry
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of, run_folder
@@ -66,12 +66,15 @@ class Interrupted:
 
 
 def unfinished_rollbacks(storage: Storage) -> tuple[Finding, ...]:
-    """Returns the findings of `interrupted_rollbacks`.
+    """Returns the findings of `interrupted_rollbacks`; a link among our files is one of the scan.
 
     Raises:
         StorageError: when the storage fails.
     """
-    return tuple(one.finding for one in interrupted_rollbacks(storage))
+    try:
+        return tuple(one.finding for one in interrupted_rollbacks(storage))
+    except RefusedLinkError:
+        return ()
 
 
 def interrupted_rollbacks(storage: Storage) -> tuple[Interrupted, ...]:

@@ -1,63 +1,45 @@
 """The scan: from a storage to a `Checkpoint`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.metadata import logs, schema
-from statemaint.errors import CodecError, NotACheckpointError, NotFoundError
+from statemaint.errors import CodecError
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
+from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Operator, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.scan.attestations import (
     ATTESTATIONS,
     StoreNotes,
-    parse_attestations,
-    store_of,
+    attested_stores,
+    read_attestations,
 )
 from statemaint.scan.families import FamilySchemas
 from statemaint.scan.handover import ScanPart
-from statemaint.scan.layout import Layout, directories_named_as_files, schemas_lacking, sort_out
+from statemaint.scan.identity import must_be_checkpoint
+from statemaint.scan.layout import Layout, directories_named_as_files, schemas_lacking
+from statemaint.scan.links import link_findings
 from statemaint.scan.partitions import may_have_changed, partition_counts
 from statemaint.scan.proofs import with_proofs
 from statemaint.scan.query_logs import (
     Notes,
-    codec_of,
     committed_ids,
     committed_partitions,
     newest_offsets,
     numbered,
-    provider_of,
     query_id,
     row_checksums_of,
 )
 from statemaint.scan.readable import with_unreadable
-from statemaint.scan.required import Evidence, expected_stores, foreign_operators, unused_stores
+from statemaint.scan.recognition import recognized
+from statemaint.scan.removed import findings_of_unused, undeclared_operators
+from statemaint.scan.required import Evidence, expected_stores, unused_stores
 from statemaint.scan.rocks import CommittedIds, RocksReading
 from statemaint.storage import Storage
 from statemaint.workers import in_order
-
-
-def must_be_checkpoint(storage: Storage) -> None:
-    """Checks, at little cost, that a storage looks like a checkpoint.
-
-    Raises:
-        NotACheckpointError: when it does not.
-        StorageError: when the storage fails.
-    """
-    folders = ("offsets", "commits", "state")
-    if _has_metadata(storage) or any(_has_files(storage, one) for one in folders):
-        return
-    empty = (
-        "it is empty or does not exist: a query that is started here begins with its first batch"
-    )
-    other = "it has neither offsets/ nor commits/ nor state/ nor the file metadata"
-    raise NotACheckpointError(storage.root, other if _has_files(storage, "") else empty)
-
-
-def _has_files(storage: Storage, folder: str) -> bool:
-    return any(True for _ in storage.list(folder))
 
 
 def scan(
@@ -91,31 +73,36 @@ def scan(
     pinned = committed_partitions(storage, offsets, commits, newest.conf, notes)
     if part and not (part.still_holds(commits, pinned) and _same_counts(storage, part, commits)):
         return scan(storage, only)
-    provider, codec = provider_of(storage.root, newest.conf), codec_of(storage.root, newest.conf)
     row_checksums = row_checksums_of(newest.conf, notes)
     ids = committed_ids(storage, commits, notes)
     listed = storage.now()
-    layout = sort_out(part.state(storage) if part else storage.list("state"), provider)
+    layout, codec = recognized(
+        storage, newest.conf, part.state(storage) if part else storage.list("state")
+    )
     _check_offsets(offsets, commits, layout, notes)
     _check_begun(offsets, commits, layout, notes)
-    attested = _attested(part.attested(storage) if part else storage.list(ATTESTATIONS))
+    attested = attested_stores(part.attested(storage) if part else storage.list(ATTESTATIONS))
     operators = tuple(_operators(storage, layout, notes))
-    repartitions = ids if provider is Provider.ROCKSDB else {}
-    counts = _counts(storage, layout, repartitions, offsets, pinned=pinned, part=part)
     evidence = Evidence(
         listed=frozenset(layout.stores) | (part.others(part.handover.stores) if part else set()),
         operators={one.id: one for one in operators},
         pinned=pinned,
-        counts=counts,
         named=_named_by(ids[max(ids)]) if ids else {},
         keyed=_keyed(storage, layout, operators, notes),
         copied=frozenset(one.id for one in operators if one.declared_id not in (None, one.id)),
         noted=frozenset(attested) | (part.others(part.handover.noted) if part else set()),
     )
-    expected = expected_stores(evidence)
+    undeclared = undeclared_operators(
+        storage, layout, evidence, attested, None if part else max(commits, default=None)
+    )
+    counts = _counts(
+        storage, layout.without(undeclared.removed), ids, offsets, pinned=pinned, part=part
+    )
+    evidence = replace(evidence, counts=counts, removed=frozenset(undeclared.removed))
+    expected = () if layout.provider is Provider.UNKNOWN else expected_stores(evidence)
     requested = tuple(one for one in expected if only is None or only(one))
     stores = tuple(_stores(storage, layout, requested, attested, listed))
-    if provider is Provider.ROCKSDB:
+    if layout.provider is Provider.ROCKSDB:
         reading = RocksReading(
             storage,
             CommittedIds(ids, expected, counts),
@@ -125,13 +112,13 @@ def scan(
         )
         stores = tuple(reading.all(stores))
     unused = () if part else unused_stores(evidence, expected)  # the plan of the run reports them
-    if not expected:
+    if not expected and layout.provider is not Provider.UNKNOWN:
         _check_state(offsets, commits, newest, notes)
     return Checkpoint(
         root=storage.root,
         query_id=query_id(storage, notes, begun=bool(offsets or commits)),
         batches=tuple(sorted(commits)),
-        provider=provider,
+        provider=layout.provider,
         codec=codec,
         row_checksums=row_checksums,
         operators=operators,
@@ -146,23 +133,17 @@ def scan(
         running=offsets.get(max(commits, default=-1) + 1),
         counts=counts,
         pinned=pinned,
+        file_sources=newest.file_sources,
         findings=(
+            *link_findings(storage),
             *_needed(notes.findings, layout, expected),
             *_undescribed(stores, layout),
             *_unknown(layout),
-            *_unused(unused),
-            *_foreign(foreign_operators(evidence)),
+            *findings_of_unused(evidence, unused, undeclared),
         ),
         unclassified=tuple(sorted(_unclassified(layout, unused))),
         directories=tuple(directories_named_as_files(layout)),
     )
-
-
-def _has_metadata(storage: Storage) -> bool:
-    try:
-        return bool(logs.parse_query_id(storage.read("metadata")))
-    except (NotFoundError, CodecError):
-        return False
 
 
 def _check_offsets(
@@ -173,13 +154,21 @@ def _check_offsets(
     A restart then begins with batch 0. Spark 4.3 refuses to do so if state or commits of another
     query exist; older versions mix the two.
     """
+    if layout.provider is Provider.UNKNOWN:
+        detail = (
+            "no readable entry of offsets/ names the provider, and state/ has files of both "
+            f"{' and '.join(MAINTAINED)}: no store was looked at, and nothing is touched. Put the "
+            "logs back from a copy"
+        )
+        notes.add(FindingCode.UNREADABLE_OFFSET, detail, path="offsets")
     if offsets or not (commits or layout.stores):
         return
     what = "offsets/ is" if commits else "offsets/ and commits/ are"
     why = "batches are committed" if commits else "there is state"
     detail = (
         f"{what} missing or empty although {why}: a restart would begin with batch 0 and fail, or "
-        "mix old state into the new; provider and codec are unknown. Put the logs back from a copy"
+        "mix old state into the new; provider and codec are unknown, but for what the files of the "
+        "state show. Put the logs back from a copy"
     )
     notes.add(FindingCode.UNREADABLE_OFFSET, detail, path="offsets")
 
@@ -257,7 +246,7 @@ def _counts(
     if part:
         known = part.handover.counts
         return {**known, **dict.fromkeys(part.added(ids), pinned)} if known and pinned else known
-    batches = sorted(ids)
+    batches = sorted(ids) if layout.provider is Provider.ROCKSDB else []
     if not may_have_changed(layout.stores, ids, batches, pinned):
         return {}
     return partition_counts(storage, (one for one in batches if one in offsets))
@@ -309,12 +298,6 @@ def _needed(
             yield finding
 
 
-def _attested(listed: Iterable[Entry]) -> dict[StoreId, str]:
-    """Returns the path of the ledger's file of each store that has one."""
-    paths = (entry.path for entry in listed)
-    return {store: path for path in paths if (store := store_of(path))}
-
-
 def _stores(
     storage: Storage,
     layout: Layout,
@@ -323,7 +306,7 @@ def _stores(
     listed: float,
 ) -> Iterator[Store]:
     def store_of_id(store: StoreId) -> Store:
-        notes = _notes_of(storage, attested[store]) if store in attested else StoreNotes()
+        notes = read_attestations(storage, attested[store]) if store in attested else StoreNotes()
         files = layout.stores.get(store, ())
         scanned = Store(
             store, files, written=notes.written, since=notes.since,
@@ -335,25 +318,9 @@ def _stores(
     return in_order(jobs, threads=storage.parallel if attested else 1)
 
 
-def _notes_of(storage: Storage, path: str) -> StoreNotes:
-    try:
-        return parse_attestations(storage.read(path))
-    except (NotFoundError, CodecError):
-        return StoreNotes()
-
-
 def _unclassified(layout: Layout, unused: Iterable[StoreId]) -> Iterator[Entry]:
     yield from (entry for entry, _ in layout.unclassified)
     yield from (file.entry for store in unused for file in layout.stores[store])
-
-
-def _unused(stores: Iterable[StoreId]) -> Iterator[Finding]:
-    for store in stores:
-        detail = (
-            f"{store.directory} belongs to no partition of an operator that the query has: no "
-            "restart reads it, and it is kept"
-        )
-        yield Finding(FindingCode.UNUSED_STORE, detail, path=store.directory)
 
 
 def _undescribed(stores: Iterable[Store], layout: Layout) -> Iterator[Finding]:
@@ -371,16 +338,6 @@ def _undescribed(stores: Iterable[Store], layout: Layout) -> Iterator[Finding]:
             "metadata (STDS_FAILED_TO_READ_OPERATOR_METADATA); put the folder back from a copy"
         )
         yield Finding(FindingCode.UNREADABLE_METADATA, detail, path=path)
-
-
-def _foreign(operators: Iterable[int]) -> Iterator[Finding]:
-    for number in operators:
-        path = f"state/{number}"
-        detail = (
-            f"{path} has metadata of an operator that the newest commit does not name: Spark 4.0 "
-            "and later refuse to start a query that has other operators; move the folder away"
-        )
-        yield Finding(FindingCode.FOREIGN_OPERATOR, detail, path=path)
 
 
 def _unknown(layout: Layout) -> Iterator[Finding]:

@@ -90,11 +90,11 @@ def run_fleet(
         try:
             done, units = _maintained(spark, ready, holders, run)
         except BaseException:
-            _end(held, ready, holders, {})
+            _end(held, ready, holders, {}, run.name)
             raise
         notes = [*planned.notes, *done.notes, *planned.worst, *done.worst, *_missing(units, done)]
         queries = _query_rows(fleet, run, held, notes)
-        _end(held, ready, holders, queries)
+        _end(held, ready, holders, queries, run.name)
         return _table([planned.table, done.table], list(queries.values()))
 
 
@@ -206,13 +206,13 @@ def _end(
     ready: Iterable[_Prepared],
     holders: Mapping[Target, Holder],
     queries: Mapping[str, Row],
+    run: str,
 ) -> None:
     """Ends the run of every query; one without a row of its own was not sound."""
-    sound = {
-        one.target: queries.get(one.target.query, {"exit_code": 1})["exit_code"] == 0
-        for one in ready
+    codes = {
+        one.target: queries.get(one.target.query, {"exit_code": 1})["exit_code"] for one in ready
     }
-    held.end(sound, holders)
+    held.end(codes, holders, run)
 
 
 def _table(tables: Sequence[Any], rows: Sequence[Row]) -> Any:

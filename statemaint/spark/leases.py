@@ -73,12 +73,13 @@ class Leases:
     def _is_held(self, target: Target) -> bool:
         return isinstance(self.refused.get(target.query), LeaseHeldError)
 
-    def end(self, sound: Mapping[Target, bool], holders: Mapping[Target, Holder]) -> None:
+    def end(self, codes: Mapping[Target, int], holders: Mapping[Target, Holder], run: str) -> None:
         """Ends the runs of queries: their trash, their ledger, their units, their leases.
 
         Args:
-            sound: whether every unit of a query completed and none found damage.
+            codes: the exit code of each query; 0 if every unit completed and none found damage.
             holders: the holder of each query's lease.
+            run: the run's id in the ledger.
         """
 
         def end(target: Target) -> None:
@@ -86,11 +87,12 @@ class Leases:
             try:
                 storage = target.open()
                 forget_units(storage, before=lease.check)
-                end_run(storage, holders[target], sound=sound[target])
+                code = codes[target]
+                end_run(storage, holders[target], sound=not code, run=run, exit_code=code)
             except StatemaintError as error:
                 _log.warning("%s: the lease is left to expire: %s", target.query, error)
 
-        _each(end, [one for one in sound if one.query in self.leases])
+        _each(end, [one for one in codes if one.query in self.leases])
 
     def close(self) -> None:
         """Stops renewing leases."""

@@ -228,7 +228,7 @@ def _cells(summary: QuerySummary) -> tuple[str, ...]:
     if "snapshots_written" in sums:
         done += [f"{sums['snapshots_written']} written", f"{sums['files_deleted']} deleted"]
     if "versions_checked" in sums:
-        done += [counted(sums["versions_checked"], "version")]
+        done += [f"{counted(sums['versions_checked'], 'version')} passed"]
     return (
         summary.query,
         str(summary.stores or ""),

@@ -3,6 +3,7 @@
 from statemaint.errors import ConfigError, DamagedError
 from statemaint.model.chain import Chain, Gap, Unnamed
 from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.findings import FindingCode
 from statemaint.plan import diagnose
 
 
@@ -14,7 +15,7 @@ def committed_version(checkpoint: Checkpoint, version: int | None = None) -> int
         DamagedError: when the checkpoint's own logs cannot be read.
     """
     for finding in checkpoint.findings:
-        if finding.damage:
+        if finding.damage and finding.code is not FindingCode.REFUSED_LINK:  # none of the state's
             raise DamagedError(checkpoint.root, finding.detail, code=finding.code.value)
     target = checkpoint.target
     if target is None:

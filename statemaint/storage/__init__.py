@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from statemaint.storage.access import deprived
 from statemaint.storage.address import has_secret
 from statemaint.storage.ahead import MOST_AHEAD, Ahead
-from statemaint.storage.base import Storage, read_small
+from statemaint.storage.base import OURS, Storage, outside_link, own_link, read_small
 from statemaint.storage.below import checkpoint_around, checkpoints_below, folders_in, is_file
 from statemaint.storage.local.storage import LocalStorage
 from statemaint.storage.memory import MemoryStorage
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_AHEAD",
+    "OURS",
     "Ahead",
     "HadoopStorage",
     "LocalStorage",
@@ -41,7 +42,9 @@ __all__ = [
     "has_secret",
     "is_file",
     "open_storage",
+    "outside_link",
     "overlaps",
+    "own_link",
     "place_of",
     "read_small",
     "stoppable",

@@ -5,13 +5,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 
-from statemaint.errors import CodecError
+from statemaint.errors import CodecError, RefusedLinkError
 from statemaint.listing import LATEST, Entry
 
 # Files that are read whole are small: logs, metadata, RocksDB's zips. State is read as a stream.
 MOST_READ = 128 * 1024 * 1024
 # 2016, the year of the first Structured Streaming release: no file of a checkpoint is older.
 _FIRST = 1_451_606_400.0
+OURS = "_statemaint"
+"""The directory of maintainers' own files, below which no link is followed (S24)."""
 NO_DIRECTORY = (
     "it is a file where Spark has a directory, which cannot be repaired from the files that are "
     "left: restore the directory from a copy"
@@ -27,6 +29,36 @@ def nothing() -> None:
 def named_as_file(name: str) -> bool:
     """Returns whether a directory has a state file's name, so that the file cannot be written."""
     return _STATE_FILE.fullmatch(name) is not None
+
+
+def is_ours(path: str) -> bool:
+    """Returns whether a path is at or below `_statemaint`."""
+    return path.partition("/")[0] == OURS
+
+
+def own_link(path: str) -> RefusedLinkError:
+    """Returns the error of a link below `_statemaint`."""
+    detail = (
+        f"it is a link, and below {OURS}/ no link is followed: it may lead to the files of another "
+        "checkpoint. Nothing is written or deleted; remove the link, or put what it leads to in "
+        "its place"
+    )
+    return RefusedLinkError(path, detail)
+
+
+def outside_link(path: str, real: str = "") -> RefusedLinkError:
+    """Returns the error of a file whose real place is outside the checkpoint.
+
+    Args:
+        path: the file.
+        real: its real place; empty if it is not known.
+    """
+    detail = (
+        f"its real place{f', {real},' if real else ''} is outside the checkpoint: nothing is "
+        "written or deleted there. Put a copy in place of the link, or mount a disk of its own "
+        "there"
+    )
+    return RefusedLinkError(path, detail)
 
 
 def file_time(seconds: float) -> float | None:
@@ -71,6 +103,12 @@ class Storage(Protocol):
 
     Every method raises `StorageError` when the place cannot be reached or refuses; an answer is
     always complete (S10). Threads may share one storage.
+
+    If the storage has links, they are followed for reading, and listed files whose real place is
+    outside the root are marked (`Entry.outside`). What writes or deletes raises `RefusedLinkError`
+    instead of leaving the root, and so does every method for a path that leads through a link at or
+    below `_statemaint`, or for a listing that comes upon one there (S24). The root itself may be a
+    link.
     """
 
     @property
@@ -201,6 +239,13 @@ class Storage(Protocol):
         Raises:
             UnreadableError: when a reader may not, or is not known to.
             NotFoundError: when either file does not exist.
+        """
+        ...
+
+    def links(self, folder: str) -> Sequence[str]:
+        """Returns the paths of all links at or below a folder, sorted; none of them is followed.
+
+        It is empty, at no cost, if the storage has no links.
         """
         ...
 

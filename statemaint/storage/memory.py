@@ -125,6 +125,10 @@ class MemoryStorage:
         for one in (path, like):
             self._file(one)
 
+    def links(self, _folder: str) -> tuple[str, ...]:
+        """Returns nothing: there are no links."""
+        return ()
+
     @property
     def parallel(self) -> int:
         """Returns the number of requests that are worth making at a time."""

@@ -78,6 +78,10 @@ class ReadOnly:
         """Checks that every reader of one file may read another."""
         self._storage.check_readable(path, like=like)
 
+    def links(self, folder: str) -> Sequence[str]:
+        """Returns the paths of all links at or below a folder."""
+        return self._storage.links(folder)
+
     @property
     def requests(self) -> Mapping[str, int]:
         """Returns the requests of the wrapped storage."""

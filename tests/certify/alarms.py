@@ -1,5 +1,10 @@
-"""When an alarm is false: something is called damaged, and nothing is."""
+"""When an alarm is false: something is called damaged, and nothing is.
 
+Each finding of damage is held against the files: that something was wrong once explains nothing.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from statemaint.model.findings import Finding, FindingCode
@@ -17,33 +22,97 @@ OF_DAMAGE = {
     FindingCode.LINEAGE_BROKEN,
     FindingCode.UNREADABLE_METADATA,
 }
+_OF_OFFSETS = {FindingCode.MISSING_OFFSET, FindingCode.UNREADABLE_OFFSET}
+_TORN = (FindingCode.BROKEN_CHAIN, FindingCode.LINEAGE_BROKEN)
+_ROLLBACK = "/manifest/rollback.jsonl"
 
 
-def may_be_true(stage: "Stage", findings: tuple[Finding, ...]) -> bool:
-    """Returns whether something was ever wrong, or looks no different from what is."""
-    return stage.tainted or _undercut(stage, findings) or _late(stage, findings)
+class Excuse(StrEnum):
+    """Why a verdict is not judged: these reasons, and no others."""
+
+    LATE_TASK = "a late task wrote the rows of a log file again in another order"
+    UNDERCUT = "an executor cleaned up below a snapshot that came late"
+    OVER = "what was wrong when a run of maintenance looked is wrong no more"
+    SHALLOW = "the verb does not look that deep, and one that does finds it"
+    CONSISTENT = "the state is wrong, and all files that are left agree with it"
 
 
-def _late(stage: "Stage", findings: tuple[Finding, ...]) -> bool:
-    """Returns whether all damage is a log in doubt, and a late task may have replaced it.
+def excuse(stage: "Stage", findings: tuple[Finding, ...], *, late: bool = False) -> Excuse | None:
+    """Returns why an alarm is not judged; `None` where all that it says is true.
 
-    It writes the same rows in another order, which nothing tells from two files that changed places
-    as long as nobody reads the rows of each version.
+    Args:
+        stage: where it was raised.
+        findings: what was found.
+        late: whether it is of a run that has changed something since it looked.
+
+    Raises:
+        LookupError: when the alarm is false.
     """
-    codes = {one.code for one in findings if one.damage}
-    return bool(stage.tally["zombies"]) and codes == {FindingCode.LOG_REPLACED}
+    false = [one for one in findings if one.damage and not _is_true(stage, one)]
+    if not false:
+        return None
+    if stage.tally["zombies"] and {one.code for one in false} == {FindingCode.LOG_REPLACED}:
+        return Excuse.LATE_TASK  # nothing tells it from files that changed places
+    if stage.undercut and all(_lost(stage, one) for one in false):
+        return Excuse.UNDERCUT
+    if late and stage.tainted:
+        return Excuse.OVER
+    raise LookupError(false)
 
 
-def _undercut(stage: "Stage", findings: tuple[Finding, ...]) -> bool:
-    """Returns whether all damage is a log that an executor has deleted from under a snapshot.
+def _lost(stage: "Stage", finding: Finding) -> bool:
+    """Returns whether a version does not load: maybe an executor deleted the log below it."""
+    if finding.code not in _TORN or not finding.store or not finding.version:
+        return False
+    store, version = finding.store.directory, finding.version
+    return stage.query.loader.load(store, [version])[version].state is None
 
-    A run that was paused, or an upload that comes late, then puts one below the gap, and the
-    versions in it do not load.
+
+def _is_true(stage: "Stage", finding: Finding) -> bool:
+    """Returns whether what a finding names is wrong in the files as they are."""
+    world, target = stage.world, stage.query.target
+    if finding.code in _OF_OFFSETS:
+        return _lacks_offsets(stage)
+    if finding.code is FindingCode.UNFINISHED_ROLLBACK:
+        return any(path.endswith(_ROLLBACK) for path in world.index.under("_statemaint/trash/"))
+    if finding.store is None or finding.store.directory not in stage.stores:
+        return False
+    store = finding.store.directory
+    if finding.code is FindingCode.SNAPSHOT_ABOVE_TARGET:
+        live = world.index.live[store].values()
+        return any(one.kind == "snapshot" and one.version > target for one in live)
+    return any(_wrong(stage, store))
+
+
+def _lacks_offsets(stage: "Stage") -> bool:
+    """Returns whether a committed batch has no offsets, or the newest one's predecessor.
+
+    A restart reads both of these: who takes a query back to the oldest batch has lost the second.
     """
-    found = [one for one in findings if one.damage]
-    torn = (FindingCode.BROKEN_CHAIN, FindingCode.LINEAGE_BROKEN)
-    broken = (one for one in found if one.code in torn)
-    gaps = [(one.store.directory, one.version) for one in broken if one.store and one.version]
-    load = stage.query.loader.load
-    lost = (load(store, [version])[version].state is None for store, version in gaps)
-    return stage.undercut and len(gaps) == len(found) and all(lost)
+    files, commits = stage.world.files, stage.query.commits
+    read = {one for one in (*commits, *(one - 1 for one in commits[-1:])) if one >= 0}
+    return not stage.world.index.under("offsets/") or any(
+        f"offsets/{one}" not in files for one in read
+    )
+
+
+def _wrong(stage: "Stage", store: str) -> Iterator[str]:
+    """Yields what is wrong in a store: a retained version, or a file that disagrees with it."""
+    query, certificate = stage.query, stage.certificate
+    yield from (f"version {version}" for one, version, _ in certificate.wrong() if one == store)
+    truth = query.truth[store]
+    for path, one in stage.world.index.live[store].items():
+        if certificate._is_bad(path) or (one.kind == "snapshot" and stage.deeds.stale(path)):
+            yield path
+        elif (
+            one.version <= query.target and one.version < len(truth) and not stage.deeds._dead(path)
+        ):
+            if one.kind == "snapshot":
+                if not stage.operator.right(path):
+                    yield path
+            elif not query.loader._unspoiled(path):
+                yield path
+            else:
+                content = stage.world.files[path].content
+                if query.states.step(truth[one.version - 1], content) != truth[one.version]:
+                    yield path

@@ -5,6 +5,7 @@ The ledger and the lease are read here, and nowhere else: that they say what is 
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -59,6 +60,9 @@ class Deeds:
         holder: tells from the files which run holds the lease (S8); `None` in a world without.
         gone: what was taken away, by path, and in which world that was: what an undo may bring
             back (S17).
+        taken: the files that each run took away, by the name of its record, and
+        linked: those that it put into the trash, as the first half of taking them away.
+        records: the name that each run's record has.
         removed: how many files maintenance deleted.
         written: how many snapshots it wrote.
     """
@@ -71,6 +75,9 @@ class Deeds:
     foreign: set[str] = field(default_factory=set)
     forgotten: set[str] = field(default_factory=set)
     gone: dict[str, dict[bytes, tuple[int, int]]] = field(default_factory=dict)
+    taken: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    linked: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    records: dict[str, str] = field(default_factory=dict)
     removed: int = 0
     written: int = 0
 
@@ -100,10 +107,19 @@ class Deeds:
             self._record(path, before, after, doer)
         elif not path.startswith(("state/", *_LOGS.get(doer.verb, ()))):
             raise Loss(f"S18: {doer.run} touched {path}")
+        elif self._of_left(path, doer):
+            raise Loss(f"S3: {doer.run} touched {path}, of an operator that the query has not")
         elif after is None and before:
             self._removed(path, before, doer)
         elif after:
             self._put(path, after, doer)
+
+    def _of_left(self, path: str, doer: Doer) -> bool:
+        """Returns whether a run that began after an operator had left touches its state."""
+        left = self.certificate.query.left
+        if not left or doer.verb != "maintain" or doer.request.target is not None:
+            return False
+        return any(path.startswith(one) and doer.begun > since for one, since in left.items())
 
     def _record(self, path: str, before: File | None, after: File | None, doer: Doer) -> None:
         parts = path.split("/", 3)
@@ -111,6 +127,8 @@ class Deeds:
             self.forgotten |= {*self.certificate.made}
         if after and parts[1] == "trash" and not parts[3].startswith("manifest/"):
             self.gone.setdefault(parts[3], {})[after.content] = self._now
+            self.records[doer.run] = parts[2]
+            self.linked[parts[2]].add(parts[3])
         elif path.endswith(".jsonl") and after:
             self._read_ledger(after.content[len(before.content) if before else 0 :])
 
@@ -226,6 +244,8 @@ class Deeds:
 
     def _removed(self, path: str, file: File, doer: Doer) -> None:
         name = path.rpartition("/")[2]
+        if (self.records.get(doer.run, doer.run), path) in self.named:
+            self.taken[self.records.get(doer.run, doer.run)].add(path)
         if _TEMP.fullmatch(name) or _PART.fullmatch(name):
             self._temp(path, file, doer)
             return

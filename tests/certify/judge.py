@@ -138,7 +138,7 @@ class Certificate:
                 self._store(directory, mine, doer, everything=logs)
 
     def _never_was(self, doer: Doer) -> None:
-        known = min(len(one) for one in self.query.truth.values())
+        known = min(len(self.query.truth[one]) for one in self.query.habits.stores)
         if self.query.target >= known:
             text = f"the log ends with version {self.query.target}, the query with {known - 1}"
             raise Loss(f"S17: {doer.run} ({doer.verb}) put commits of another time back: {text}")

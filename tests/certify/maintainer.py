@@ -11,7 +11,7 @@ from statemaint.maintain import maintain
 from statemaint.report import Report
 from tests.certify.judge import Loss
 from tests.certify.seat import Seat
-from tests.certify.world import Doer, World
+from tests.certify.world import Doer, Trouble, World
 from tests.support.faults import Crash
 
 
@@ -22,15 +22,20 @@ class Stop(Enum):
     CRASH = auto()
     FAIL = auto()
     PAUSE = auto()
+    TROUBLE = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Where a maintainer is stopped: after so many points, or so many of one verb."""
+    """Where a maintainer is stopped: after so many points, or so many of one verb.
+
+    A `trouble` that begins there stays; the maintainer goes on as it can.
+    """
 
     stop: Stop
     after: int = 0
     verb: str = ""
+    trouble: Trouble | None = None
 
 
 ON = Halt(Stop.NEVER)
@@ -72,6 +77,11 @@ class Maintainer:
     def relies(self) -> bool:
         """Returns whether it is between its last look at a file and what relies on it."""
         return self.at in RELYING or len(self._storage.turn.all) > 1
+
+    @property
+    def alone(self) -> bool:
+        """Returns whether it has come to its end without a pause, and was not killed."""
+        return self.done and self._thread is None and not isinstance(self.error, Crash)
 
     def stands_still(self) -> None:
         """Notes that it is paused."""
@@ -136,7 +146,7 @@ class Maintainer:
             self._stopped(verb, path)
 
     def _stopped(self, verb: str, path: str) -> None:
-        stop, self._halt = self._halt.stop, ON
+        stop, trouble, self._halt = self._halt.stop, self._halt.trouble, ON
         self._tally[f"{stop.name.lower()} at {verb}"] += 1
         self.at = verb
         if stop is Stop.PAUSE:
@@ -146,5 +156,7 @@ class Maintainer:
                 self._stopped(verb, path)
         elif stop is Stop.CRASH:
             raise Crash
+        elif stop is Stop.TROUBLE:
+            self._world.trouble = trouble
         else:
             raise StorageError(path, "the storage fails")

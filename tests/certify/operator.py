@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tests.certify.files import encode, spot
 from tests.certify.maintainer import HERE
+from tests.certify.operators import METADATA_SINCE, partitions
 from tests.certify.rocks_files import families_of
 from tests.certify.world import File
 
@@ -50,6 +51,7 @@ class Operator:
         query, certificate = stage.query, stage.certificate
         if not query.commits:
             return
+        self.move_aside()
         version = 0 if how == "first" else max(query.required, query.target - back)
         stage.step(f"the query is taken back to version {version}: {how}, same input: {same}, "
                    f"maintenance is stopped: {stops}")  # fmt: skip
@@ -88,6 +90,50 @@ class Operator:
         made = (one for path in self.stage.certificate.made
                 if path in self.stage.world.files and (one := spot(path)))  # fmt: skip
         return any(one.version > version for one in made)
+
+    # -- an operator that leaves
+
+    def remove_operator(self) -> None:
+        """Restarts the query, by Spark 4, without the last operator that it had: its state stays.
+
+        A query that Spark 4 began cannot be restarted so.
+        """
+        stage, query = self.stage, self.stage.query
+        habits, last = query.habits, max(partitions(query.habits.stores))
+        if not last or habits.spark is None or habits.spark >= METADATA_SINCE:
+            return
+        if not query.finish():
+            return
+        self._stop_maintenance()  # a run that goes on below the folder makes it look younger
+        query.stop()
+        prefix = f"state/{last}/"
+        stage.step(f"the query goes on without operator {last}")
+        kept = tuple(one for one in habits.stores if not one.startswith(prefix))
+        query.habits = replace(habits, stores=kept, spark=METADATA_SINCE)
+        stage.world.clock += 60  # a restart takes its time
+        stage.handed = None
+        stage.batch()
+        query.left[prefix] = stage.world.clock
+        stage.world.clock += 1
+        stage.tally["operators removed"] += 1
+
+    def move_aside(self) -> None:
+        """Moves the folders of operators that have left away, with our notes of them.
+
+        Maintenance is stopped first: who is at work would note them again.
+        """
+        stage, world = self.stage, self.stage.world
+        for prefix in stage.query.left:
+            notes = prefix.replace("state/", "_statemaint/attestations/")
+            if not (there := [*world.index.under(prefix), *world.index.under(notes)]):
+                continue
+            self._stop_maintenance()
+            stage.step(f"{prefix} and {notes} are moved aside")
+            world.change(dict.fromkeys(path for path in there if path in world.files))
+
+    def _stop_maintenance(self) -> None:
+        for maintainer in list(self.stage.paused):
+            self.stage.resume(maintainer, HERE)
 
     # -- files that go wrong
 
@@ -206,8 +252,7 @@ class Operator:
         if self.torn and not ledger:
             return  # what the copy lacks may be in its own trash alone
         stage.step(f"an older copy is put back, with our files: {ledger}, times: {keeps_times}")
-        for maintainer in list(stage.paused):
-            stage.resume(maintainer, HERE)
+        self._stop_maintenance()
         query.stop()
         stage.certificate.readers.clear()
         query.same = -1
@@ -219,6 +264,7 @@ class Operator:
             if ledger or not path.startswith("_statemaint"):
                 world.change({path: file.content}, modified=file.modified if keeps_times else None)
         world.judge, world.log = judge, log
+        self.move_aside()
         query.remember(self.memory)
         stage.certificate.known.clear()
         stage.certificate.anew()

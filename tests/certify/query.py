@@ -18,9 +18,11 @@ from typing import Any
 
 from tests.certify.files import Row, applied, encode, spark_checksum, split
 from tests.certify.loading import EMPTY, Loader, States
+from tests.certify.operators import METADATA_SINCE, declare, partitions
 from tests.certify.world import World
 from tests.support.checkpoints import COMMIT, offsets_bytes
 
+_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 _PLANNED = 1_700_000_000_000
 _KEYS = [f"key-{number}".encode() for number in range(4)]
 
@@ -40,6 +42,7 @@ class Habits:
         rocks: whether RocksDB keeps its state, with changelogs.
         ids: whether versions have unique ids, which RocksDB alone has.
         every: after how many versions an executor with RocksDB makes a snapshot.
+        spark: the release that runs it, where what that writes of its operators is there too.
         families: whether its RocksDB stores have column families.
     """
 
@@ -53,6 +56,7 @@ class Habits:
     rocks: bool = False
     ids: bool = False
     every: int = 2
+    spark: int | None = None
     families: bool = False
 
 
@@ -84,6 +88,7 @@ class Query:
         misled: whether it has loaded a state that is not true.
         lines: how many batches have begun to be true, the repeated ones too.
         landed: the numbers of the changes that its tasks have put in place, by path.
+        left: the folders of operators that it no longer has, and since when.
     """
 
     world: World
@@ -106,6 +111,7 @@ class Query:
     misled: bool = False
     lines: int = 0
     landed: dict[str, int] = field(default_factory=dict)
+    left: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.states = States(self.habits.codec)
@@ -122,7 +128,11 @@ class Query:
     @property
     def _conf(self) -> dict[str, str]:
         """Returns the settings of the query that are not Spark's own."""
-        return {"shuffle.partitions": str(max(2, len(self.habits.stores)))}
+        if self.habits.spark is None:
+            return {"shuffle.partitions": str(max(2, len(self.habits.stores)))}
+        counts = map(len, partitions(self.habits.stores).values())
+        later = {_ENCODING: "unsaferow"} if self.habits.spark >= METADATA_SINCE else {}
+        return {"shuffle.partitions": str(max(counts)), **later}
 
     @property
     def commits(self) -> list[int]:
@@ -153,6 +163,8 @@ class Query:
         self.batch = batch = self.target
         self._purge(batch - self.habits.retain)
         self.pending = batch, self._plan(batch)
+        if self.habits.spark is not None:
+            declare(self.world, self.habits.stores, self.habits.spark)
         return True
 
     def _plan(self, batch: int) -> Changes:

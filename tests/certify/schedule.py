@@ -12,14 +12,17 @@ from typing import Any
 
 from statemaint.execute import compaction
 from statemaint.maintain import history
+from statemaint.model.policy import Policy
+from tests.certify import on_disk
 from tests.certify.closing import settle
 from tests.certify.codecs import CODECS
 from tests.certify.judge import Loss
 from tests.certify.mishaps import OF_FAMILIES, OF_ROCKS
+from tests.certify.operators import METADATA_SINCE
 from tests.certify.query import Habits
 from tests.certify.setting import Setting
 from tests.certify.stage import Stage
-from tests.certify.steps import BOOST, MOODS, OFTEN, RARELY, STEPS, policy
+from tests.certify.steps import BOOST, EVENTS, MOODS, OFTEN, RARELY, STEPS, policy
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 _STORES = (
@@ -36,11 +39,14 @@ FAMILIES = 0.4
 """The share of these whose stores have column families."""
 WORKERS = 0.5
 """The share of schedules whose maintainers work on several stores at a time."""
-FORGETFUL = 0.5
-"""The share of schedules in which somebody deletes files of ours."""
-FORGETS = 0.15
-"""How often that happens there after a step."""
-_OURS = ("attestations", "ledger", "runs", "")
+EVENTFUL = 0.6
+"""The share of schedules in which something happens between two steps."""
+EVENT = 0.2
+"""How often it does there."""
+TWO_OPERATORS = 0.1
+"""The share of schedules whose query has two operators."""
+ON_DISK = 0.01
+"""The share of schedules on a real disk, with links."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,7 @@ def setting(
     ids: bool | None = None,
     every: int | None = None,
     often: tuple[str, ...] = (),
+    events: tuple[str, ...] = (),
 ) -> Setting:
     """Returns what one schedule is about.
 
@@ -68,6 +75,7 @@ def setting(
         ids: whether versions have unique ids then; either way by default.
         every: after how many versions executors make snapshots; by default all that there is.
         often: the kinds of steps that there are more of.
+        events: the kinds of events of schedules that are otherwise without any.
     """
     habits = _habits(random, rocks=random.random() < rocks, ids=ids)
     if every:
@@ -80,6 +88,7 @@ def setting(
         coarse=random.random() < 0.4,
         skew=skew,
         often=frozenset(often),
+        events=frozenset(events),
     )
 
 
@@ -96,6 +105,29 @@ def _with_workers(setting: Setting, seed: int) -> Setting:
     return replace(setting, habits=replace(setting.habits, stores=stores), workers=workers)
 
 
+def _with_operators(setting: Setting, seed: int) -> Setting:
+    """Gives the query of some schedules a second operator, which may be removed."""
+    random = Random(f"operators of {seed}")  # noqa: S311 -- as above
+    habits, wanted = setting.habits, "remove_operator" in setting.events
+    if (random.random() >= TWO_OPERATORS and not wanted) or habits.families:
+        return setting
+    partitions = random.choice((1, 1, 2))
+    stores = tuple(f"state/{one}/{at}" for one in range(2) for at in range(partitions))
+    spark = METADATA_SINCE if habits.ids else random.choice((3, 3, METADATA_SINCE))
+    checksums = habits.checksums and spark >= METADATA_SINCE
+    return replace(setting, habits=replace(habits, stores=stores, spark=spark, checksums=checksums))
+
+
+def _is_on_disk(seed: int) -> bool:
+    return Random(f"disk of {seed}").random() < ON_DISK  # noqa: S311 -- as above
+
+
+def _eventful(seed: int) -> Random | None:
+    """Returns what decides on the events of a schedule, apart from its steps."""
+    random = Random(f"events of {seed}")  # noqa: S311 -- as above
+    return random if random.random() < EVENTFUL else None
+
+
 def _with_families(setting: Setting, seed: int, share: float) -> Setting:
     """Lets some queries of RocksDB have column families; leaves steps out that are of others."""
     random = Random(f"families of {seed}")  # noqa: S311 -- as above
@@ -105,12 +137,6 @@ def _with_families(setting: Setting, seed: int, share: float) -> Setting:
     return replace(
         setting, habits=replace(habits, families=families), without=setting.without | without
     )
-
-
-def _forgetful(seed: int) -> Random | None:
-    """Returns what decides when somebody deletes files of ours, in some schedules."""
-    random = Random(f"deleted files of {seed}")  # noqa: S311 -- as above
-    return random if random.random() < FORGETFUL else None
 
 
 def _habits(random: Random, *, rocks: bool, ids: bool | None) -> Habits:
@@ -152,7 +178,8 @@ def run(
         log: is told what happens, step by step.
         switches: fields of the setting that are not left to the seed.
         among: what `setting` is given, and the share of column families.
-        alone: let every maintainer work on one store at a time, and nobody delete files of ours.
+        alone: let every maintainer work on one store at a time, and no event happen but those that
+            `among` names.
     """
     random = Random(seed)  # noqa: S311 -- no secret depends on it
     loss = None
@@ -160,9 +187,18 @@ def run(
         chosen = setting(random, **{one: among[one] for one in among if one != "families"})
         chosen = _with_families(chosen, seed, among.get("families", FAMILIES))
         chosen = chosen if alone else _with_workers(chosen, seed)
-        stage = Stage(replace(chosen, **switches), random, log=log)
+        if not alone or chosen.events:
+            chosen = _with_operators(chosen, seed)
+        without = chosen.without | switches.get("without", frozenset())
+        chosen = replace(chosen, **{**switches, "without": without})
+        stage = Stage(chosen, random, log=log)
         try:
-            _play(stage, random, None if alone else _forgetful(seed))
+            if "links" in chosen.events or (not alone and _is_on_disk(seed)):
+                stage.begin(random)
+                on_disk.play(stage, Random(seed), policy(random))  # noqa: S311 -- as above
+                return Outcome(seed, stage.tally)
+            eventful = Random(seed) if alone else _eventful(seed)  # noqa: S311 -- as above
+            _play(stage, random, eventful if chosen.events or not alone else None)
         except Loss as found:
             loss = str(found)
         finally:
@@ -172,6 +208,7 @@ def run(
     stage.tally["schedules of RocksDB"] = stage.setting.habits.rocks
     stage.tally["with column families"] = stage.setting.habits.families
     stage.tally["with ids"] = stage.setting.habits.ids
+    stage.tally["with two operators"] = chosen.habits.spark is not None
     stage.tally["with several workers"] = stage.setting.workers > 1
     return Outcome(seed, stage.tally, loss)
 
@@ -212,7 +249,7 @@ def _small_ledgers(seed: int) -> Iterator[None]:
         compaction.MOST_SEGMENTS, history.MOST_RUNS = before
 
 
-def _play(stage: Stage, random: Random, forgetful: Random | None) -> None:
+def _play(stage: Stage, random: Random, eventful: Random | None) -> None:
     stage.begin(random)
     usual, mood = policy(random), random.choice(MOODS)
     chosen = [one for one in STEPS if one[0].__name__[1:] not in stage.setting.without]
@@ -224,6 +261,15 @@ def _play(stage: Stage, random: Random, forgetful: Random | None) -> None:
     most = 25 if stage.setting.habits.rocks else 40
     for step in random.choices(steps, weights, k=random.randint(5, most)):
         step(stage, random, usual)
-        if forgetful and forgetful.random() < FORGETS:
-            stage.operator.forget(forgetful.choice(_OURS))
+        if eventful and eventful.random() < EVENT:
+            _event(stage, eventful, usual)
     settle(stage, usual.override(max_deletes_per_run=100_000), repairs=random.random() < 0.3)
+
+
+def _event(stage: Stage, random: Random, usual: Policy) -> None:
+    """Lets one of the events happen that the schedule may have."""
+    setting = stage.setting
+    may = [one for one in EVENTS if one[0].__name__[1:] not in setting.without]
+    may = [one for one in may if one[0].__name__[1:] in setting.events] or may
+    (event,) = random.choices([one for one, _ in may], [weight for _, weight in may])
+    event(stage, random, usual)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from threading import RLock, get_ident
 from typing import BinaryIO
 
-from statemaint.errors import AlreadyExistsError
+from statemaint.errors import AlreadyExistsError, StorageError
 from statemaint.listing import Entry
 from statemaint.storage.base import nothing
 from tests.certify.world import Doer, World
@@ -99,6 +99,7 @@ class Seat:
         """Counts an operation, and passes the point at its beginning."""
         self._requests[verb] += 1
         self._gate(verb, path)
+        self._world.refuse(verb, path)
 
     def stood_still(self, *, late: bool, frozen: bool) -> None:
         """Notes that all threads were paused, one of them at its gate; `late` and `frozen` are its.
@@ -179,6 +180,7 @@ class Seat:
         with self.turn:
             content = self._garbled(path, content)
             self._gate("publish", path)
+            self._world.refuse("write", path)
             self._refuse_taken(path, overwrite=overwrite)
             self._world.change({path: content}, self._doer)
 
@@ -195,13 +197,15 @@ class Seat:
                 if temp in world.files:  # who deletes an open file does not stop its writer
                     world.change({temp: content}, self._doer)
                 self._gate("publish", path)
+                world.refuse("write", path)
                 world.entry(temp)
                 self._refuse_taken(path, overwrite=overwrite)
                 modified = filled if world.slow_rename else None
                 world.change({temp: None, path: content}, self._doer, modified=modified)
         except Exception:
             with self.turn:
-                world.change({temp: None}, self._doer)
+                if not (world.trouble and world.trouble.refuses("delete", temp)):
+                    world.change({temp: None}, self._doer)
             raise
 
     def _refuse_taken(self, path: str, *, overwrite: bool) -> None:
@@ -222,7 +226,8 @@ class Seat:
         with self._operation("append", path):
             try:
                 self._gate("tear", path)
-            except Crash:
+                self._world.refuse("append", path)
+            except (Crash, StorageError):
                 self._append(path, lines[: len(lines) // 2])
                 raise
             self._append(path, lines)
@@ -250,9 +255,14 @@ class Seat:
             return
         before()
         with self._operation("delete", paths[0]):
+            refused = None
             for _, path in _Order(self._world.salt).after((-1, ""), paths):
-                if path in self._world.files:
+                if self._world.trouble and self._world.trouble.refuses("delete", path):
+                    refused = path  # of a page some go, and some do not
+                elif path in self._world.files:
                     self._world.change({path: None}, self._doer)
+            if refused:
+                self._world.refuse("delete", refused)
             self._gate("deleted", paths[-1])
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
@@ -262,10 +272,16 @@ class Seat:
             if like is not None:
                 self._world.entry(like)
             self._refuse_taken(to, overwrite=False)
+            self._world.refuse("move", to)
             old = self._world.files[path].modified if self._world.local else None
             self._world.change({to: content}, self._doer, modified=old)
             self._gate("linked", to)
+            self._world.refuse("move", path)
             self._world.change({path: None}, self._doer)
+
+    def links(self, _folder: str) -> tuple[str, ...]:
+        """Returns nothing: this world has no links (`tests.certify.on_disk` has)."""
+        return ()
 
     def check_readable(self, path: str, *, like: str) -> None:
         with self._operation("stat", path):

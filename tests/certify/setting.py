@@ -20,6 +20,7 @@ class Setting:
             finding (S8).
         without: the kinds of steps that it does not have.
         often: those that it has more of.
+        events: the kinds of events that it has; all of them if it names none.
         coarse: whether files have times of whole seconds.
         skew: seconds by which the times of files are ahead of the clock.
         slow_rename: whether a disk's files keep the time of their last byte although their writer
@@ -33,6 +34,7 @@ class Setting:
     lease: Callable[[World], str | None] | None = holder
     without: frozenset[str] = frozenset()
     often: frozenset[str] = frozenset()
+    events: frozenset[str] = frozenset()
     coarse: bool = False
     skew: float = 0.0
     slow_rename: bool = False

@@ -2,32 +2,54 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from random import Random
 
+from statemaint.errors import CheckpointError
+from statemaint.maintain import list_runs
 from statemaint.model.findings import FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.report import Report
 from statemaint.scan import Handover
 from tests.certify import work
-from tests.certify.alarms import OF_DAMAGE, may_be_true
+from tests.certify.alarms import OF_DAMAGE, excuse
 from tests.certify.deeds import Deeds
 from tests.certify.family_query import FamilyQuery
 from tests.certify.files import encode, spot
 from tests.certify.judge import Certificate, Loss
-from tests.certify.maintainer import HERE, Halt, Maintainer, Work
+from tests.certify.maintainer import HERE, ON, Halt, Maintainer, Work
 from tests.certify.operator import Operator
 from tests.certify.query import Query
 from tests.certify.rocks_query import RocksQuery
 from tests.certify.seat import Seat
 from tests.certify.setting import Setting
-from tests.certify.world import Doer, World
+from tests.certify.verdicts import Verdicts
+from tests.certify.world import Doer, Trouble, World
 
 # Findings that no undamaged checkpoint may ever give, however much moves meanwhile.
 _EVERYTHING = Request()
 _TRASH = "_statemaint/trash/"
+
+
+def troubles(store: str) -> Mapping[str, Trouble]:
+    """Returns the kinds of lasting troubles: of a disk, and of a folder."""
+    writes, takes = frozenset({"write", "append"}), frozenset({"delete", "move"})
+    reads = frozenset({"list", "stat", "read", "open"})
+    full, denied = "No space left on device", "Permission denied"
+    return {
+        "full disk": Trouble(full, writes, all_writers=True),
+        "full disk, no folder can be made": Trouble(full, writes | {"move"}, all_writers=True),
+        "used up quota": Trouble(full, writes),
+        "read-only store": Trouble(denied, writes | takes, f"{store}/"),
+        "closed store": Trouble(denied, writes | takes | reads, f"{store}/"),
+        "read-only folder of ours": Trouble(denied, writes | takes, "_statemaint/"),
+        "read-only ledger": Trouble(denied, writes | takes, "_statemaint/ledger/"),
+        "read-only trash": Trouble(denied, writes | takes, _TRASH),
+        "read-only log": Trouble(denied, writes | takes, "commits/"),
+    }
 
 
 class Stage:
@@ -53,13 +75,14 @@ class Stage:
         self.handed: Handover | None = None
         self.sound = True
         self.undercut = self.cleaned = False
+        self.ended: set[str] = set()
         self.glimpses: dict[int, dict[str, int]] = {}
         self.runs = 0
         self.usual = 40
 
     @property
     def stores(self) -> tuple[str, ...]:
-        return self.setting.habits.stores
+        return self.query.habits.stores
 
     def store(self, number: int) -> str:
         return self.stores[number % len(self.stores)]
@@ -211,13 +234,26 @@ class Stage:
 
     # -- maintenance
 
-    def maintain(self, policy: Policy, halt: Halt, request: Request = _EVERYTHING) -> None:
+    def maintain(
+        self, policy: Policy, halt: Halt, request: Request = _EVERYTHING
+    ) -> Maintainer | None:
         """Starts a maintainer, unless there may not be another one now."""
         if self.paused and not self.setting.two:
-            return
+            return None
         self.tally["overlaps"] += bool(self.paused)
         self.step(f"maintenance {self.runs} begins, {halt}: {policy} {request}")
-        self._start(replace(self.doer(policy), request=request), halt)
+        return self._start(replace(self.doer(policy), request=request), halt)
+
+    def agree(self, policy: Policy) -> None:
+        """Asks all verbs; where `verify --deep` finds nothing, a run right after it must not halt."""
+        healthy = Verdicts(self).ask()
+        if not healthy or self.paused or self.world.garble or self.world.trouble:
+            return
+        found = self.maintain(policy, ON)
+        self.tally["runs after a healthy verdict"] += 1
+        halted = found and found.report and damaged(found.report.findings)
+        if halted or (found and isinstance(found.error, CheckpointError)):
+            raise Loss(f"verify --deep finds nothing, and maintain halts: {halted or found.error}")
 
     def doer(self, policy: Policy, verb: str = "maintain", run: str | None = None) -> Doer:
         """Returns who comes next."""
@@ -229,12 +265,13 @@ class Stage:
             name, policy, self.world.clock, verb=verb, floor=floor, workers=self.setting.workers
         )
 
-    def _start(self, doer: Doer, halt: Halt, does: Work | None = None) -> None:
+    def _start(self, doer: Doer, halt: Halt, does: Work | None = None) -> Maintainer:
         self.query.held = self.query.held or work.stops(doer)
         found = Maintainer(self.world, replace(doer, knows=self.query.known()), self.tally, does)
         self.glimpses[id(found)] = self.query.seen()
         found.start(halt)
         self.after(found)
+        return found
 
     def resume(self, maintainer: Maintainer, halt: Halt) -> None:
         self.step(f"{maintainer.doer.run} goes on, {halt}")
@@ -245,10 +282,13 @@ class Stage:
     def after(self, maintainer: Maintainer) -> None:
         if not maintainer.done:
             self.paused.append(maintainer)
-        self.query.held = any(work.stops(one.doer) for one in self.paused)
+        self._hold()
         if not maintainer.done:
             maintainer.stands_still()
             return
+        shared = maintainer.doer.run.startswith("shared")
+        if maintainer.alone and not self.paused and not shared:
+            self.ended.add(self.deeds.records.get(maintainer.doer.run, maintainer.doer.run))
         self.tally["runs"] += 1
         self.tally["points"] += maintainer.points
         self.tally["operations"] += maintainer.operations
@@ -261,6 +301,35 @@ class Stage:
             self._whole_again()
         if maintainer.report:
             self._judge(maintainer.report)
+
+    def _hold(self) -> None:
+        """Keeps the query from starting while it must not run, or could not write."""
+        trouble = self.world.trouble
+        full = trouble is not None and trouble.all_writers
+        if full and self.query.running:
+            self.query.kill()
+        self.query.held = full or any(work.stops(one.doer) for one in self.paused)
+
+    def mend(self) -> None:
+        """An operator frees the disk, or gives the folder back: everything can be written again."""
+        if self.world.trouble is None:
+            return
+        self.step("the storage is mended")
+        self.world.trouble = None
+        self._hold()
+        self._recorded()
+
+    def _recorded(self) -> None:
+        """Raises when the list of runs names another number of files than a run took away."""
+        if not self.query.commits and not self.query.batch:
+            return
+        seat = Seat(self.world, self.doer(Policy(), "runs"), lambda _verb, _path: None)
+        for one in list_runs(seat):
+            taken = self.deeds.taken[one.run]
+            most = len(taken | self.deeds.linked[one.run])
+            if one.run in self.ended and not len(taken) <= one.files_deleted <= most:
+                raise Loss(f"the record of {one.run} names {one.files_deleted} files that it took "
+                           f"away, and it took {len(taken)}")  # fmt: skip
 
     def _noted(self, maintainer: Maintainer) -> None:
         self.sound &= maintainer.error is None or maintainer.doer.run != self.shared
@@ -281,12 +350,20 @@ class Stage:
         self.sound = self.sound and not (report.run == self.shared and damaged(report.findings))
         if FindingCode.FAULT in codes:
             raise Loss(f"a fault of ours: {report.findings}")
-        if codes & OF_DAMAGE and not may_be_true(self, report.findings):
-            raise Loss(f"S3: an alarm without damage: {report.findings}")
+        if codes & OF_DAMAGE:
+            self._alarm(report)
         if FindingCode.FOREIGN_MAINTAINER in codes and self.query.alone and not self.tainted:
             raise Loss(f"S9: zips that families forced are called maintenance: {report.findings}")
         if self.log is not None:
             self.log.append(f"    {report.run}: ends with {sorted(codes)}")
+
+    def _alarm(self, report: Report) -> None:
+        self.tally["verdicts"] += 1
+        try:
+            why = excuse(self, report.findings, late=True)
+        except LookupError as false:
+            raise Loss(f"S3: an alarm without damage: {false}") from None
+        self.tally[f"excused: {why}" if why else "verdicts that were judged"] += 1
 
     @property
     def tainted(self) -> bool:
@@ -340,12 +417,32 @@ class Stage:
         run = trashed[number % len(trashed)] if number >= 0 else newest
         back = self._back(run)
         if back is not None:
+            self.operator.move_aside()
             self.query.stop()
         self.step(f"{run} is undone, {halt}")
         self.tally["undos"] += 1
         self.tally["undos of rollbacks"] += back is not None
         doer = replace(self.doer(Policy(), "undo"), back=work.NEVER if back is None else back)
         self._start(doer, halt, partial(work.undo_work, run))
+
+    def trouble(self, kind: str, number: int, policy: Policy, halt: Halt) -> None:
+        """The storage begins to refuse something in the middle of a run, and goes on to."""
+        if self.world.trouble or self.paused:
+            return
+        trouble = troubles(self.store(number))[kind]
+        self.step(f"a trouble comes: {kind}")
+        self.tally["lasting troubles"] += 1
+        halt = replace(halt, trouble=trouble)
+        if number % 4 == 0:
+            self.rollback(number % 3, halt)
+        elif number % 8 == 1:
+            self.repair(halt)
+        elif number % 8 == 5:
+            self.undo(-1, halt)
+        else:
+            self.maintain(policy, halt)
+        self.world.trouble = trouble  # at the latest now
+        self._hold()
 
     def repair(self, halt: Halt) -> None:
         """An operator repairs what can be, of a query that he has stopped."""
@@ -361,6 +458,7 @@ class Stage:
         if not self.query.commits or (self.paused and not self.setting.two):
             return
         batch = max(self.query.commits[0], self.query.commits[-1] - back)
+        self.operator.move_aside()
         self.query.stop()
         self.step(f"rollback to batch {batch}, {halt}")
         self.tally["rollbacks"] += 1

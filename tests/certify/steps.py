@@ -7,7 +7,7 @@ from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from tests.certify.maintainer import ON, Halt, Stop
 from tests.certify.mishaps import ROCKS_STEPS
-from tests.certify.stage import Stage
+from tests.certify.stage import Stage, troubles
 from tests.certify.verdicts import Verdicts
 
 _STORES = 8
@@ -263,6 +263,38 @@ def _ambush(stage: Stage, random: Random, usual: Policy) -> None:
         stage.resume(stage.paused[-1], ON)
 
 
+def _remove_operator(stage: Stage, _random: Random, _: Policy) -> None:
+    stage.operator.remove_operator()
+
+
+def _move_aside(stage: Stage, _random: Random, _: Policy) -> None:
+    stage.operator.move_aside()
+
+
+def _forget(stage: Stage, random: Random, _: Policy) -> None:
+    stage.operator.forget(random.choice(_OURS))
+
+
+def _trouble(stage: Stage, random: Random, usual: Policy) -> None:
+    """The storage refuses something from some point of a run on, and others come meanwhile."""
+    verb = random.choice(("", "", "", "move", "delete", "append", "publish", "linked"))
+    halt = Halt(Stop.TROUBLE, random.randrange(5 if verb else stage.usual), verb)
+    kind = random.choice(sorted(troubles("")))
+    stage.batch(random.randint(1, 3))
+    stage.trouble(kind, random.randrange(8), usual, halt)
+    for _again in range(random.randrange(2)):
+        stage.batch(random.randrange(2))
+        stage.wait(random.choice((0, 100)))
+        stage.maintain(usual, ON)
+    if random.random() < 0.7:
+        stage.mend()
+
+
+def _agree(stage: Stage, random: Random, usual: Policy) -> None:
+    if not stage.setting.habits.rocks or random.random() < 0.3:  # these are slow
+        stage.agree(usual)
+
+
 # What a maintainer does once it has decided.
 _BUSY = ("open", "stat", "write", "publish", "written", "append", "delete", "move", "linked")
 STEPS: list[tuple[Step, float]] = [
@@ -306,6 +338,15 @@ STEPS: list[tuple[Step, float]] = [
     (_ask, 0.5),
     *ROCKS_STEPS,
 ]
+# What happens now and then between two steps, in some schedules; decided apart from them.
+EVENTS: list[tuple[Step, float]] = [
+    (_forget, 15),
+    (_trouble, 1.5),
+    (_agree, 2),
+    (_remove_operator, 4),
+    (_move_aside, 0.5),
+]
+_OURS = ("attestations", "ledger", "runs", "")
 _ENDS = (Stop.NEVER, Stop.NEVER, Stop.CRASH, Stop.FAIL, Stop.PAUSE)
 # Half of all stops are at any point, the others where something is decided.
 _VERBS = (*[""] * 9, "read", "deleted", *_BUSY)

@@ -1,14 +1,17 @@
-"""What the verbs that only look say of a checkpoint, held against what is true of it."""
+"""What the verbs that only look say of a checkpoint, held against what is true of it.
+
+Every verdict is judged, or excused for a reason that is counted (`Excuse`).
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from statemaint.audit import doctor, verify
-from statemaint.errors import NotACheckpointError
+from statemaint.errors import NotACheckpointError, StorageError
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.policy import Policy
-from tests.certify.alarms import may_be_true
+from tests.certify.alarms import Excuse, excuse
 from tests.certify.judge import Loss
 from tests.certify.loading import Read
 from tests.certify.seat import Seat
@@ -19,6 +22,27 @@ if TYPE_CHECKING:
 # A notice, and yet no clean bill of health: the next maintenance takes the file away.
 _POLICY = Policy()
 _SAYS_SO = {"STALE_SNAPSHOT", "SNAPSHOT_ABOVE_TARGET"}
+_Wrong = tuple[str, int, Read]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a verb says.
+
+    Attributes:
+        name: of the verb.
+        findings: of it.
+        restarts: whether the query restarts; `None` if the verb does not say.
+    """
+
+    name: str
+    findings: tuple[Finding, ...]
+    restarts: bool | None = None
+
+    @property
+    def healthy(self) -> bool:
+        """Returns whether it calls nothing damaged."""
+        return not damaged(self.findings)
 
 
 @dataclass(slots=True)
@@ -27,8 +51,8 @@ class Verdicts:
 
     stage: "Stage"
 
-    def ask(self) -> None:
-        """Asks them all.
+    def ask(self) -> bool:
+        """Asks them all; returns whether `verify --deep` calls the checkpoint healthy.
 
         Raises:
             Loss: when one of them calls a state healthy that is wrong, or a right one damaged.
@@ -36,29 +60,50 @@ class Verdicts:
         stage = self.stage
         stage.step("somebody asks verify, verify --deep and doctor")
         seat = Seat(stage.world, stage.doer(_POLICY, "verify"), lambda _verb, _path: None)
-        for name, look in _VERBS:
-            try:
-                findings = look(seat)
-            except NotACheckpointError:
-                continue
+        try:
+            given = [look(seat) for look in _VERBS]
+        except NotACheckpointError:
+            return False
+        except StorageError:
+            trouble = stage.world.trouble
+            if trouble is None or "read" not in trouble.verbs:
+                raise
+            stage.tally["verdicts that could not be given"] += 1  # and none was
+            return False
+        wrong, deepest = list(stage.certificate.wrong()), given[0]
+        for verdict in given:
             stage.tally["verdicts"] += 1
-            self._compare(name, findings)
+            stage.tally["verdicts on a wrong state"] += bool(wrong)
+            why = self._of(verdict, wrong, deepest)
+            stage.tally[f"excused: {why}" if why else "verdicts that were judged"] += 1
+        return deepest.healthy
 
-    def _compare(self, name: str, findings: tuple[Finding, ...]) -> None:
-        stage = self.stage
-        wrong = list(stage.certificate.wrong())
-        stage.tally["verdicts on a wrong state"] += bool(wrong)
-        if damaged(findings):
-            if not may_be_true(stage, findings):
-                raise Loss(f"S3: {name} finds what is not there: {findings}")
-            return
-        if {one.code.value for one in findings} & _SAYS_SO:
-            return
+    def _of(self, verdict: Verdict, wrong: list[_Wrong], deepest: Verdict) -> Excuse | None:
+        if verdict.restarts:
+            self._loads(verdict.name)
+        if not verdict.healthy:
+            try:
+                return excuse(self.stage, verdict.findings)
+            except LookupError as false:
+                raise Loss(f"S3: {verdict.name} finds what is not there: {false}") from None
+        if {one.code.value for one in verdict.findings} & _SAYS_SO:
+            return None
         for directory, version, read in wrong:
-            if why := next(self._seen(name, directory, version, read), None):
+            if why := next(self._seen(verdict.name, directory, version, read), None):
                 how = "does not load" if read.state is None else "loads a wrong state"
-                raise Loss(f"S21: {name} says that all is well, version {version} of {directory} "
-                           f"{how}: {why}")  # fmt: skip
+                raise Loss(f"S21: {verdict.name} says that all is well, version {version} of "
+                           f"{directory} {how}: {why}")  # fmt: skip
+        if not wrong:
+            return None
+        return Excuse.CONSISTENT if deepest.healthy else Excuse.SHALLOW
+
+    def _loads(self, name: str) -> None:
+        """Raises when a restart would not load what it needs, which somebody said it would."""
+        query = self.stage.query
+        for directory in query.habits.stores if query.target else ():
+            if query.loader.load(directory, [query.target])[query.target].state is None:
+                raise Loss(f"S21: {name} says that the query restarts, and {directory} does not "
+                           f"load")  # fmt: skip
 
     def _seen(self, name: str, directory: str, version: int, read: Read) -> Iterator[str]:
         """Yields why a verb had to see that a version is wrong."""
@@ -96,20 +141,17 @@ class Verdicts:
                 yield f"{path} and {whole.base} disagree"
 
 
-def _verify(seat: Seat) -> tuple[Finding, ...]:
-    return verify(seat).findings
+def _verify(seat: Seat) -> Verdict:
+    return Verdict("verify", verify(seat).findings)
 
 
-def _deep(seat: Seat) -> tuple[Finding, ...]:
-    return verify(seat, deep=True).findings
+def _deep(seat: Seat) -> Verdict:
+    return Verdict("verify --deep", verify(seat, deep=True).findings)
 
 
-def _doctor(seat: Seat) -> tuple[Finding, ...]:
-    return doctor(seat).findings
+def _doctor(seat: Seat) -> Verdict:
+    found = doctor(seat)
+    return Verdict("doctor", found.findings, found.restarts and not found.restarts_since)
 
 
-_VERBS: tuple[tuple[str, Callable[[Seat], tuple[Finding, ...]]], ...] = (
-    ("verify", _verify),
-    ("verify --deep", _deep),
-    ("doctor", _doctor),
-)
+_VERBS: tuple[Callable[[Seat], Verdict], ...] = (_deep, _verify, _doctor)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from threading import get_ident
 from typing import Protocol
 
-from statemaint.errors import NotFoundError
+from statemaint.errors import NotFoundError, StorageError
 from statemaint.listing import Entry
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
@@ -60,6 +60,28 @@ class Doer:
     workers: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What a storage refuses from now on, until an operator mends it.
+
+    Attributes:
+        error: its words.
+        verbs: what it refuses.
+        folder: where; everywhere by default.
+        all_writers: whether the query cannot write either, and has stopped.
+    """
+
+    error: str
+    verbs: frozenset[str]
+    folder: str = ""
+    all_writers: bool = False
+
+    def refuses(self, verb: str, path: str) -> bool:
+        """Returns whether an operation fails."""
+        inside = path.startswith(self.folder)
+        return verb in self.verbs and (inside or (verb == "list" and self.folder.startswith(path)))
+
+
 class Judge(Protocol):
     """Looks at each change as soon as it has happened."""
 
@@ -86,6 +108,7 @@ class World:
         late: the threads that were paused after their last look at the lease, by doer and thread,
             and how many requests each may still begin as such.
         frozen: those that were paused between a file's last byte and its name.
+        trouble: what the storage refuses until it is mended.
         judge: looks at every change.
         blind: the zips that maintenance wrote where it had never seen one of an executor, or was
             paused after its last look, by path: what they are as long as nobody else changes them.
@@ -107,6 +130,7 @@ class World:
     garble: bytes | None = None
     late: dict[Whose, int] = field(default_factory=dict)
     frozen: dict[Whose, int] = field(default_factory=dict)
+    trouble: Trouble | None = None
     judge: Judge | None = None
     blind: dict[str, bytes] = field(default_factory=dict)
     lost: BaseException | None = None
@@ -191,6 +215,15 @@ class World:
     def is_frozen(self, doer: Doer) -> bool:
         """Returns whether this thread was paused between a file's last byte and its name."""
         return (id(doer), get_ident()) in self.frozen
+
+    def refuse(self, verb: str, path: str) -> None:
+        """Fails an operation of maintenance that the storage refuses now.
+
+        Raises:
+            StorageError: then.
+        """
+        if self.trouble and self.trouble.refuses(verb, path):
+            raise StorageError(path, self.trouble.error)
 
     def temp_of(self, path: str) -> str:
         """Returns a new temp file's path, of the form that Spark and we use."""

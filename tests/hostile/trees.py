@@ -19,6 +19,7 @@ from statemaint.model.policy import Policy
 from statemaint.recover import rollback
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
+from tests.support import outside
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
 from tests.support.faults import Crash, CrashingStorage
 
@@ -189,6 +190,31 @@ def _linked(root: Path, random: Random) -> str:
     return f"{path.relative_to(root)}: a link to {target}"
 
 
+def _led_out(root: Path, random: Random) -> str:
+    """Has a folder, or the files of one, outside the checkpoint, with links to them."""
+    folder = random.choice([one for one in _FOLDERS if one] + _folders(root))
+    if any(
+        one.is_file() or one.is_symlink() for one in ((root / folder), *(root / folder).parents)
+    ):
+        return "nothing"
+    lead = random.choice((outside.lead_out, outside.lead_files_out, outside.share))
+    if lead is not outside.lead_out and not (root / folder).is_dir():
+        return "nothing"
+    lead(root, folder, outside_of(root) / str(random.randrange(10**9)))
+    return f"{folder}: {lead.__name__}"
+
+
+def outside_of(root: Path) -> Path:
+    """Returns the folder beside a checkpoint that links may lead to."""
+    return root.with_name("outside")
+
+
+def _folders(root: Path) -> list[str]:
+    """Returns the folders below a root that no link leads to."""
+    found = (Path(parent, name) for parent, names, _ in os.walk(root) for name in names)
+    return sorted(str(one.relative_to(root)) for one in found if not one.is_symlink())
+
+
 def _pipe(root: Path, random: Random) -> str:
     path = _place(root, random)
     _clear(path)
@@ -250,6 +276,6 @@ def _change(value: Any, random: Random) -> str:
 
 
 _ACTS: dict[int, Callable[[Path, Random], str]] = dict(
-    enumerate((_written, _large, _directory, _deep, _linked, _pipe, _gone, _cut, _edited))
+    enumerate((_written, _large, _directory, _deep, _linked, _led_out, _pipe, _gone, _cut, _edited))
 )
-_WEIGHTS = (6, 1, 2, 1, 2, 1, 2, 2, 5)
+_WEIGHTS = (6, 1, 2, 1, 2, 3, 1, 2, 2, 5)

@@ -11,15 +11,17 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from types import FrameType
 from typing import Any
 
 from statemaint.cli import main
-from tests.hostile.trees import grow
+from tests.hostile.trees import grow, outside_of
+from tests.support.outside import changes, facts
 
 # Of a processor: by the clock, a machine that does other things as well takes longer.
 MOST_SECONDS = 10
@@ -33,13 +35,15 @@ _TIGHT = (
     "--max-deletes-per-run=50",
 )  # fmt: skip
 _PLAN, _NEWEST = "PLAN.json", "NEWEST"
+_WHOLE = ("verify", "--deep")
+_HALTED = 3
 VERBS = (
     ("scan",), ("scan", "--json"), ("plan", *_TIGHT), ("plan", *_TIGHT, "--json"), ("runs",),
     ("verify",), ("verify", "--deep"), ("verify", "--sample=1/2", "--json"), ("doctor",),
     ("doctor", "--deep"), ("digest",), ("show", "--limit=3"), ("show", "--json", "--limit=3"),
     ("diff", "--limit=3"), ("stats",), ("repair",), ("rollback", "--to-batch=5"),
-    ("apply", _PLAN), ("maintain", *_TIGHT), ("repair", "--apply"), ("undo", "first"),
-    ("maintain", *_TIGHT, "--trash-for=1h"), ("undo", _NEWEST),
+    ("apply", _PLAN), _WHOLE, ("maintain", *_TIGHT), ("repair", "--apply"), ("undo", "first"),
+    _WHOLE, ("maintain", *_TIGHT, "--trash-for=1h"), ("undo", _NEWEST),
     ("rollback", "--to-batch=7", "--apply"), ("undo", _NEWEST), ("verify", "--json"),
 )  # fmt: skip
 
@@ -55,6 +59,7 @@ class Ran:
         memory: the most that the process had meanwhile, in bytes.
         last: the last line of what it said of an error, or where it was when it was stopped.
         stopped: whether it was, since it took too long.
+        outside: what it changed outside the checkpoint.
     """
 
     verb: str
@@ -63,6 +68,7 @@ class Ran:
     memory: int
     last: str
     stopped: bool = False
+    outside: tuple[str, ...] = ()
 
     @property
     def broken(self) -> str:
@@ -71,6 +77,8 @@ class Ran:
             return f"took {self.seconds:.1f} s: {self.last}"
         if self.memory > MOST_MEMORY:
             return f"took {self.memory >> 20} MiB: {self.last}"
+        if self.outside:
+            return f"changed {', '.join(self.outside)} outside the checkpoint"
         return f"exit {self.code}: {self.last}" if self.code == _FAULT else ""
 
 
@@ -96,6 +104,12 @@ class Played:
     def broken(self) -> tuple[str, ...]:
         """Returns the rules that were broken, each with the verb."""
         found = tuple(f"{one.verb}: {one.broken}" for one in self.runs if one.broken)
+        found += tuple(
+            f"{run.verb}: halts what verify called healthy: {run.last}"
+            for before, run in pairwise(self.runs)
+            if run.verb.startswith("maintain") and run.code == _HALTED
+            if (before.verb, before.code) == (" ".join(_WHOLE), 0)
+        )
         return (*found, self.lost) if self.lost else found
 
     @classmethod
@@ -144,8 +158,11 @@ def _ended(child: int) -> int:
 
 def _child(root: Path, said: Path) -> None:
     with said.open("w") as stream:
+        around = facts(outside_of(root))
         for verb in VERBS:
-            stream.write(f"{json.dumps(asdict(_run(verb, root)))}\n")
+            ran = _run(verb, root)
+            ran = replace(ran, outside=tuple(changes(around, facts(outside_of(root)))))
+            stream.write(f"{json.dumps(asdict(ran))}\n")
             stream.flush()
     os._exit(0)
 

@@ -226,8 +226,10 @@ def test_the_probe_of_a_local_disk_is_among_our_files(
 ) -> None:
     seen: list[str] = []
 
-    def refusing(source: Path, target: Path) -> None:
-        seen.extend(path.relative_to(tmp_path).as_posix() for path in (source, target))
+    def refusing(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        for directory, name in ((src_dir_fd, source), (dst_dir_fd, target)):
+            folder = Path(f"/proc/self/fd/{directory}").readlink()
+            seen.append((folder / name).relative_to(tmp_path).as_posix())
         raise OSError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refusing)

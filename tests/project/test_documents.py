@@ -24,8 +24,14 @@ CITED = [
 ]
 
 
+# The rule of savepoints, which do not exist yet.
+_RESERVED = ("S23",)
+
+
 def test_the_rules_are_numbered_without_a_gap() -> None:
-    assert defined_rules() == [f"S{number}" for number in range(1, len(defined_rules()) + 1)]
+    rules = defined_rules()
+    numbers = range(1, len(rules) + len(_RESERVED) + 1)
+    assert rules == [rule for one in numbers if (rule := f"S{one}") not in _RESERVED]
 
 
 @pytest.mark.parametrize("part", ["Rule", "Without it", "Code", "Tests", "Decision"])

@@ -11,6 +11,8 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 import statemaint
+from statemaint.model.policy import Policy
+from statemaint.planning import plan_checkpoint
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.paths import ROOT
@@ -48,11 +50,20 @@ def test_the_package_exports_no_more_than_the_page_says() -> None:
     assert {*statemaint.__all__} == {"__version__", *said}
 
 
-def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_checkpoint(LocalStorage(tmp_path))
+def test_the_example_prints_what_it_plans_and_finds_and_then_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_checkpoint(LocalStorage(tmp_path), last=45)
+    (tmp_path / "state/0/1/foo.bar").write_bytes(b"")
     (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    exec(example.replace("/data/checkpoints/revenue", str(tmp_path)), {})  # noqa: S102
-    assert "stores" in capsys.readouterr().out
+    policy = Policy(min_deltas_for_snapshot=10, min_batches_to_retain=20, trash_for=7 * 86_400)
+    planned = len(plan_checkpoint(LocalStorage(tmp_path), policy)[1].actions)
+    names: dict[str, Any] = {}
+    exec(example.replace("/data/checkpoints/revenue", str(tmp_path)), names)  # noqa: S102
+    first, found = capsys.readouterr().out.splitlines()
+    assert (first, planned) == (f"2 stores, {planned} actions planned", 4)
+    assert found.startswith("UNKNOWN_FILE state/0/1/foo.bar")
+    assert names["report"].snapshots_written == 4
 
 
 @pytest.fixture(scope="module")

@@ -232,3 +232,11 @@ class StorageContract:
             storage.write(f"a/{number}", [b""])
             times.append(storage.now())
         assert times == sorted(times)
+
+    def test_nothing_that_is_written_is_a_link_or_elsewhere(self, storage: Storage) -> None:
+        for path in ("_statemaint/trash/run/a", "state/0/0/1.delta"):
+            storage.write(path, [b"x"])
+        storage.move("state/0/0/1.delta", "_statemaint/trash/run/state/0/0/1.delta")
+        storage.append("_statemaint/ledger/1.jsonl", b"x\n")
+        assert not any(entry.outside for entry in storage.list(""))
+        assert [*storage.links("_statemaint"), *storage.links("nowhere")] == []

@@ -3,6 +3,7 @@
 Real checkpoints of Spark 4.3, damaged in every way of `kinds`: is our verdict Spark's (rule S21)?
 """
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -15,8 +16,9 @@ from statemaint.demo.session import local_session
 from tests.support.documents import commit, rewrite
 from tests.support.in_memory import in_memory
 from tests.support.paths import ROOT
+from tests.verdicts.damages import Kind
 from tests.verdicts.judge import Court, Verdict
-from tests.verdicts.kinds import KINDS, Kind
+from tests.verdicts.kinds import KINDS
 from tests.verdicts.query import Layout, Query, Shape
 from tests.verdicts.results import Results, table
 
@@ -49,6 +51,7 @@ def main(layouts: tuple[str, ...], only: tuple[str, ...]) -> None:
 
 def _tried(layouts: list[Layout], only: tuple[str, ...]) -> Iterator[tuple[Verdict, float]]:
     """Yields each verdict, and the seconds that it took."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # transformWithState runs Python
     with in_memory() as place:
         settings = {"spark.local.dir": str(place / "spark")}
         with local_session("verdicts", settings, master="local[1]") as spark:

@@ -18,7 +18,7 @@ from statemaint.plan import Delete
 from statemaint.planning import plan_checkpoint
 from statemaint.recover import plan_repair, plan_rollback, repair, rollback
 from statemaint.storage import Storage
-from tests.verdicts.kinds import History, Kind
+from tests.verdicts.damages import History, Kind
 from tests.verdicts.place import Place, maintained, trimmed
 from tests.verdicts.query import Query, Run, output
 
@@ -126,8 +126,7 @@ class Court:
             folder / f"{query.layout.name}-{query.shape.name}".lower(),
         )
         shutil.rmtree(self._folder, ignore_errors=True)
-        for history in History:
-            self._make(history)
+        self._make(History.WHOLE)
         self._truths = dict[int, Counter[str]]()
 
     def _truth(self, hours: int) -> Counter[str]:
@@ -147,14 +146,16 @@ class Court:
             return
         shutil.copytree(self._folder / History.WHOLE.name.lower(), root)
         if history is History.TRIMMED:
-            trimmed(self._place(root), newest=8)
+            trimmed(self._place(root))
         else:
             maintained(self._place(root))
 
     def _copy(self, history: History, name: str) -> Place:
-        root = self._folder / name
+        root, original = self._folder / name, self._folder / history.name.lower()
+        if not original.exists():
+            self._make(history)
         shutil.rmtree(root, ignore_errors=True)
-        shutil.copytree(self._folder / history.name.lower(), root)
+        shutil.copytree(original, root)
         return self._place(root)
 
     def _place(self, root: Path) -> Place:
@@ -337,6 +338,7 @@ def _faults(
         if after in (Outcome.WRONG, Outcome.REFUSED):
             yield f"after our advice: {after}"
     yield from _of_the_verbs(said)
+    yield from _of_maintenance(said, final, verdict.steps)
     if not (final.good or final.anew) and not any(_CANNOT in one for one in final.advice):
         yield "it is not said that it cannot be repaired"
 
@@ -362,3 +364,11 @@ def _of_the_verbs(said: dict[str, Said]) -> Iterator[str]:
         yield "doctor --deep and verify --deep disagree"
     if deep.codes and "deletes" in said["plan"].codes and not deep.good:
         yield "plan deletes from what is broken"
+
+
+def _of_maintenance(said: dict[str, Said], final: Said, steps: tuple[str, ...]) -> Iterator[str]:
+    halts = any(step.startswith("maintain") and step != "maintain (0)" for step in steps)
+    if said["verify"].good and halts:
+        yield "maintain halts what verify --deep calls healthy"
+    if not said["deep"].exit_code and final.exit_code:
+        yield "after maintain, doctor --deep finds damage in what it called good"

@@ -2,15 +2,34 @@
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum, unique
 from pathlib import Path
 
 from statemaint.codec.integrity.checksum_file import hadoop
+from tests.verdicts.damages import (
+    BASE,
+    LAST,
+    ROCKS,
+    TOP,
+    UUID,
+    WITHOUT_IDS,
+    Damage,
+    History,
+    Kind,
+    both,
+    change,
+    directory,
+    file_instead,
+    in_checkpoint,
+    lost,
+    removed,
+    snapshot,
+    spoilt,
+    stray,
+)
+from tests.verdicts.family_kinds import families
 from tests.verdicts.place import (
     JOIN,
     Place,
-    Spoil,
     another_id,
     copy,
     cut,
@@ -26,122 +45,6 @@ from tests.verdicts.place import (
     swap,
 )
 from tests.verdicts.query import BATCHES, Layout, Shape
-
-Damage = Callable[[Place], object]
-LAST = BATCHES - 1
-"""The newest batch."""
-TOP = BATCHES
-"""The newest version."""
-BASE = 8
-"""The version of the newest snapshot."""
-_UUID = "0f6d2b1c-5a3e-4c7d-9b8a-112233445566"
-_ALL = tuple(Layout)
-_WITHOUT_IDS = (Layout.HDFS_BACKED, Layout.ROCKS_V1)
-_ROCKS = (Layout.ROCKS_V1, Layout.ROCKS_V2)
-
-
-@unique
-class History(StrEnum):
-    """What happened to a checkpoint before it was damaged."""
-
-    WHOLE = "whole log"
-    """Nothing was ever deleted: the log is whole, Spark's snapshots lie at versions 4 and 8."""
-    TRIMMED = "trimmed log"
-    """Spark's own clean-up ran: nothing of the aggregation lies below version 8."""
-    MAINTAINED = "maintained"
-    """`statemaint maintain` ran at version 8: its ledger and snapshots of its own are there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of damage.
-
-    Attributes:
-        group: the heading that it stands under.
-        name: what was done, in a few words.
-        damage: does it.
-        history: what happened before.
-        layouts: what kinds of state it can be done to.
-        shape: what kind of query it is done to.
-        hours: how many more files of input the restarted query reads.
-        unseen: what the doctor has to call unseen where nothing in the checkpoint tells.
-    """
-
-    group: str
-    name: str
-    damage: Damage
-    history: History = History.WHOLE
-    layouts: tuple[Layout, ...] = _ALL
-    shape: Shape = Shape.DEDUPLICATION
-    hours: int = 1
-    unseen: str = ""
-
-    @property
-    def title(self) -> str:
-        """Returns what tells it from every other kind."""
-        where = "" if self.history is History.WHOLE else f", {self.history}"
-        return f"{self.group}: {self.name}{where}"
-
-
-def _spoilt(at: Callable[[Place], Path], how: Spoil) -> Damage:
-    return lambda place: spoil(at(place), how)
-
-
-def _removed(*parts: str) -> Damage:
-    return lambda place: remove(place.checkpoint.joinpath(*parts))
-
-
-def _at(*parts: str) -> Callable[[Place], Path]:
-    return lambda place: place.checkpoint.joinpath(*parts)
-
-
-def _change(version: int, operator: int = 0) -> Callable[[Place], Path]:
-    return lambda place: place.change(version, operator=operator)
-
-
-def _snapshot(version: int, operator: int = 0) -> Callable[[Place], Path]:
-    return lambda place: place.snapshot(version, operator=operator)
-
-
-def _table(place: Place) -> Path:
-    return place.table(BASE)
-
-
-def _lost(at: Callable[[Place], Path]) -> Damage:
-    return lambda place: remove(at(place))
-
-
-def _stray(name: str, content: bytes = b"left here by somebody") -> Damage:
-    return lambda place: (place.store() / name).write_bytes(content)
-
-
-def _directory(name: Callable[[Place], Path], *, with_file: bool = False) -> Damage:
-    def damage(place: Place) -> None:
-        path = name(place)
-        if path.exists():
-            remove(path)
-        path.mkdir()
-        if with_file:
-            (path / "file").write_bytes(b"left here by somebody")
-
-    return damage
-
-
-def _file_instead(*parts: str) -> Damage:
-    def damage(place: Place) -> None:
-        path = place.checkpoint.joinpath(*parts)
-        remove(path)
-        path.write_bytes(b"left here by somebody")
-
-    return damage
-
-
-def _both(*damages: Damage) -> Damage:
-    def damage(place: Place) -> None:
-        for one in damages:
-            one(place)
-
-    return damage
 
 
 def _only_state(place: Place) -> None:
@@ -167,35 +70,39 @@ def _copied_log(log: str, batch: int, name: str) -> Damage:
 
 
 def _metadata() -> Iterator[Kind]:
-    group, path = "`metadata`", _at("metadata")
-    yield Kind(group, "missing", _lost(path))
-    yield Kind(group, "empty", _spoilt(path, empty))
-    yield Kind(group, "garbled", _spoilt(path, garbled))
-    yield Kind(group, "a directory", _directory(path))
-    yield Kind(group, "with another id", _spoilt(path, _another_query))
-    yield Kind(group, "missing", _lost(path), History.MAINTAINED)
+    group, path = "`metadata`", in_checkpoint("metadata")
+    yield Kind(group, "missing", lost(path))
+    yield Kind(group, "empty", spoilt(path, empty))
+    yield Kind(group, "garbled", spoilt(path, garbled))
+    yield Kind(group, "a directory", directory(path))
+    yield Kind(group, "with another id", spoilt(path, _another_query))
+    yield Kind(group, "missing", lost(path), History.MAINTAINED)
 
 
 def _another_query(_: bytes) -> bytes:
-    return f'{{"id":"{_UUID}"}}'.encode()
+    return f'{{"id":"{UUID}"}}'.encode()
 
 
 def _commits() -> Iterator[Kind]:
     group = "`commits/`"
-    newest = _at("commits", str(LAST))
+    newest = in_checkpoint("commits", str(LAST))
     for name, how in (("missing", gone), ("empty", empty), ("garbled", garbled), ("cut", cut)):
-        yield Kind(group, f"newest {name}", _spoilt(newest, how))
-    yield Kind(group, "newest of a future format", _spoilt(newest, of_the_future))
-    yield Kind(group, "newest missing", _spoilt(newest, gone), History.TRIMMED)
-    yield Kind(group, "the one before missing", _lost(_at("commits", str(LAST - 1))))
+        yield Kind(group, f"newest {name}", spoilt(newest, how))
+    yield Kind(group, "newest of a future format", spoilt(newest, of_the_future))
+    yield Kind(group, "newest missing", spoilt(newest, gone), History.TRIMMED)
+    yield Kind(group, "the one before missing", lost(in_checkpoint("commits", str(LAST - 1))))
     yield Kind(
-        group, "newest two missing", _both(*(_lost(_at("commits", str(LAST - n))) for n in (0, 1)))
+        group,
+        "newest two missing",
+        both(*(lost(in_checkpoint("commits", str(LAST - n))) for n in (0, 1))),
     )
-    yield Kind(group, "an older one missing", _lost(_at("commits", str(LAST - 4))))
-    yield Kind(group, "an older one garbled", _spoilt(_at("commits", str(LAST - 4)), garbled))
-    yield Kind(group, "folder missing", _removed("commits"))
-    yield Kind(group, "folder empty", _directory(_at("commits")))
-    yield Kind(group, "a file instead of the folder", _file_instead("commits"))
+    yield Kind(group, "an older one missing", lost(in_checkpoint("commits", str(LAST - 4))))
+    yield Kind(
+        group, "an older one garbled", spoilt(in_checkpoint("commits", str(LAST - 4)), garbled)
+    )
+    yield Kind(group, "folder missing", removed("commits"))
+    yield Kind(group, "folder empty", directory(in_checkpoint("commits")))
+    yield Kind(group, "a file instead of the folder", file_instead("commits"))
     yield Kind(group, "an entry above the newest", _copied_log("commits", LAST, str(LAST + 1)))
     yield Kind(group, "an entry far above the newest", _copied_log("commits", LAST, str(LAST + 90)))
     yield Kind(group, "a stray `9.bak`", _copied_log("commits", LAST, f"{LAST}.bak"))
@@ -203,73 +110,76 @@ def _commits() -> Iterator[Kind]:
     yield Kind(
         group,
         "newest names an attempt that nobody made",
-        _spoilt(newest, another_id),
+        spoilt(newest, another_id),
         layouts=(Layout.ROCKS_V2,),
     )
 
 
 def _offsets() -> Iterator[Kind]:
     group = "`offsets/`"
-    newest = _at("offsets", str(LAST))
+    newest = in_checkpoint("offsets", str(LAST))
     for name, how in (("missing", gone), ("empty", empty), ("garbled", garbled), ("cut", cut)):
-        yield Kind(group, f"newest {name}", _spoilt(newest, how))
-    yield Kind(group, "the one before missing", _lost(_at("offsets", str(LAST - 1))))
-    yield Kind(group, "the one before garbled", _spoilt(_at("offsets", str(LAST - 1)), garbled))
-    yield Kind(group, "an older one missing", _lost(_at("offsets", str(LAST - 4))))
-    yield Kind(group, "an older one garbled", _spoilt(_at("offsets", str(LAST - 4)), garbled))
-    yield Kind(group, "folder missing", _removed("offsets"))
+        yield Kind(group, f"newest {name}", spoilt(newest, how))
+    yield Kind(group, "the one before missing", lost(in_checkpoint("offsets", str(LAST - 1))))
+    yield Kind(
+        group, "the one before garbled", spoilt(in_checkpoint("offsets", str(LAST - 1)), garbled)
+    )
+    yield Kind(group, "an older one missing", lost(in_checkpoint("offsets", str(LAST - 4))))
+    yield Kind(
+        group, "an older one garbled", spoilt(in_checkpoint("offsets", str(LAST - 4)), garbled)
+    )
+    yield Kind(group, "folder missing", removed("offsets"))
     yield Kind(group, "an entry above the newest", _copied_log("offsets", LAST, str(LAST + 1)))
     yield Kind(group, "an entry far above the newest", _copied_log("offsets", LAST, str(LAST + 90)))
 
 
 def _sources() -> Iterator[Kind]:
     group = "`sources/`"
-    yield Kind(group, "folder missing", _removed("sources"))
-    yield Kind(
-        group, "log of one source of two missing", _removed("sources", "0"), shape=Shape.JOIN
-    )
+    yield Kind(group, "folder missing", removed("sources"))
+    yield Kind(group, "log of one source of two missing", removed("sources", "0"), shape=Shape.JOIN)
     compact = f"{LAST}.compact"
-    yield Kind(group, "newest entry missing", _removed("sources", "0", compact))
-    yield Kind(group, "newest entry garbled", _spoilt(_at("sources", "0", compact), garbled))
-    yield Kind(group, "an older entry missing", _removed("sources", "0", str(LAST - 4)))
+    yield Kind(group, "newest entry missing", removed("sources", "0", compact))
+    yield Kind(
+        group, "newest entry garbled", spoilt(in_checkpoint("sources", "0", compact), garbled)
+    )
+    yield Kind(group, "an older entry missing", removed("sources", "0", str(LAST - 4)))
 
 
 def _folders() -> Iterator[Kind]:
     group = "whole trees"
     yield Kind(
-        group, "`commits/` and `offsets/` missing", _both(_removed("commits"), _removed("offsets"))
+        group, "`commits/` and `offsets/` missing", both(removed("commits"), removed("offsets"))
     )
     yield Kind(group, "all but `state/` missing", _only_state)
     yield Kind(
         group,
         "all but `metadata` missing",
-        _both(*(_removed(n) for n in ("commits", "offsets", "sources", "state"))),
+        both(*(removed(n) for n in ("commits", "offsets", "sources", "state"))),
     )
     yield Kind(group, "everything missing", _emptied)
-    yield Kind(group, "`state/` missing", _removed("state"))
-    yield Kind(group, "a file instead of `state/`", _file_instead("state"))
-    yield Kind(group, "partition 0 missing", _removed("state", "0", "0"))
-    yield Kind(group, "partition 1 missing", _removed("state", "0", "1"))
-    yield Kind(
-        group, "partition 1 of a join missing", _removed("state", "1", "1"), shape=Shape.JOIN
-    )
-    yield Kind(group, "partition 1 empty", _directory(_at("state", "0", "1")))
-    yield Kind(group, "operator 0 missing", _removed("state", "0"))
+    yield Kind(group, "`state/` missing", removed("state"))
+    yield Kind(group, "a file instead of `state/`", file_instead("state"))
+    yield Kind(group, "partition 0 missing", removed("state", "0", "0"))
+    yield Kind(group, "partition 1 missing", removed("state", "0", "1"))
+    yield Kind(group, "partition 1 of a join missing", removed("state", "1", "1"), shape=Shape.JOIN)
+    yield Kind(group, "partition 1 empty", directory(in_checkpoint("state", "0", "1")))
+    yield Kind(group, "operator 0 missing", removed("state", "0"))
     untold = "operators that left no trace"
-    yield Kind(group, "operator 1 missing", _removed("state", "1"), unseen=untold)
-    yield Kind(group, "operator 1 missing", _removed("state", "1"), History.MAINTAINED)
-    one = _removed("state", "1", "0", JOIN)
+    yield Kind(group, "operator 1 missing", removed("state", "1"), unseen=untold)
+    yield Kind(group, "operator 1 missing", removed("state", "1"), History.MAINTAINED)
+    one = removed("state", "1", "0", JOIN)
     yield Kind(group, "one store of a join missing", one, shape=Shape.JOIN)
     yield Kind(
         group,
         "one store of a join missing in all partitions",
-        _both(*(_removed("state", "1", str(n), JOIN) for n in (0, 1))),
+        both(*(removed("state", "1", str(n), JOIN) for n in (0, 1))),
         shape=Shape.JOIN,
     )
     yield Kind(group, "a copy of partition 0 as partition 7", _copied_partition(7, whole=True))
     yield Kind(group, "a broken partition 7", _copied_partition(7, whole=False))
     yield Kind(group, "a copy of operator 0 as operator 2", _copied_operator(2, whole=True))
     yield Kind(group, "a broken operator 2", _copied_operator(2, whole=False))
+    yield Kind(group, "an operator 2 that the query had until batch 3", _operator_of_the_past)
     yield Kind(group, "an operator 2 with metadata of its own", _foreign_operator, unseen=untold)
     yield Kind(group, "the very first batch never committed", _at_the_beginning)
     yield Kind(group, "partition 0 copied over partition 1", _partition_over)
@@ -295,6 +205,17 @@ def _copied_operator(number: int, *, whole: bool) -> Damage:
     return damage
 
 
+def _operator_of_the_past(place: Place) -> None:
+    """Puts an operator there that left the query; before Spark 4 none had metadata."""
+    _copied_operator(2, whole=True)(place)
+    other = place.checkpoint / "state" / "2"
+    remove(other / "_metadata")
+    for path in list(other.glob("[01]/*")):
+        version = path.name.lstrip(".").partition(".")[0].partition("_")[0]
+        if version.isdigit() and int(version) > 4:
+            path.unlink()
+
+
 def _foreign_operator(place: Place) -> None:
     """Puts an operator there that the query does not have."""
     _copied_operator(2, whole=True)(place)
@@ -304,7 +225,7 @@ def _foreign_operator(place: Place) -> None:
 
 def _at_the_beginning(place: Place) -> None:
     """Takes the query back to its first batch, and leaves the changes of state."""
-    _removed("commits")(place)
+    removed("commits")(place)
     for batch in range(1, BATCHES):
         remove(place.checkpoint / "offsets" / str(batch))
     for number in range(4):
@@ -333,25 +254,25 @@ def _changes() -> Iterator[Kind]:
     group = "deltas and changelogs"
     ways = (("missing", gone), ("cut", cut), ("empty", empty), ("flipped", flipped))
     for name, how in ways:
-        yield Kind(group, f"newest {name}", _spoilt(_change(TOP), how))
+        yield Kind(group, f"newest {name}", spoilt(change(TOP), how))
     for name, how in (ways[0], ways[1], ways[3]):
         yield Kind(
-            group, f"the one above the newest snapshot {name}", _spoilt(_change(BASE + 1), how)
+            group, f"the one above the newest snapshot {name}", spoilt(change(BASE + 1), how)
         )
     for name, how in (ways[0], ways[3]):
-        yield Kind(group, f"one between snapshots {name}", _spoilt(_change(BASE - 2), how))
-        yield Kind(group, f"oldest {name}", _spoilt(_change(1), how))
-        middle = _spoilt(_change(5, 1), how)
+        yield Kind(group, f"one between snapshots {name}", spoilt(change(BASE - 2), how))
+        yield Kind(group, f"oldest {name}", spoilt(change(1), how))
+        middle = spoilt(change(5, 1), how)
         yield Kind(group, f"one of a join in the middle {name}", middle, shape=Shape.JOIN)
-    oldest = _spoilt(_change(1, 1), cut)
+    oldest = spoilt(change(1, 1), cut)
     yield Kind(group, "oldest of a join cut", oldest, shape=Shape.JOIN)
-    yield Kind(group, "newest flipped, checksums left", _flipped_under(_change(TOP)))
+    yield Kind(group, "newest flipped, checksums left", _flipped_under(change(TOP)))
     yield Kind(group, "newest of another partition", _of_another_partition)
     yield Kind(group, "newest of another partition, checksums left", _of_another_under_ours)
     yield Kind(group, "newest exchanged with the one before", _exchanged)
-    yield Kind(group, "newest a directory", _directory(_change(TOP)))
-    yield Kind(group, "newest missing", _spoilt(_change(TOP), gone), History.MAINTAINED)
-    yield Kind(group, "newest flipped", _spoilt(_change(TOP), flipped), History.MAINTAINED)
+    yield Kind(group, "newest a directory", directory(change(TOP)))
+    yield Kind(group, "newest missing", spoilt(change(TOP), gone), History.MAINTAINED)
+    yield Kind(group, "newest flipped", spoilt(change(TOP), flipped), History.MAINTAINED)
 
 
 def _flipped_under(at: Callable[[Place], Path]) -> Damage:
@@ -379,31 +300,31 @@ def _snapshots() -> Iterator[Kind]:
     ways = (("missing", gone), ("cut", cut), ("empty", empty), ("flipped", flipped))
     for history in (History.WHOLE, History.TRIMMED):
         for name, how in ways:
-            yield Kind(group, f"newest {name}", _spoilt(_snapshot(BASE), how), history)
+            yield Kind(group, f"newest {name}", spoilt(snapshot(BASE), how), history)
     for name, how in (ways[0], ways[1], ways[3]):
-        yield Kind(group, f"older {name}", _spoilt(_snapshot(4), how))
+        yield Kind(group, f"older {name}", spoilt(snapshot(4), how))
     for name, how in (ways[0], ways[3]):
         for what, version in (("newest", BASE), ("oldest", 6)):
             yield Kind(
                 group,
                 f"{what} of ours {name}",
-                _spoilt(_snapshot(version, 1), how),
+                spoilt(snapshot(version, 1), how),
                 History.MAINTAINED,
                 shape=Shape.JOIN,
             )
-    yield Kind(group, "newest flipped, checksums left", _flipped_under(_snapshot(BASE)))
+    yield Kind(group, "newest flipped, checksums left", _flipped_under(snapshot(BASE)))
     yield Kind(
-        group, "newest flipped, checksums left", _flipped_under(_snapshot(BASE)), History.TRIMMED
+        group, "newest flipped, checksums left", _flipped_under(snapshot(BASE)), History.TRIMMED
     )
     yield Kind(group, "newest of another partition", _snapshot_of_another_partition)
-    yield Kind(group, "newest a directory", _directory(_snapshot(BASE)))
-    yield Kind(group, "older a directory", _directory(_snapshot(4)))
-    yield Kind(group, "an old one above the log", _above(TOP + 1), layouts=_WITHOUT_IDS)
+    yield Kind(group, "newest a directory", directory(snapshot(BASE)))
+    yield Kind(group, "older a directory", directory(snapshot(4)))
+    yield Kind(group, "an old one above the log", _above(TOP + 1), layouts=WITHOUT_IDS)
     yield Kind(
         group,
         "an old one three batches above the log",
         _above(TOP + 3),
-        layouts=_WITHOUT_IDS,
+        layouts=WITHOUT_IDS,
         hours=4,
     )
     yield Kind(group, "a change above the log", _change_above)
@@ -428,32 +349,32 @@ def _change_above(place: Place) -> None:
     copy(newest, newest.with_name(newest.name.replace(f"{TOP}", f"{TOP + 1}", 1)))
 
 
+def _table(place: Place) -> Path:
+    return place.table(BASE)
+
+
 def _tables() -> Iterator[Kind]:
     group = "SST files"
     for name, how in (("missing", gone), ("cut", cut), ("flipped", flipped)):
-        yield Kind(group, f"of the newest zip {name}", _spoilt(_table, how), layouts=_ROCKS)
-    yield Kind(group, "of the newest zip missing", _lost(_table), History.TRIMMED, _ROCKS)
-    yield Kind(group, "folder missing", _removed("state", "0", "0", "SSTs"), layouts=_ROCKS)
-    yield Kind(
-        group, "one that nothing refers to", _stray(f"SSTs/000099-{_UUID}.sst"), layouts=_ROCKS
-    )
+        yield Kind(group, f"of the newest zip {name}", spoilt(_table, how), layouts=ROCKS)
+    yield Kind(group, "of the newest zip missing", lost(_table), History.TRIMMED, ROCKS)
+    yield Kind(group, "folder missing", removed("state", "0", "0", "SSTs"), layouts=ROCKS)
+    yield Kind(group, "one that nothing refers to", stray(f"SSTs/000099-{UUID}.sst"), layouts=ROCKS)
 
 
 def _strays() -> Iterator[Kind]:
     group = "stray names in a store"
     for name in ("foo.snapshot", "foo.delta", "foo.zip", "foo.changelog", "foo.bar", "5.delta.bak"):
-        yield Kind(group, f"`{name}`", _stray(name))
-    yield Kind(group, f"`.{TOP}.delta.<uuid>.tmp`", _stray(f".{TOP}.delta.{_UUID}.tmp"))
-    yield Kind(group, "`foo`", _stray("foo"))
-    for name in (f"5_{_UUID}.zip", "5_foo.zip"):
-        yield Kind(group, f"`{name.replace(_UUID, '<uuid>')}`", _stray(name), layouts=_ROCKS)
+        yield Kind(group, f"`{name}`", stray(name))
+    yield Kind(group, f"`.{TOP}.delta.<uuid>.tmp`", stray(f".{TOP}.delta.{UUID}.tmp"))
+    yield Kind(group, "`foo`", stray("foo"))
+    for name in (f"5_{UUID}.zip", "5_foo.zip"):
+        yield Kind(group, f"`{name.replace(UUID, '<uuid>')}`", stray(name), layouts=ROCKS)
     for version, what in ((TOP + 1, "delta"), (TOP + 2, "snapshot")):
-        taken = _directory(_named(version, what))
-        name = f"a directory named as the next {what}"
-        yield Kind(group, name, taken, layouts=_WITHOUT_IDS)
-    full = _directory(_named(TOP + 1, "delta"), with_file=True)
-    name = "a directory with a file, named as the next delta"
-    yield Kind(group, name, full, layouts=_WITHOUT_IDS)
+        taken = directory(_named(version, what))
+        yield Kind(group, f"a directory named as the next {what}", taken)
+    full = directory(_named(TOP + 1, "delta"), with_file=True)
+    yield Kind(group, "a directory with a file, named as the next delta", full)
 
 
 def _named(version: int, kind: str) -> Callable[[Place], Path]:
@@ -462,7 +383,7 @@ def _named(version: int, kind: str) -> Callable[[Place], Path]:
 
 def _checksums() -> Iterator[Kind]:
     group = "checksum files"
-    for what, at in (("newest change", _change(TOP)), ("newest snapshot", _snapshot(BASE))):
+    for what, at in (("newest change", change(TOP)), ("newest snapshot", snapshot(BASE))):
         hadoops, of_spark = f"Hadoop's, of the {what},", f"Spark's, of the {what},"
         yield Kind(group, f"{hadoops} wrong", _wrong_side(at))
         yield Kind(group, f"{hadoops} missing", _lost_side(at))
@@ -472,7 +393,7 @@ def _checksums() -> Iterator[Kind]:
         yield Kind(group, f"{of_spark} missing", _lost_sparks(at), layouts=only)
         yield Kind(group, f"{of_spark} garbled", _garbled_sparks(at), layouts=only)
     yield Kind(group, "of a file that is missing", _orphan)
-    of_commit = _wrong_side(_at("commits", str(LAST)))
+    of_commit = _wrong_side(in_checkpoint("commits", str(LAST)))
     yield Kind(group, "Hadoop's, of the newest commit, wrong", of_commit)
 
 
@@ -517,13 +438,13 @@ def _orphan(place: Place) -> None:
 
 def _schemas() -> Iterator[Kind]:
     group = "schema and operator metadata"
-    schema = _at("state", "0", "0", "_metadata", "schema")
-    operator = _at("state", "0", "_metadata", "metadata")
+    schema = in_checkpoint("state", "0", "0", "_metadata", "schema")
+    operator = in_checkpoint("state", "0", "_metadata", "metadata")
     for what, at in (("schema", schema), ("operator metadata", operator)):
         for name, how in (("missing", gone), ("empty", empty), ("garbled", garbled), ("cut", cut)):
-            yield Kind(group, f"{what} {name}", _spoilt(at, how))
-    yield Kind(group, "both missing", _both(_lost(schema), _lost(operator)))
-    missing = _removed("state", "1", "0", JOIN, "_metadata")
+            yield Kind(group, f"{what} {name}", spoilt(at, how))
+    yield Kind(group, "both missing", both(lost(schema), lost(operator)))
+    missing = removed("state", "1", "0", JOIN, "_metadata")
     yield Kind(group, "schema of a join missing", missing, shape=Shape.JOIN)
 
 
@@ -546,4 +467,5 @@ KINDS = (
     *_strays(),
     *_checksums(),
     *_schemas(),
+    *families(),
 )

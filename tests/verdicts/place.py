@@ -27,7 +27,7 @@ class Place:
     Attributes:
         root: with `input`, `output` and `checkpoint` below it.
         layout: what its state looks like.
-        shape: what its operator 1 is.
+        shape: which query it is.
     """
 
     root: Path
@@ -61,14 +61,23 @@ class Place:
         """Returns the snapshots or zips of a store by version."""
         return _by_version(self.store(partition, operator), _SNAPSHOT)
 
-    def table(self, version: int) -> Path:
+    def table(self, version: int, partition: int = 0) -> Path:
         """Returns an SST file that only the zip of a version refers to."""
-        named = {
-            number: {one.stored for one in parse_metadata(path.read_bytes()).ssts}
-            for number, path in self.snapshots().items()
-        }
+        named = self._tables(partition)
         others = set[str]().union(*(one for number, one in named.items() if number != version))
-        return self.store() / "SSTs" / min(named[version] - others)
+        return self.store(partition) / "SSTs" / min(named[version] - others)
+
+    def shared_table(self, version: int, partition: int = 0) -> Path:
+        """Returns an SST file that the zip of a version and all above it refer to."""
+        named = self._tables(partition)
+        above = (one for number, one in named.items() if number >= version)
+        return self.store(partition) / "SSTs" / max(set[str].intersection(*above))
+
+    def _tables(self, partition: int) -> dict[int, set[str]]:
+        return {
+            number: {one.stored for one in parse_metadata(path.read_bytes()).ssts}
+            for number, path in self.snapshots(partition).items()
+        }
 
     def name(self, version: int, kind: str) -> str:
         """Returns the name that a version's file of a kind would have, where that is known."""
@@ -168,9 +177,10 @@ def _sparks_side(path: Path) -> Path:
 # -- checkpoints of other histories
 
 
-def trimmed(place: Place, newest: int) -> None:
-    """Leaves what Spark's own clean-up leaves: nothing below a snapshot."""
-    for operator in (0, 1):
+def trimmed(place: Place) -> None:
+    """Leaves what Spark's own clean-up leaves: nothing below the newest snapshot."""
+    newest = max(place.snapshots())
+    for operator in range(place.shape.operators):
         for partition in (0, 1):
             if newest in place.snapshots(partition, operator):
                 _trim(place, newest, partition, operator)

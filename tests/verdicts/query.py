@@ -1,9 +1,12 @@
-"""The queries of the verdict matrix: two stateful operators, the second a windowed aggregation.
+"""The queries of the verdict matrix.
 
-Operator 0 is the aggregation, operator 1 a deduplication (one store) or a left outer join (four).
+Some have two stateful operators: operator 0 is a windowed aggregation, operator 1 a deduplication
+(one store) or a left outer join (four). The others have one, whose stores have column families:
+transformWithState, or a join of format 3 or 4.
+
 Spark runs its own maintenance at the end of each task (`unloadOnCommit`), so that every batch loads
 its state from files and snapshots lie at known versions; it never does so for a join, whose stores
-have their whole log and no snapshot.
+have their whole log and no snapshot but the zip that names their column families.
 
 A run ends with an event far in the future, which closes every window: what the query puts out is
 then all that its state held.
@@ -12,13 +15,13 @@ then all that its state held.
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum, unique
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -26,16 +29,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from tests.verdicts.processor import KEPT, EvolvedOrders, Orders, ReducedOrders
+
 _STATE = "spark.sql.streaming.stateStore"
 _CLASSES = "org.apache.spark.sql.execution.streaming.state"
+_JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 _ROCKS = {
     f"{_STATE}.providerClass": f"{_CLASSES}.RocksDBStateStoreProvider",
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STATE}.minDeltasForSnapshot": "4",
 }
 BATCHES = 10
-SNAPSHOTS = (4, 8)
-"""The versions of the aggregation that have a snapshot after all batches."""
+EVOLVES = 2
+"""The first batch of transformWithState after its author added or removed a state variable."""
 
 
 @unique
@@ -60,10 +66,31 @@ class Layout(StrEnum):
 
 @unique
 class Shape(StrEnum):
-    """What the query's operator 1 is; a join costs more than twice the time."""
+    """Which query it is; a join costs more than twice the time of a deduplication."""
 
     DEDUPLICATION = "deduplication"
     JOIN = "join"
+    TRANSFORM = "transformWithState"
+    EVOLVED = "transformWithState with a variable added"
+    REDUCED = "transformWithState with a variable removed"
+    JOIN_3 = "join of format 3"
+    JOIN_4 = "join of format 4"
+
+    @property
+    def conf(self) -> Mapping[str, str]:
+        """Returns the settings of a query of this shape."""
+        match self:
+            case Shape.JOIN_3:
+                return {_JOIN_FORMAT: "3"}
+            case Shape.JOIN_4:
+                return {_JOIN_FORMAT: "4"}
+            case _:
+                return {}
+
+    @property
+    def operators(self) -> int:
+        """Returns how many stateful operators a query of this shape has."""
+        return 2 if self in {Shape.DEDUPLICATION, Shape.JOIN} else 1
 
 
 SESSION = {
@@ -87,11 +114,15 @@ _PAID_IN_TIME = """
     AND paid_at BETWEEN ordered_at AND ordered_at + INTERVAL 2 HOURS
 """
 _START = datetime(2026, 1, 1, tzinfo=UTC)
+_MS = int(_START.timestamp() * 1000)
 _PER_HOUR = 6
 _FAR = 24 * 365
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 _EXCEPTION = re.compile(r"\b(?:[a-z]+\.)+([A-Z]\w*(?:Exception|Error))\b:? ?([^\n]{0,80})")
 _CAUSE = re.compile(r"terminated with exception: (.{0,100}?)(?: SQLSTATE|\n|$)")
+_SLOW = ("Python worker failed to connect back", "CANNOT_OPEN_SOCKET")
+"""What a machine that has too much to do brings about, and no state."""
+_TRIES = 5
 _WRAPPERS = ("STREAM_FAILED", "FAILED_EXECUTE_UDF")
 
 
@@ -115,7 +146,7 @@ class Query:
     Attributes:
         spark: the session of all of them.
         layout: what its state looks like.
-        shape: what its operator 1 is.
+        shape: which query it is.
     """
 
     spark: SparkSession
@@ -123,34 +154,63 @@ class Query:
     shape: Shape
 
     def build(self, root: Path) -> None:
-        """Runs for `BATCHES` batches below a root."""
-        _write_hours(root / "input", range(BATCHES))
-        self._run(root, _BUILDING, {"maxFilesPerTrigger": "1"})
+        """Runs for `BATCHES` batches below a root; its author may change it meanwhile."""
+        one_by_one = {"maxFilesPerTrigger": "1"}
+        evolves = EVOLVES if self.shape in {Shape.EVOLVED, Shape.REDUCED} else 0
+        if evolves:
+            _write_hours(root / "input", range(evolves))
+            self._run(root, _BUILDING, one_by_one, Orders())
+        _write_hours(root / "input", range(evolves, BATCHES))
+        self._run(root, _BUILDING, one_by_one, self._processor)
 
     def go_on(self, root: Path, hours: int = 1) -> Run:
         """Restarts on some more files of input, the last of which closes all windows."""
         _write_hours(root / "input", range(BATCHES, BATCHES + hours), last=BATCHES + hours - 1)
+        run = self._try(root, hours)
+        for _ in range(_TRIES):
+            if not any(one in run.text for one in _SLOW):
+                return run
+            run = self._try(root, hours)
+        raise TimeoutError(run.text)
+
+    def _try(self, root: Path, hours: int) -> Run:
         try:
-            self._run(root, {}, {"maxFilesPerTrigger": "1"} if hours > 1 else {})
+            one_by_one = {"maxFilesPerTrigger": "1"}
+            self._run(root, {}, one_by_one if hours > 1 else {}, self._processor)
         except (PySparkException, Py4JJavaError) as error:
             return Run(_named(str(error)), str(error))
         finally:
             _stop_stores(self.spark)
         return Run()
 
-    def _run(self, root: Path, conf: Mapping[str, str], options: Mapping[str, str]) -> None:
+    @property
+    def _processor(self) -> Orders:
+        match self.shape:
+            case Shape.EVOLVED:
+                return EvolvedOrders()
+            case Shape.REDUCED:
+                return ReducedOrders()
+            case _:
+                return Orders()
+
+    def _run(
+        self, root: Path, conf: Mapping[str, str], options: Mapping[str, str], processor: Orders
+    ) -> None:
         session = self.spark.newSession()
-        for key, value in {**SESSION, **self.layout.conf, **conf}.items():
+        for key, value in {**SESSION, **self.layout.conf, **self.shape.conf, **conf}.items():
             session.conf.set(key, value)
         read = partial(_read, session.readStream.options(**options))
         orders = read(root / "input" / "orders", _ORDERS).withWatermark("ordered_at", "1 hour")
-        if self.shape is Shape.JOIN:
-            payments = read(root / "input" / "payments", _PAYMENTS)
-            payments = payments.withWatermark("paid_at", "1 hour")
-            rows = orders.join(payments, f.expr(_PAID_IN_TIME), "leftOuter")
-        else:
-            rows = orders.dropDuplicates(["order_id", "ordered_at"])
-        writer = _hours(rows).writeStream.outputMode("append")
+        match self.shape:
+            case Shape.DEDUPLICATION:
+                rows = _hours(orders.dropDuplicates(["order_id", "ordered_at"]))
+            case Shape.JOIN:
+                rows = _hours(_paid(orders, read, root))
+            case Shape.JOIN_3 | Shape.JOIN_4:
+                rows = _paid(orders, read, root)
+            case Shape.TRANSFORM | Shape.EVOLVED | Shape.REDUCED:
+                rows = _kept(orders, processor)
+        writer = rows.writeStream.outputMode("append")
         writer = writer.foreachBatch(partial(_put_out, root / "output"))
         writer = writer.option("checkpointLocation", str(root / "checkpoint"))
         writer.trigger(availableNow=True).start().awaitTermination()
@@ -177,6 +237,18 @@ def _hours(rows: DataFrame) -> DataFrame:
     paid = [f.sum("paid_cents")] if "paid_cents" in rows.columns else []
     hours = rows.groupBy(f.window("ordered_at", "1 hour"), "region")
     return hours.agg(f.count("*").alias("orders"), f.sum("cents"), *paid)
+
+
+def _paid(orders: DataFrame, read: Callable[[Path, str], DataFrame], root: Path) -> DataFrame:
+    payments = read(root / "input" / "payments", _PAYMENTS).withWatermark("paid_at", "1 hour")
+    return orders.join(payments, f.expr(_PAID_IN_TIME), "leftOuter")
+
+
+def _kept(orders: DataFrame, processor: Orders) -> DataFrame:
+    hour = f.expr(f"(unix_millis(ordered_at) - {_MS}) div 3600000 AS hour")
+    grouped: Any = orders.select("region", "order_id", "cents", "ordered_at", hour)
+    kept = grouped.groupBy("region").transformWithState(processor, KEPT, "append", "EventTime")
+    return cast(DataFrame, kept)
 
 
 def _read(reader: DataStreamReader, directory: Path, schema: str) -> DataFrame:

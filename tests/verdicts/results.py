@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.documents import of_commits
+from tests.verdicts.damages import Kind
 from tests.verdicts.judge import Outcome, Verdict
-from tests.verdicts.kinds import KINDS, Kind
+from tests.verdicts.kinds import KINDS
 from tests.verdicts.query import Layout
 
 _Key = tuple[str, str, str, str]

@@ -74,8 +74,13 @@ _CHECKED = JsonField(
     "retained versions of which every file passed, counted for each store; with `--deep` every "
     "file was decoded",
 )
+_VERSIONS = JsonField(
+    "versions",
+    INTEGER,
+    "retained versions that were looked at, counted for each store",
+)
 _VERIFICATION = JsonObject(
-    "one checkpoint verified", (*HEAD, _HEALTHY, _CHECKED, FINDINGS), lines="findings"
+    "one checkpoint verified", (*HEAD, _HEALTHY, _CHECKED, _VERSIONS, FINDINGS), lines="findings"
 )
 _VERIFICATIONS = fleet(
     "verified",
@@ -85,6 +90,7 @@ _VERIFICATIONS = fleet(
             CHECKPOINT,
             _HEALTHY,
             _CHECKED,
+            _VERSIONS,
             JsonField("stores", INTEGER, "the number of its stores"),
             FINDINGS,
         ),

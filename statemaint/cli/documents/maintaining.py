@@ -41,7 +41,7 @@ from statemaint.model.policy import Policy
 _SETTINGS = {
     "min_deltas_for_snapshot": "a chain with more deltas gets a snapshot; of RocksDB, one with as "
     "many changelogs",
-    "min_batches_to_retain": "versions below the target that stay loadable",
+    "min_batches_to_retain": "versions below the target that stay loadable if they are there",
     "grace": "seconds that a snapshot must have existed before anything below it is deleted",
     "orphan_age": "seconds after which a temp file or lone checksum counts as abandoned",
     "rebase": "whether a snapshot is also written at the floor",
@@ -129,7 +129,8 @@ _TARGET = JsonField(
 _KEPT_FLOOR = JsonField(
     "floor",
     or_null(INTEGER),
-    "the oldest version that stays loadable by the policy and the commit log; null without one",
+    "the oldest version that the policy and the commit log keep: those from it on that load stay "
+    "loadable; null without one",
 )
 
 PLAN = Verb(
@@ -200,8 +201,15 @@ _REPORT = JsonObject(
         JsonField("stores", ListOf(_STORE_REPORT), "every requested store, after the run"),
         _WITHHELD,
         FINDINGS,
+        JsonField(
+            "actions",
+            ListOf(_STEP),
+            "what a run would do, in the order in which it would happen; only of a dry run",
+            optional=True,
+        ),
     ),
-    "The findings of the document are those of the checkpoint and of every store.",
+    "The findings of the document are those of the checkpoint and of every store. The counts are "
+    "of what was done: all 0 in a dry run.",
 )
 MAINTAIN = Verb("maintain", (_REPORT,))
 APPLY = Verb(

@@ -131,6 +131,12 @@ class Offsets:
     sources: Mapping[str, str]
     format: int = 1
 
+    @property
+    def file_sources(self) -> Mapping[str, int]:
+        """Returns the newest entry of each file source's own log, by the source's id."""
+        found = {source: self.file_offset(source) for source in self.sources if is_source(source)}
+        return {source: entry for source, entry in found.items() if entry is not None}
+
     def file_offset(self, source: str) -> int | None:
         """Returns the newest entry of a file source's own log; `None` for another source.
 
@@ -139,6 +145,11 @@ class Offsets:
         text = self.sources.get(source, "")
         match = re.fullmatch(r'\{"logOffset":(\d{1,18})\}', text)
         return int(match[1]) if match else None
+
+
+def is_source(name: str) -> bool:
+    """Returns whether an id of a source is the name of its folder below `sources/`."""
+    return re.fullmatch(r"0|[1-9][0-9]{0,8}", name) is not None
 
 
 def parse_offsets(content: bytes) -> Offsets:

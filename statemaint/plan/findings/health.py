@@ -30,7 +30,21 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
         findings += _unreadable(store, first, last)
         findings += _above(store, checkpoint, last)
         findings += stale_findings(store, checkpoint)
+    findings += _outside(store)
     return tuple(findings)
+
+
+def _outside(store: Store) -> Iterator[Finding]:
+    """Yields the finding that links lead from a store out of the checkpoint (S24)."""
+    if outside := store.outside:
+        path, more = outside[0].path, len(outside) - 1
+        files = f"{path} and {more} more of its files are" if more else f"{path} is"
+        detail = (
+            f"{store.id.directory}: {files} outside the checkpoint, where a link leads: they may "
+            "be another checkpoint's, so nothing is written or deleted in this store. Put copies "
+            "in place of the links, or mount a disk of its own there"
+        )
+        yield Finding(FindingCode.REFUSED_LINK, detail, store.id, path=path)
 
 
 def _broken(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Iterator[Finding]:

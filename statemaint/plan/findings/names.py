@@ -27,7 +27,7 @@ def name_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
         path = f"{inside}{name}"
         yield Finding(FindingCode.UNLOADABLE_NAME, detail, store.id, path=path)
     for path in folders:
-        if not unloadable(store, path.removeprefix(inside)):
+        if not unloadable(store, path.removeprefix(inside)) and _in_the_way(store, path):
             detail = (
                 f"{path} is a directory: a batch or a maintenance run that must write the file of "
                 "that name fails; move it out of the directory"
@@ -46,6 +46,23 @@ def unloadable(store: Store, name: str) -> bool:
         return False
     suffix = ".snapshot" if store.rocks is None else ".zip"
     return name.endswith(suffix) and not _is_long(name.removesuffix(suffix))
+
+
+def _in_the_way(store: Store, path: str) -> bool:
+    """Returns whether a directory has a name that Spark or maintenance may read or write.
+
+    In a store with unique ids a new file has a new id in its name (`7_<uuid>.changelog`), so only
+    names of committed versions are used again. Without ids every version's name is.
+    """
+    version = _version(path)
+    if not store.rocks or not store.rocks.ids:
+        return True
+    if version is None or version > max(store.rocks.ids):
+        return False
+    stem, unique = path.rpartition("/")[2].partition(".")[0], store.rocks.id_at(version)
+    if stem == str(version):
+        return version <= store.rocks.plain
+    return unique is None or stem == f"{version}_{unique}"
 
 
 def blocks_batch(finding: Finding, version: int) -> bool:

@@ -9,14 +9,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from statemaint.errors import AlreadyExistsError, NotFoundError, StatemaintError, UnreadableError
+from statemaint.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    RefusedLinkError,
+    StatemaintError,
+    UnreadableError,
+)
 from statemaint.listing import Access, Entry
 from statemaint.storage.access import USE, of_directory, of_file
-from statemaint.storage.base import file_time, nothing, read_small
+from statemaint.storage.base import file_time, is_ours, nothing, read_small
 from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
 from statemaint.storage.hadoop.files import HadoopFiles, must_serve
 from statemaint.storage.hadoop.jvm import Jvm, shared_jvm
 from statemaint.storage.hadoop.listing import walk
+from statemaint.storage.local.directories import check_path, links_below
 from statemaint.storage.place import FORCED
 from statemaint.storage.tally import Tally
 
@@ -65,16 +72,46 @@ class HadoopStorage:
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory."""
         files = self._files
+        self._check_ours(prefix)
         top = f"{files.root}/{prefix}".rstrip("/") or "/"
         for status in walk(top, files.list):
             path = status.path[len(files.root) + 1 :]
+            self._check_ours(path)
             if status.is_directory:
                 yield Entry(f"{path}/", 0, None)
             else:
-                yield Entry(path, status.size, file_time(status.modified), access=status.access)
+                time, outside = file_time(status.modified), self._is_outside(path)
+                yield Entry(path, status.size, time, access=status.access, outside=outside)
+
+    def links(self, folder: str) -> tuple[str, ...]:
+        """Returns the paths of all links at or below a folder; only a local disk has any."""
+        top = self._local_top
+        return tuple(sorted(links_below(top, folder))) if top is not None else ()
+
+    # HDFS refuses links, and other file systems have none. Hadoop follows those of a local disk.
+
+    @property
+    def _local_top(self) -> str | None:
+        return self._files.root if self._files.scheme == "file" else None
+
+    def _check(self, path: str) -> None:
+        if self._local_top is not None:
+            check_path(self._local_top, path)
+
+    def _check_ours(self, path: str) -> None:
+        if is_ours(path):
+            self._check(path)
+
+    def _is_outside(self, path: str) -> bool:
+        try:
+            self._check(path)
+        except RefusedLinkError:
+            return True
+        return False
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
+        self._check_ours(path)
         status = self._files.status(path)
         if status.is_directory:
             raise NotFoundError(path, "a directory, not a file")
@@ -88,6 +125,7 @@ class HadoopStorage:
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:
         """Copies a file to this machine and opens the copy for reading."""
+        self._check_ours(path)
         with _temp_file(path) as local:
             self._files.copy_out(path, local.name)
             with on_this_machine(path):
@@ -114,6 +152,7 @@ class HadoopStorage:
     def _write(
         self, path: str, chunks: Iterable[bytes], *, overwrite: bool, like: str | None
     ) -> None:
+        self._check(path)
         with _temp_file(path) as local:
             _fill(local, chunks, path)
             self._publish(local.name, path, overwrite=overwrite, like=like)
@@ -155,6 +194,7 @@ class HadoopStorage:
 
     def append(self, path: str, lines: bytes) -> None:
         """Appends whole lines to a file; if Hadoop cannot append now, the file is rewritten."""
+        self._check(path)
         try:
             size = self.stat(path).size
         except NotFoundError:
@@ -177,6 +217,7 @@ class HadoopStorage:
 
     def delete(self, path: str) -> None:
         """Deletes a file; deleting a missing file is not an error."""
+        self._check(path)
         self._files.delete(path)
 
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
@@ -187,6 +228,8 @@ class HadoopStorage:
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Renames a file in one durable step."""
+        self._check(path)
+        self._check(to)
         if not self._files.exists(path):  # else the missing one might be the new name's directory
             raise NotFoundError(path, "no such file")
         if like is not None:

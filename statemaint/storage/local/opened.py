@@ -1,7 +1,9 @@
 """Opening of files on a local disk, and the storage errors for those of the operating system."""
 
+import errno
 import os
 import stat
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from io import BytesIO
 from types import TracebackType
@@ -14,7 +16,7 @@ from statemaint.errors import (
     StorageError,
     WrongKindError,
 )
-from statemaint.storage.base import MOST_READ, NO_FILE, must_be_small
+from statemaint.storage.base import MOST_READ, NO_FILE, must_be_small, own_link
 
 # A file of up to this size is read when it is opened, in one call and without a separate buffer.
 _SMALL = 64 * 1024
@@ -58,22 +60,24 @@ def _translation(path: str, error: OSError) -> StorageError:
 class Opened(AbstractContextManager[BinaryIO]):
     """An open regular file; a pipe in its place counts as a damaged file."""
 
-    __slots__ = ("_path", "_place", "_small", "_stream")
+    __slots__ = ("_open", "_path", "_small", "_stream")
 
-    def __init__(self, place: str, path: str, *, small: bool = False) -> None:
+    def __init__(
+        self, opened: Callable[[str], tuple[int, int]], path: str, *, small: bool = False
+    ) -> None:
         """Prepares to open a file.
 
         Args:
-            place: the file.
-            path: its name in errors.
+            opened: opens the file of a path; returns its handle and its size.
+            path: the path, also its name in errors.
             small: whether a large one counts as damaged, of which nothing is read.
         """
-        self._place, self._path, self._small = place, path, small
+        self._open, self._path, self._small = opened, path, small
 
     def __enter__(self) -> BinaryIO:
         """Opens the file."""
         with Translated(self._path):
-            handle, size = open_regular(self._place, self._path)
+            handle, size = self._open(self._path)
             self._stream = _stream(handle, size)
             if self._small and size > MOST_READ:
                 self._stream.close()
@@ -92,16 +96,27 @@ class Opened(AbstractContextManager[BinaryIO]):
         Translated(self._path).__exit__(kind, error, trace)
 
 
-def open_regular(place: str, path: str) -> tuple[int, int]:
+def open_regular(place: str, path: str, *, directory: int | None = None) -> tuple[int, int]:
     """Opens a regular file for reading; returns its handle and its size.
 
+    Args:
+        place: the file.
+        path: its name in errors.
+        directory: the open directory that the file is in: then it may not be a link; by default,
+            links are followed.
+
     Raises:
+        RefusedLinkError: when it may not be a link and is one.
         WrongKindError: when it is a directory.
         CodecError: when it is anything else that is not a regular file.
         OSError: when it cannot be opened.
     """
     # Without O_NONBLOCK, opening a pipe waits for a writer; for a regular file it has no effect.
-    handle = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
+    flags = os.O_RDONLY | os.O_NONBLOCK
+    if directory is None:
+        handle = os.open(place, flags)
+    else:
+        handle = open_no_link(place, flags, path, directory)
     status = os.fstat(handle)
     if stat.S_ISREG(status.st_mode):
         return handle, status.st_size
@@ -109,6 +124,21 @@ def open_regular(place: str, path: str) -> tuple[int, int]:
     if stat.S_ISDIR(status.st_mode):
         raise WrongKindError(NO_FILE, path=path)
     raise CodecError("it is not a regular file", offset=0, path=path)
+
+
+def open_no_link(name: str, flags: int, path: str, directory: int) -> int:
+    """Opens a file of an open directory, unless it is a link; returns its handle.
+
+    Raises:
+        RefusedLinkError: when it is a link.
+        OSError: when it cannot be opened.
+    """
+    try:
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=directory)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise own_link(path) from None
 
 
 def _stream(handle: int, size: int) -> BinaryIO:

@@ -6,7 +6,7 @@ import stat
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -14,13 +14,24 @@ from typing import BinaryIO
 from statemaint.errors import UnreadableError, WrongKindError
 from statemaint.listing import Access, Entry
 from statemaint.storage.access import USE, of_directory, of_file
-from statemaint.storage.base import NO_DIRECTORY, file_time, nothing, read_small
+from statemaint.storage.base import (
+    NO_DIRECTORY,
+    OURS,
+    file_time,
+    is_ours,
+    nothing,
+    own_link,
+    read_small,
+)
 from statemaint.storage.local.access import access_of, give, must_serve, read_access
-from statemaint.storage.local.opened import Opened, Translated, open_regular
+from statemaint.storage.local.directories import check_way, directory_of, links_below, real_path
+from statemaint.storage.local.opened import Opened, Translated, open_no_link, open_regular
 from statemaint.storage.local.walk import Walk
 from statemaint.storage.tally import Tally
 
-_OURS = "_statemaint"
+_Place = tuple[int, str]
+"""A file: its open directory, and its name in it."""
+_Directory = AbstractContextManager[_Place]
 # Only its creator may use a new file or directory until it has its final rights.
 _PRIVATE, _PRIVATE_DIRECTORY = 0o600, 0o700
 # The errors of link(2) on file systems without hard links.
@@ -56,6 +67,8 @@ class LocalStorage:
         prefix = prefix.strip("/")
         top = self._at(prefix) if prefix else self._top
         with Translated(prefix):
+            if is_ours(prefix):
+                check_way(self._top, prefix)
             try:
                 directory = os.scandir(top)
             except FileNotFoundError:  # only this error means that the directory does not exist
@@ -64,19 +77,29 @@ class LocalStorage:
                 what = prefix if self._root.is_dir() else ""
                 raise WrongKindError(NO_DIRECTORY, path=what or self.root) from error
             below = f"{prefix}/" if prefix else ""
-            yield from Walk(self._listed).below(directory, below, os.path.realpath(top))
+            walk = Walk(self._listed, os.path.realpath(self._top))
+            yield from walk.below(directory, below, os.path.realpath(top))
+
+    def links(self, folder: str) -> tuple[str, ...]:
+        """Returns the paths of all links at or below a folder."""
+        self._requests.add("list")
+        with Translated(folder):
+            return tuple(sorted(links_below(self._top, folder)))
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
         self._requests.add("stat")
         with Translated(path):
-            return self._entry(path)
+            if not is_ours(path):
+                return self._listed(path, os.stat(self._at(path)))
+            with directory_of(self._top, path) as (directory, name):
+                status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if stat.S_ISLNK(status.st_mode):
+                raise own_link(path)
+            return self._listed(path, status)
 
     def _at(self, path: str) -> str:
         return f"{self._top}/{path}"
-
-    def _entry(self, path: str) -> Entry:
-        return self._listed(path, os.stat(self._at(path)))
 
     def _listed(self, path: str, status: os.stat_result) -> Entry:
         if not stat.S_ISREG(status.st_mode):  # a pipe or a device has neither size nor end
@@ -94,13 +117,28 @@ class LocalStorage:
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
         self._requests.add("read")
-        with Opened(self._at(path), path, small=True) as stream:
+        with Opened(self._open_regular, path, small=True) as stream:
             return read_small(stream, path)
 
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
         """Opens a file for reading."""
         self._requests.add("read")
-        return Opened(self._at(path), path)
+        return Opened(self._open_regular, path)
+
+    def _open_regular(self, path: str) -> tuple[int, int]:
+        if not is_ours(path):
+            return open_regular(self._at(path), path)
+        with directory_of(self._top, path) as (directory, name):
+            return open_regular(name, path, directory=directory)
+
+    def _directory_of(self, path: str, *, serve: bool = False) -> _Directory:
+        """Opens the directory of a file, and creates it, for the users of its parent, if missing.
+
+        Args:
+            path: the path of the file.
+            serve: whether to fail rather than leave out any user of the parent.
+        """
+        return directory_of(self._top, path, partial(_make_directory, serve=serve))
 
     def write(
         self,
@@ -112,20 +150,18 @@ class LocalStorage:
     ) -> Entry:
         """Makes a file appear complete and durable in one step, or not at all."""
         self._requests.add("write")
-        final = self._at(path)
-        folder, _, name = final.rpartition("/")
-        temp = f"{folder}/.{name}.{uuid.uuid4()}.tmp"
         settle = self._settling(path, like)
-        with Translated(path):
-            self._make_directory(folder, serve=like is not None)
+        with Translated(path), self._directory_of(path, serve=like is not None) as place:
+            directory, name = place
+            temp = directory, f".{name}.{uuid.uuid4()}.tmp"
             try:
-                _fill(temp, chunks, settle)
-                _publish(temp, final, overwrite=overwrite)
+                _fill(*temp, chunks, settle)
+                _publish(temp, place, overwrite=overwrite)
             finally:
                 with suppress(FileNotFoundError):
-                    os.unlink(temp)
-            _sync_directory(folder)
-            return self._entry(path)
+                    os.unlink(temp[1], dir_fd=directory)
+            _sync(directory)
+            return self._listed(path, os.stat(name, dir_fd=directory))
 
     def _settling(self, path: str, like: str | None) -> Callable[[int], None]:
         """Returns the step that gives a new file its owner, group, mode and ACL or raises (S22)."""
@@ -149,32 +185,33 @@ class LocalStorage:
     def append(self, path: str, lines: bytes) -> None:
         """Appends whole lines to a file, durable on return."""
         self._requests.add("append")
-        file = self._at(path)
-        folder = file.rpartition("/")[0]
-        with Translated(path):
-            self._make_directory(folder)
-            with self._for_appending(file) as stream:
+        with Translated(path), self._directory_of(path) as (directory, name):
+            with self._for_appending(directory, name, path) as stream:
                 if stream.tell() and _last_byte(stream) != b"\n":
                     stream.write(b"\n")
                 stream.write(lines)
                 stream.flush()
                 os.fsync(stream.fileno())
-            _sync_directory(folder)
+            _sync(directory)
 
-    def _for_appending(self, file: str) -> BinaryIO:
+    def _for_appending(self, directory: int, name: str, path: str) -> BinaryIO:
         flags = os.O_RDWR | os.O_APPEND
         try:
-            handle = os.open(file, flags | os.O_CREAT | os.O_EXCL, _PRIVATE)
+            handle = os.open(name, flags | os.O_CREAT | os.O_EXCL, _PRIVATE, dir_fd=directory)
         except FileExistsError:
-            return os.fdopen(os.open(file, flags), "a+b")
+            return os.fdopen(open_no_link(name, flags, path, directory), "a+b")
         give(handle, of_file(read_access(self._top)))
         return os.fdopen(handle, "a+b")
 
     def delete(self, path: str) -> None:
-        """Deletes a file; deleting a missing file is not an error."""
+        """Deletes a file, or a link to one; deleting a missing file is not an error."""
         self._requests.add("delete")
-        with Translated(path), suppress(FileNotFoundError):
-            os.unlink(self._at(path))
+        with (
+            Translated(path),
+            suppress(FileNotFoundError),
+            directory_of(self._top, path) as (directory, name),
+        ):
+            os.unlink(name, dir_fd=directory)
 
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
         """Deletes files one by one, in the order given; the first refusal ends the work."""
@@ -185,25 +222,35 @@ class LocalStorage:
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Renames a file in one durable step."""
         self._requests.add("move")
-        source, final = self._at(path), self._at(to)
-        with Translated(path):
-            os.stat(source)
-        if like is not None:
-            self._serve(path, to, like)
-        with Translated(to):
-            folder = final.rpartition("/")[0]
-            self._make_directory(folder, serve=like is not None)
-            _publish(source, final, overwrite=False)
-            _sync_directory(folder)
-            with suppress(FileNotFoundError):
-                os.unlink(source)
-            _sync_directory(source.rpartition("/")[0])
+        with (
+            Translated(path),
+            directory_of(self._top, path) as (directory, name),
+            self._content_of(path, (directory, name)) as content,
+        ):
+            if like is not None:
+                self._serve(content, path, to, like)
+            with Translated(to), self._directory_of(to, serve=like is not None) as final:
+                _publish(content, final, overwrite=False)
+                _sync(final[0])
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=directory)
+                _sync(directory)
 
-    def _serve(self, path: str, to: str, like: str) -> None:
+    def _content_of(self, path: str, place: _Place) -> _Directory:
+        """Returns the place of a file's content: for a link, of the file that it leads to."""
+        directory, name = place
+        if not stat.S_ISLNK(os.lstat(name, dir_fd=directory).st_mode):
+            return nullcontext(place)
+        if is_ours(path):
+            raise own_link(path)
+        os.stat(self._at(path))  # the file must exist
+        return directory_of(self._top, real_path(self._top, path))
+
+    def _serve(self, content: _Place, path: str, to: str, like: str) -> None:
         """Lets every reader of one file read another, whose rights change only if they must."""
         with Translated(like):
             wanted = read_access(self._at(like))
-        with Translated(path), _handle(self._at(path), path) as handle:
+        with Translated(path), _handle(content, path) as handle:
             try:
                 must_serve(handle, to, wanted, like)
             except UnreadableError:
@@ -231,99 +278,105 @@ class LocalStorage:
         return self._links
 
     def _try_links(self) -> bool:
-        folder = self._at(_OURS)
-        temp, link = (Path(folder, f".probe.{uuid.uuid4()}.tmp") for _ in range(2))
-        with Translated(_OURS):
-            self._make_directory(folder)
+        temp, link = (f".probe.{uuid.uuid4()}.tmp" for _ in range(2))
+        with Translated(OURS), self._directory_of(f"{OURS}/{temp}") as (directory, _):
+            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
             try:
-                temp.touch(exist_ok=False)
-                os.link(temp, link)
+                os.close(os.open(temp, flags, _PRIVATE, dir_fd=directory))
+                os.link(temp, link, src_dir_fd=directory, dst_dir_fd=directory)
             except OSError as error:
                 if error.errno not in _NO_LINKS:
                     raise
                 return False
             finally:
-                temp.unlink(missing_ok=True)
-                link.unlink(missing_ok=True)
+                for name in (temp, link):
+                    with suppress(FileNotFoundError):
+                        os.unlink(name, dir_fd=directory)
         return True
 
     def now(self) -> float:
         """Returns the time by the machine's clock, which stamps the files of a local disk."""
         return time.time()  # noqa: TID251 -- the one clock of this storage
 
-    def _make_directory(self, folder: str, *, serve: bool = False) -> None:
-        """Creates a directory if there is none, for the users of its parent.
 
-        Args:
-            folder: the directory; the root is never created.
-            serve: whether to fail rather than leave out any user of the parent.
-        """
-        if os.path.isdir(folder):
-            return
-        if not folder.startswith(f"{self._top}/"):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        parent = folder.rpartition("/")[0]
-        self._make_directory(parent, serve=serve)
-        try:
-            os.mkdir(folder, _PRIVATE_DIRECTORY)
-        except FileExistsError:  # another thread's
-            return
-        self._open_up(folder, parent, serve=serve)
-        _sync_directory(parent)
+def _make_directory(parent: int, name: str, path: str, *, serve: bool) -> None:
+    """Creates a directory for the users of its parent.
 
-    def _open_up(self, folder: str, parent: str, *, serve: bool) -> None:
-        wanted = of_directory(read_access(parent))
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            give(handle, wanted)
-            if serve:
-                path, like = (os.path.relpath(one, self._top) for one in (folder, parent))
-                must_serve(handle, path, wanted, like, bits=USE)
-        except BaseException:
-            with suppress(OSError):  # another thread has put a file into it
-                os.rmdir(folder)
-            raise
-        finally:
-            os.close(handle)
+    Args:
+        parent: the parent, open.
+        name: the name in the parent.
+        path: the path below the root.
+        serve: whether to fail rather than leave out any user of the parent.
+    """
+    try:
+        os.mkdir(name, _PRIVATE_DIRECTORY, dir_fd=parent)
+    except FileExistsError:  # another thread's
+        return
+    with _readable(parent) as above:
+        _open_up(above, name, path, serve=serve)
+        os.fsync(above)
+
+
+def _open_up(parent: int, name: str, path: str, *, serve: bool) -> None:
+    wanted = of_directory(read_access(parent))
+    handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    try:
+        give(handle, wanted)
+        if serve:
+            must_serve(handle, path, wanted, path.rpartition("/")[0] or ".", bits=USE)
+    except BaseException:
+        with suppress(OSError):  # another thread has put a file into it
+            os.rmdir(name, dir_fd=parent)
+        raise
+    finally:
+        os.close(handle)
 
 
 @contextmanager
-def _handle(place: str, path: str) -> Iterator[int]:
-    handle, _ = open_regular(place, path)
+def _handle(place: _Place, path: str) -> Iterator[int]:
+    directory, name = place
+    handle, _ = open_regular(name, path, directory=directory)
     try:
         yield handle
     finally:
         os.close(handle)
 
 
-def _fill(temp: str, chunks: Iterable[bytes], settle: Callable[[int], None]) -> None:
+def _fill(
+    directory: int, name: str, chunks: Iterable[bytes], settle: Callable[[int], None]
+) -> None:
     # Private until it is settled, whatever the umask and the directory set: the final file must
     # never have been open to more users.
-    with open(temp, "xb", opener=partial(os.open, mode=_PRIVATE)) as stream:
+    with open(name, "xb", opener=partial(os.open, mode=_PRIVATE, dir_fd=directory)) as stream:
         settle(stream.fileno())
         stream.writelines(chunks)
         stream.flush()
         os.fsync(stream.fileno())
 
 
-def _publish(temp: str, final: str, *, overwrite: bool) -> None:
+def _publish(temp: _Place, final: _Place, *, overwrite: bool) -> None:
+    (source, name), (target, wanted) = temp, final
+    places = {"src_dir_fd": source, "dst_dir_fd": target}
     if overwrite:
-        os.replace(temp, final)
+        os.replace(name, wanted, **places)
         return
     try:
-        os.link(temp, final)  # unlike a rename, it refuses an existing name
+        # Unlike a rename, it refuses an existing name.
+        os.link(name, wanted, **places, follow_symlinks=False)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
         _rename_if_absent(temp, final)
 
 
-def _rename_if_absent(temp: str, final: str) -> None:
+def _rename_if_absent(temp: _Place, final: _Place) -> None:
     # If the file system has no links, a file that appears between the two lines is replaced:
     # the same as when Spark writes one name twice, and the read-back checks the resulting file.
-    if os.path.lexists(final):
+    (source, name), (target, wanted) = temp, final
+    with suppress(FileNotFoundError):
+        os.lstat(wanted, dir_fd=target)
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-    os.rename(temp, final)
+    os.rename(name, wanted, src_dir_fd=source, dst_dir_fd=target)
 
 
 def _last_byte(stream: BinaryIO) -> bytes:
@@ -331,9 +384,16 @@ def _last_byte(stream: BinaryIO) -> bytes:
     return stream.read(1)
 
 
-def _sync_directory(directory: str) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+def _sync(directory: int) -> None:
+    with _readable(directory) as handle:
         os.fsync(handle)
+
+
+@contextmanager
+def _readable(directory: int) -> Iterator[int]:
+    """Opens a directory again, so that it can be synced and its access read."""
+    handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=directory)
+    try:
+        yield handle
     finally:
         os.close(handle)

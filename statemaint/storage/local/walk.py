@@ -3,9 +3,11 @@
 import errno
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from statemaint.listing import Entry
-from statemaint.storage.base import named_as_file
+from statemaint.storage.base import is_ours, named_as_file, own_link
+from statemaint.storage.local.directories import is_inside
 
 _MOST_FOLLOWED = 1000
 
@@ -13,18 +15,19 @@ _MOST_FOLLOWED = 1000
 class Walk:
     """One listing of all files below a directory.
 
-    Links to directories are followed, as in Spark. A link that leads back to a directory on the
-    walk's way is listed as an empty file of unknown age, which no reader mistakes for one of
-    Spark's.
+    Links to directories are followed, as in Spark, and what is outside the root is marked. A link
+    that leads back to a directory on the walk's way is listed as an empty file of unknown age,
+    which no reader mistakes for one of Spark's.
     """
 
-    def __init__(self, entry: Callable[[str, os.stat_result], Entry]) -> None:
+    def __init__(self, entry: Callable[[str, os.stat_result], Entry], real_top: str) -> None:
         """Starts a listing.
 
         Args:
             entry: makes a file's entry from its path, relative to the root, and its status.
+            real_top: the path of the root, without links.
         """
-        self._entry = entry
+        self._entry, self._real_top = entry, real_top
         self._followed = 0
 
     def below(
@@ -40,10 +43,12 @@ class Walk:
             real: its path without links, preceded by those of directories left through links.
 
         Raises:
+            RefusedLinkError: when there is a link below `_statemaint`.
             OSError: when a directory cannot be listed, a file's status cannot be read, or the links
                 have no end in sight: a listing is complete or fails (S10).
         """
         *outer, here = real
+        inside = is_inside(here, self._real_top)
         with directory as items:
             for item in items:
                 path = prefix + item.name
@@ -54,14 +59,16 @@ class Walk:
                 elif item.is_symlink():
                     yield from self._linked(item, path, real)
                 elif entry := self._file(item, path):
-                    yield entry
+                    yield entry if inside else replace(entry, outside=True)
 
     def _linked(self, item: "os.DirEntry[str]", path: str, way: tuple[str, ...]) -> Iterator[Entry]:
+        if is_ours(path):
+            raise own_link(path)
+        target = os.path.realpath(item.path)
         if not os.path.isdir(item.path):  # noqa: PTH112
             if entry := _broken(path) if _circular(item) else self._file(item, path):
-                yield entry
+                yield replace(entry, outside=not is_inside(target, self._real_top))
             return
-        target = os.path.realpath(item.path)
         if any(f"{one}/".startswith(f"{target.rstrip('/')}/") for one in way):
             yield _broken(path)
             return

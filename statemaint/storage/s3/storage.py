@@ -58,6 +58,10 @@ class S3Storage:
         """Returns the number of HTTP requests sent, including retries: `list`, `get`, `put`, ..."""
         return self._bucket.requests
 
+    def links(self, _folder: str) -> tuple[str, ...]:
+        """Returns nothing: there are no links."""
+        return ()
+
     @property
     def parallel(self) -> int:
         """Returns the number of requests that are worth making at a time."""

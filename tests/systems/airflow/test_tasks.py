@@ -20,7 +20,7 @@ from statemaint.airflow.tasks import (
     run_costs,
 )
 from statemaint.execute import Holder
-from statemaint.maintain import apply, parse_plan
+from statemaint.maintain import apply, list_runs, parse_plan
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.record import PATH, read_record
 from statemaint.model.policy import Policy
@@ -497,6 +497,17 @@ def played(
     told = [maintain_bundle(where, one, Options(), run="r") for one in bundles]
     summaries = [one.summary for one in told if one.summary]
     return finish(where, planned.bundles, summaries, decided=planned.decided)
+
+
+def test_a_run_that_failed_on_damage_has_that_exit_code_in_the_ledger(tmp_path: Path) -> None:
+    where = settings(damaged(tmp_path / "c"))
+    planned = plan_query(where, Options(), Holder("run"))
+    done = [maintain_bundle(where, one, Options(), run="r").summary for one in planned.bundles]
+    summaries = [one for one in done if one]
+    report = finish(where, planned.bundles, summaries, decided=planned.decided, run="r")
+    (run,) = list_runs(LocalStorage(where.checkpoint))
+    assert (report["success"], run.exit_code, run.tasks) == (False, 3, 3)
+    assert run.files_deleted == report["files"] > 0
 
 
 def test_report_does_not_look_at_the_checkpoint_again(tmp_path: Path) -> None:

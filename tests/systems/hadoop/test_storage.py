@@ -17,6 +17,7 @@ from statemaint.errors import (
     AlreadyExistsError,
     ConfigError,
     NotFoundError,
+    RefusedLinkError,
     StorageError,
     WrongKindError,
 )
@@ -26,6 +27,7 @@ from statemaint.storage.hadoop.errors import local_stream
 from statemaint.storage.hadoop.files import PlainNames
 from statemaint.storage.hadoop.jvm import Jvm, _of_running_spark, launch_jvm
 from statemaint.storage.hadoop.listing import decode_statuses, single_lister, walk
+from tests.support import outside
 from tests.support.checkpoints import write_checkpoint
 from tests.support.hdfs import SUPERUSER, Hdfs, hdfs
 from tests.support.paths import ROOT
@@ -105,6 +107,76 @@ def path(folder: str, jvm: Jvm) -> Any:
 
 def paths(storage: Storage) -> list[str]:
     return sorted(entry.path for entry in storage.list(""))
+
+
+# -- links
+
+
+def test_hdfs_refuses_links(storage: HadoopStorage, path: Any, jvm: Jvm) -> None:
+    storage.write("kept/1.delta", [b"x"])
+    context = jvm.java(FS + "FileContext").getFileContext(path.toUri(), jvm.configuration())
+    names = (jvm.java(FS + "Path")(path, name) for name in ("kept", "link"))
+    with pytest.raises(jvm.errors, match=r"[Ss]ymlinks? .*(not supported|not enabled)|disabled"):
+        context.createSymlink(*names, False)
+    assert paths(storage) == ["kept/1.delta"]
+    assert storage.links("") == ()
+
+
+@pytest.fixture
+def linked(tmp_path: Path, local_jvm: Jvm) -> tuple[HadoopStorage, Path]:
+    """A root on the local disk with links, and the folder beside it that they lead to."""
+    for name in ("beside", "root/kept", "root/state/1", "root/_statemaint/runs"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "1.delta").write_bytes(b"one")
+    (tmp_path / "root/state/0").symlink_to(tmp_path / "beside")
+    (tmp_path / "root/state/2").symlink_to("../kept")
+    (tmp_path / "root/_statemaint/trash").symlink_to("../kept")
+    (tmp_path / "root/_statemaint/runs/2.delta").symlink_to(tmp_path / "beside/1.delta")
+    (tmp_path / "link").symlink_to("root")
+    return HadoopStorage(f"hadoop+file:{tmp_path / 'link'}", jvm=local_jvm), tmp_path / "beside"
+
+
+def test_nothing_is_changed_where_a_link_of_a_local_disk_leads_out(
+    linked: tuple[HadoopStorage, Path],
+) -> None:
+    storage, beside = linked
+    before = outside.facts(beside)
+    for change in (
+        lambda: storage.write("state/0/2.delta", [b"x"]),
+        lambda: storage.write("state/0/1.delta", [b"x"], overwrite=True, like="kept/1.delta"),
+        lambda: storage.append("state/0/1.delta", b"x\n"),
+        lambda: storage.delete("state/0/1.delta"),
+        lambda: storage.move("state/0/1.delta", "kept/2.delta"),
+        lambda: storage.move("kept/1.delta", "state/0/2.delta"),
+        lambda: storage.delete("../beside/1.delta"),
+    ):
+        with pytest.raises(RefusedLinkError, match="outside the checkpoint"):
+            change()
+    assert outside.facts(beside) == before
+    storage.write("state/2/2.delta", [b"two"])
+    marked = {entry.path: entry.outside for entry in storage.list("state")}
+    assert marked == {
+        "state/0/1.delta": True, "state/1/1.delta": False,
+        "state/2/1.delta": False, "state/2/2.delta": False,
+    }  # fmt: skip
+
+
+def test_no_link_of_a_local_disk_is_followed_below_our_own_folder(
+    linked: tuple[HadoopStorage, Path],
+) -> None:
+    storage, _ = linked
+    links = ("_statemaint/runs/2.delta", "_statemaint/trash")
+    assert storage.links("_statemaint") == links
+    for link, use in (
+        (links[1], lambda: list(storage.list("_statemaint/trash"))),
+        (links[1], lambda: storage.write("_statemaint/trash/x", [b""])),
+        (links[1], lambda: storage.delete("_statemaint/trash/1.delta")),
+        (links[0], lambda: storage.append("_statemaint/runs/2.delta", b"x\n")),
+        (links[0], lambda: storage.read("_statemaint/runs/2.delta")),
+        (links[0], lambda: storage.stat("_statemaint/runs/2.delta")),
+    ):
+        with pytest.raises(RefusedLinkError, match=f"^{link}: it is a link"):
+            use()
 
 
 # -- what is special about HDFS

@@ -7,8 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.paths import ROOT
+from tests.verdicts.damages import Kind
 from tests.verdicts.judge import Court, Verdict
-from tests.verdicts.kinds import KINDS, Kind
+from tests.verdicts.kinds import KINDS
 from tests.verdicts.query import Layout, Query, Shape
 from tests.verdicts.results import Results, table
 
@@ -26,6 +27,17 @@ TITLES = (
     "checksum files: Hadoop's, of the newest change, wrong",
 )
 PART = [one for one in KINDS if one.title in TITLES]
+EVOLVED_TITLES = tuple(
+    f"{Shape.EVOLVED}: {name}"
+    for name in (
+        "as it was",
+        "all zips but the oldest missing",
+        "newest zip missing, that of the new variable cut",
+        "SST of the zip of the new variable missing",
+        "every zip of a partition without rows missing",
+    )
+)
+EVOLVED_PART = [one for one in KINDS if one.title in EVOLVED_TITLES]
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +46,28 @@ def court(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Cour
     return Court(query, tmp_path_factory.mktemp("verdicts"))
 
 
+@pytest.fixture(scope="module")
+def court_of_families(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Court:
+    query = Query(spark, Layout.ROCKS_V2, Shape.EVOLVED)
+    return Court(query, tmp_path_factory.mktemp("families"))
+
+
 @pytest.mark.parametrize("kind", PART, ids=lambda kind: kind.title)
 def test_the_doctors_verdict_is_sparks(court: Court, kind: Kind) -> None:
     assert court.try_kind(kind).faults == ()
 
 
+@pytest.mark.parametrize("kind", EVOLVED_PART, ids=lambda kind: kind.title)
+def test_the_doctors_verdict_on_column_families_is_sparks(
+    court_of_families: Court, kind: Kind
+) -> None:
+    assert court_of_families.try_kind(kind).faults == ()
+
+
 def test_the_part_is_of_the_whole() -> None:
     assert {one.title for one in PART} == set(TITLES)
-    assert len({(one.group, one.name, one.history) for one in KINDS}) == len(KINDS) > 45
+    assert {one.title for one in EVOLVED_PART} == set(EVOLVED_TITLES)
+    assert len({(one.group, one.name, one.history) for one in KINDS}) == len(KINDS) > 240
 
 
 def verdict(kind: Kind, layout: Layout) -> Verdict:

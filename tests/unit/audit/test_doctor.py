@@ -42,7 +42,7 @@ def test_a_neglected_checkpoint_restarts_and_should_be_maintained(storage: Memor
     text = said(storage)
     assert text["restart"] == "yes, after batch 24 (state version 25)"
     assert text["batches"] == "16 to 24 load in every store"
-    assert text["chain"].startswith("at most 25 files of changes after a snapshot (op 0 / part ")
+    assert text["chain"].startswith("at most 25 files of changes, without a snapshot (op 0 / part ")
     assert text["damage"] == "none"
     assert text["next"].startswith("run `statemaint maintain`")
 

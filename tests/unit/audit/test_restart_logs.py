@@ -1,16 +1,21 @@
 """What a restart reads of the logs before any state: offsets, and the logs of file sources."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 
 import pytest
 
 from statemaint.audit import doctor, verify
 from statemaint.codec.metadata import logs
+from statemaint.maintain import maintain
 from statemaint.model.findings import Finding
+from statemaint.model.policy import Policy
+from statemaint.planning import plan_checkpoint
 from statemaint.storage import MemoryStorage, ReadOnly
 from tests.support.checkpoints import write_checkpoint
 
+TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0.0)
 SEEN = b'v1\n{"path":"file:///in/a.json","timestamp":1,"batchId":1}'
 
 
@@ -175,3 +180,58 @@ def test_an_entry_of_one_format_below_one_of_the_other_is_not_cut() -> None:
 def test_a_source_that_is_no_number_is_looked_for_nowhere(source: str) -> None:
     end = named(**{f"_{source}": files(24)})
     assert damage(with_sources([], end, offsets("{}"))) == []
+
+
+COMPLETE = ["19.compact", "20", "21", "22", "23", "24"]
+
+
+@pytest.mark.parametrize("lost", COMPLETE[1:])
+def test_a_run_beside_a_gap_in_a_source_log_is_halted_and_says_so(lost: str) -> None:
+    entries = [one for one in COMPLETE if one != lost]
+    storage = with_sources(entries, offsets(files(24)), offsets(files(23)))
+    before = dict(storage.files)
+    report = maintain(storage, TIGHT)
+    assert [(one.code.value, one.path) for one in report.findings] == [
+        ("MISSING_SOURCE_LOG", f"sources/0/{lost}")
+    ]
+    assert (report.exit_code, dict(storage.files)) == (3, before)
+
+
+def test_a_run_beside_a_whole_source_log_maintains() -> None:
+    storage = with_sources(COMPLETE, offsets(files(24)), offsets(files(23)))
+    report = maintain(storage, TIGHT)
+    assert (report.exit_code, report.snapshots_written, report.findings) == (0, 4, ())
+
+
+@pytest.mark.parametrize("start", [None, b"cut"])
+def test_a_run_requires_no_entry_that_only_unknown_offsets_would_name(start: bytes | None) -> None:
+    """The entry of the batch before is missing or unreadable, which `verify` reports."""
+    storage = with_sources(COMPLETE, offsets(files(24)), start or b"")
+    if start is None:
+        storage.delete("offsets/23")
+    assert maintain(storage, TIGHT).exit_code == 0
+
+
+def test_a_run_of_a_query_without_file_sources_asks_for_no_source_log() -> None:
+    plain, with_files = (
+        with_sources(COMPLETE, offsets(source), offsets(source)) for source in ("5", files(24))
+    )
+    plan_checkpoint(plain, TIGHT)
+    plan_checkpoint(with_files, TIGHT)
+    more = Counter(with_files.requests) - Counter(plain.requests)
+    assert more == {"list": 1, "read": 1}
+
+
+class Late(MemoryStorage):
+    """An entry appears while the source log is listed for the first time."""
+
+    def list(self, prefix: str):  # type: ignore[no-untyped-def]
+        listed = [*super().list(prefix)]
+        if prefix == "sources/0" and "sources/0/24" not in self.files:
+            self.write("sources/0/24", [SEEN])
+        return iter(listed)
+
+
+def test_an_entry_that_only_the_first_look_lacks_is_no_finding() -> None:
+    quiet = with_sources(COMPLETE[:-1], offsets(files(24)), offsets(files(24)))
+    assert maintain(Late(dict(quiet.files)), TIGHT).exit_code == 0

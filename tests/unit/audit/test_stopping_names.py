@@ -3,8 +3,10 @@
 import pytest
 
 from statemaint.audit import doctor, verify
+from statemaint.maintain import maintain
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
+from statemaint.model.policy import Policy
 from statemaint.plan import blocks_batch, blocks_load, name_findings, names_snapshot, unloadable
 from statemaint.planning import scan_checkpoint
 from statemaint.recover import plan_repair
@@ -131,3 +133,19 @@ def test_rocksdb_passes_over_a_directory_that_is_named_as_a_zip() -> None:
     assert found.passed_over == ("state/0/0/4.zip",)
     storage.delete("state/0/0/2.changelog")
     assert not doctor(storage).restarts
+
+
+def test_with_unique_ids_a_directory_with_a_plain_name_is_a_notice() -> None:
+    """The query writes `26_<id>.changelog`, and executors upload `26_<id>.zip`."""
+    storage = MemoryStorage()
+    write_rocks_checkpoint(storage, with_ids=True)
+    for name in ("26.changelog", "26.zip", "20.zip"):
+        storage.write(f"state/0/0/{name}/file", [b"left"])
+    assert damage(storage) == []
+    found = doctor(storage)
+    assert (found.restarts, found.restarts_since) == (True, None)
+    notices = {one.detail.partition(":")[0] for one in found.findings if one.code == "UNKNOWN_FILE"}
+    assert notices == {f"state/0/0/{name}/file" for name in ("26.changelog", "26.zip", "20.zip")}
+    report = maintain(storage, Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0))
+    assert report.exit_code == 0
+    assert all(f"state/0/0/{name}/file" in storage.files for name in ("26.changelog", "20.zip"))

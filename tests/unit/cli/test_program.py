@@ -139,6 +139,7 @@ def test_verify_counts_the_versions_it_checked(checkpoint: Path) -> None:
         "checkpoint": str(checkpoint),
         "healthy": True,
         "versions_checked": 18,
+        "versions": 18,
         "findings": [],
     }
 

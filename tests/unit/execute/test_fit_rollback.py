@@ -8,6 +8,7 @@ from statemaint.execute.fit_rollback import _by_batch, _committed, _Rollback
 from statemaint.execute.manifest import Contents, LogWorld, Note, Seen, folder_of
 from statemaint.execute.same import Same
 from statemaint.listing import Entry
+from statemaint.plan import RecoveryVerb
 from statemaint.storage import MemoryStorage
 from tests.support.faults import Clock
 
@@ -31,7 +32,7 @@ def rollback(  # noqa: PLR0913 -- a rollback and its world, all by name
         tuple(Entry("manifest", 1, time) for time in manifests),
         {path: Entry(f"{folder_of('run')}/{path}", 1, at) for path, at in (trashed or {}).items()},
         {path: Note(seen, 10.0) for path, seen in (noted or {}).items()},
-        of_rollback=True,
+        verb=RecoveryVerb.ROLLBACK,
     )
     known = deeds or Deeds("run")
     today = {path: Entry(path, 1, time) for path, time in (there or {}).items()}
@@ -297,7 +298,7 @@ def test_a_rollback_is_compared_with_the_state_and_the_logs_of_today() -> None:
     storage = MemoryStorage({path: b"x", ENTRY: b"", "offsets/6": b"", "metadata": b""})
     kept = f"{folder_of('run')}/{path}"
     storage.write(kept, [b"x"])
-    found = Contents("run", (), {path: storage.stat(kept)}, of_rollback=True)
+    found = Contents("run", (), {path: storage.stat(kept)}, verb=RecoveryVerb.ROLLBACK)
     undo = _Rollback.of(storage, found, Deeds("run"), ended=True)
     assert undo.there.keys() == {path, ENTRY, "offsets/6"}
     assert undo.same(Seen(Entry(path, 1, 7.0)), undo.there[path])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from statemaint.audit import verify
 from statemaint.cli.digest import digest_json
 from statemaint.cli.verify import verify_json
 from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError, Superseded
@@ -158,7 +159,7 @@ def test_another_query_is_refused(storage: MemoryStorage) -> None:
     document = planned(storage)
     storage.write("metadata", [b'{"id":"99999999-2222-3333-4444-555555555555"}'], overwrite=True)
     before = state(storage)
-    with pytest.raises(ConfigError, match="the plan is for query '1111") as refused:
+    with pytest.raises(ConfigError, match="the plan is of query 1111") as refused:
         applied(storage, document)
     assert refused.value.exit_code == 2
     assert state(storage) == before
@@ -239,7 +240,7 @@ def others(storage: MemoryStorage) -> list[bytes]:
     documents: list[dict[str, Any]] = [
         scan_json(scan_checkpoint(storage)),
         report_json(maintain(storage, TIGHT, dry_run=True)),
-        verify_json(1, ()),
+        verify_json(verify(storage)),
         digest_json(1, ()),
         {},
     ]

@@ -85,6 +85,30 @@ def test_every_batch_asks_for_all_where_no_repartition_is_known() -> None:
 
 
 @pytest.mark.parametrize(
+    ("counts", "partition", "number"),
+    [
+        ({}, 9, 8),
+        ({2: 2, 3: 4}, 1, 8),
+        ({2: 2, 3: 4}, 3, 7),  # of version 3 there are two partitions
+        ({2: 2, 3: 4}, 4, 0),
+        ({0: 1, 2: 2, 99: 4}, 1, 8),  # the others are outside the range
+    ],
+)
+def test_the_versions_that_need_a_partition_are_counted(
+    counts: dict[int, int], partition: int, number: int
+) -> None:
+    store_id = StoreId(0, partition)
+    assert counted(counts).retained(store_id, 2, 9) == number
+    asked = [counted(counts).asks(store_id, one) for one in range(2, 10)]
+    assert sum(asked) == number
+
+
+def test_a_wide_range_of_versions_is_not_walked() -> None:
+    assert counted({2: 2}).retained(StoreId(0, 0), 1, 10**18) == 10**18
+    assert counted({2: 2}).retained(StoreId(0, 0), 5, 4) == 0
+
+
+@pytest.mark.parametrize(
     ("older", "newer", "moved"),
     [(3, 4, True), (4, 5, False), (3, 3, False), (0, 3, False), (4, 9, True), (9, 9, True)],
 )

@@ -126,6 +126,16 @@ def test_a_kept_file_with_the_name_of_a_snapshot_is_in_its_way() -> None:
     assert waits(found) == {5: (SnapshotReason.REBASE, taken)}
 
 
+def test_a_partition_without_rows_whose_families_no_zip_names_gets_no_zip() -> None:
+    seen = rocks_store(versions("c", 1, 8), since=1)
+    assert seen.rocks is not None
+    used: dict[str, frozenset[int]] = {file.entry.path: frozenset() for file in seen.files}
+    unnamed = replace(seen, rocks=replace(seen.rocks, used=used))
+    found = planned(rocks_checkpoint(unnamed, batches=range(7, 8)))
+    assert waits(found)[8] == (SnapshotReason.CHAIN_TOO_LONG, Wait(WithheldReason.UNNAMED))
+    assert 8 in written(planned(rocks_checkpoint(seen, batches=range(7, 8))))
+
+
 def test_damage_withholds_what_is_due_in_its_store_only() -> None:
     torn = checkpoint(
         store(f"{versions('d', 1, 12)} x:foo.snapshot", StoreId(0, 0)),

@@ -216,7 +216,7 @@ def test_a_snapshot_above_the_committed_version_is_refused() -> None:
 
 def test_an_offset_log_that_is_gone_is_refused() -> None:
     files = {path: one for path, one in checkpoint().items() if "offsets" not in path}
-    refused(files, DamagedError, "provider and codec are unknown")
+    refused(files, DamagedError, "provider and codec are unknown, but for what the files")
 
 
 def test_what_is_only_a_notice_is_no_obstacle() -> None:

@@ -6,7 +6,7 @@ from statemaint.report.undo_json import undo_fingerprint, undo_plan_json
 
 BACK = PutBack("state/0/0/2.delta", Entry("_statemaint/trash/R/state/0/0/2.delta", 46, 5.0))
 STAYS = PutBack("state/0/0/1.delta", Entry("_statemaint/trash/R/state/0/0/1.delta", 40, 5.0), "why")
-PLAN = UndoPlan("/ck", "R", of_rollback=False, files=(BACK, STAYS))
+PLAN = UndoPlan("/ck", "R", verb=None, files=(BACK, STAYS))
 
 
 def test_the_document_has_what_comes_back_and_why_the_rest_stays() -> None:

@@ -32,9 +32,11 @@ def test_trouble_is_told_and_the_next_run_goes_on(
     maintain(untroubled, TIGHT)
     fill = local._fill
 
-    def full(temp: str, chunks: Iterable[bytes], settle: Callable[[int], None]) -> None:
-        fill(temp, chunks, settle)
-        if kind in os.path.basename(temp):  # noqa: PTH119
+    def full(
+        directory: int, temp: str, chunks: Iterable[bytes], settle: Callable[[int], None]
+    ) -> None:
+        fill(directory, temp, chunks, settle)
+        if kind in temp:
             raise OSError(number, os.strerror(number))
 
     with monkeypatch.context() as patch:

@@ -192,7 +192,7 @@ class TestLocal(StorageContract):
         assert list(tmp_path.iterdir()) == []
 
 
-def _refuse(*_: object) -> None:
+def _refuse(*_: object, **__: object) -> None:
     raise PermissionError(1, "Operation not permitted")
 
 

@@ -80,6 +80,33 @@ def test_a_directory_takes_the_name_of_a_file_to_come() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "in_the_way"),
+    [
+        ("5.changelog", False),
+        ("5.zip", False),
+        ("5_c.changelog", False),
+        ("4.zip", False),
+        ("4_c.zip", False),
+        ("foo.changelog", False),
+        ("4_b.zip", True),
+        ("4_b.changelog", True),
+        ("3_a.changelog", True),
+        ("2.zip", True),
+        ("1_x.changelog", True),
+    ],
+)
+def test_under_unique_ids_only_names_of_committed_versions_are_used_again(
+    name: str, *, in_the_way: bool
+) -> None:
+    """Versions 1 and 2 were written without ids; the next change is `5_<new id>.changelog`."""
+    with_ids = rocks_store("1c 2c 3_ac 4_bc", ids={3: "a", 4: "b"}, plain=2)
+    findings = [*name_findings(with_ids, with_folders(name))]
+    assert [one.code for one in findings] == [FindingCode.BLOCKED_NAME] * in_the_way
+    without = [*name_findings(rocks_store("1c 2c 3c 4c"), with_folders("5.changelog", "5.zip"))]
+    assert [one.code for one in without] == [FindingCode.BLOCKED_NAME] * 2
+
+
 def blocked(name: str | None, version: int | None) -> Finding:
     path = None if name is None else f"{HOME}/{name}"
     return Finding(FindingCode.BLOCKED_NAME, "detail", STORE, version, path=path)

@@ -1,0 +1,179 @@
+"""The list of the runs that changed a checkpoint."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from statemaint.errors import CodecError, NotFoundError, StatemaintError
+from statemaint.execute import size_in_trash, trashed_runs
+from statemaint.listing import LATEST, Entry
+from statemaint.maintain.actions import list_actions
+from statemaint.maintain.history import FOLDER, RunNote, run_of
+from statemaint.scan import must_be_checkpoint
+from statemaint.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """One undo of a run.
+
+    Attributes:
+        run: the id of the undo, which is a run of its own.
+        time: when it ended, in seconds since the epoch by the storage's clock.
+        files: the number of files that it brought back.
+        left: the number that it left in the trash.
+    """
+
+    run: str
+    time: float
+    files: int
+    left: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run, all of its tasks together.
+
+    Attributes:
+        run: its id.
+        started: when its first task began, in seconds since the epoch by the storage's clock.
+        seconds: from then until its last task ended.
+        tasks: the number of tasks that changed something; 0 for a run that could not record itself.
+            What such a run did is counted in the ledger and in its trash.
+        snapshots_written: by all tasks.
+        files_deleted: by all tasks.
+        bytes_written: by all tasks.
+        bytes_deleted: by all tasks.
+        exit_code: the worst exit code of its tasks, those that changed nothing included.
+        in_trash: whether any file that it deleted is still in the trash.
+        undo_of: the run that it undid; `None` if it was not an undo.
+        files_restored: the number of files that it brought back.
+        bytes_restored: the bytes of these files.
+        undone: each undo of this run, the oldest first.
+    """
+
+    run: str
+    started: float
+    seconds: float
+    tasks: int
+    snapshots_written: int
+    files_deleted: int
+    bytes_written: int
+    bytes_deleted: int
+    exit_code: int
+    in_trash: bool
+    undo_of: str | None = None
+    files_restored: int = 0
+    bytes_restored: int = 0
+    undone: tuple[Undoing, ...] = ()
+
+
+def list_runs(storage: Storage, *, most: int | None = None) -> tuple[Run, ...]:
+    """Returns the runs that changed a checkpoint, the newest first.
+
+    Args:
+        storage: where the checkpoint lives.
+        most: the number of the newest runs that are read; all by default. With a number, older
+            runs that are only known from the trash are left out.
+
+    Raises:
+        NotACheckpointError: when there is neither a run nor a checkpoint.
+        StorageError: when anything could not be listed or read.
+    """
+    notes = _notes(storage, most)
+    trashed, undone = trashed_runs(storage), _undone(notes)
+    runs = [
+        _run(run, tasks, in_trash=run in trashed, undone=undone.get(run, ()))
+        for run, tasks in notes.items()
+    ]
+    runs += [
+        _cut_short(storage, run, since, undone.get(run, ()))
+        for run, since in trashed.items()
+        if run not in notes and most is None
+    ]
+    if not runs:
+        must_be_checkpoint(storage)
+    return tuple(sorted(runs, key=lambda one: (one.started, one.run), reverse=True))
+
+
+def _notes(storage: Storage, most: int | None) -> dict[str, list[RunNote]]:
+    """Returns the notes of each run; invalid ones are left out."""
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 -- takes as long as a scan
+
+    notes, reader = defaultdict(list), TypeAdapter(RunNote)
+    for entry in _newest(storage.list(FOLDER), most):
+        try:
+            note = reader.validate_json(storage.read(entry.path))
+        except (ValidationError, NotFoundError, CodecError):
+            continue
+        if 0 <= note.started <= LATEST and 0 <= note.ended <= LATEST:
+            notes[run_of(entry)].append(note)
+    return notes
+
+
+def _newest(entries: Iterable[Entry], most: int | None) -> list[Entry]:
+    """Returns the notes of the newest runs."""
+    listed = list(entries)
+    times: dict[str, float] = {}
+    for entry in listed:
+        times[run_of(entry)] = max(entry.modified or 0.0, times.get(run_of(entry), 0.0))
+    newest = sorted(times, key=lambda run: (times[run], run), reverse=True)[:most]
+    return [entry for entry in listed if run_of(entry) in set(newest)]
+
+
+def _undone(notes: Mapping[str, Iterable[RunNote]]) -> dict[str, tuple[Undoing, ...]]:
+    """Returns the undos of each run, by the run."""
+    undos: dict[str, list[Undoing]] = defaultdict(list)
+    for run, tasks in notes.items():
+        for note in tasks:
+            if note.undo_of is not None:
+                undoing = Undoing(run, note.ended, note.files_restored, note.files_left)
+                undos[note.undo_of].append(undoing)
+    return {
+        run: tuple(sorted(undoings, key=lambda one: (one.time, one.run)))
+        for run, undoings in undos.items()
+    }
+
+
+def _cut_short(storage: Storage, run: str, since: float, undone: tuple[Undoing, ...]) -> Run:
+    """Returns a run that could not record itself, as one that was killed or had a full disk.
+
+    Its trash shows what it moved there, and the ledger what it wrote; it can still be undone.
+    """
+    lines = (one for one in list_actions(storage, run) if one.get("action") == "write_snapshot")
+    written = {one.get("path"): one.get("bytes") for one in lines}
+    files, size = size_in_trash(storage, run)
+    return Run(
+        run=run,
+        started=since,
+        seconds=0.0,
+        tasks=0,
+        snapshots_written=len(written),
+        files_deleted=files,
+        bytes_written=sum(one for one in written.values() if isinstance(one, int)),
+        bytes_deleted=size,
+        exit_code=StatemaintError.exit_code,
+        in_trash=True,
+        undone=undone,
+    )
+
+
+def _run(run: str, tasks: Iterable[RunNote], *, in_trash: bool, undone: tuple[Undoing, ...]) -> Run:
+    all_tasks = list(tasks)
+    started = min(one.started for one in all_tasks)
+    return Run(
+        run=run,
+        started=started,
+        seconds=max(one.ended for one in all_tasks) - started,
+        tasks=sum(1 for one in all_tasks if not one.of_whole),
+        snapshots_written=sum(one.snapshots_written for one in all_tasks),
+        files_deleted=sum(one.files_deleted for one in all_tasks),
+        bytes_written=sum(one.bytes_written for one in all_tasks),
+        bytes_deleted=sum(one.bytes_deleted for one in all_tasks),
+        exit_code=max(one.exit_code for one in all_tasks),
+        in_trash=in_trash,
+        undo_of=next((one.undo_of for one in all_tasks if one.undo_of is not None), None),
+        files_restored=sum(one.files_restored for one in all_tasks),
+        bytes_restored=sum(one.bytes_restored for one in all_tasks),
+        undone=undone,
+    )

@@ -1,0 +1,58 @@
+"""Whether a storage holds a checkpoint, and that of the expected query."""
+
+from statemaint.codec.metadata import logs
+from statemaint.errors import CodecError, ConfigError, NotACheckpointError, NotFoundError
+from statemaint.scan.query_logs import Notes, query_id
+from statemaint.storage import Storage
+
+
+def must_be_checkpoint(storage: Storage) -> None:
+    """Checks, at little cost, that a storage looks like a checkpoint.
+
+    Raises:
+        NotACheckpointError: when it does not.
+        StorageError: when the storage fails.
+    """
+    folders = ("offsets", "commits", "state")
+    if _has_metadata(storage) or any(_has_files(storage, one) for one in folders):
+        return
+    empty = (
+        "it is empty or does not exist: a query that is started here begins with its first batch"
+    )
+    other = "it has neither offsets/ nor commits/ nor state/ nor the file metadata"
+    raise NotACheckpointError(storage.root, other if _has_files(storage, "") else empty)
+
+
+def must_be_of_query(storage: Storage, query: str, checkpoint: str) -> None:
+    """Checks that a storage holds the checkpoint of the query that a plan was made for.
+
+    Args:
+        storage: where the plan is to be carried out.
+        query: the query's id in the plan; empty if it was unknown.
+        checkpoint: the address in the plan.
+
+    Raises:
+        ConfigError: when it does not.
+        StorageError: when the storage fails.
+    """
+    held = query_id(storage, Notes(), begun=False)
+    if held != query:
+        raise ConfigError(
+            f"{storage.root}: holds {_query(held)}, but the plan is of {_query(query)} in "
+            f"{checkpoint}; use a plan of this checkpoint"
+        )
+
+
+def _query(name: str) -> str:
+    return f"query {name}" if name else "a query without an id"
+
+
+def _has_files(storage: Storage, folder: str) -> bool:
+    return any(True for _ in storage.list(folder))
+
+
+def _has_metadata(storage: Storage) -> bool:
+    try:
+        return bool(logs.parse_query_id(storage.read("metadata")))
+    except (NotFoundError, CodecError):
+        return False

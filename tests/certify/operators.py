@@ -1,0 +1,54 @@
+"""What Spark writes of the stateful operators of a query, beside their state.
+
+schema     `state/<op>/0/_metadata/schema`, by every Spark; here of rows that nobody checks
+metadata   `state/<op>/_metadata/metadata`, by Spark 4.0 and later, of the operators that the query
+           has when it is started: never of one that was removed before
+"""
+
+import json
+import struct
+from collections import defaultdict
+from collections.abc import Iterable
+
+from tests.certify.world import World
+
+METADATA_SINCE = 4
+"""The first Spark that writes operator metadata, and refuses a query with other operators."""
+# The rows of the certificate are no rows of Spark's: a type that cannot be read says so.
+_KEY = {"type": "struct", "fields": [{"name": "key", "type": "binary", "nullable": True}]}
+_VALUE = {"type": "struct", "fields": [{"name": "value", "type": "geometry", "nullable": True}]}
+
+
+def partitions(stores: Iterable[str]) -> dict[int, set[int]]:
+    """Returns the partitions of each operator of some stores."""
+    found: dict[int, set[int]] = defaultdict(set)
+    for store in stores:
+        operator, partition = map(int, store.split("/")[1:3])
+        found[operator].add(partition)
+    return found
+
+
+def declare(world: World, stores: Iterable[str], spark: int) -> None:
+    """Writes what Spark writes of its operators when a query is started, unless it is there."""
+    for operator, numbers in partitions(stores).items():
+        files = {f"state/{operator}/0/_metadata/schema": _schema()}
+        if spark >= METADATA_SINCE:
+            files[f"state/{operator}/_metadata/metadata"] = _metadata(operator, len(numbers))
+        if missing := {path: one for path, one in files.items() if path not in world.files}:
+            world.change(missing)
+
+
+def _metadata(operator: int, count: int) -> bytes:
+    info = {"operatorId": operator, "operatorName": "stateStoreSave"}
+    store = {"storeName": "default", "numColsPrefixKey": 0, "numPartitions": count}
+    return b"v1\n" + json.dumps({"operatorInfo": info, "stateStoreInfo": [store]}).encode()
+
+
+def _schema() -> bytes:
+    return _utf("v2") + b"".join(
+        struct.pack(">i", 1) + _utf(json.dumps(one)) for one in (_KEY, _VALUE)
+    )
+
+
+def _utf(text: str) -> bytes:
+    return struct.pack(">H", len(text)) + text.encode()
