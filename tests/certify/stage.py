@@ -245,7 +245,7 @@ class Stage:
         return self._start(replace(self.doer(policy), request=request), halt)
 
     def agree(self, policy: Policy) -> None:
-        """Asks all verbs; where `verify --deep` finds nothing, a run right after it must not halt."""
+        """Asks all verbs; where `verify --deep` finds nothing, the next run must not halt."""
         healthy = Verdicts(self).ask()
         if not healthy or self.paused or self.world.garble or self.world.trouble:
             return
