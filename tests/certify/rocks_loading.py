@@ -15,6 +15,7 @@ from tests.certify.rocks_files import (
     state_of,
     tables_of,
 )
+from tests.certify.world import World
 
 _WRONG_FAMILIES = b"the zip names other families"
 
