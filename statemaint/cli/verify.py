@@ -54,7 +54,7 @@ def verify_verb(
     print_result(
         lambda: verify_json(verification),
         as_json=as_json,
-        table=lambda: _print_table(verification),
+        table=lambda: _print_table(verification, deep=deep),
         checkpoint=verification.checkpoint.root,
         lines="findings",
     )
@@ -71,12 +71,13 @@ def verify_json(verification: Verification) -> Json:
     }
 
 
-def _print_table(verification: Verification) -> None:
+def _print_table(verification: Verification, *, deep: bool) -> None:
     """Prints a verification in one line; its findings follow on stderr."""
     stores = len(verification.checkpoint.stores)
     passed, retained = verification.versions_checked, verification.versions
     versions = counted(retained, "version")
-    where = f"in {counted(stores, 'store')}, counted in each"
+    depth = "" if deep else "; files not read whole (see --deep)"
+    where = f"in {counted(stores, 'store')}, counted in each{depth}"
     if verification.healthy:
         of_all = f"{passed:,} of " if passed < retained else ""
         text = Text.assemble(("healthy", GOOD), f": {of_all}{versions} checked {where}")

@@ -19,6 +19,8 @@ RARE: Mapping[str, Any] = {"rocks": 1.0, "every": 70}
 FAMILIES: Mapping[str, Any] = {"rocks": 1.0, "families": 1.0, "often": ("evolve", "lose", "ask")}
 IDS: Mapping[str, Any] = {"rocks": 1.0, "ids": True}
 TWO_WITH_IDS: Mapping[str, Any] = {**IDS, "events": ("remove_operator", "agree")}
+REMOVED: Mapping[str, Any] = {"rocks": 0.0, "events": ("remove_operator", "agree")}
+LINKS: Mapping[str, Any] = {"events": ("links",)}
 REFUSED: Mapping[str, Any] = {"rocks": 0.0, "events": ("trouble",)}
 
 

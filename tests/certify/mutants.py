@@ -27,6 +27,7 @@ from statemaint.plan.fates import ChecksumTraits, Fate, Owner, TempTraits, Versi
 from statemaint.plan.window import Window
 from statemaint.scan import scan
 from tests.certify.mutant import SHARED, Mutant
+from tests.certify.mutants_links import LINK_MUTANTS
 from tests.certify.mutants_operators import OPERATOR_MUTANTS
 from tests.certify.mutants_proof import PROOF_MUTANTS
 from tests.certify.mutants_recovery import RECOVERY_MUTANTS
@@ -271,6 +272,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("proof by size", "S6", "believes a proof of a file of the same size",
            ((Attestation, "covers", _covers_size), *_UNLOOKED)),
     *PROOF_MUTANTS,
+    *LINK_MUTANTS,
     *OPERATOR_MUTANTS,
     *RECOVERY_MUTANTS,
     *ROCKS_MUTANTS,

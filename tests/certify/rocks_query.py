@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
-from tests.certify.commits import commit_entry, committed_id, ids_of
+from tests.certify.commits import commit_entry, committed_id
 from tests.certify.executors import Commit, Executor, Held
 from tests.certify.files import Item, Row, encode, lineage_of, spot
 from tests.certify.loading import Loader
@@ -190,8 +190,9 @@ class RocksQuery(Query):
     def _commit(self, batch: int) -> bytes:
         for directory, unique in self.attempts.items():
             self.counted[directory, batch + 1] = unique
-        ids, self.attempts = self.attempts, {}
-        return commit_entry(ids_of(ids)) if self.ids else commit_entry()
+        ids = {one: str(unique) for one, unique in self.attempts.items()}
+        self.attempts = {}
+        return commit_entry(ids if self.ids else None)
 
     @property
     def rocks(self) -> RocksLoader:

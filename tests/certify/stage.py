@@ -251,9 +251,10 @@ class Stage:
             return
         found = self.maintain(policy, ON)
         self.tally["runs after a healthy verdict"] += 1
-        halted = found and found.report and damaged(found.report.findings)
-        if halted or (found and isinstance(found.error, CheckpointError)):
-            raise Loss(f"verify --deep finds nothing, and maintain halts: {halted or found.error}")
+        assert found
+        halts = [one for one in found.report.findings if one.damage] if found.report else []
+        if halts or isinstance(found.error, CheckpointError):
+            raise Loss(f"verify --deep finds nothing, and maintain halts: {halts or found.error}")
 
     def doer(self, policy: Policy, verb: str = "maintain", run: str | None = None) -> Doer:
         """Returns who comes next."""

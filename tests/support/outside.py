@@ -76,7 +76,19 @@ def lead_files_out(root: Path, folder: str, outside: Path) -> None:
 
 
 def share(root: Path, folder: str, outside: Path) -> None:
-    """Replaces a folder of a checkpoint by a link to that of a copy, another checkpoint."""
-    shutil.copytree(root, outside, symlinks=True)
+    """Replaces a folder of a checkpoint by a link to that of a copy, another checkpoint.
+
+    Pipes and files of gigabytes are not copied.
+    """
+
+    def left_out(parent: str, names: list[str]) -> list[str]:
+        return [name for name in names if not _is_copied(Path(parent, name))]
+
+    shutil.copytree(root, outside, symlinks=True, ignore=left_out)
     shutil.rmtree(root / folder)
     (root / folder).symlink_to(outside / folder)
+
+
+def _is_copied(path: Path) -> bool:
+    status = path.lstat()
+    return not stat.S_ISFIFO(status.st_mode) and status.st_size < 1 << 20

@@ -13,6 +13,7 @@ from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import finish, plan_query
 from statemaint.airflow.whole import maintain_query
 from statemaint.execute import Holder, leased
+from statemaint.maintain import list_runs
 from statemaint.spark import Target, frames, inventory, maintain_fleet, plan_fleet, verify_fleet
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED, ddl
 from statemaint.spark.frames import spread
@@ -132,6 +133,15 @@ def test_outcomes_have_a_row_for_each_store_and_each_query(maintained: dict[str,
     assert all(row["digest"] and row["chain_after"] == 0 for row in join)
     assert sum(row["files_deleted"] for row in join) > 0
     assert {row["outcome"] for row in rows if row["query"] == "damaged"} >= {"done", "halted"}
+
+
+def test_the_run_of_each_engine_is_listed_with_its_exit_code(maintained: dict[str, Any]) -> None:
+    for engine in ("cli", "tasks", "spark", "tasks_on_spark"):
+        there = [one for one in maintained[engine] if one.query != "nothing"]
+        runs = {one.query: list_runs(LocalStorage(one.checkpoint)) for one in there}
+        codes = {query: [run.exit_code for run in found] for query, found in runs.items() if found}
+        failed = {query: found for query, found in codes.items() if found != [0]}
+        assert failed == {"damaged": [3], "damaged-rocks": [3]}, engine
 
 
 def test_a_run_leaves_no_lease_and_no_file_of_its_units(maintained: dict[str, Any]) -> None:

@@ -264,7 +264,7 @@ def test_a_provider_commits_nothing_outside(tmp_path: Path) -> None:
     root = grown(tmp_path / "root")
     outside.lead_out(root, "state/0/0", tmp_path / "outside")
     before = outside.facts(tmp_path / "outside")
-    provider = HDFSBackedStateStoreProvider(StoreId(0, 0), LocalStorage(root), {})
+    provider = HDFSBackedStateStoreProvider(StoreId(0, 0), LocalStorage(root))
     store = provider.get_store(10)
     store.put(bytes(8), bytes(8))
     with pytest.raises(RefusedLinkError, match="outside the checkpoint"):

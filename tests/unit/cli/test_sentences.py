@@ -169,11 +169,13 @@ def test_a_fleet_counts_what_is_damaged_and_what_was_not_read(
 def test_a_damaged_verification_counts_the_versions_that_passed_and_all(checkpoint: Path) -> None:
     uri = str(checkpoint)
     assert run("verify", uri).stdout == (
-        "healthy: 18 versions checked in 2 stores, counted in each\n"
+        "healthy: 18 versions checked in 2 stores, counted in each"
+        "; files not read whole (see --deep)\n"
     )
     (checkpoint / "state/0/1/23.delta").unlink()
     assert run("verify", uri).stdout == (
-        "DAMAGED: 15 of 18 versions passed in 2 stores, counted in each\n"
+        "DAMAGED: 15 of 18 versions passed in 2 stores, counted in each"
+        "; files not read whole (see --deep)\n"
     )
     found = run_json("verify", uri)
     assert (found["versions_checked"], found["versions"]) == (15, 18)
@@ -184,8 +186,17 @@ def test_a_damaged_verification_counts_the_versions_that_passed_and_all(checkpoi
 def test_a_damaged_log_lets_every_version_pass(checkpoint: Path) -> None:
     (checkpoint / "offsets/20").unlink()
     assert run("verify", str(checkpoint)).stdout == (
-        "DAMAGED: 18 of 18 versions passed in 2 stores, counted in each\n"
+        "DAMAGED: 18 of 18 versions passed in 2 stores, counted in each"
+        "; files not read whole (see --deep)\n"
     )
+
+
+def test_only_a_deep_verification_has_read_files_whole(checkpoint: Path) -> None:
+    file = checkpoint / "state/0/1/20.snapshot"
+    file.write_bytes(snapshot_bytes({b"another": b"state"}))
+    shallow, deep = run("verify", str(checkpoint)), run("verify", str(checkpoint), "--deep")
+    assert "; files not read whole (see --deep)" in shallow.stdout
+    assert deep.stdout == "DAMAGED: 17 of 18 versions passed in 2 stores, counted in each\n"
 
 
 # -- repair: nothing to do

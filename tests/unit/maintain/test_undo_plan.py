@@ -6,7 +6,7 @@ from statemaint.errors import ConfigError, NotACheckpointError, Superseded
 from statemaint.maintain import maintain, plan_undo, undo
 from statemaint.maintain.undo import parse_undo
 from statemaint.model.policy import Policy
-from statemaint.plan import UndoPlan
+from statemaint.plan import RecoveryVerb, UndoPlan
 from statemaint.recover import rollback
 from statemaint.report.undo_json import undo_fingerprint
 from statemaint.storage import MemoryStorage
@@ -52,7 +52,7 @@ def must_do_as_planned(storage: MemoryStorage, plan: UndoPlan) -> None:
 
 def test_all_that_comes_back_is_planned(storage: MemoryStorage) -> None:
     plan = planned(storage, maintain(storage, KEEPING).run)
-    assert (len(plan.coming), plan.left, plan.of_rollback) == (16, {}, False)
+    assert (len(plan.coming), plan.left, plan.verb) == (16, {}, None)
     must_do_as_planned(storage, plan)
 
 
@@ -107,7 +107,7 @@ def test_a_rollback_is_planned_as_a_whole_and_refused_as_a_whole(
     gone = rollback(storage, 20, trash_for=DAY).run
     clock.now += 60
     plan = planned(storage, gone)
-    assert (plan.of_rollback, plan.left) == (True, {})
+    assert (plan.verb, plan.left) == (RecoveryVerb.ROLLBACK, {})
     run(storage, 21, 23)
     with pytest.raises(ConfigError, match="the query has continued since"):
         plan_undo(storage, gone)
