@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 
 from tests.certify.world import World
@@ -10,21 +10,16 @@ from tests.certify.world import World
 _WATERMARK = 0
 
 
-def commit_entry(ids: Mapping[str, Sequence[Sequence[str]]] | None = None) -> bytes:
-    """Returns an entry, with the unique ids of each operator's partitions."""
+def commit_entry(ids: Mapping[str, str] | None = None) -> bytes:
+    """Returns an entry, with the unique id of each store."""
     fields: dict[str, object] = {"nextBatchWatermarkMs": _WATERMARK}
     if ids is not None:
-        fields["stateUniqueIds"] = ids
+        named: dict[str, list[list[str]]] = defaultdict(list)
+        for _, store in sorted((tuple(map(int, one.split("/")[1:3])), one) for one in ids):
+            named[store.split("/")[1]].append([ids[store]])
+        fields["stateUniqueIds"] = named
     version = "v1" if ids is None else "v2"
     return f"{version}\n{json.dumps(fields, separators=(',', ':'))}".encode()
-
-
-def ids_of(attempts: Mapping[str, str | None]) -> dict[str, list[list[str]]]:
-    """Returns the ids in an entry: of each operator, those of its partitions, by their stores."""
-    found: dict[str, list[list[str]]] = defaultdict(list)
-    for store, unique in sorted(attempts.items()):  # no query has ten partitions
-        found[store.split("/")[1]].append([str(unique)])
-    return found
 
 
 def committed_id(world: World, store: str, version: int) -> str | None:
@@ -35,14 +30,14 @@ def committed_id(world: World, store: str, version: int) -> str | None:
     file = world.files.get(f"commits/{version - 1}")
     if file is None:
         return None
-    operator, partition = store.split("/")[1:3]
-    ids = _ids(file.content).get(operator)
-    if ids is None:
+    found, (operator, partition) = _ids(file.content), store.split("/")[1:3]
+    if not found:
         return ""
+    ids = found.get(operator, ())
     return ids[int(partition)] if int(partition) < len(ids) else None
 
 
 @lru_cache(maxsize=1 << 12)
-def _ids(commit: bytes) -> dict[str, tuple[str, ...]]:
-    found = json.loads(commit.partition(b"\n")[2]).get("stateUniqueIds", {})
-    return {operator: tuple(str(one[0]) for one in ids) for operator, ids in found.items()}
+def _ids(commit: bytes) -> Mapping[str, tuple[str, ...]]:
+    fields = json.loads(commit.partition(b"\n")[2]).get("stateUniqueIds", {})
+    return {operator: tuple(str(one[0]) for one in ids) for operator, ids in fields.items()}

@@ -4,7 +4,7 @@ from random import Random
 from uuid import uuid4
 
 from statemaint.model.policy import Policy
-from tests.certify.commits import commit_entry, ids_of
+from tests.certify.commits import commit_entry
 from tests.certify.family_query import FamilyQuery
 from tests.certify.files import spot
 from tests.certify.rocks_files import render, snapshot
@@ -62,7 +62,7 @@ def _to_ids(stage: Stage, random: Random, _: Policy) -> None:
         query.synchronous.add(f"{directory}/{version}_{unique}.zip")
     query.by_ids()
     query.copied = True
-    stage.world.change({f"commits/{version - 1}": commit_entry(ids_of(ids))})
+    stage.world.change({f"commits/{version - 1}": commit_entry(ids)})
     stage.tally["queries that got unique ids"] += 1
     stage.batch(random.choice((0, 1, 2)))
 
