@@ -8,6 +8,7 @@ from statemaint.errors import AlreadyExistsError
 from statemaint.execute.deleter import Deleter
 from statemaint.execute.publish import Published
 from statemaint.fold.rocksdb.changes import Pending
+from statemaint.fold.source import Source
 from statemaint.model.chain import Versions
 from statemaint.model.checkpoint import Rocks, Store
 from statemaint.plan import Delete, DeleteReason, KeepReason
@@ -143,6 +144,8 @@ ROCKS_MUTANTS = (
            ((_Reading, "_ids", _newest_attempt),), IDS),
     Mutant("families unchecked", "S21", "trusts a chain whose zip does not name its families",
            ((Versions, "_lacking", _nothing_unnamed),), FAMILIES),
+    Mutant("proofs by the base's families", "S21", "folds with families of the base, not the zip's",
+           ((Source, "like", lambda self, _: self),), FAMILIES),
     Mutant("families of the oldest zip", "S1", "gives new zips the families of the oldest",
            ((writing, "_write", _families_of_the_oldest),), FAMILIES),
     Mutant("no families", "S1", "writes zips without the families of their store",

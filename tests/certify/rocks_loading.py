@@ -15,6 +15,7 @@ from tests.certify.rocks_files import (
     state_of,
     tables_of,
 )
+from tests.certify.world import World
 
 _WRONG_FAMILIES = b"the zip names other families"
 
@@ -128,3 +129,22 @@ class LineageLoader(RocksLoader):
             if base is None or one > base:
                 read = self._next(read, live.get((*one, "delta")))
         return read
+
+
+def leads_to(world: World, store: str, named: Iterable[Item], wanted: Item, codec: str) -> bool:
+    """Returns whether the lineages of some attempts name another one, or lead to one that does."""
+    live = world.index.live[store].items()
+    changes = {(one.version, one.id or ""): path for path, one in live if one.kind == "delta"}
+    waiting = [*named]
+    seen = {*waiting}
+    while waiting:
+        path = changes.get(waiting.pop())
+        try:
+            before = {*lineage_of(world.files[path].content, codec)} if path else set[Item]()
+        except UnreadableError:
+            continue
+        if wanted in before:
+            return True
+        waiting += before - seen
+        seen |= before
+    return False

@@ -20,12 +20,12 @@ from uuid import uuid4
 
 from tests.certify.commits import commit_entry, committed_id
 from tests.certify.executors import Commit, Executor, Held
-from tests.certify.files import Item, Row, UnreadableError, encode, lineage_of, spot
+from tests.certify.files import Item, Row, encode, lineage_of, spot
 from tests.certify.loading import Loader
 from tests.certify.query import Attempt, Query
 from tests.certify.rocks_cleanup import Cleaner
 from tests.certify.rocks_files import Zipped, render, snapshot, tables_of, unzipped
-from tests.certify.rocks_loading import LineageLoader, RocksLoader
+from tests.certify.rocks_loading import LineageLoader, RocksLoader, leads_to
 from tests.support.checkpoints import offsets_bytes
 
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -263,25 +263,9 @@ class RocksQuery(Query):
             return True
         if unique is None:
             return not self.ids  # else no commit says that it has none
-        live, files = self.world.index.live[directory].items(), self.world.files
-        changes = {(one.version, one.id): path for path, one in live if one.kind == "delta"}
-        named = [(batch + 1, self.counted.get((directory, batch + 1)))
-                 for batch in sorted(self.world.index.commits)]  # fmt: skip
-        seen = set(named)
-        while named:
-            path = changes.get(named.pop())
-            before = set(self._lineage_in(files[path].content)) if path else set()
-            if (version, unique) in before:
-                return True
-            named += before - seen
-            seen |= before
-        return False
-
-    def _lineage_in(self, content: bytes) -> tuple[Item, ...]:
-        try:
-            return lineage_of(content, self.habits.codec)
-        except UnreadableError:
-            return ()
+        commits = sorted(self.world.index.commits)
+        named = [(one + 1, self.counted.get((directory, one + 1)) or "") for one in commits]
+        return leads_to(self.world, directory, named, (version, unique), self.habits.codec)
 
     def seen(self) -> dict[str, int]:
         """Returns how far apart executors upload, by what maintenance can see now."""

@@ -19,21 +19,44 @@ from hypothesis.stateful import (
 
 from statemaint.codec.compression.base import encode as packed
 from statemaint.codec.compression.registry import COMPRESSIONS
-from statemaint.codec.rocksdb import changelog
-from statemaint.codec.rocksdb.changelog import DELETE, PUT, Header
+from statemaint.codec.rocksdb import changelog, snapshot_zip
+from statemaint.codec.rocksdb.changelog import DELETE, DELETE_RANGE, MERGE, PUT, Change, Header
 from statemaint.model.policy import Policy
 from tests.certify import rocks_files as rows_files
 from tests.certify.__main__ import CAUGHT, DOCUMENT, play, play_all
 from tests.certify.closing import settle
 from tests.certify.codecs import CODECS
-from tests.certify.files import UnreadableError, decode, encode, lineage_of
+from tests.certify.commits import commit_entry
+from tests.certify.files import (
+    Item,
+    State,
+    UnreadableError,
+    applied,
+    decode,
+    encode,
+    encode_tagged,
+    lineage_of,
+    replayed,
+    with_family,
+)
 from tests.certify.judge import Loss
 from tests.certify.loading import EMPTY, Loader, States
 from tests.certify.maintainer import Halt, Stop
 from tests.certify.mutant import MOST, Mutant, hunt
 from tests.certify.mutants import MUTANTS
 from tests.certify.query import Habits
-from tests.certify.rocks_files import Zipped, render, snapshot, state_of, tables_of
+from tests.certify.rocks_files import (
+    NO_FAMILIES,
+    Families,
+    Zipped,
+    counts_right,
+    families_of,
+    render,
+    snapshot,
+    state_of,
+    tables_of,
+)
+from tests.certify.rocks_loading import LineageLoader, RocksLoader
 from tests.certify.schedule import run
 from tests.certify.setting import Setting
 from tests.certify.stage import Stage
@@ -168,6 +191,118 @@ def test_a_snapshot_of_rocksdb_is_read_as_it_was_made() -> None:
     rows_files._STATES.clear()
     assert state_of(content, tables) == {b"a": b"3"}
     assert state_of(content, {**tables, min(tables): None}) is None
+
+
+_COUNT, _LIST = 2, 3
+_FAMILIES = Families((("default", 1), ("count", _COUNT), ("$list", _LIST)), frozenset({"$list"}), 3)
+_KEY, _ROW = with_family(_COUNT, b"k"), with_family(_LIST, b"k")
+
+
+@pytest.mark.parametrize("lineage", [None, ((1, "id-1"), (2, "id-2"))])
+def test_changelogs_with_column_families_are_spark_s(lineage: tuple[Item, ...] | None) -> None:
+    rows: list[Change] = [(PUT, _KEY, b"1"), (MERGE, _ROW, b"2"), (DELETE, _KEY, None),
+                          (DELETE_RANGE, _KEY, _ROW)]  # fmt: skip
+    header = Header(4, lineage) if lineage else Header(2)
+    content = b"".join(packed(COMPRESSIONS["lz4"], changelog.encode(header, rows)))
+    assert encode_tagged(rows, "lz4", lineage) == content
+    assert decode(content) == tuple(rows)
+    assert lineage_of(content) == (lineage or ())
+
+
+def test_merges_concatenate_and_a_range_ends_before_its_end() -> None:
+    rows = [(MERGE, _ROW, b"1"), (MERGE, _ROW, b"2"), (PUT, _KEY, b"3"), (DELETE_RANGE, _KEY, _ROW)]
+    assert applied({}, rows) == {_ROW: b"12"}
+
+
+@pytest.mark.parametrize(
+    ("before", "row", "loads"),
+    [
+        ({}, (PUT, _KEY, b"1"), False),
+        ({}, (MERGE, _KEY, b"1"), False),
+        ({_KEY: b"0"}, (PUT, _KEY, b"1"), True),
+        ({_KEY: b"0"}, (MERGE, _KEY, b"1"), True),
+        ({_KEY: b"0"}, (DELETE, _KEY, None), False),
+        ({}, (DELETE, _KEY, None), True),
+        ({_KEY: b"0"}, (DELETE_RANGE, _KEY, _ROW), True),
+    ],
+)
+def test_spark_looks_up_the_family_of_a_row_that_appears_or_disappears(
+    before: State, row: Change, *, loads: bool
+) -> None:
+    assert (replayed(before, [row], frozenset({1})) is not None) == loads
+    assert replayed(before, [row], frozenset({1, _COUNT})) == applied(before, [row])
+
+
+def test_a_zip_names_column_families_as_spark_s_do() -> None:
+    state = {_KEY: b"1", _ROW: b"2"}
+    content = render(snapshot(None, state), {"000008.sst": "000008-a.sst"}, _FAMILIES)
+    metadata = snapshot_zip.parse_metadata(content)
+    assert (metadata.families, metadata.last_family) == (_FAMILIES.names, _LIST)
+    assert (metadata.keys, metadata.internal_keys) == (1, 1)
+    assert families_of(content) == _FAMILIES
+    assert counts_right(content, state)
+    assert not counts_right(content, {_KEY: b"1"})
+
+
+def test_a_number_of_a_column_family_is_never_used_again() -> None:
+    fewer = _FAMILIES.without("count")
+    assert fewer.numbers == {1, _LIST}
+    assert fewer.with_one("later").names["later"] == _LIST + 1
+    assert fewer.with_one("default") == fewer
+
+
+def test_a_changelog_loads_with_the_families_of_the_zip_below() -> None:
+    world, loader = World(), RocksLoader(World(), States(), families=True)
+    loader.world = world
+    put(world, 1, {}, _FAMILIES)
+    changes = {2: [(PUT, _KEY, b"1")], 3: [(PUT, with_family(_LIST + 1, b"k"), b"2")]}
+    for version, rows in changes.items():
+        world.change({f"state/0/0/{version}.changelog": encode_tagged(rows)})
+    loaded = loader.load("state/0/0", range(1, 4))
+    assert [read.state is not None for read in loaded.values()] == [True, True, False]
+    put(world, 3, {_KEY: b"1", with_family(_LIST + 1, b"k"): b"2"}, _FAMILIES.with_one("later"))
+    assert loader.load("state/0/0", [3])[3].state is not None
+    world.change({"state/0/0/1.zip": None})
+    assert loader.load("state/0/0", [2])[2].state is None
+
+
+def test_a_zip_that_lacks_the_family_of_a_row_is_not_true() -> None:
+    world, states = World(), States()
+    loader = RocksLoader(world, states, families=True)
+    loader.named["state/0/0", 1] = _FAMILIES
+    for families in (_FAMILIES, _FAMILIES.without("count"), NO_FAMILIES):
+        put(world, 1, {_KEY: b"1"}, families)
+        loaded = loader.load("state/0/0", [1])[1].state
+        assert (loaded == states.of({_KEY: b"1"})) == (families is _FAMILIES)
+
+
+def test_unique_ids_may_begin_in_mid_life() -> None:
+    world, states, unique = World(), States(), "0f6d2b1c-5a3e-4c7d-9b8a-112233445566"
+    loader = LineageLoader(world, states)
+    world.change({"commits/0": commit_entry(), "commits/1": commit_entry({"state/0/0": unique})})
+    world.change({"state/0/0/1.changelog": encode([(b"k", b"1")])})
+    world.change({"state/0/0/2.changelog": encode([(b"k", b"2")])})
+    put(world, 2, {b"k": b"3"}, NO_FAMILIES, unique)
+    loaded = {one: read.state for one, read in loader.load("state/0/0", range(1, 4)).items()}
+    assert loaded == {1: states.of({b"k": b"1"}), 2: states.of({b"k": b"3"}), 3: None}
+
+
+def put(world: World, version: int, state: State, families: Families, unique: str = "") -> None:
+    """Puts a zip of the first store and its tables into a world."""
+    image = snapshot(None, state)
+    stored = {local: f"{local[:-4]}-{version}.sst" for local in image.tables}
+    name = f"{version}_{unique}.zip" if unique else f"{version}.zip"
+    world.change({f"state/0/0/SSTs/{stored[one]}": table for one, table in image.tables.items()})
+    world.change({f"state/0/0/{name}": render(image, stored, families)})
+
+
+def test_schedules_of_column_families_evolve_and_lose_nothing() -> None:
+    among = {"rocks": 1.0, "families": 1.0, "often": ("evolve",)}
+    outcomes = [run(seed, among=among) for seed in range(6)]
+    assert [one.loss for one in outcomes] == [None] * len(outcomes)
+    assert sum(one.tally["families added"] for one in outcomes) > 3
+    assert sum(one.tally["families dropped"] for one in outcomes) > 0
+    assert {one.tally["with column families"] for one in outcomes} == {1}
 
 
 NUMBERS = st.integers(0, 7)
