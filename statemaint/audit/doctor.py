@@ -134,8 +134,13 @@ def _passed_over(
     view = Without(storage, hidden)
     without = verify_at(view, depth, rebuilt={}, workers=workers, known=verified.results)
     version = verified.checkpoint.resumes or 0
-    chains = (store.versions.chain(version) for store in _required_stores(without.checkpoint))
-    short = all(isinstance(one, Chain) and len(one.deltas) <= _MOST_CHANGES for one in chains)
+    headless = {one.store for one in verified.findings if one.code is FindingCode.LINEAGE_BROKEN}
+    short = all(
+        isinstance(chain := store.versions.chain(version), Chain)
+        and len(chain.deltas) <= _MOST_CHANGES
+        and (chain.base or store.id not in headless)
+        for store in _required_stores(without.checkpoint)
+    )
     return tuple(sorted(bad)) if short and _resumes(without) else None
 
 
