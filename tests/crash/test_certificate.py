@@ -302,7 +302,7 @@ def test_schedules_of_column_families_evolve_and_lose_nothing() -> None:
     assert [one.loss for one in outcomes] == [None] * len(outcomes)
     assert sum(one.tally["families added"] for one in outcomes) > 3
     assert sum(one.tally["families dropped"] for one in outcomes) > 0
-    assert {one.tally["with column families"] for one in outcomes} == {1}
+    assert sum(one.tally["with column families"] for one in outcomes) > 3
 
 
 NUMBERS = st.integers(0, 7)
