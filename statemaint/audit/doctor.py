@@ -116,7 +116,8 @@ def _passed_over(
     Only the stores of these snapshots are read again.
 
     Mirrors `AutoSnapshotLoader.loadSnapshot` of Spark 4.2 and later: if the newest snapshot does
-    not load, the one below is tried, and finally the empty state, each with the changes above it.
+    not load, the one below is tried, and finally the empty state, each with the changes above it;
+    with unique ids, the empty state only if the lineage of the version goes back to it.
     In HDFS-backed stores a directory that is named like a snapshot also makes this fail.
     """
     folders = {one.path for one in verified.findings if one.path and names_snapshot(one)}
@@ -134,8 +135,13 @@ def _passed_over(
     view = Without(storage, hidden)
     without = verify_at(view, depth, rebuilt={}, workers=workers, known=verified.results)
     version = verified.checkpoint.resumes or 0
-    chains = (store.versions.chain(version) for store in _required_stores(without.checkpoint))
-    short = all(isinstance(one, Chain) and len(one.deltas) <= _MOST_CHANGES for one in chains)
+    headless = {one.store for one in verified.findings if one.code is FindingCode.LINEAGE_BROKEN}
+    short = all(
+        isinstance(chain := store.versions.chain(version), Chain)
+        and len(chain.deltas) <= _MOST_CHANGES
+        and (chain.base or store.id not in headless)
+        for store in _required_stores(without.checkpoint)
+    )
     return tuple(sorted(bad)) if short and _resumes(without) else None
 
 

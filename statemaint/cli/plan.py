@@ -77,9 +77,11 @@ def _why_nothing(plan: Plan) -> str:
     """Returns why a plan has no actions: no snapshot to write, and no file to delete."""
     if plan.target is None:
         return "no batch is committed"
+    if not plan.halted and not plan.stores:
+        return "there is no state"
     if plan.halted:
         return "the findings halt every store"
-    return "; ".join((_why_none_written(plan), why_nothing_deleted(plan)))
+    return "; ".join(filter(None, (_why_none_written(plan), why_nothing_deleted(plan))))
 
 
 def _why_none_written(plan: Plan) -> str:
@@ -107,7 +109,8 @@ def why_nothing_deleted(plan: Plan) -> str:
             "versions need is kept; it shrinks as Spark drops its oldest batches "
             "(spark.sql.streaming.minBatchesToRetain)"
         )
-    return f"every file is kept: {', '.join(_kept(plan))}" if any(_kept(plan)) else ""
+    kept = ", ".join(_kept(plan))
+    return f"every file is kept: {kept}" if kept else ""
 
 
 def _kept(plan: Plan) -> Iterator[str]:
@@ -124,7 +127,8 @@ def _kept_versions(plan: Plan) -> str:
     if loads == number:
         return ": it and all above stay loadable"
     versions = f"{loads:,} of the {counted(number, 'version')} from it on"
-    return f": {versions} load in every store, and stay loadable"
+    every = "every requested store" if plan.request.is_partial else "every store"
+    return f": {versions} load in {every}, and stay loadable"
 
 
 def _totals(plan: Plan) -> str:

@@ -85,6 +85,7 @@ class Source:
         checksums: the path of Spark's checksum file for each file that has one.
         families: the zip whose column families and merge operator apply to folds; `None`: that of
             the chain's base. Ignored by the HDFS-backed provider.
+        unnamed: whether folds may have rows of families without a name.
         sums: receives the CRC-32C of each file that is read whole, by path; `None` for none.
         ahead: the number of files that are fetched at a time if several will be read.
     """
@@ -95,6 +96,7 @@ class Source:
     key: bytes
     checksums: Mapping[str, str] = field(default_factory=dict)
     families: Snapshot | None = None
+    unnamed: bool = False
     sums: dict[str, int] | None = None
     ahead: int = 1
 
@@ -113,12 +115,12 @@ class Source:
         )
 
     def like(self, snapshot: Snapshot | None) -> "Source":
-        """Returns the same source; its folds take families and merge operator from a zip.
+        """Returns the source for a fold that is compared with a snapshot.
 
-        A fold that is compared with a snapshot needs those of the snapshot: the zip that its chain
-        begins with may be older than a family.
+        It takes families and merge operator from the snapshot, as the zip that its chain begins
+        with may be older than a family. If the snapshot lacks one, the two differ.
         """
-        return replace(self, families=snapshot)
+        return replace(self, families=snapshot, unnamed=True)
 
     @contextmanager
     def fetching(self, files: Iterable[Delta | Snapshot]) -> Iterator["Source"]:

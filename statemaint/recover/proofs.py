@@ -8,7 +8,7 @@ search reuses the results that fit (`audit.results`) and reads the rest itself.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from statemaint.audit.needs import need_of
@@ -171,7 +171,7 @@ class Proofs:
             detail = "files are missing; put them back from a copy"
             raise CheckpointError(store.id.directory, detail)
         families = store_of(self.before, step).families_at(version)
-        source = Source.of(self.storage, store, checkpoint).like(families)
+        source = replace(Source.of(self.storage, store, checkpoint), families=families)
         engine = engine_for(chain.size, checkpoint.provider)
         digest = engine.fold(source, chain, (version,), write=False).digests[version]
         return Proof(digest.digest, digest.rows, len(chain.paths), chain.start)

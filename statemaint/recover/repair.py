@@ -334,7 +334,11 @@ def _key(finding: Finding) -> tuple[str, str]:
 
 def _without_corrupt(found: Verification) -> Verification:
     """Returns a verification whose stores take column families from no zip that is damaged."""
-    codes = (FindingCode.CORRUPT_FILE, FindingCode.STALE_CHECKSUM)
+    codes = (
+        FindingCode.CORRUPT_FILE,
+        FindingCode.SNAPSHOT_MISMATCH,
+        FindingCode.STALE_CHECKSUM,
+    )
     paths = frozenset(one.path for one in found.findings if one.code in codes and one.path)
     stores = tuple(
         replace(one, rocks=replace(one.rocks, unreadable=one.rocks.unreadable | bad))

@@ -105,7 +105,7 @@ def _unsure(
         families = store.rocks.families.get(base.entry.path, {}) if store.rocks and base else {}
         if stop <= required:
             continue
-        first = _first_unsure(range(start + 1, stop), families, schemas) if base else 1
+        first = _first_unsure(start, stop, families, schemas) if base else 1
         if first is not None:
             named = frozenset(families.values()) if base else DEFAULT_FAMILY
             between = (one for one in sorted(versions.deltas) if first <= one < stop)
@@ -113,10 +113,17 @@ def _unsure(
 
 
 def _first_unsure(
-    between: range, families: Mapping[str, int], schemas: FamilySchemas
+    start: int, stop: int, families: Mapping[str, int], schemas: FamilySchemas
 ) -> int | None:
-    """Returns the first version of a range with a family that is not among some."""
-    evolved = sorted(one for one in schemas.versions if one in between)
+    """Returns the first version above a zip, and below the next one, whose families it may lack.
+
+    The schema of the zip's own version is compared only if there are several: any zip has the first
+    families, unless it is another's.
+    """
+    own = max((one for one in schemas.versions if one <= start), default=None)
+    if own and len(schemas.versions) > 1 and not schemas.names(own) <= families.keys():
+        return start + 1
+    evolved = sorted(one for one in schemas.versions if start < one < stop)
     return next((one for one in evolved if not schemas.names(one) <= families.keys()), None)
 
 

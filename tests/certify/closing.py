@@ -7,6 +7,8 @@ from statemaint.model.policy import Policy
 from tests.certify.files import spot
 from tests.certify.judge import Loss
 from tests.certify.maintainer import ON, Maintainer
+from tests.certify.troubles import mend
+from tests.certify.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from tests.certify.stage import Stage
@@ -23,7 +25,7 @@ def settle(stage: "Stage", policy: Policy, *, repairs: bool = False) -> None:
     for maintainer in list(stage.paused):
         stage.resume(maintainer, ON)
     stage.end_tasks(ON)
-    stage.mend()
+    mend(stage)
     stage.query.late.clear()
     stage.step(f"all is quiet: {policy}")
     stage.world.clock += 1000.0
@@ -52,7 +54,7 @@ def _repaired(stage: "Stage", policy: Policy, *, repairs: bool) -> None:
     stage.after(last)
     if repairs:
         stage.repair(ON)
-    stage.agree(policy)
+    Verdicts(stage).agree(policy)
     if last.report and not last.report.exit_code and not repairs:
         _maintained(stage)
 

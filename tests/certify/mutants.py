@@ -198,11 +198,12 @@ def _sides_stay(file: ChecksumTraits) -> Fate:
     return KeepReason.SIDE_FILE
 
 
-def _sides_last(self: Any, page: Any, _: Any) -> None:
+def _sides_last(self: Any, page: Any, _: Any, removed: Any) -> None:
     for sides in (False, True):
         some = [one.path for one in page if (one.reason is DeleteReason.SIDE_FILE) is sides]
         if some:
             self.context.storage.delete_all(some)
+    removed += page
 
 
 def _no_clearing(*_: Any) -> tuple[Delete, ...]:

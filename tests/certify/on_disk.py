@@ -22,7 +22,6 @@ from statemaint.audit import doctor, verify
 from statemaint.errors import StatemaintError
 from statemaint.execute import trashed_runs
 from statemaint.maintain import list_runs, maintain, undo
-from statemaint.model.findings import damaged
 from statemaint.model.policy import Policy
 from statemaint.recover import repair, rollback
 from statemaint.storage import LocalStorage, Storage
@@ -205,7 +204,7 @@ def _repair(storage: Storage) -> Iterator[str]:
 
 def _verify(storage: Storage) -> Iterator[str]:
     findings = verify(storage, deep=True).findings
-    yield from (one.detail for one in findings if damaged([one]))
+    yield from (one.detail for one in findings if one.damage)
 
 
 def _look(storage: Storage) -> Iterator[str]:

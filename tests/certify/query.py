@@ -11,12 +11,12 @@ restart     the query begins where its log ends, whoever has cut that; the batch
 maintenance of the executors: the newest version's snapshot from memory, deletion by Spark's rule
 """
 
-import zlib
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from tests.certify.files import Row, applied, encode, spark_checksum, split
+from tests.certify.hdfs_rules import files_for, hadoop
 from tests.certify.loading import EMPTY, Loader, States
 from tests.certify.operators import METADATA_SINCE, declare, partitions
 from tests.certify.world import World
@@ -375,7 +375,7 @@ class Query:
         """Begins the snapshot of the newest version, from memory; it lands later."""
         entries = self._entries(directory)
         last = max(entries, default=0)
-        files = _files_for(entries, last)
+        files = files_for(entries, last)
         deltas = sum(1 for version in files or () if entries[version] == "delta")
         stale = self.misled or self.loaded.get(directory) != last
         if stale or deltas <= self.habits.min_deltas:
@@ -395,7 +395,7 @@ class Query:
         if max(entries, default=0) > begun:
             return False
         earliest = max(entries, default=0) - self.habits.retain
-        files = _files_for(entries, earliest) if earliest > 0 else None
+        files = files_for(entries, earliest) if earliest > 0 else None
         if not files:
             return False
         old = [version for version in entries if version < min(files)]
@@ -408,21 +408,3 @@ class Query:
         beside = (f"{directory}/.{name}.crc", f"{path}.crc")
         found = [one for one in (path, *beside) if one in self.world.files]
         self.world.change(dict.fromkeys(found))
-
-
-def _files_for(entries: dict[int, str], version: int) -> list[int] | None:
-    """Mirrors `filesForVersion`; `None` where Spark raises."""
-    if version not in entries:
-        return None
-    base = max((one for one, kind in entries.items() if kind == "snapshot" and one <= version),
-               default=0)  # fmt: skip
-    files = [one for one in entries if base < one <= version]
-    if base and len(files) != version - base:
-        return None
-    return sorted([base, *files] if base else files)
-
-
-def hadoop(content: bytes) -> bytes:
-    """Returns the `.NAME.crc` that Hadoop writes beside a file on disk."""
-    sums = [zlib.crc32(content[at : at + 512]) for at in range(0, len(content), 512)]
-    return b"crc\0" + (512).to_bytes(4) + b"".join(one.to_bytes(4) for one in sums)

@@ -122,8 +122,10 @@ def _is_on_disk(seed: int) -> bool:
     return Random(f"disk of {seed}").random() < ON_DISK  # noqa: S311 -- as above
 
 
-def _eventful(seed: int) -> Random | None:
-    """Returns what decides on the events of a schedule, apart from its steps."""
+def _eventful(seed: int, setting: Setting, *, alone: bool) -> Random | None:
+    """Returns what decides on the events of a schedule, apart from its steps, if there are any."""
+    if alone:
+        return Random(seed) if setting.events else None  # noqa: S311 -- as above
     random = Random(f"events of {seed}")  # noqa: S311 -- as above
     return random if random.random() < EVENTFUL else None
 
@@ -196,9 +198,8 @@ def run(
             if "links" in chosen.events or (not alone and _is_on_disk(seed)):
                 stage.begin(random)
                 on_disk.play(stage, Random(seed), policy(random))  # noqa: S311 -- as above
-                return Outcome(seed, stage.tally)
-            eventful = Random(seed) if alone else _eventful(seed)  # noqa: S311 -- as above
-            _play(stage, random, eventful if chosen.events or not alone else None)
+            else:
+                _play(stage, random, _eventful(seed, chosen, alone=alone))
         except Loss as found:
             loss = str(found)
         finally:

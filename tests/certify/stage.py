@@ -2,54 +2,32 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from random import Random
 
-from statemaint.errors import CheckpointError
-from statemaint.maintain import list_runs
 from statemaint.model.findings import FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.report import Report
 from statemaint.scan import Handover
 from tests.certify import work
-from tests.certify.alarms import OF_DAMAGE, excuse
+from tests.certify.alarms import OF_DAMAGE
 from tests.certify.deeds import Deeds
 from tests.certify.family_query import FamilyQuery
 from tests.certify.files import encode, spot
 from tests.certify.judge import Certificate, Loss
-from tests.certify.maintainer import HERE, ON, Halt, Maintainer, Work
+from tests.certify.maintainer import HERE, Halt, Maintainer, Work
 from tests.certify.operator import Operator
 from tests.certify.query import Query
 from tests.certify.rocks_query import RocksQuery
 from tests.certify.seat import Seat
 from tests.certify.setting import Setting
 from tests.certify.verdicts import Verdicts
-from tests.certify.world import Doer, Trouble, World
+from tests.certify.world import Doer, World
 
-# Findings that no undamaged checkpoint may ever give, however much moves meanwhile.
 _EVERYTHING = Request()
 _TRASH = "_statemaint/trash/"
-
-
-def troubles(store: str) -> Mapping[str, Trouble]:
-    """Returns the kinds of lasting troubles: of a disk, and of a folder."""
-    writes, takes = frozenset({"write", "append"}), frozenset({"delete", "move"})
-    reads = frozenset({"list", "stat", "read", "open"})
-    full, denied = "No space left on device", "Permission denied"
-    return {
-        "full disk": Trouble(full, writes, all_writers=True),
-        "full disk, no folder can be made": Trouble(full, writes | {"move"}, all_writers=True),
-        "used up quota": Trouble(full, writes),
-        "read-only store": Trouble(denied, writes | takes, f"{store}/"),
-        "closed store": Trouble(denied, writes | takes | reads, f"{store}/"),
-        "read-only folder of ours": Trouble(denied, writes | takes, "_statemaint/"),
-        "read-only ledger": Trouble(denied, writes | takes, "_statemaint/ledger/"),
-        "read-only trash": Trouble(denied, writes | takes, _TRASH),
-        "read-only log": Trouble(denied, writes | takes, "commits/"),
-    }
 
 
 class Stage:
@@ -244,18 +222,6 @@ class Stage:
         self.step(f"maintenance {self.runs} begins, {halt}: {policy} {request}")
         return self._start(replace(self.doer(policy), request=request), halt)
 
-    def agree(self, policy: Policy) -> None:
-        """Asks all verbs; where `verify --deep` finds nothing, the next run must not halt."""
-        healthy = Verdicts(self).ask()
-        if not healthy or self.paused or self.world.garble or self.world.trouble:
-            return
-        found = self.maintain(policy, ON)
-        self.tally["runs after a healthy verdict"] += 1
-        assert found
-        halts = [one for one in found.report.findings if one.damage] if found.report else []
-        if halts or isinstance(found.error, CheckpointError):
-            raise Loss(f"verify --deep finds nothing, and maintain halts: {halts or found.error}")
-
     def doer(self, policy: Policy, verb: str = "maintain", run: str | None = None) -> Doer:
         """Returns who comes next."""
         self.runs += 1
@@ -283,7 +249,7 @@ class Stage:
     def after(self, maintainer: Maintainer) -> None:
         if not maintainer.done:
             self.paused.append(maintainer)
-        self._hold()
+        self.hold()
         if not maintainer.done:
             maintainer.stands_still()
             return
@@ -299,11 +265,11 @@ class Stage:
         if self.log is not None and maintainer.error:
             self.log.append(f"    {maintainer.doer.run}: {maintainer.error!r}")
         if maintainer.doer.verb == "repair" and maintainer.error is None:
-            self._whole_again()
+            Verdicts(self).whole_again()
         if maintainer.report:
             self._judge(maintainer.report)
 
-    def _hold(self) -> None:
+    def hold(self) -> None:
         """Keeps the query from starting while it must not run, or could not write."""
         trouble = self.world.trouble
         full = trouble is not None and trouble.all_writers
@@ -311,40 +277,11 @@ class Stage:
             self.query.kill()
         self.query.held = full or any(work.stops(one.doer) for one in self.paused)
 
-    def mend(self) -> None:
-        """An operator frees the disk, or gives the folder back: everything can be written again."""
-        if self.world.trouble is None:
-            return
-        self.step("the storage is mended")
-        self.world.trouble = None
-        self._hold()
-        self._recorded()
-
-    def _recorded(self) -> None:
-        """Raises when the list of runs names another number of files than a run took away."""
-        if not self.query.commits and not self.query.batch:
-            return
-        seat = Seat(self.world, self.doer(Policy(), "runs"), lambda _verb, _path: None)
-        for one in list_runs(seat):
-            taken = self.deeds.taken[one.run]
-            most = len(taken | self.deeds.linked[one.run])
-            if one.run in self.ended and not len(taken) <= one.files_deleted <= most:
-                raise Loss(f"the record of {one.run} names {one.files_deleted} files that it took "
-                           f"away, and it took {len(taken)}")  # fmt: skip
-
     def _noted(self, maintainer: Maintainer) -> None:
         self.sound &= maintainer.error is None or maintainer.doer.run != self.shared
         gaps = self.glimpses.pop(id(maintainer), {})
         if maintainer.report:
             self.query.noted(gaps)
-
-    def _whole_again(self) -> None:
-        torn, self.certificate.torn = self.certificate.torn, set()
-        for directory, version, read in self.certificate.wrong():
-            is_torn = (directory, version) in torn and not self.certificate._garbled(read)
-            if read.state is None and is_torn:
-                raise Loss(f"S21: a repair has ended, and version {version} of {directory} does "
-                           "not load, which did before")  # fmt: skip
 
     def _judge(self, report: Report) -> None:
         codes = {finding.code for finding in report.findings}
@@ -352,19 +289,11 @@ class Stage:
         if FindingCode.FAULT in codes:
             raise Loss(f"a fault of ours: {report.findings}")
         if codes & OF_DAMAGE:
-            self._alarm(report)
+            Verdicts(self).alarm(report)
         if FindingCode.FOREIGN_MAINTAINER in codes and self.query.alone and not self.tainted:
             raise Loss(f"S9: zips that families forced are called maintenance: {report.findings}")
         if self.log is not None:
             self.log.append(f"    {report.run}: ends with {sorted(codes)}")
-
-    def _alarm(self, report: Report) -> None:
-        self.tally["verdicts"] += 1
-        try:
-            why = excuse(self, report.findings, late=True)
-        except LookupError as false:
-            raise Loss(f"S3: an alarm without damage: {false}") from None
-        self.tally[f"excused: {why}" if why else "verdicts that were judged"] += 1
 
     @property
     def tainted(self) -> bool:
@@ -425,25 +354,6 @@ class Stage:
         self.tally["undos of rollbacks"] += back is not None
         doer = replace(self.doer(Policy(), "undo"), back=work.NEVER if back is None else back)
         self._start(doer, halt, partial(work.undo_work, run))
-
-    def trouble(self, kind: str, number: int, policy: Policy, halt: Halt) -> None:
-        """The storage begins to refuse something in the middle of a run, and goes on to."""
-        if self.world.trouble or self.paused:
-            return
-        trouble = troubles(self.store(number))[kind]
-        self.step(f"a trouble comes: {kind}")
-        self.tally["lasting troubles"] += 1
-        halt = replace(halt, trouble=trouble)
-        if number % 4 == 0:
-            self.rollback(number % 3, halt)
-        elif number % 8 == 1:
-            self.repair(halt)
-        elif number % 8 == 5:
-            self.undo(-1, halt)
-        else:
-            self.maintain(policy, halt)
-        self.world.trouble = trouble  # at the latest now
-        self._hold()
 
     def repair(self, halt: Halt) -> None:
         """An operator repairs what can be, of a query that he has stopped."""

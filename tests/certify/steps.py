@@ -7,7 +7,8 @@ from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from tests.certify.maintainer import ON, Halt, Stop
 from tests.certify.mishaps import ROCKS_STEPS
-from tests.certify.stage import Stage, troubles
+from tests.certify.stage import Stage
+from tests.certify.troubles import kinds, mend, strike
 from tests.certify.verdicts import Verdicts
 
 _STORES = 8
@@ -279,20 +280,20 @@ def _trouble(stage: Stage, random: Random, usual: Policy) -> None:
     """The storage refuses something from some point of a run on, and others come meanwhile."""
     verb = random.choice(("", "", "", "move", "delete", "append", "publish", "linked"))
     halt = Halt(Stop.TROUBLE, random.randrange(5 if verb else stage.usual), verb)
-    kind = random.choice(sorted(troubles("")))
+    kind = random.choice(sorted(kinds("")))
     stage.batch(random.randint(1, 3))
-    stage.trouble(kind, random.randrange(8), usual, halt)
+    strike(stage, kind, random.randrange(8), usual, halt)
     for _again in range(random.randrange(2)):
         stage.batch(random.randrange(2))
         stage.wait(random.choice((0, 100)))
         stage.maintain(usual, ON)
     if random.random() < 0.7:
-        stage.mend()
+        mend(stage)
 
 
 def _agree(stage: Stage, random: Random, usual: Policy) -> None:
     if not stage.setting.habits.rocks or random.random() < 0.3:  # these are slow
-        stage.agree(usual)
+        Verdicts(stage).agree(usual)
 
 
 # What a maintainer does once it has decided.

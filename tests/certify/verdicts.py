@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from statemaint.audit import doctor, verify
-from statemaint.errors import NotACheckpointError, StorageError
+from statemaint.errors import CheckpointError, NotACheckpointError, StorageError
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.policy import Policy
+from statemaint.report import Report
 from tests.certify.alarms import Excuse, excuse
 from tests.certify.judge import Loss
 from tests.certify.loading import Read
+from tests.certify.maintainer import ON
 from tests.certify.seat import Seat
 
 if TYPE_CHECKING:
@@ -77,6 +79,46 @@ class Verdicts:
             why = self._of(verdict, wrong, deepest)
             stage.tally[f"excused: {why}" if why else "verdicts that were judged"] += 1
         return deepest.healthy
+
+    def agree(self, policy: Policy) -> None:
+        """Asks all verbs; where `verify --deep` finds nothing, the next run must not halt."""
+        stage = self.stage
+        if not self.ask() or stage.paused or stage.world.garble or stage.world.trouble:
+            return
+        found = stage.maintain(policy, ON)
+        stage.tally["runs after a healthy verdict"] += 1
+        assert found
+        halts = [one for one in found.report.findings if one.damage] if found.report else []
+        if halts or isinstance(found.error, CheckpointError):
+            raise Loss(f"verify --deep finds nothing, and maintain halts: {halts or found.error}")
+
+    def alarm(self, report: Report) -> None:
+        """Judges the damage that a run of maintenance reports.
+
+        Raises:
+            Loss: when there is none.
+        """
+        stage = self.stage
+        stage.tally["verdicts"] += 1
+        try:
+            why = excuse(stage, report.findings, late=True)
+        except LookupError as false:
+            raise Loss(f"S3: an alarm without damage: {false}") from None
+        stage.tally[f"excused: {why}" if why else "verdicts that were judged"] += 1
+
+    def whole_again(self) -> None:
+        """Looks at what a repair that has ended had made impossible to load for a while.
+
+        Raises:
+            Loss: when it still does not load.
+        """
+        certificate = self.stage.certificate
+        torn, certificate.torn = certificate.torn, set()
+        for directory, version, read in certificate.wrong():
+            is_torn = (directory, version) in torn and not certificate._garbled(read)
+            if read.state is None and is_torn:
+                raise Loss(f"S21: a repair has ended, and version {version} of {directory} does "
+                           "not load, which did before")  # fmt: skip
 
     def _of(self, verdict: Verdict, wrong: list[_Wrong], deepest: Verdict) -> Excuse | None:
         if verdict.restarts:

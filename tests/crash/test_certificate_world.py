@@ -21,14 +21,15 @@ from tests.certify.query import Habits
 from tests.certify.schedule import run
 from tests.certify.seat import Seat
 from tests.certify.setting import Setting
-from tests.certify.stage import Stage, troubles
+from tests.certify.stage import Stage
+from tests.certify.troubles import kinds, mend, strike
 from tests.certify.verdicts import Verdicts
 
 pytestmark = pytest.mark.no_cover
 TIGHT = Policy(min_deltas_for_snapshot=1, min_batches_to_retain=1, grace=0.0, orphan_age=0.0)
 TRASHING = TIGHT.override(trash_for=1000.0)
 TWO = ("state/0/0", "state/1/0")
-FULL = troubles("state/0/0")["full disk"]
+FULL = kinds("state/0/0")["full disk"]
 
 
 def stage_of(habits: Habits | None = None, *, batches: int = 6) -> Stage:
@@ -160,25 +161,25 @@ def test_a_full_disk_refuses_every_write_until_it_is_mended() -> None:
     with pytest.raises(StorageError, match="No space left"):
         seat.append(path, b"line\n")
     seat.delete("state/0/0/1.delta.tmp")
-    stage.mend()
+    mend(stage)
     seat.append(path, b"line\n")
     assert stage.world.files[path].content == b"line\n"
 
 
 def test_a_query_does_not_go_on_beside_a_full_disk() -> None:
     stage = stage_of()
-    stage.trouble("full disk", 3, TIGHT, Halt(Stop.TROUBLE))
+    strike(stage, "full disk", 3, TIGHT, Halt(Stop.TROUBLE))
     target = stage.query.target
     stage.batch(2)
     assert stage.query.target == target
-    stage.mend()
+    mend(stage)
     stage.batch(2)
     assert stage.query.target == target + 2
 
 
 def test_a_closed_folder_gives_no_verdict() -> None:
     stage = stage_of()
-    stage.world.trouble = troubles("state/0/0")["closed store"]
+    stage.world.trouble = kinds("state/0/0")["closed store"]
     assert not Verdicts(stage).ask()
     assert stage.tally["verdicts"] == 0
     assert stage.tally["verdicts that could not be given"] == 1
@@ -191,17 +192,17 @@ def met(kind: str, verb: str, after: int) -> Stage:
     """Returns a stage on which a trouble has begun at a point of a run, and the query goes on."""
     stage = stage_of(batches=5)
     halt = Halt(Stop.TROUBLE, after, verb)
-    stage.trouble(kind, 3, TRASHING, halt)
+    strike(stage, kind, 3, TRASHING, halt)
     stage.batch()
     return stage
 
 
-@pytest.mark.parametrize("kind", sorted(troubles("")))
+@pytest.mark.parametrize("kind", sorted(kinds("")))
 def test_a_run_that_meets_a_trouble_loses_nothing_and_the_next_one_ends_well(kind: str) -> None:
     for verb, after in POINTS:
         stage = met(kind, verb, after)
         stage.ended.clear()  # what their records say is another test
-        stage.mend()
+        mend(stage)
         stage.world.clock += 100  # whoever could not end its lease has lost it by then
         last = stage.maintain(TIGHT, ON)
         assert last
@@ -210,10 +211,10 @@ def test_a_run_that_meets_a_trouble_loses_nothing_and_the_next_one_ends_well(kin
         assert verify(seat_of(stage), deep=True).healthy
 
 
-@pytest.mark.parametrize("kind", sorted(troubles("")))
+@pytest.mark.parametrize("kind", sorted(kinds("")))
 def test_the_record_of_a_run_that_met_a_trouble_names_what_it_took(kind: str) -> None:
     for verb, after in POINTS:
-        met(kind, verb, after).mend()
+        mend(met(kind, verb, after))
 
 
 # -- links

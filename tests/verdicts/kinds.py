@@ -316,6 +316,7 @@ def _snapshots() -> Iterator[Kind]:
     yield Kind(
         group, "newest flipped, checksums left", _flipped_under(snapshot(BASE)), History.TRIMMED
     )
+    yield Kind(group, "all missing", both(lost(snapshot(4)), lost(snapshot(BASE))))
     yield Kind(group, "newest of another partition", _snapshot_of_another_partition)
     yield Kind(group, "newest a directory", directory(snapshot(BASE)))
     yield Kind(group, "older a directory", directory(snapshot(4)))

@@ -59,7 +59,7 @@ def state(
         MissingSstError, CodecError, StaleChecksumError, StorageError: as `build` does.
     """
     with folded(source, chain, workdir, families_from, limits=limits) as fold:
-        return fold.found().digest
+        return fold.digest() if source.unnamed else fold.found().digest
 
 
 def check(source: Source, delta: Delta) -> frozenset[int]:

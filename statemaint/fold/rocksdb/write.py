@@ -109,12 +109,19 @@ class Folded:
 
     def found(self) -> Found:
         """Returns the digest and counts of all its rows."""
+        return self._found(self.families)
+
+    def digest(self) -> StateDigest:
+        """Returns the digest of all its rows, whether or not their families have names."""
+        return self._found(_NOTHING).digest
+
+    def _found(self, families: ZipMetadata) -> Found:
         with named(self.path):
             if self.known:
-                return count_all(self.known, self.families)
+                return count_all(self.known, families)
             compiled = self.stored >= self.limits.compiled
             rows = self.database.rows()
-            return digest_all(rows, self.source.key, self.families, compiled=compiled)
+            return digest_all(rows, self.source.key, families, compiled=compiled)
 
     def must_know_families(self) -> None:
         """Makes sure that a zip could be written.

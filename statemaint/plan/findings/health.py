@@ -69,7 +69,7 @@ def _broken(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Iter
                 code = FindingCode.LINEAGE_BROKEN
             detail, path = f"{_why(store, gap)}, {so}; restore it", _named(store, gap)
         case Unnamed() as unnamed:
-            detail, path = f"{unnamed.why}, {so}; restore the zip", unnamed.delta.entry.path
+            detail, path = f"{unnamed.why}, {so}; restore the zip", store.id.directory
         case Chain() as chain:  # pragma: no cover -- loadable and chain are the same rule
             raise TypeError(chain)
     detail += ", nothing is deleted until then"

@@ -67,6 +67,16 @@ def test_a_version_that_one_store_lacks_is_not_counted(checkpoint: Path) -> None
     )
 
 
+def test_a_plan_of_some_stores_counts_the_versions_that_load_in_these(checkpoint: Path) -> None:
+    (checkpoint / "state/0/1/23.delta").unlink()
+    other, broken = (
+        line_of(run("plan", str(checkpoint), *TIGHT, "--partition", one).stdout, "floor")
+        for one in ("0", "1")
+    )
+    assert other == "version 17: it and all above stay loadable"
+    assert "6 of the 9 versions from it on load in every requested store" in broken
+
+
 def test_a_checkpoint_without_a_commit_has_no_version_none(checkpoint: Path) -> None:
     shutil.rmtree(checkpoint / "commits")
     assert "None" not in run("scan", str(checkpoint)).stdout
@@ -259,6 +269,13 @@ def test_a_run_that_deletes_nothing_counts_what_it_keeps_and_why(checkpoint: Pat
     assert line_of(done, "nothing was deleted:") == (
         "every file is kept: 32 base_within_grace, 18 needed_by_retained_version, 1 unknown_file"
     )
+
+
+def test_a_plan_of_a_query_without_state_halts_no_store(checkpoint: Path) -> None:
+    shutil.rmtree(checkpoint / "state")
+    printed = run("plan", str(checkpoint)).stdout
+    assert line_of(printed, "to do") == "nothing: there is no state"
+    assert line_of(printed, "floor") == "version 1"
 
 
 # -- maintain --dry-run --json

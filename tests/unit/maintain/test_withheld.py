@@ -156,7 +156,7 @@ def test_a_dry_run_withholds_nothing_that_a_run_would_write() -> None:
         ),
         (
             Policy(min_deltas_for_snapshot=50),
-            "(min_deltas_for_snapshot 50); every file is needed by a retained version or too young",
+            "(min_deltas_for_snapshot 50); every file is kept: 50 needed_by_retained_version",
         ),
     ],
 )
