@@ -4,7 +4,8 @@ These read storages through `ReadOnly` and cannot import `execute`: nothing here
 """
 
 from statemaint.audit.diagnosis import Diagnosis
+from statemaint.audit.digests import digest_stores
 from statemaint.audit.doctor import doctor
-from statemaint.audit.verify import Verification, digest_stores, verify
+from statemaint.audit.verify import Verification, verify
 
 __all__ = ["Diagnosis", "Verification", "digest_stores", "doctor", "verify"]

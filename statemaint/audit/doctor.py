@@ -116,7 +116,8 @@ def _passed_over(
     Only the stores of these snapshots are read again.
 
     Mirrors `AutoSnapshotLoader.loadSnapshot` of Spark 4.2 and later: if the newest snapshot does
-    not load, the one below is tried, and finally the empty state, each with the changes above it.
+    not load, the one below is tried, and finally the empty state, each with the changes above it;
+    with unique ids, the empty state only if the lineage of the version goes back to it.
     In HDFS-backed stores a directory that is named like a snapshot also makes this fail.
     """
     folders = {one.path for one in verified.findings if one.path and names_snapshot(one)}

@@ -1,7 +1,7 @@
 """A checkpoint as one scan saw it: the result of `scan` and the only input of `plan`."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from itertools import pairwise
 
@@ -11,6 +11,7 @@ from statemaint.model.files import Delta, Snapshot, StateFile, snapshot_version
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId, batch_of, version_of
 from statemaint.model.proof import Attestation, Outdated
+from statemaint.model.rocks import Rocks
 from statemaint.model.uploads import NOTHING_SEEN, Uploads
 
 
@@ -28,82 +29,6 @@ class Provider(StrEnum):
 
 MAINTAINED = (Provider.HDFS_BACKED, Provider.ROCKSDB)
 """The providers whose stores can be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rocks:
-    """The additional facts about a RocksDB store.
-
-    Attributes:
-        ids: the unique id that counts at each version, as far down as it is known.
-        plain: the newest version below those that has no unique id, like every version below it; 0
-            if that is not known.
-        parts: the shared files that each zip refers to, by the zip's path, with their sizes.
-        ours: the zips with our mark: an executor may write its own zip under the same name.
-        unsound: the zips that cannot be loaded, by path, each with the reason.
-        unreadable: those of them whose references are unknown.
-        families: the number of each column family that a zip names, by the zip's path.
-        used: the numbers of the column families that a changelog changes, by its path; only those
-            of changelogs that were read because a zip that names them may be missing.
-        rebuilt: the numbers of the column families that zips will name once a repair has written
-            them again, by version.
-        evolved: the versions that were the first with their column families, by their schemas.
-    """
-
-    ids: Mapping[int, str] = field(default_factory=dict)
-    plain: int = 0
-    parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    ours: frozenset[str] = frozenset()
-    unsound: Mapping[str, str] = field(default_factory=dict)
-    unreadable: frozenset[str] = frozenset()
-    families: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    used: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    rebuilt: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    evolved: frozenset[int] = frozenset()
-
-    def id_at(self, version: int) -> str | None:
-        """Returns the unique id of the attempt that counts at a version, if it has one."""
-        return self.ids.get(version)
-
-    def counts(self, file: Delta | Snapshot) -> bool:
-        """Returns whether a file belongs to the attempt that counts at its version.
-
-        Versions without unique ids may be below those with them, and also above them.
-        """
-        if file.id is None:
-            return file.version <= self.plain or file.version > max(self.ids, default=0)
-        return self.ids.get(file.version) == file.id
-
-    def is_dead(self, file: Delta | Snapshot) -> bool:
-        """Returns whether a file is known to belong to an attempt that does not count.
-
-        Without changelogs no lineage names the attempts whose commits are purged.
-        """
-        known = file.version <= self.plain or file.version >= min(self.ids, default=0)
-        return known and not self.counts(file)
-
-    def loaded(self, files: Iterable[StateFile]) -> Iterator[StateFile]:
-        """Yields the changelogs and zips that Spark would load."""
-        for file in files:
-            if isinstance(file, Delta | Snapshot) and self.counts(file):
-                yield file
-
-    def sound(self, files: Iterable[StateFile]) -> Iterator[StateFile]:
-        """Yields the changelogs that count, and the counting zips that can be loaded."""
-        return (file for file in self.loaded(files) if file.entry.path not in self.unsound)
-
-    def versions(self, files: Iterable[StateFile]) -> Versions:
-        """Returns the changelogs and zips among some files, with what is known of their families.
-
-        Both are the store's files, or some of them.
-        """
-        named = {path: frozenset(one.values()) for path, one in self.families.items()}
-        versions = Versions.of(files)
-        return replace(versions, named=named, used=self.used, rebuilt=self.rebuilt)
-
-    def with_parts(self, path: str, parts: Mapping[str, int]) -> "Rocks":
-        """Returns the same facts with one more zip."""
-        return replace(self, parts={**self.parts, path: parts})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,13 @@ No storage, no clock and no SDK: everything that a decision depends on is an arg
 from statemaint.plan.actions import (
     Action,
     Attest,
-    AttestReason,
     Delete,
-    DeleteReason,
-    KeepReason,
     Kept,
     Plan,
     Request,
-    SnapshotReason,
     StorePlan,
     Wait,
     Withheld,
-    WithheldReason,
     WriteSnapshot,
 )
 from statemaint.plan.findings.health import batches_through, diagnose
@@ -31,6 +26,13 @@ from statemaint.plan.findings.names import (
 )
 from statemaint.plan.findings.stale import doubted, edited_finding, replaced_finding, stale_finding
 from statemaint.plan.planner import MOST_SKEW, plan
+from statemaint.plan.reasons import (
+    AttestReason,
+    DeleteReason,
+    KeepReason,
+    SnapshotReason,
+    WithheldReason,
+)
 from statemaint.plan.recovery.recovery_plan import (
     Proof,
     RecoveryPlan,

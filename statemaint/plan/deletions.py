@@ -4,9 +4,10 @@ from collections.abc import Collection, Iterator, Mapping
 
 from statemaint.listing import Entry
 from statemaint.model.files import ChecksumFile, StateFile, UnknownFile
-from statemaint.plan.actions import Delete, DeleteReason, KeepReason, Kept, WriteSnapshot
+from statemaint.plan.actions import Delete, Kept, WriteSnapshot
 from statemaint.plan.facts import Facts
 from statemaint.plan.fates import Fate
+from statemaint.plan.reasons import DeleteReason, KeepReason
 from statemaint.plan.snapshots import checksums_left_of
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from typing import assert_never
 
-from statemaint.plan.actions import DeleteReason, KeepReason
+from statemaint.plan.reasons import DeleteReason, KeepReason
 
 Fate = KeepReason | DeleteReason
 

@@ -4,16 +4,8 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempFile, UnknownFile
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import version_of
-from statemaint.plan.actions import (
-    Delete,
-    DeleteReason,
-    KeepReason,
-    Kept,
-    StorePlan,
-    Wait,
-    Withheld,
-    WithheldReason,
-)
+from statemaint.plan.actions import Delete, Kept, StorePlan, Wait, Withheld
+from statemaint.plan.reasons import DeleteReason, KeepReason, WithheldReason
 from statemaint.plan.snapshots import due, withheld
 from statemaint.plan.store import halt
 from statemaint.plan.window import Window

@@ -12,18 +12,10 @@ from statemaint.model.files import StateFile
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan.actions import (
-    Action,
-    Delete,
-    DeleteReason,
-    KeepReason,
-    Kept,
-    Plan,
-    Request,
-    StorePlan,
-)
+from statemaint.plan.actions import Action, Delete, Kept, Plan, Request, StorePlan
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.old_partitions import decide_old, is_old
+from statemaint.plan.reasons import DeleteReason, KeepReason
 from statemaint.plan.staleness import judge
 from statemaint.plan.store import decide, halt
 from statemaint.plan.window import Window

@@ -17,19 +17,17 @@ from statemaint.plan.actions import (
     Action,
     Attest,
     Delete,
-    DeleteReason,
-    KeepReason,
     Kept,
     StorePlan,
     Wait,
     Withheld,
-    WithheldReason,
     WriteSnapshot,
 )
 from statemaint.plan.boundary import boundary_of
 from statemaint.plan.comparisons import base_proof, comparisons
 from statemaint.plan.deletions import clearances, deletions, kept_files
 from statemaint.plan.facts import Facts, gather, lowest_loadable
+from statemaint.plan.reasons import DeleteReason, KeepReason, WithheldReason
 from statemaint.plan.snapshots import due, snapshots_due, withheld
 from statemaint.plan.staleness import Judgement
 from statemaint.plan.traits import fates_of

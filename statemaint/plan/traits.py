@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Rocks
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempFile, UnknownFile
-from statemaint.plan.actions import DeleteReason, KeepReason, WriteSnapshot
+from statemaint.model.rocks import Rocks
+from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.boundary import Boundary
 from statemaint.plan.facts import Facts
 from statemaint.plan.fates import (
@@ -26,6 +26,7 @@ from statemaint.plan.fates import (
     VersionPlace,
     fate,
 )
+from statemaint.plan.reasons import DeleteReason, KeepReason
 
 Fates = dict[Entry, Fate]
 OwnFile = Delta | Snapshot | TempFile | UnknownFile

@@ -9,8 +9,9 @@ are first seen.
 from collections.abc import Iterable
 from itertools import pairwise
 
-from statemaint.model.checkpoint import Rocks, Store
+from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta, Snapshot, SstFile
+from statemaint.model.rocks import Rocks
 from statemaint.model.uploads import Upload, Uploads
 
 # A single snapshot has no gap. The versions before it may belong to an executor that uploads

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from statemaint.listing import Entry
 from statemaint.model.policy import Policy
-from statemaint.plan.actions import KeepReason
+from statemaint.plan.reasons import KeepReason
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from typing import Any
 
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.replay import LONG_CHAIN, LONG_SECONDS
-from statemaint.plan.actions import SnapshotReason, Withheld, WithheldReason
+from statemaint.plan.actions import Withheld
+from statemaint.plan.reasons import SnapshotReason, WithheldReason
 from statemaint.wording import counted
 
 WHY = {

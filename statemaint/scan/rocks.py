@@ -9,11 +9,12 @@ from statemaint.codec.compression.base import Compression, decode
 from statemaint.codec.metadata.logs import UniqueIds
 from statemaint.codec.rocksdb import changelog, snapshot_zip
 from statemaint.errors import CodecError, NotFoundError
-from statemaint.model.checkpoint import Rocks, Store
+from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta, Snapshot, SstFile, snapshot_version
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, batch_of, version_of
 from statemaint.model.lineage import Attempts, Item, Lost, Trace
+from statemaint.model.rocks import Rocks
 from statemaint.scan.families import FamilySchemas, with_used_families
 from statemaint.storage import Storage
 from statemaint.workers import in_order

@@ -10,7 +10,8 @@ from statemaint.execute.publish import Published
 from statemaint.fold.rocksdb.changes import Pending
 from statemaint.fold.source import Source
 from statemaint.model.chain import Versions
-from statemaint.model.checkpoint import Rocks, Store
+from statemaint.model.checkpoint import Store
+from statemaint.model.rocks import Rocks
 from statemaint.plan import Delete, DeleteReason, KeepReason
 from statemaint.plan.facts import Facts
 from statemaint.plan.fates import Fate

@@ -35,7 +35,7 @@ class Family:
 FAMILIES: Mapping[str, Family] = {
     "": Family(KINDS, VERSIONS),
     "rocks": Family(ROCKS_KINDS, _WITH_ROCKS),
-    "rocks-evolved": Family(EVOLVING_KINDS, ("4.3.0",), restarts=EVOLVES),
+    "rocks-evolved": Family(EVOLVING_KINDS, ("4.3.0",), restarts=(EVOLVES,)),
     "rocks-maintained": Family(MAINTAINED_KINDS, ("3.5.9", "4.3.0"), crashes=True),
 }
 

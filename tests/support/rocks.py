@@ -15,9 +15,10 @@ from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.rocksdb import changelog, snapshot_zip
 from statemaint.codec.rocksdb.changelog import DELETE, PUT, Change, Header
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Checkpoint, Provider, Rocks, Store
+from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, StateFile
 from statemaint.model.ids import StoreId
+from statemaint.model.rocks import Rocks
 from statemaint.storage import Storage
 from tests.support.checkpoints import COMMIT, NOW, OLD, STORE, changes, offsets_bytes
 

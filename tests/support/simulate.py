@@ -4,11 +4,12 @@ from dataclasses import replace
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Checkpoint, Rocks, Store
+from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Snapshot, SstFile
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation, FileRecord
+from statemaint.model.rocks import Rocks
 from statemaint.plan import Action, Attest, Delete, Plan, StorePlan, WriteSnapshot, observed
 from statemaint.report import Report
 

@@ -16,7 +16,8 @@ from statemaint.model.files import (
 )
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
-from statemaint.plan.actions import SnapshotReason, WriteSnapshot
+from statemaint.plan.actions import WriteSnapshot
+from statemaint.plan.reasons import SnapshotReason
 from statemaint.plan.recovery.recovery_plan import Remove, RemoveReason, RepairStep
 
 

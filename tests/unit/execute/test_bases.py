@@ -7,10 +7,11 @@ import pytest
 from statemaint.execute.bases import must_be_readable
 from statemaint.execute.ledger import Known
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Rocks, Store
+from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta, Snapshot
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
+from statemaint.model.rocks import Rocks
 from statemaint.storage import MemoryStorage
 
 HOME = "state/0/0"

@@ -13,7 +13,7 @@ from statemaint.model.files import Snapshot
 from statemaint.model.proof import Attestation, FileRecord
 from statemaint.model.uploads import Upload, Uploads
 from statemaint.plan import Attest, Delete, DeleteReason, Remove, WriteSnapshot
-from statemaint.plan.actions import SnapshotReason
+from statemaint.plan.reasons import SnapshotReason
 from statemaint.plan.recovery.recovery_plan import RemoveReason
 from statemaint.report import SnapshotWritten
 from statemaint.scan import attestation_path

@@ -11,7 +11,8 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Provider, Store
 from statemaint.model.files import Delta, Snapshot
 from statemaint.plan import Attest, Delete, DeleteReason, StorePlan, WriteSnapshot
-from statemaint.plan.actions import Action, SnapshotReason
+from statemaint.plan.actions import Action
+from statemaint.plan.reasons import SnapshotReason
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import STORE, checkpoint, delta_bytes, store
 from tests.support.rocks import SIZE, rocks_checkpoint, rocks_store

@@ -13,7 +13,7 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.plan import Delete, DeleteReason, StorePlan, WriteSnapshot
-from statemaint.plan.actions import SnapshotReason
+from statemaint.plan.reasons import SnapshotReason
 from statemaint.scan import attestation_path
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import STORE, checkpoint, store

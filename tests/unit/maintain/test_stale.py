@@ -877,7 +877,9 @@ def test_a_late_task_that_writes_the_same_rows_in_another_order_spoils_nothing(
 ) -> None:
     path = f"{HOME}/20.delta"
     rows = decode(query.storage.files[path])
-    query.storage.write(path, [encode(reversed(rows))], overwrite=True)
+    query.storage.write(
+        path, [encode([row for row in rows if len(row) == 2][::-1])], overwrite=True
+    )
     assert verify(query.storage, deep=True).findings == ()
     assert maintain(query.storage, TIGHT).findings == ()
     assert "20.snapshot" in query.names

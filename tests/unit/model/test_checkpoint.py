@@ -2,8 +2,9 @@
 
 import pytest
 
-from statemaint.model.checkpoint import Checkpoint, Rocks, Store
+from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
+from statemaint.model.rocks import Rocks
 from tests.support.checkpoints import STORE, store
 from tests.support.rocks import rocks_store
 

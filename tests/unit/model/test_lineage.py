@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
-from statemaint.model.checkpoint import Rocks
 from statemaint.model.files import Delta, Snapshot, StateFile
 from statemaint.model.lineage import Attempts, Item, Lineages, Lost, leads_nowhere
+from statemaint.model.rocks import Rocks
 
 
 def files(notation: str) -> list[StateFile]:

@@ -11,11 +11,12 @@ from statemaint.model.files import Delta, Snapshot, TempFile
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation, FileRecord
 from statemaint.plan import Delete, DeleteReason, KeepReason
-from statemaint.plan.actions import SnapshotReason, WithheldReason, WriteSnapshot
+from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.boundary import Boundary, boundary_of
 from statemaint.plan.deletions import clearances, deletions
 from statemaint.plan.facts import Facts, _doubted, gather
 from statemaint.plan.fates import Fate, Kind, StateTraits, TempTraits, VersionPlace
+from statemaint.plan.reasons import SnapshotReason, WithheldReason
 from statemaint.plan.snapshots import _taken
 from statemaint.plan.staleness import Judgement, Suspect
 from statemaint.plan.traits import place_of, traits_of

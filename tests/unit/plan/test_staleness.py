@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Checkpoint, Rocks, Store
+from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot, StateFile
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation, FileRecord, Outdated
+from statemaint.model.rocks import Rocks
 from statemaint.plan import diagnose
 from statemaint.plan.staleness import Judgement, judge, was_replaced
 
