@@ -91,9 +91,8 @@ def _lacks_offsets(stage: "Stage") -> bool:
     """
     files, commits = stage.world.files, stage.query.commits
     read = {one for one in (*commits, *(one - 1 for one in commits[-1:])) if one >= 0}
-    return not stage.world.index.under("offsets/") or any(
-        f"offsets/{one}" not in files for one in read
-    )
+    there = any(path[8:].isdecimal() for path in stage.world.index.under("offsets/"))
+    return not there or any(f"offsets/{one}" not in files for one in read)
 
 
 def _wrong(stage: "Stage", store: str) -> Iterator[str]:
