@@ -158,7 +158,9 @@ class _Rebuild:
         chain = self._chain(version)
         errors = [self._once(chain.base, self._snapshot)] if chain.base else []
         errors += (self._once(delta, self._delta) for delta in chain.deltas)
-        bad = [error for error in errors if error] or [*self._unnamed(chain)]
+        bad = [error for error in errors if error]
+        if not bad and version in self.retained:
+            bad += self._unnamed(chain)
         snapshot = self.versions.snapshots.get(version)
         compared = version - 1 in self.loads and version in self.versions.deltas
         compared = compared and snapshot is not None and not self._is_suspect(snapshot)

@@ -10,6 +10,7 @@ from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.rocksdb import changelog
 from statemaint.codec.rocksdb.changelog import Header
 from statemaint.errors import DamagedError
+from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
@@ -18,6 +19,8 @@ from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support.rocks import parts_of
 
+EVOLVED = ["rocks-evolving", "rocks-evolving-ids"]
+"""Batch 2 is the first with one more state variable, and the log still has batches 3 to 11."""
 KINDS = ["rocks-join3", "rocks-join4", "rocks-timed", "rocks-join3-ids", "rocks-timed-ids"]
 LAST = 12
 
@@ -136,3 +139,69 @@ def test_a_zip_that_still_names_its_families_is_built_again_without_its_tables()
     repair(storage, trash_for=0)
     assert not damage(storage, deep=True)
     assert digest_stores(storage) == before
+
+
+# -- a state variable that was added
+
+
+@pytest.fixture(params=EVOLVED)
+def evolved(request: pytest.FixtureRequest) -> MemoryStorage:
+    return checkpoint_of(request.param)
+
+
+def test_a_query_that_added_a_state_variable_is_healthy(evolved: MemoryStorage) -> None:
+    """Changelogs from 3 on have a family that 1.zip does not name, and 3.zip does."""
+    assert not damage(evolved, deep=True)
+    assert doctor(evolved, deep=True).resumable
+
+
+def test_a_query_that_added_a_state_variable_stays_healthy_under_maintenance(
+    evolved: MemoryStorage,
+) -> None:
+    before = digest_stores(evolved)
+    report = maintain(evolved, Policy(min_deltas_for_snapshot=3, min_batches_to_retain=2, grace=0))
+    assert report.exit_code == 0
+    assert report.files_deleted > 0  # 3.zip was compared with 1.zip and its changelogs
+    assert not damage(evolved, deep=True)
+    assert digest_stores(evolved) == before
+
+
+def test_the_zip_of_a_new_state_variable_is_missed(evolved: MemoryStorage) -> None:
+    evolved.delete(zip_of(evolved, 3))
+    for deep in (False, True):
+        assert damage(evolved, deep=deep) == {FindingCode.BROKEN_CHAIN}
+    diagnosis = doctor(evolved)
+    assert (diagnosis.resumable, diagnosis.self_repairing, diagnosis.loadable) == (False, False, ())
+    with pytest.raises(DamagedError, match=r"uses column family 7, which \S+ does not name"):
+        plan_rollback(evolved, 8)
+
+
+def test_the_zip_before_a_new_state_variable_is_not_needed_above(evolved: MemoryStorage) -> None:
+    evolved.delete(zip_of(evolved, 1))
+    assert not damage(evolved, deep=True)
+
+
+def test_the_zip_of_a_new_state_variable_is_built_again_without_its_tables(
+    evolved: MemoryStorage,
+) -> None:
+    before = digest_stores(evolved)
+    path = zip_of(evolved, 3)
+    older = parts_of(evolved.files[zip_of(evolved, 1)])
+    (table,) = (one for one in parts_of(evolved.files[path]) if one not in older)
+    evolved.delete(f"state/0/0/SSTs/{table}")
+    assert not doctor(evolved).self_repairing
+    report = repair(evolved, trash_for=0)
+    assert [one.action.path for one in report.written] == [path]
+    assert not damage(evolved, deep=True)
+    assert digest_stores(evolved) == before
+
+
+def test_a_zip_with_the_content_of_an_older_one_is_wrong_itself(evolved: MemoryStorage) -> None:
+    """Its families are older, too, and the changelogs above it are right."""
+    path, older = zip_of(evolved, 3), zip_of(evolved, 1)
+    evolved.write(path, [evolved.files[older]], overwrite=True)
+    for side in [one for one in evolved.files if f"{path.rpartition('/')[2]}.crc" in one]:
+        evolved.delete(side)
+    found = [one for one in verify(evolved, deep=True).findings if one.damage]
+    assert {(one.code, one.path) for one in found} >= {(FindingCode.SNAPSHOT_MISMATCH, path)}
+    assert doctor(evolved, deep=True).goes_back_to is None
