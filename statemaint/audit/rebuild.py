@@ -162,7 +162,8 @@ class _Rebuild:
         if not bad and version in self.retained:
             bad += self._unnamed(chain)
         snapshot = self.versions.snapshots.get(version)
-        compared = version - 1 in self.loads and version in self.versions.deltas
+        follows = version == 1 or version - 1 in self.loads  # the empty state always loads
+        compared = follows and version in self.versions.deltas
         compared = compared and snapshot is not None and not self._is_suspect(snapshot)
         if snapshot and compared and snapshot.entry.path in self.digests and not bad:
             try:

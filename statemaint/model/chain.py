@@ -143,9 +143,14 @@ class Versions:
                 yield Unnamed(chain.version, chain.base, delta, lacking)
 
     def _lacking(self, delta: Delta, base: Snapshot | None) -> tuple[int, ...]:
-        """Returns the families that a changelog changes and the base of its chain does not name."""
+        """Returns the families that a changelog changes and the base of its chain does not name.
+
+        Of a zip that cannot be read it is unknown what it names.
+        """
+        if base and base.entry.path not in self.named:
+            return ()
         used = self.used.get(delta.entry.path, ())
-        named = self.named.get(base.entry.path, ()) if base else DEFAULT_FAMILY
+        named = self.named[base.entry.path] if base else DEFAULT_FAMILY
         start = base.version if base else 0
         if nearest := max((one for one in self.rebuilt if start < one <= delta.version), default=0):
             named = self.rebuilt[nearest]

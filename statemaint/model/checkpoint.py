@@ -261,6 +261,7 @@ class Checkpoint:
         counts: the number of partitions of each batch, if a repartition has changed it.
         pinned: the number of shuffle partitions of the newest committed batch; `None` if unknown.
         commit_times: the storage's time of each entry of the commit log, by batch.
+        planned: the storage's time of each entry of the offset log, by batch.
         commit: the newest entry of the commit log, as listed.
         running: the offset log entry of the next batch, if it has begun.
         file_sources: the newest entry that the newest batch reads of each file source's own log.
@@ -283,6 +284,7 @@ class Checkpoint:
     lacks: tuple[str, ...] = ()
     schemas: Mapping[StoreId, Entry] = field(default_factory=dict)
     commit_times: Mapping[int, float | None] = field(default_factory=dict)
+    planned: Mapping[int, float | None] = field(default_factory=dict)
     commit: Entry | None = None
     running: Entry | None = None
     counts: Mapping[int, int] = field(default_factory=dict)

@@ -154,7 +154,9 @@ def _write(facts: Facts, loaded: Chain, reason: SnapshotReason) -> WriteSnapshot
         reason,
         checksum=_has_checksum(facts, chain),
         id=rocks.id_at(version) if rocks else None,
-        families=facts.versions.base(version) if rocks else None,
+        families=facts.versions.base(version) or facts.store.families_at(version)
+        if rocks
+        else None,
         reuse=_may_reuse(facts, chain),
     )
 

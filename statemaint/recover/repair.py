@@ -4,14 +4,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
-from itertools import pairwise
 
 from statemaint.audit.verify import Verification, verify
 from statemaint.codec.integrity import checksum_file
 from statemaint.errors import CheckpointError, CodecError, UnsupportedError
 from statemaint.fold import Source, engine_for
 from statemaint.listing import Entry
-from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import ChecksumFile
 from statemaint.model.findings import Finding, FindingCode
@@ -33,6 +31,7 @@ from statemaint.plan import (
     witness,
 )
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
+from statemaint.recover.log_doubts import doubts_of
 from statemaint.recover.proofs import Proofs, listed, store_of
 from statemaint.scan import check_links, fingerprint
 from statemaint.storage import ReadOnly, Storage
@@ -277,14 +276,8 @@ class _Search:
                     "it was equal to the log when it was proved, so the log has changed since; put "
                     "the log's files back from a copy"
                 )
-        chain = after.versions.from_log(step.version, proved=())
-        if chain and (edited := _edited(after, chain, step.removes[-1].entry)):
-            yield f"{edited}; one of the two is wrong"
-        if chain and chain.base and not _is_proved(after, chain.base.entry.path):
-            yield (
-                f"the chain that it differs from begins with {chain.base.entry.path}, which is "
-                "not proved; one of the two is wrong"
-            )
+        if chain := after.versions.from_log(step.version, proved=()):
+            yield from doubts_of(after, chain, step.removes[-1].entry, self._before.checkpoint)
 
     @property
     def unrepaired(self) -> tuple[str, ...]:
@@ -371,27 +364,7 @@ def _is_checksum(storage: Storage, side: ChecksumFile) -> bool:
     return True
 
 
-def _edited(store: Store, chain: Chain, snapshot: Entry) -> str | None:
-    """Returns why a log may have been changed by something other than its query; `None` if not.
-
-    A query writes one change after another. A rewound query writes every change again, from some
-    version up to the snapshot's and beyond.
-    """
-    above = store.versions.deltas.get(chain.version + 1)
-    entries = [one.entry for one in (*chain.deltas, *((above,) if above else ()))]
-    for earlier, later in pairwise(entries):
-        if (earlier.modified or 0.0) > (later.modified or 0.0):
-            if snapshot.modified is not None and (earlier.modified or 0.0) > snapshot.modified:
-                return f"{earlier.path} was written after it, and not by a query that was rewound"
-            return f"{earlier.path} was written after {later.path}, which no query does"
-    return None
-
-
 def _outside(entries: Iterable[Entry]) -> str | None:
     """Returns why nothing is done where some files are; `None` if all are inside (S24)."""
     path = next((entry.path for entry in entries if entry.outside), None)
     return f"{path} is outside the checkpoint, where a link leads" if path else None
-
-
-def _is_proved(store: Store, path: str) -> bool:
-    return any(proof.path == path for proof in store.attestations)

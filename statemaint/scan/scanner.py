@@ -128,6 +128,7 @@ def scan(
         offsets=tuple(sorted(offsets)),
         lacks=schemas_lacking(layout, operators),
         schemas=layout.schemas,
+        planned={batch: entry.modified for batch, entry in offsets.items()},
         commit_times={batch: entry.modified for batch, entry in commits.items()},
         commit=commits[max(commits)] if commits else None,
         running=offsets.get(max(commits, default=-1) + 1),

@@ -161,7 +161,7 @@ def test_a_query_that_added_a_state_variable_stays_healthy_under_maintenance(
     before = digest_stores(evolved)
     report = maintain(evolved, Policy(min_deltas_for_snapshot=3, min_batches_to_retain=2, grace=0))
     assert report.exit_code == 0
-    assert report.files_deleted > 0  # 3.zip was compared with 1.zip and its changelogs
+    assert report.files_deleted  # 3.zip was compared with 1.zip and its changelogs
     assert not damage(evolved, deep=True)
     assert digest_stores(evolved) == before
 
