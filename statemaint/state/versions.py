@@ -3,7 +3,7 @@
 from statemaint.errors import ConfigError, DamagedError
 from statemaint.model.chain import Chain, Gap, Unnamed
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.findings import FindingCode
+from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan import diagnose
 
 
@@ -15,7 +15,7 @@ def committed_version(checkpoint: Checkpoint, version: int | None = None) -> int
         DamagedError: when the checkpoint's own logs cannot be read.
     """
     for finding in checkpoint.findings:
-        if finding.damage and finding.code is not FindingCode.REFUSED_LINK:  # none of the state's
+        if finding.damage and not _leaves_rows(finding):
             raise DamagedError(checkpoint.root, finding.detail, code=finding.code.value)
     target = checkpoint.target
     if target is None:
@@ -26,6 +26,13 @@ def committed_version(checkpoint: Checkpoint, version: int | None = None) -> int
             f"{checkpoint.root}: version {version} is not committed; the newest is {target}"
         )
     return target if version is None else version
+
+
+def _leaves_rows(finding: Finding) -> bool:
+    """Returns whether rows can be read beside damage: lost metadata only tell lists from others."""
+    of_operator = (finding.path or "").endswith("/_metadata")
+    lost = finding.code is FindingCode.UNREADABLE_METADATA and of_operator
+    return lost or finding.code is FindingCode.REFUSED_LINK
 
 
 def stores_at(checkpoint: Checkpoint, version: int) -> tuple[Store, ...]:

@@ -41,7 +41,15 @@ Item = tuple[int, str]
 
 HOME = STORE.directory
 QUERY = "11111111-2222-3333-4444-555555555555"
-_OFFSETS = offsets_bytes({"providerClass": PROVIDER})
+_OFFSETS = offsets_bytes({"providerClass": PROVIDER, "shuffle.partitions": "1"})
+# A scan only lists the schema: no store of this query changes its families.
+_OF_FAMILIES = {
+    "state/0/_metadata/metadata": (
+        b'v1\n{"operatorInfo":{"operatorId":0,"operatorName":"transformWithStateExec"},'
+        b'"stateStoreInfo":[{"storeName":"default","numColsPrefixKey":0,"numPartitions":1}]}'
+    ),
+    "state/0/_stateSchema/default/0_11111111-2222-3333-4444-555555555555": b"",
+}
 _LZ4 = COMPRESSIONS["lz4"]
 _SPACE = UUID("00000000-5555-6666-7777-888888888888")
 _FAMILIES = {"default": 1, "list": 2}
@@ -337,6 +345,8 @@ class Query:
         self.purged = 0
         self._numbers = count(1)
         storage.write("metadata", [b'{"id":"%s"}' % QUERY.encode()])
+        for path, content in _OF_FAMILIES.items() if habits.families else ():
+            storage.write(path, [content])
 
     @property
     def target(self) -> int:
