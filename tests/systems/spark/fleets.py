@@ -161,7 +161,7 @@ def planned_by_spark(rows: Iterable[Any], query: str) -> list[list[Any]]:
     return [
         [row[name] for name in _PLANNED]
         for row in rows
-        if row["query"] == query and row["action"] not in ("finding", "error")
+        if row["query"] == query and row["action"] not in ("finding", "error", "withheld")
     ]
 
 
