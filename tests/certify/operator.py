@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tests.certify.files import encode, spot
+from tests.certify.files import PUT, encode, encode_tagged, spot
 from tests.certify.maintainer import HERE
 from tests.certify.operators import METADATA_SINCE, partitions
 from tests.certify.rocks_files import families_of
@@ -214,7 +214,11 @@ class Operator:
             return
         path = changes[number % len(changes)]
         stage.step(f"{path} is edited")
-        self._damage(path, encode([(b"edited", bytes([number]))], stage.setting.habits.codec))
+        codec, row = stage.setting.habits.codec, bytes([number])
+        edited = encode([(b"edited", row)], codec)
+        if stage.setting.habits.families:
+            edited = encode_tagged([(PUT, b"\1\0edited", row)], codec)
+        self._damage(path, edited)
         stage.tally["edited changes"] += 1
 
     # -- copies
