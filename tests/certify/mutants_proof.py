@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import Any
 
 from statemaint.errors import ConfigError
-from statemaint.execute.deeds import Deeds
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
@@ -90,11 +89,6 @@ def _none_compared(*_: Any) -> tuple[Attest, ...]:
     return ()
 
 
-def _ever_restored(self: Deeds, path: str) -> tuple[Any, ...]:
-    """Counts what was brought back before this run moved it away."""
-    return self.restored.get(path, ())
-
-
 PROOF_MUTANTS = (
     Mutant("proof without inputs", "S6", "believes a proof whose log was written again",
            ((_Comparison, "replaced", _no_inputs), (judging, "earlier_than_their_log",
@@ -116,8 +110,6 @@ PROOF_MUTANTS = (
            ((restoring, "staying", _all_fit),), REWOUND),
     Mutant("nothing compared first", "S6", "goes on beside a snapshot of ours that nobody proved",
            ((deciding, "comparisons", _none_compared),)),
-    Mutant("undone before", "S17", "takes what the query wrote for what an undo brought back",
-           ((Deeds, "restored_since", _ever_restored),), ROLLED_BACK),
     Mutant("rollback undone by files", "S17", "asks only whether a file is there again",
            ((restoring, "must_fit", _by_files_alone),), ROLLED_BACK),
     Mutant("gap forgotten", "S9", "forgets how far apart executors upload",
