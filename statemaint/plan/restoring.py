@@ -65,13 +65,9 @@ class UndoPlan:
         """Returns what follows once the files are back, as a sentence; empty if none comes back."""
         if not self.coming:
             return ""
-        match self.verb:
-            case RecoveryVerb.ROLLBACK:
-                where = "" if self.batch is None else f" after batch {self.batch}"
-                return f"the query continues{where}, as before the rollback"
-            case RecoveryVerb.REPAIR:
-                return (
-                    f"the repair had moved them away as damage: see `statemaint doctor {self.root}`"
-                )
-            case None:
-                return "the next maintain deletes them again unless its policy retains more"
+        if self.verb is RecoveryVerb.ROLLBACK:
+            where = "" if self.batch is None else f" after batch {self.batch}"
+            return f"the query continues{where}, as before the rollback"
+        if self.verb is RecoveryVerb.REPAIR:
+            return f"the repair had moved them away as damage: see `statemaint doctor {self.root}`"
+        return "the next maintain deletes them again unless its policy retains more"
