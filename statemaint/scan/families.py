@@ -41,7 +41,7 @@ class FamilySchemas:
 
     storage: Storage
     entries: tuple[Entry, ...] = ()
-    _names: dict[str, frozenset[str]] = field(default_factory=dict)
+    _names: dict[str, frozenset[str] | None] = field(default_factory=dict)
 
     @property
     def versions(self) -> Mapping[int, Entry]:
@@ -49,15 +49,20 @@ class FamilySchemas:
         found = ((_SCHEMA.fullmatch(one.name), one) for one in self.entries)
         return {version_of(int(match[1])): entry for match, entry in found if match}
 
-    def names(self, version: int) -> frozenset[str]:
-        """Returns the families from a version of `versions` on; none if they cannot be read."""
+    def are_named(self, version: int, families: Mapping[str, int]) -> bool:
+        """Returns whether all families from a version of `versions` on are certainly among some."""
+        names = self._names_at(version)
+        return names is not None and names <= families.keys()
+
+    def _names_at(self, version: int) -> frozenset[str] | None:
+        """Returns the families from a version on; `None` if they cannot be read."""
         path = self.versions[version].path
         if path not in self._names:
             try:
                 families = schema.parse_families(self.storage.read(path))
+                self._names[path] = frozenset(one.name for one in families)
             except (CodecError, NotFoundError):
-                families = ()
-            self._names[path] = frozenset(one.name for one in families)
+                self._names[path] = None
         return self._names[path]
 
 
@@ -121,10 +126,10 @@ def _first_unsure(
     families, unless it is another's.
     """
     own = max((one for one in schemas.versions if one <= start), default=None)
-    if own and len(schemas.versions) > 1 and not schemas.names(own) <= families.keys():
+    if own and len(schemas.versions) > 1 and not schemas.are_named(own, families):
         return start + 1
     evolved = sorted(one for one in schemas.versions if start < one < stop)
-    return next((one for one in evolved if not schemas.names(one) <= families.keys()), None)
+    return next((one for one in evolved if not schemas.are_named(one, families)), None)
 
 
 def _used_by(

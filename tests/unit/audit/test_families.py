@@ -1,5 +1,6 @@
 """Stores with column families: only zips name them, and a chain needs a zip that names its own."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -205,3 +206,10 @@ def test_a_zip_with_the_content_of_an_older_one_is_wrong_itself(evolved: MemoryS
     found = [one for one in verify(evolved, deep=True).findings if one.damage]
     assert {(one.code, one.path) for one in found} >= {(FindingCode.SNAPSHOT_MISMATCH, path)}
     assert doctor(evolved, deep=True).goes_back_to is None
+
+
+def test_a_schema_that_cannot_be_read_hides_no_missing_zip(evolved: MemoryStorage) -> None:
+    evolved.delete(zip_of(evolved, 3))
+    (schema,) = (one for one in evolved.files if re.search(r"/_stateSchema/default/2_[^/]+$", one))
+    evolved.write(schema, [b"?"], overwrite=True)
+    assert FindingCode.BROKEN_CHAIN in damage(evolved)
