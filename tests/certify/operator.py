@@ -278,22 +278,24 @@ class Operator:
 
     def heal(self) -> None:
         """Moves away every snapshot that is wrong, and puts back what was changed in the log."""
-        certificate, world = self.stage.certificate, self.stage.world
+        stage, certificate, world = self.stage, self.stage.certificate, self.stage.world
         for path, contents in list(certificate.bad.items()):
             file, one = world.files.get(path), spot(path)
             if file is None or one is None or file.content not in contents or self._landed(path):
                 continue
             certificate.excused = True
             # Where changes name their zip, or a zip their families, nothing loads without it.
-            named = one.id is not None or self.stage.setting.habits.families
+            named = one.id is not None or stage.setting.habits.families
             needs = one.kind == "delta" or (named and not self.right(path))
-            if needs and path in self.originals:
+            if is_back := needs and path in self.originals:
                 self._put_back(path, self.originals[path])
-            elif one.kind == "snapshot" and not self.right(path):
-                self.stage.step(f"{path} is moved away")
+            # A rewind may have made even the original a wrong one.
+            judged = not is_back or (one.id is None and one.version <= stage.query.target)
+            if one.kind == "snapshot" and judged and not self.right(path):
+                stage.step(f"{path} is moved away")
                 world.change({path: None, **self._sides(path)})
             certificate.excused = False
-        if not self.stage.paused:  # else one of them may be about to publish another
+        if not stage.paused:  # else one of them may be about to publish another
             self._forget_bad()
         world.garble = None
 

@@ -163,7 +163,7 @@ class Query:
         self.batch = batch = self.target
         self._purge(batch - self.habits.retain)
         self.pending = batch, self._plan(batch)
-        if self.habits.spark is not None:
+        if not self.habits.families:
             declare(self.world, self.habits.stores, self.habits.spark)
         return True
 
