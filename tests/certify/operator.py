@@ -96,13 +96,14 @@ class Operator:
     def remove_operator(self) -> None:
         """Restarts the query, by Spark 4, without the last operator that it had: its state stays.
 
-        A query that Spark 4 began cannot be restarted so.
+        A query that Spark 4 began cannot be restarted so. Not tried where nothing can tell whether
+        the operator left: its state is broken, or a rewind has left newer state of it.
         """
         stage, query = self.stage, self.stage.query
         habits, last = query.habits, max(partitions(query.habits.stores))
         if not last or habits.spark is None or habits.spark >= METADATA_SINCE:
             return
-        if not query.finish():
+        if not query.finish() or not self._ends_whole(f"state/{last}/"):
             return
         self._stop_maintenance()  # a run that goes on below the folder makes it look younger
         query.stop()
@@ -116,6 +117,14 @@ class Operator:
         query.left[prefix] = stage.world.clock
         stage.world.clock += 1
         stage.tally["operators removed"] += 1
+
+    def _ends_whole(self, prefix: str) -> bool:
+        """Returns whether the stores of an operator load the newest version, and have no newer."""
+        query, live = self.stage.query, self.stage.world.index.live
+        stores = [one for one in query.habits.stores if one.startswith(prefix)]
+        newest = max((one.version for store in stores for one in live[store].values()), default=0)
+        reads = (query.loader.load(one, [query.target])[query.target] for one in stores)
+        return newest <= query.target and all(read.state is not None for read in reads)
 
     def move_aside(self) -> None:
         """Moves the folders of operators that have left away, with our notes of them.
