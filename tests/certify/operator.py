@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.certify.files import PUT, encode, encode_tagged, spot
 from tests.certify.maintainer import HERE
-from tests.certify.operators import METADATA_SINCE, partitions
+from tests.certify.operators import METADATA_SINCE, is_whole, partitions
 from tests.certify.rocks_files import families_of
 from tests.certify.world import File
 
@@ -103,11 +103,11 @@ class Operator:
         habits, last = query.habits, max(partitions(query.habits.stores))
         if not last or habits.spark is None or habits.spark >= METADATA_SINCE:
             return
-        if not query.finish() or not self._ends_whole(f"state/{last}/"):
+        prefix = f"state/{last}/"
+        if not query.finish() or not is_whole(query, prefix):
             return
         self._stop_maintenance()  # a run that goes on below the folder makes it look younger
         query.stop()
-        prefix = f"state/{last}/"
         stage.step(f"the query goes on without operator {last}")
         kept = tuple(one for one in habits.stores if not one.startswith(prefix))
         query.habits = replace(habits, stores=kept, spark=METADATA_SINCE)
@@ -117,14 +117,6 @@ class Operator:
         query.left[prefix] = stage.world.clock
         stage.world.clock += 1
         stage.tally["operators removed"] += 1
-
-    def _ends_whole(self, prefix: str) -> bool:
-        """Returns whether the stores of an operator load the newest version, and have no newer."""
-        query, live = self.stage.query, self.stage.world.index.live
-        stores = [one for one in query.habits.stores if one.startswith(prefix)]
-        newest = max((one.version for store in stores for one in live[store].values()), default=0)
-        reads = (query.loader.load(one, [query.target])[query.target] for one in stores)
-        return newest <= query.target and all(read.state is not None for read in reads)
 
     def move_aside(self) -> None:
         """Moves the folders of operators that have left away, with our notes of them.
