@@ -154,6 +154,11 @@ class FamilyQuery(RocksQuery):
     def _encoded(self, directory: str, lineage: tuple[Item, ...] | None) -> bytes:
         return encode_tagged(self._written(directory), self.habits.codec, lineage)
 
+    def snapshot(self, directory: str) -> bool:
+        """Makes a snapshot, unless the next batch drops a family, which this version still has."""
+        executor = self.executors.get(directory)
+        return not (executor and executor.dropped) and RocksQuery.snapshot(self, directory)
+
     def memory(self, directory: str, version: int) -> int:
         """Returns the state that an executor has of a version, the running batch's as well."""
         if self.pending is None or version != self.pending[0] + 1:
