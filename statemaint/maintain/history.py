@@ -175,15 +175,6 @@ def note_undo(
     _write(storage, run, "undo", note)
 
 
-def has_ended(storage: Storage, run: str) -> bool:
-    """Returns whether a run recorded itself, which is its last step.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
-    return any(True for _ in storage.list(f"{FOLDER}/{run_folder(run)}"))
-
-
 def _path(run: str, task: str) -> str:
     return f"{FOLDER}/{run_folder(run)}/{run_folder(task)}.json"
 

@@ -97,7 +97,7 @@ def test_the_manifests_of_an_undone_run_go_under_its_lease_alone() -> None:
             raise LeaseLostError("memory:", 1)
 
     with pytest.raises(LeaseLostError):
-        list(restore(storage, "run", ended=True, before=before))
+        list(restore(storage, "run", before=before))
     assert manifest in storage.files
 
 
