@@ -5,19 +5,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from statemaint.airflow.texts import size
-from statemaint.model.findings import FindingCode
+from statemaint.model.findings import OF_STORAGE, FindingCode
 from statemaint.wording import counted
 
 # Airflow's notes hold a thousand characters.
 _MOST_CHARACTERS = 1000
 _RUNBOOK = "docs/runbook.md"
 # These pass once the storage answers again, or the query has moved on: the next run repeats them.
-_PASSING = (FindingCode.STORAGE_FAILED, FindingCode.SUPERSEDED)
+_PASSING = (*OF_STORAGE, FindingCode.SUPERSEDED)
 # No damage, but something that the operator should change.
 _ADVISED = (
     FindingCode.FOREIGN_MAINTAINER,
     FindingCode.LOG_REPLACED,
     FindingCode.SNAPSHOT_WITHHELD,
+    FindingCode.TRASH_NOT_EMPTIED,
 )
 
 _DONE = ("snapshots", "files", "bytes")
@@ -66,6 +67,11 @@ def note(extra: Mapping[str, Any]) -> str:
         lines.append(f"Nothing was maintained: {extra['failure']}")
     else:
         lines.append(_counted(extra, would=False))
+    if emptied := extra.get("trash_files_deleted"):
+        bytes_deleted = size(extra["trash_bytes_deleted"])
+        lines.append(
+            f"{counted(emptied, 'expired file')} deleted from the trash ({bytes_deleted})."
+        )
     lines += _withheld(extra)
     if extra["without_report"]:
         silent = counted(extra["without_report"], "task")

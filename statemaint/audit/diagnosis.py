@@ -68,6 +68,7 @@ _ADVICE = {
         "beside them"
     ),
     FindingCode.STORAGE_FAILED: "find out why the storage fails, and run again",
+    FindingCode.TRASH_NOT_EMPTIED: "find out why the storage deletes nothing, and run again",
     FindingCode.MISSING_COMMIT: _ENTRIES,
     FindingCode.UNREADABLE_COMMIT: _ENTRIES,
     FindingCode.MISSING_OFFSET: _ENTRIES,

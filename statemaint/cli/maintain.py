@@ -102,6 +102,9 @@ def _summary(report: Report) -> Iterator[str | Text]:
         f"{files_of(deleted, report.bytes_deleted)} {what}, "
         f"{counted(len(report.stores), 'store')} in {lasting(report.seconds)}"
     )
+    if report.emptied.files:
+        emptied = files_of(report.emptied.files, report.emptied.bytes)
+        yield f"{emptied} deleted from the trash, where they had expired"
     if trash and deleted:
         yield (
             f"they stay there for {duration(trash)}: "

@@ -65,9 +65,7 @@ class Ledger:
     def deleting(self, deletes: Sequence[Delete], *, trash: bool = False) -> None:
         """Notes files of one store that are about to be deleted or moved to the trash."""
         how = {"trash": True} if trash else {}
-        lines = [
-            self._line({**action_json(one), "bytes": one.entry.size, **how}) for one in deletes
-        ]
+        lines = [self._line({**action_json(one), **_listed(one.entry), **how}) for one in deletes]
         self._add(ledger_of(deletes[0].store.unit), lines)
 
     def restoring(self, run: str, files: Sequence[Mapping[str, Any]]) -> None:
@@ -79,11 +77,16 @@ class Ledger:
         """Notes files that are about to be moved to the trash at the operator's request."""
         lines = [
             self._line(
-                {"action": "remove", "path": one.path, "reason": one.reason.value,
-                 "bytes": one.entry.size, "trash": True}
+                {
+                    "action": "remove",
+                    "path": one.path,
+                    "reason": one.reason.value,
+                    **_listed(one.entry),
+                    "trash": True,
+                }
             )
             for one in removes
-        ]  # fmt: skip
+        ]
         self._add(verb, lines)
 
     def wrote(self, snapshots: Sequence[SnapshotWritten], known: Known) -> None:
@@ -147,3 +150,8 @@ class Ledger:
 
     def _add(self, ledger: str, lines: list[bytes]) -> None:
         add_segment(self.storage, ledger, page_of(self.run, next(self.numbers)), lines)
+
+
+def _listed(entry: Entry) -> dict[str, Any]:
+    """Returns the fields by which an undo recognizes a file that is about to be removed."""
+    return {"bytes": entry.size, "modified": entry.modified}

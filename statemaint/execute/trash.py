@@ -34,6 +34,9 @@ from statemaint.model.ids import UnitId
 from statemaint.plan import Delete, DeleteReason
 from statemaint.storage import Storage
 
+# The files that are deleted, and counted, at a time.
+_PAGE = 1000
+
 
 @dataclass(slots=True)
 class Trash:
@@ -183,8 +186,8 @@ def bytes_in_trash(storage: Storage) -> int:
     return sum(entry.size for entry in listed)
 
 
-def expired(storage: Storage, now: float) -> tuple[str, ...]:
-    """Returns the paths in the trash that have expired, a manifest after its files.
+def expired(storage: Storage, now: float) -> tuple[Entry, ...]:
+    """Returns the files in the trash that have expired, a manifest after its files.
 
     Raises:
         StorageError: when the storage fails.
@@ -192,27 +195,43 @@ def expired(storage: Storage, now: float) -> tuple[str, ...]:
     by_run: dict[str, list[Entry]] = defaultdict(list)
     for entry in storage.list(FOLDER):
         by_run[entry.path.split("/")[2]].append(entry)
-    paths: list[str] = []
+    found: list[Entry] = []
     for run, entries in sorted(by_run.items()):
         folder = f"{FOLDER}/{run}/{MANIFEST}/"  # a crash may also leave a temp file there
         there = [one for one in entries if one.path.startswith(folder)]
-        manifests = [one.path for one in there if not one.name.startswith(".")]
-        if manifests and all(_expired(storage, path, now) for path in manifests):
-            paths += [one.path for one in entries if one.path not in manifests]
-            paths += manifests
-    return tuple(paths)
+        manifests = [one for one in there if not one.name.startswith(".")]
+        if manifests and all(_expired(storage, one.path, now) for one in manifests):
+            found += [one for one in entries if one not in manifests]
+            found += manifests
+    return tuple(found)
 
 
-def empty(storage: Storage, paths: Sequence[str], *, before: Callable[[], object]) -> None:
-    """Deletes expired paths; a run's manifests last, since they record that the run has expired.
+def empty(
+    storage: Storage,
+    expired: Sequence[Entry],
+    *,
+    before: Callable[[], object],
+    after: Callable[[Sequence[Entry]], object] = lambda _: None,
+) -> None:
+    """Deletes expired files; a run's manifests last, since they record that the run has expired.
+
+    Args:
+        storage: the storage of the checkpoint.
+        expired: the files.
+        before: called before every request; whatever it raises ends the work.
+        after: called with each page of deleted files, manifests excluded.
 
     Raises:
         StorageError: when the storage fails.
     """
-    manifests = [one for one in paths if one.split("/")[3] == MANIFEST]
-    for some in ([one for one in paths if one not in set(manifests)], manifests):
-        if some:
-            storage.delete_all(some, before=before)
+    files = [one for one in expired if one.path.split("/")[3] != MANIFEST]
+    for start in range(0, len(files), _PAGE):
+        page = files[start : start + _PAGE]
+        storage.delete_all([one.path for one in page], before=before)
+        after(page)
+    manifests = [one.path for one in expired if one.path.split("/")[3] == MANIFEST]
+    if manifests:
+        storage.delete_all(manifests, before=before)
 
 
 def _expired(storage: Storage, path: str, now: float) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from statemaint.errors import CodecError, NotFoundError, StorageError
 from statemaint.execute.manifest import FOLDER as TRASH
-from statemaint.model.findings import FindingCode
+from statemaint.model.findings import OF_STORAGE
 from statemaint.report import Report
 from statemaint.report.facts import facts_of
 from statemaint.report.query_state import lag
@@ -62,13 +62,13 @@ def note_run(storage: Storage, report: Report) -> None:
 
 def _ended(storage: Storage, report: Report) -> LastRun:
     damage = {one.code for one in report.findings if one.damage}
-    failing = FindingCode.STORAGE_FAILED in damage
+    failing = any(one.code in OF_STORAGE for one in report.findings)
     size = trash_size(storage)
     return LastRun(
         run=report.run,
         ended=report.started + report.seconds,
         failed=(
-            *([Cause.DAMAGE] if damage - {FindingCode.STORAGE_FAILED} else []),
+            *([Cause.DAMAGE] if damage - OF_STORAGE else []),
             *([Cause.STORAGE] if failing else []),
         ),
         tasks=1,

@@ -1,13 +1,14 @@
 """One run: plan, lease, execute, report."""
 
+import logging
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from resource import RUSAGE_SELF, getrusage
 from uuid import uuid4
 
-from statemaint.errors import LeaseHeldError
+from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.execute import (
     Claim,
     Fence,
@@ -21,18 +22,21 @@ from statemaint.execute import (
     leased,
     newest,
 )
+from statemaint.listing import Entry
 from statemaint.maintain.history import note_end, note_run
 from statemaint.maintain.tidy import tidy
-from statemaint.model.findings import FindingCode, damaged
+from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import MOST_SKEW, Attest, Plan, Request
 from statemaint.planning import plan_checkpoint
-from statemaint.report import Outcome, Report, summarize
+from statemaint.report import Emptied, Outcome, Report, exit_code_of, summarize
 from statemaint.scan import Handover, check_links
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 
+_log = logging.getLogger(__name__)
+_NOTHING = Emptied()
 OnOutcome = Callable[[Outcome, Plan], None]
 
 
@@ -57,7 +61,8 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
 
     Safe to kill and to repeat (S15). A store that is damaged, or whose storage fails, is reported
     and left as it is; the others are still maintained. A run that has anything to do holds the
-    checkpoint's lease (S8). A run that has nothing to do writes nothing.
+    checkpoint's lease (S8). A run that has nothing to do writes nothing. If expired trash cannot be
+    deleted after the work, the report has a finding.
 
     Args:
         storage: where the checkpoint lives.
@@ -97,11 +102,14 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
                 storage, policy, request=request, skew=lease.skew, handover=handover
             )[1]
         report = work.carry_out(decided, lease, on_outcome)
-        empties = trash and not damaged(report.findings)
-        empty_trash(storage, _trash(storage, decided) if empties else (), before=lease.check)
+        emptied = _NOTHING
+        if trash and not damaged(report.findings):
+            emptied = _emptied(storage, lambda: _trash(storage, decided), lease)
+        if emptied.finding:
+            note_end(storage, work.run, lease, work.report(decided, emptied).exit_code)
         if holder is None:  # else `end_run` does it
             tidy(storage, lease)
-        return report
+    return work.report(decided, emptied)
 
 
 def alone_since(before: Claim | None, lease: Lease) -> bool:
@@ -112,8 +120,20 @@ def alone_since(before: Claim | None, lease: Lease) -> bool:
     return released or lease.number == before.number
 
 
-def _trash(storage: Storage, decided: Plan) -> tuple[str, ...]:
-    """Returns the paths to delete from the trash: none in damage or doubt, which they may repair.
+def _emptied(storage: Storage, find: Callable[[], Sequence[Entry]], lease: Lease) -> Emptied:
+    """Deletes expired trash; a failure is a finding, since the run's work is done by then."""
+    done: list[Entry] = []
+    finding = None
+    try:
+        empty_trash(storage, find(), before=lease.check, after=done.extend)
+    except StatemaintError as error:
+        detail = f"expired files stay in the trash, the next run tries again: {error}"
+        finding = Finding(FindingCode.TRASH_NOT_EMPTIED, detail)
+    return Emptied(len(done), sum(one.size for one in done), finding)
+
+
+def _trash(storage: Storage, decided: Plan) -> tuple[Entry, ...]:
+    """Returns the files to delete from the trash: none in damage or doubt, which they may repair.
 
     Tasks that see only a part of a checkpoint leave the trash alone.
     """
@@ -170,8 +190,10 @@ def end_run(
     units: bool = False,
     run: str = "",
     exit_code: int = 0,
-) -> None:
+) -> Emptied:
     """Ends a run of several tasks: notes its failure, empties the trash, and ends their lease.
+
+    Returns what was deleted from the trash. If that fails, the run has failed, and is noted so.
 
     A task that is still running stops before its next page of deletions. No run gets the lease for
     a few seconds, until that task must have noticed.
@@ -192,15 +214,26 @@ def end_run(
     """
     with leased(storage, holder, keep=True) as lease:
         try:
-            if run:
+            if run:  # before the rest, which may take minutes
                 note_end(storage, run, lease, exit_code)
+            emptied = _NOTHING
+            if sound:
+                emptied = _emptied(storage, lambda: expired_trash(storage, storage.now()), lease)
+            if run and emptied.finding:
+                note_end(storage, run, lease, exit_code or exit_code_of(emptied.findings))
             if units:
-                forget_units(storage, before=lease.check)
-            expired = expired_trash(storage, storage.now()) if sound else ()
-            empty_trash(storage, expired, before=lease.check)
+                _forget_units(storage, lease)
             tidy(storage, lease)
+            return emptied
         finally:
             lease.end()
+
+
+def _forget_units(storage: Storage, lease: Lease) -> None:
+    try:
+        forget_units(storage, before=lease.check)
+    except StatemaintError as error:
+        _log.warning("the files of Spark's units stay, the next run tries again: %s", error)
 
 
 class Work:
@@ -241,7 +274,7 @@ class Work:
         note_run(self._storage, report, fence)
         return report
 
-    def report(self, decided: Plan) -> Report:
+    def report(self, decided: Plan, emptied: Emptied = _NOTHING) -> Report:
         """Returns the report of the run so far."""
         stores = tuple(
             summarize(one, self._happened[one.store.id], decided.target) for one in decided.stores
@@ -255,6 +288,7 @@ class Work:
             dry_run=self._dry_run,
             peak_memory=_peak_memory(),
             requests=dict(Counter(self._storage.requests) - self._requests),
+            emptied=emptied,
         )
 
 

@@ -101,6 +101,10 @@ class Seat:
         self._gate(verb, path)
         self._world.refuse(verb, path)
 
+    def answer(self, verb: str, path: str) -> None:
+        """Answers an operation, unless its answer is lost."""
+        self._world.answer(verb, path)
+
     def stood_still(self, *, late: bool, frozen: bool) -> None:
         """Notes that all threads were paused, one of them at its gate; `late` and `frozen` are its.
 
@@ -171,6 +175,7 @@ class Seat:
         with self.turn:
             written = self._world.entry(path)
             self._gate("written", path)
+            self._world.answer("write", path)
         return written
 
     def _write_at_once(self, path: str, chunks: Iterable[bytes], *, overwrite: bool) -> None:
@@ -314,6 +319,8 @@ class _Operation:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._seat.turn.__exit__(kind)
         self._seat.turn.inside.discard(get_ident())
+        if kind is None and self._verb != "write":  # which is not yet done here
+            self._seat.answer(self._verb, self._path)
 
 
 class _Order:

@@ -387,8 +387,10 @@ class Stage:
         manifest = self.world.files.get(f"{_TRASH}{run}/manifest/rollback.jsonl")
         if manifest is None:
             return None
-        lines = (json.loads(line)["path"] for line in manifest.content.splitlines())
-        return min((one.version for path in lines if (one := spot(path))), default=1) - 1
+        # A line that a failure cut short moved no file.
+        lines = (line for line in manifest.content.splitlines() if line.endswith(b"}"))
+        paths = [json.loads(line)["path"] for line in lines]
+        return min((one.version for path in paths if (one := spot(path))), default=1) - 1
 
     # -- the end
 

@@ -66,7 +66,7 @@ def test_what_the_operator_removes_goes_to_the_trash(ledger: Ledger) -> None:
     (line,) = ledger_lines(ledger.storage, "rollback")
     assert line == {
         **STAMP, "action": "remove", "path": PATH, "reason": reason.value, "bytes": 30,
-        "trash": True,
+        "modified": 1000.5, "trash": True,
     }  # fmt: skip
 
 
