@@ -251,18 +251,27 @@ class Guarded(ReadOnly):
 
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
         """Deletes files, each request only while the unit is held."""
-
-        def check() -> None:
-            before()
-            self._lease.check()
-
         self._lease.must_hold()
-        self._storage.delete_all(paths, before=check)
+        self._storage.delete_all(paths, before=self._and_held(before))
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Renames a file, unless the unit is lost."""
         self._lease.check()
         self._storage.move(path, to, like=like)
+
+    def move_all(
+        self, moves: Sequence[tuple[Entry, str]], *, before: Callable[[], object] = nothing
+    ) -> None:
+        """Moves files, each request that removes any only while the unit is held."""
+        self._lease.must_hold()
+        self._storage.move_all(moves, before=self._and_held(before))
+
+    def _and_held(self, before: Callable[[], object]) -> Callable[[], object]:
+        def check() -> None:
+            before()
+            self._lease.check()
+
+        return check
 
     def _checked(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield from chunks

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statemaint.errors import StorageError, Superseded
 from statemaint.execute.bases import must_be_unchanged
 from statemaint.execute.commits import must_stand
+from statemaint.execute.lease import TRUSTED
 from statemaint.execute.run_context import RunContext
 from statemaint.execute.snapshot_writer import SnapshotWriter
 from statemaint.execute.store_record import StoreRecord
@@ -81,26 +82,32 @@ class Deleter:
 
     def _remove(self, page: Page, trash: Trash | None, removed: list[Delete]) -> None:
         """Removes the files of a page, and adds each to `removed`, also if an error follows."""
+        storage = self.context.storage
+        looked = storage.now()
 
         def before() -> None:
+            nonlocal looked
+            if storage.now() - looked >= TRUSTED:  # copies to the trash take their time
+                must_stand(storage, self.context.commit, self.record.store)
+                looked = storage.now()
             self._must_stand(page)
 
-        if trash:
-            trash.take(page, before=before, after=removed.append)
-            return
-        # One call may delete in any order, but no checksum may outlive its file, and no shared
-        # file may be deleted before the snapshot that needs it.
+        # One call may remove in any order, but no checksum may outlive its file, and no shared
+        # file may be removed before the snapshot that needs it.
         for rank in sorted({one.rank for one in page}):
             some = [one for one in page if one.rank == rank]
             try:
-                self.context.storage.delete_all([one.path for one in some], before=before)
+                if trash:
+                    trash.take(some, before=before)
+                else:
+                    storage.delete_all([one.path for one in some], before=before)
             except (StorageError, Superseded):
                 removed += self._missing(some)
                 raise
             removed += some
 
     def _missing(self, deletes: Sequence[Delete]) -> list[Delete]:
-        """Returns the files that no longer exist after a deletion failed, as far as it is seen."""
+        """Returns the files that no longer exist after a failure, as far as it is seen."""
         try:
             there = {one.path for one in self.context.storage.list(self.record.store.id.directory)}
         except StorageError:

@@ -50,6 +50,7 @@ class Trash:
     run: str
     seconds: float
     pages: Counter[UnitId] | None = None
+    _there: set[str] = field(default_factory=set)
     _lock: Lock = field(default_factory=Lock)
 
     @property
@@ -62,22 +63,31 @@ class Trash:
         deletes: Sequence[Delete],
         *,
         before: Callable[[], object],
-        after: Callable[[Delete], object] = lambda _: None,
     ) -> None:
         """Moves files of one store to the trash, after `note`; a missing file is not an error.
 
+        Only this run creates files in its trash, so a file that was not there when the run began
+        to work is there only if this object moved it. A file of an earlier attempt is compared.
+
         Args:
-            deletes: the files, in the order of their moves.
-            before: called before every move; whatever it raises ends the work.
-            after: called with each file once it is moved.
+            deletes: the files, which may be moved in any order.
+            before: called before every request that removes files from their places; whatever it
+                raises ends the work.
 
         Raises:
+            Superseded: when a file is no longer the listed one.
             StorageError: when the storage fails.
         """
-        for delete in deletes:
-            before()
-            self._move(delete.entry)
-            after(delete)
+        moves = []
+        for entry in (one.entry for one in deletes):
+            if self.path_of(entry) in self._there:
+                before()
+                self._move(entry)
+            else:
+                moves.append((entry, self.path_of(entry)))
+        with self._lock:
+            self._there.update(to for _, to in moves)
+        self.storage.move_all(moves, before=before)
 
     def note(
         self,
@@ -106,7 +116,9 @@ class Trash:
     def _next_page(self, unit: UnitId) -> str:
         with self._lock:
             if self.pages is None:
-                self.pages = newest_pages(self.storage, self.run)
+                there = list(self.storage.list(folder_of(self.run)))
+                self.pages = newest_pages(there)
+                self._there.update(entry.path for entry in there)
             self.pages[unit] += 1
             return page_name(unit, self.pages[unit])
 

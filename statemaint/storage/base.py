@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import BinaryIO, Protocol
 
-from statemaint.errors import CodecError, RefusedLinkError
+from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
 from statemaint.listing import LATEST, Entry
 
 # Files that are read whole are small: logs, metadata, RocksDB's zips. State is read as a stream.
@@ -96,6 +96,19 @@ def read_small(stream: BinaryIO, path: str, most: int = MOST_READ) -> bytes:
         content = b""  # an error that is kept keeps this frame
         must_be_small(most + 1, path, most)
     return content
+
+
+def move_each(
+    storage: "Storage",
+    moves: Sequence[tuple[Entry, str]],
+    *,
+    before: Callable[[], object] = nothing,
+) -> None:
+    """Moves files one by one, in the order given: the `move_all` of a storage without tags."""
+    for entry, to in moves:
+        before()
+        with suppress(NotFoundError):
+            storage.move(entry.path, to)
 
 
 class Storage(Protocol):
@@ -206,7 +219,8 @@ class Storage(Protocol):
 
         Args:
             paths: the files.
-            before: called before every request; any exception that it raises ends the work.
+            before: called before every request, or, if each file takes one, before the first and at
+                least every half second; any exception that it raises ends the work.
 
         Raises:
             StorageError: naming the first refused file and the number of refused files. Others may
@@ -230,6 +244,28 @@ class Storage(Protocol):
             AlreadyExistsError: when the new name is taken; both files are untouched.
             UnreadableError: when a reader of `like` could not read the file under its new name; it
                 keeps its old name.
+        """
+        ...
+
+    def move_all(
+        self, moves: Sequence[tuple[Entry, str]], *, before: Callable[[], object] = nothing
+    ) -> None:
+        """Moves files in as few requests as the storage allows; missing files are not an error.
+
+        Each file appears under its new name as by `move`. A crash may leave any number of the files
+        under both names.
+
+        Args:
+            moves: the files as they were listed, each with its new name. The new names are free,
+                and only the caller creates files there: an object store does not check it.
+            before: called as by `delete_all`, before the requests that remove files from their old
+                names.
+
+        Raises:
+            Superseded: when the tag of a file is no longer the listed one; the file is untouched.
+            AlreadyExistsError: when a new name is taken, if the storage notices; both files are
+                untouched.
+            StorageError: when a file is not moved. Others may already be moved, in any order.
         """
         ...
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from statemaint.errors import AlreadyExistsError, NotFoundError
+from statemaint.errors import AlreadyExistsError, NotFoundError, Superseded
 from statemaint.listing import Entry
-from statemaint.storage.base import must_be_small, nothing
+from statemaint.storage.base import move_each, must_be_small, nothing
 from statemaint.storage.tally import Tally
 
 
@@ -118,6 +118,17 @@ class MemoryStorage:
         if self._files.setdefault(to, file) is not file or path == to:
             raise AlreadyExistsError(to, "a file of that name is already there")
         self._files.pop(path, None)
+
+    def move_all(
+        self, moves: Sequence[tuple[Entry, str]], *, before: Callable[[], object] = nothing
+    ) -> None:
+        """Moves files one by one, in the order given."""
+        for entry, to in moves:
+            before()
+            file = self._files.get(entry.path)
+            if file and entry.tag not in (None, self._entry(entry.path, file).tag):
+                raise Superseded(entry.path, "was replaced since it was listed")
+            move_each(self, [(entry, to)])
 
     def check_readable(self, path: str, *, like: str) -> None:
         """Checks that both files exist: every user may read every file."""

@@ -74,6 +74,14 @@ class ReadOnly:
         del to, like
         raise StorageError(path, "this run is read-only, the file is not moved")
 
+    def move_all(
+        self, moves: Sequence[tuple[Entry, str]], *, before: Callable[[], object] = nothing
+    ) -> None:
+        """Refuses."""
+        del before
+        for entry, to in moves:
+            self.move(entry.path, to)
+
     def check_readable(self, path: str, *, like: str) -> None:
         """Checks that every reader of one file may read another."""
         self._storage.check_readable(path, like=like)

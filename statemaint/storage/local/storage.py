@@ -19,6 +19,7 @@ from statemaint.storage.base import (
     OURS,
     file_time,
     is_ours,
+    move_each,
     nothing,
     own_link,
     read_small,
@@ -235,6 +236,8 @@ class LocalStorage:
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=directory)
                 _sync(directory)
+
+    move_all = move_each
 
     def _content_of(self, path: str, place: _Place) -> _Directory:
         """Returns the place of a file's content: for a link, of the file that it leads to."""
