@@ -174,6 +174,10 @@ class Below(ReadOnly):
         for entry in self._storage.list(self._path(prefix)):
             yield self._inside(entry)
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the folders directly in a directory of the folder."""
+        return self._storage.folders(self._path(prefix))
+
     def links(self, folder: str) -> Sequence[str]:
         """Returns the paths of all links at or below a directory of the folder."""
         return [

@@ -140,6 +140,13 @@ class Storage(Protocol):
         """
         ...
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the folders directly in a directory; lists none of them.
+
+        A folder without files may be among them. There is none in a directory that does not exist.
+        """
+        ...
+
     def stat(self, path: str) -> Entry:
         """Returns one file's entry.
 

@@ -51,6 +51,13 @@ class MemoryStorage:
         files = list(self._files.items())  # a copy in one step: other threads write meanwhile
         yield from [self._entry(path, file) for path, file in files if path.startswith(under)]
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the folders directly in a directory."""
+        self._requests.add("list")
+        under = f"{prefix}/" if prefix else ""
+        rests = [path[len(under) :] for path in list(self._files) if path.startswith(under)]
+        yield from sorted({rest.partition("/")[0] for rest in rests if "/" in rest})
+
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
         self._requests.add("stat")

@@ -26,6 +26,10 @@ class ReadOnly:
         """Yields every file below a directory."""
         return self._storage.list(prefix)
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the folders directly in a directory."""
+        return self._storage.folders(prefix)
+
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
         return self._storage.stat(path)
@@ -128,6 +132,10 @@ class Stoppable(ReadOnly):
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory."""
         return self._on().list(prefix)
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the folders directly in a directory."""
+        return self._on().folders(prefix)
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""

@@ -52,6 +52,14 @@ class StorageContract:
         assert self.paths(storage, "nowhere") == []
         assert self.paths(storage) == []
 
+    def test_names_the_folders_in_a_directory_and_no_file(self, storage: Storage) -> None:
+        for path in ("a/1", "a/b/2", "a/b/c/3", "a/.d/4", "ab/5", "_statemaint/trash/run/x/6"):
+            storage.write(path, [b""])
+        assert sorted(storage.folders("a")) == [".d", "b"]
+        assert sorted(storage.folders("")) == ["_statemaint", "a", "ab"]
+        assert list(storage.folders("_statemaint/trash")) == ["run"]
+        assert [*storage.folders("nowhere"), *storage.folders("a/1")] == []
+
     def test_lists_hidden_files(self, storage: Storage) -> None:
         storage.write("a/.1.delta.crc", [b""])
         assert self.paths(storage, "a") == ["a/.1.delta.crc"]

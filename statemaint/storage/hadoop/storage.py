@@ -89,6 +89,18 @@ class HadoopStorage:
                 time, outside = file_time(status.modified), self._is_outside(path)
                 yield Entry(path, status.size, time, access=status.access, outside=outside)
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the directories directly in a directory."""
+        self._check_ours(prefix)
+        top = f"{self._files.root}/{prefix}".rstrip("/") or "/"
+        try:
+            statuses = self._files.list([top])
+        except NotFoundError:
+            return
+        for name in (one.path.rpartition("/")[2] for one in statuses if one.is_directory):
+            self._check_ours(f"{prefix}/{name}")
+            yield name
+
     def links(self, folder: str) -> tuple[str, ...]:
         """Returns the paths of all links at or below a folder; only a local disk has any."""
         top = self._local_top

@@ -85,10 +85,11 @@ class S3Storage:
                 elif named_as_file(path.rstrip("/").rpartition("/")[2]):
                     yield Entry(path, 0, None)  # an empty object that represents a directory
 
-    def folders(self) -> Iterator[str]:
-        """Yields the names of the folders directly below the root, and lists nothing in them."""
-        within = self._bucket.key("")
-        for page in self._pages(within, self.root, Delimiter="/"):
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the folders directly in a directory, a thousand in each request."""
+        where = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        within = self._bucket.key(where)
+        for page in self._pages(within, where or self.root, Delimiter="/"):
             for item in page.get("CommonPrefixes", []):
                 yield item["Prefix"].removeprefix(within).rstrip("/")
 
