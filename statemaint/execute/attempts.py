@@ -264,11 +264,15 @@ class Guarded(ReadOnly):
         self._storage.move(path, to, like=like)
 
     def move_all(
-        self, moves: Sequence[tuple[Entry, str]], *, before: Callable[[], object] = nothing
+        self,
+        moves: Sequence[tuple[Entry, str]],
+        *,
+        before: Callable[[], object] = nothing,
+        after: Callable[[Entry], object] = nothing,
     ) -> None:
         """Moves files, each request that removes any only while the unit is held."""
         self._lease.must_hold()
-        self._storage.move_all(moves, before=self._and_held(before))
+        self._storage.move_all(moves, before=self._and_held(before), after=after)
 
     def _and_held(self, before: Callable[[], object]) -> Callable[[], object]:
         def check() -> None:

@@ -98,11 +98,11 @@ class Deleter:
             some = [one for one in page if one.rank == rank]
             try:
                 if trash:
-                    trash.take(some, before=before)
-                else:
-                    storage.delete_all([one.path for one in some], before=before)
+                    trash.take(some, before=before, after=removed.append)
+                    continue
+                storage.delete_all([one.path for one in some], before=before)
             except (StorageError, Superseded):
-                removed += self._missing(some)
+                removed += self._missing([one for one in some if one not in removed])
                 raise
             removed += some
 

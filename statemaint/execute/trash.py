@@ -63,6 +63,7 @@ class Trash:
         deletes: Sequence[Delete],
         *,
         before: Callable[[], object],
+        after: Callable[[Delete], object],
     ) -> None:
         """Moves files of one store to the trash, after `note`; a missing file is not an error.
 
@@ -73,21 +74,23 @@ class Trash:
             deletes: the files, which may be moved in any order.
             before: called before every request that removes files from their places; whatever it
                 raises ends the work.
+            after: called with each file that is no longer in its place, as far as that is known.
 
         Raises:
             Superseded: when a file is no longer the listed one.
             StorageError: when the storage fails.
         """
-        moves = []
-        for entry in (one.entry for one in deletes):
-            if self.path_of(entry) in self._there:
-                before()
-                self._move(entry)
-            else:
-                moves.append((entry, self.path_of(entry)))
+        by_path = {self.path_of(one.entry): one for one in deletes}
+        for path in by_path.keys() & self._there:
+            before()
+            self._move(by_path[path].entry)
+            after(by_path.pop(path))
         with self._lock:
-            self._there.update(to for _, to in moves)
-        self.storage.move_all(moves, before=before)
+            self._there.update(by_path)
+        moves = [(one.entry, path) for path, one in by_path.items()]
+        self.storage.move_all(
+            moves, before=before, after=lambda entry: after(by_path[self.path_of(entry)])
+        )
 
     def note(
         self,

@@ -22,7 +22,7 @@ NO_FILE = "it is a directory where Spark has a file"
 _STATE_FILE = re.compile(r".+\.(?:delta|snapshot|changelog|zip)")
 
 
-def nothing() -> None:
+def nothing(*_: object) -> None:
     """Does nothing."""
 
 
@@ -103,12 +103,14 @@ def move_each(
     moves: Sequence[tuple[Entry, str]],
     *,
     before: Callable[[], object] = nothing,
+    after: Callable[[Entry], object] = nothing,
 ) -> None:
     """Moves files one by one, in the order given: the `move_all` of a storage without tags."""
     for entry, to in moves:
         before()
         with suppress(NotFoundError):
             storage.move(entry.path, to)
+        after(entry)
 
 
 class Storage(Protocol):
@@ -255,7 +257,11 @@ class Storage(Protocol):
         ...
 
     def move_all(
-        self, moves: Sequence[tuple[Entry, str]], *, before: Callable[[], object] = nothing
+        self,
+        moves: Sequence[tuple[Entry, str]],
+        *,
+        before: Callable[[], object] = nothing,
+        after: Callable[[Entry], object] = nothing,
     ) -> None:
         """Moves files in as few requests as the storage allows; missing files are not an error.
 
@@ -267,6 +273,8 @@ class Storage(Protocol):
                 and only the caller creates files there: an object store does not check it.
             before: called as by `delete_all`, before the requests that remove files from their old
                 names.
+            after: called with each file that no longer has its old name, as far as that is known
+                without another request.
 
         Raises:
             Superseded: when the tag of a file is no longer the listed one; the file is untouched.

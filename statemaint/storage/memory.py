@@ -127,7 +127,11 @@ class MemoryStorage:
         self._files.pop(path, None)
 
     def move_all(
-        self, moves: Sequence[tuple[Entry, str]], *, before: Callable[[], object] = nothing
+        self,
+        moves: Sequence[tuple[Entry, str]],
+        *,
+        before: Callable[[], object] = nothing,
+        after: Callable[[Entry], object] = nothing,
     ) -> None:
         """Moves files one by one, in the order given."""
         for entry, to in moves:
@@ -135,7 +139,7 @@ class MemoryStorage:
             file = self._files.get(entry.path)
             if file and entry.tag not in (None, self._entry(entry.path, file).tag):
                 raise Superseded(entry.path, "was replaced since it was listed")
-            move_each(self, [(entry, to)])
+            move_each(self, [(entry, to)], after=after)
 
     def check_readable(self, path: str, *, like: str) -> None:
         """Checks that both files exist: every user may read every file."""

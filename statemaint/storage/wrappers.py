@@ -79,10 +79,14 @@ class ReadOnly:
         raise StorageError(path, "this run is read-only, the file is not moved")
 
     def move_all(
-        self, moves: Sequence[tuple[Entry, str]], *, before: Callable[[], object] = nothing
+        self,
+        moves: Sequence[tuple[Entry, str]],
+        *,
+        before: Callable[[], object] = nothing,
+        after: Callable[[Entry], object] = nothing,
     ) -> None:
         """Refuses."""
-        del before
+        del before, after
         for entry, to in moves:
             self.move(entry.path, to)
 

@@ -258,11 +258,15 @@ class HadoopStorage:
             self._files.rename(path, to)
 
     def move_all(
-        self, moves: Sequence[tuple[Entry, str]], *, before: Callable[[], object] = nothing
+        self,
+        moves: Sequence[tuple[Entry, str]],
+        *,
+        before: Callable[[], object] = nothing,
+        after: Callable[[Entry], object] = nothing,
     ) -> None:
         """Renames files one by one, in the order given; the first refusal ends the work."""
         for move in _checked(moves, before):
-            move_each(self, [move])
+            move_each(self, [move], after=after)
 
     def _serve(self, path: str, to: str, like: str) -> None:
         """Lets every reader of one file read another, whose rights change only if they must."""

@@ -40,7 +40,13 @@ class Moves:
         self._lock = Lock()
         self._known: tuple[float, float, Params] | None = None
 
-    def move_all(self, moves: Sequence[tuple[Entry, str]], *, before: Callable[[], object]) -> None:
+    def move_all(
+        self,
+        moves: Sequence[tuple[Entry, str]],
+        *,
+        before: Callable[[], object],
+        after: Callable[[Entry], object],
+    ) -> None:
         """Moves objects page by page; the copies of a page are made several at a time.
 
         After a failure no further copy is made, and the objects that were copied are deleted under
@@ -51,7 +57,10 @@ class Moves:
             S3Error: when an object is not copied or not deleted.
         """
         for start in range(0, len(moves), PAGE):
-            self._move_page(moves[start : start + PAGE], before)
+            page = moves[start : start + PAGE]
+            self._move_page(page, before)
+            for entry, _ in page:
+                after(entry)
 
     def _move_page(self, moves: Sequence[tuple[Entry, str]], before: Callable[[], object]) -> None:
         encryption = self._encryption([entry for entry, _ in moves])

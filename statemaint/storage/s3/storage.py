@@ -184,10 +184,14 @@ class S3Storage:
         self.delete(path)
 
     def move_all(
-        self, moves: Sequence[tuple[Entry, str]], *, before: Callable[[], object] = nothing
+        self,
+        moves: Sequence[tuple[Entry, str]],
+        *,
+        before: Callable[[], object] = nothing,
+        after: Callable[[Entry], object] = nothing,
     ) -> None:
         """Copies files on the server, several at a time, then deletes 200 in each request."""
-        self._moves.move_all(moves, before=before)
+        self._moves.move_all(moves, before=before, after=after)
 
     def check_readable(self, path: str, *, like: str) -> None:
         """Checks, by encryption, tags and ACL, that every reader of one file may read another."""
