@@ -7,7 +7,7 @@ from statemaint.storage.s3.bucket import Bucket
 from statemaint.storage.s3.errors import THROTTLED, S3Error
 
 # S3 accepts 1,000. One request of that size counts as 1,000 where servers limit the rate.
-PAGE = 200
+_PAGE = 200
 _WAITS_SECONDS = (0.5, 1.0, 2.0, 4.0)
 
 Refused = tuple[str, str]
@@ -27,8 +27,8 @@ def delete_all(
         S3Error: naming the first refused object, the number of refused objects, and the reason.
     """
     refused: list[Refused] = []
-    for start in range(0, len(paths), PAGE):
-        refused += _page(bucket, paths[start : start + PAGE], sleep, before)
+    for start in range(0, len(paths), _PAGE):
+        refused += _page(bucket, paths[start : start + _PAGE], sleep, before)
     if refused:
         path, code = refused[0]
         words = "access denied, s3:DeleteObject is not allowed" if code == "AccessDenied" else code

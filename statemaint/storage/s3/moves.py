@@ -22,12 +22,13 @@ from statemaint.errors import NotFoundError, StorageError, Superseded
 from statemaint.listing import Entry
 from statemaint.storage.s3.bucket import CONNECTIONS, Bucket
 from statemaint.storage.s3.copy import copy, copy_whole
-from statemaint.storage.s3.delete import PAGE, delete_all
+from statemaint.storage.s3.delete import delete_all
 from statemaint.storage.s3.errors import S3Error
 from statemaint.storage.s3.put import PRECONDITION_FAILED, head
 from statemaint.storage.s3.settings import Params, encryption_of, uses_key
 from statemaint.workers import in_order
 
+_PAGE = 200  # as many as are deleted in one request
 _Failure = StorageError | Superseded
 
 
@@ -56,8 +57,8 @@ class Moves:
             Superseded: when an object is not the listed one.
             S3Error: when an object is not copied or not deleted.
         """
-        for start in range(0, len(moves), PAGE):
-            page = moves[start : start + PAGE]
+        for start in range(0, len(moves), _PAGE):
+            page = moves[start : start + _PAGE]
             self._move_page(page, before)
             for entry, _ in page:
                 after(entry)
