@@ -10,6 +10,7 @@ from uuid import uuid4
 from statemaint.errors import LeaseHeldError
 from statemaint.execute import (
     Claim,
+    ExpiredTrash,
     Fence,
     Holder,
     Lease,
@@ -85,9 +86,9 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
     work = Work(storage, run or new_run_id(storage.now()), dry_run=dry_run, workers=workers)
     before = newest(storage)
     decided = plan_checkpoint(storage, policy, request=request, handover=handover)[1]
-    trash = _trash(storage, decided)
     if dry_run:
         return work.report(decided)
+    trash = expired_trash(storage, storage.now()) if _may_empty(decided) else ExpiredTrash()
     if decided.idle and not trash:
         return work.carry_out(decided, Fence(), on_outcome)
     with leased(storage, holder or Holder(work.run), keep=holder is not None) as lease:
@@ -97,10 +98,11 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
                 storage, policy, request=request, skew=lease.skew, handover=handover
             )[1]
         report = work.carry_out(decided, lease, on_outcome)
-        empties = trash and not damaged(report.findings)
-        empty_trash(storage, _trash(storage, decided) if empties else (), before=lease.check)
+        if trash and _may_empty(decided) and not damaged(report.findings):
+            empty_trash(storage, trash, before=lease.check)
         if holder is None:  # else `end_run` does it
-            tidy(storage, lease)
+            moved = report.files_deleted.total() if policy.trash_for else 0
+            tidy(storage, lease, unknown=trash.unknown, moved=moved)
         return report
 
 
@@ -112,16 +114,15 @@ def alone_since(before: Claim | None, lease: Lease) -> bool:
     return released or lease.number == before.number
 
 
-def _trash(storage: Storage, decided: Plan) -> tuple[str, ...]:
-    """Returns the paths to delete from the trash: none in damage or doubt, which they may repair.
+def _may_empty(decided: Plan) -> bool:
+    """Returns whether expired trash may be deleted: not in damage or doubt, which it may repair.
 
     Tasks that see only a part of a checkpoint leave the trash alone.
     """
     whole = decided.request == Request(decided.request.target, decided.request.force_snapshot)
     compares = any(isinstance(one, Attest) and one.doubts for one in decided.actions)
     doubted = any(one.code is FindingCode.LOG_REPLACED for one in decided.all_findings)
-    sound = not damaged(decided.all_findings) and not compares and not doubted
-    return expired_trash(storage, storage.now()) if whole and sound else ()
+    return whole and not damaged(decided.all_findings) and not compares and not doubted
 
 
 def begin_run(storage: Storage, holder: Holder) -> None:
@@ -196,9 +197,9 @@ def end_run(
                 note_end(storage, run, lease, exit_code)
             if units:
                 forget_units(storage, before=lease.check)
-            expired = expired_trash(storage, storage.now()) if sound else ()
+            expired = expired_trash(storage, storage.now()) if sound else ExpiredTrash()
             empty_trash(storage, expired, before=lease.check)
-            tidy(storage, lease)
+            tidy(storage, lease, unknown=expired.unknown)
         finally:
             lease.end()
 
