@@ -11,6 +11,7 @@ from statemaint.execute.run_context import RunContext
 from statemaint.execute.snapshot_writer import SnapshotWriter
 from statemaint.execute.store_record import StoreRecord
 from statemaint.execute.trash import Trash
+from statemaint.model.proof import Attestation
 from statemaint.plan import RELY_ON_BASE, Delete, DeleteReason
 from statemaint.report import Deleted
 
@@ -69,7 +70,8 @@ class Deleter:
             context.ledger.deleting(page, trash=trash is not None)
             if trash:
                 newest = max(one.version for one in deletes)
-                trash.note(page, None if start else store, target=context.target, gone=newest)
+                world, proof = None if start else store, self._proof
+                trash.note(page, world, target=context.target, gone=newest, proof=proof)
             context.fence.must_hold()
             must_stand(context.storage, context.commit, store)  # as late as possible, once a page
             removed: list[Delete] = []
@@ -130,11 +132,16 @@ class Deleter:
     def _base_must_stand(self, page: Page) -> None:
         if not _relies_on_base(page):
             return
-        proof = self.record.known.proofs.get(self.base) if self.base else None
+        proof = self._proof
         if proof is None:
             place = self.base or self.record.store.id.directory
             raise Superseded(place, "the base has no attestation")
         must_be_unchanged(self.context.storage, proof.entry)
+
+    @property
+    def _proof(self) -> Attestation | None:
+        """Returns the proof of the base, if there is one."""
+        return self.record.known.proofs.get(self.base) if self.base else None
 
     def _instead_must_stand(self, page: Page) -> None:
         """Checks that the files that take the place of stale snapshots are still those planned.

@@ -29,6 +29,7 @@ from statemaint.execute.world import maintained
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.ids import UnitId
+from statemaint.model.proof import Attestation
 from statemaint.plan import Delete, DeleteReason
 from statemaint.storage import Storage
 
@@ -97,6 +98,7 @@ class Trash:
         *,
         target: int | None = None,
         gone: int = 0,
+        proof: Attestation | None = None,
     ) -> None:
         """Adds files of one store to the manifest, before they are moved.
 
@@ -105,11 +107,12 @@ class Trash:
             store: the store as it was listed; `None` if an earlier line has its world.
             target: the run's target version.
             gone: the newest version of any file that this run removes.
+            proof: of the snapshot that the deletions rely on, if they rely on one.
 
         Raises:
             StorageError: when the storage fails.
         """
-        world = maintained(self.storage, store, target, gone) if store else None
+        world = maintained(self.storage, store, target, gone, proof) if store else None
         until = self.until
         notes = [Note(Seen(one.entry), until, world=world, stale=_is_stale(one)) for one in deletes]
         self.announce(notes, self._next_page(deletes[0].store.unit))

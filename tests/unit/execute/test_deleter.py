@@ -16,6 +16,7 @@ from statemaint.listing import Entry
 from statemaint.maintain import maintain
 from statemaint.model.checkpoint import Store
 from statemaint.model.policy import Policy
+from statemaint.model.proof import Attestation
 from statemaint.plan import Delete, DeleteReason
 from statemaint.planning import plan_checkpoint
 from statemaint.storage import MemoryStorage
@@ -53,10 +54,16 @@ class Noting(Trash):
     """Remembers what is noted in the manifest."""
 
     def note(
-        self, deletes: Any, store: Store | None = None, *, target: int | None = None, gone: int = 0
+        self,
+        deletes: Any,
+        store: Store | None = None,
+        *,
+        target: int | None = None,
+        gone: int = 0,
+        proof: Attestation | None = None,
     ) -> None:
         self.noted = [*getattr(self, "noted", ()), (len(deletes), store, target, gone)]
-        super().note(deletes, store, target=target, gone=gone)
+        super().note(deletes, store, target=target, gone=gone, proof=proof)
 
 
 def executor(storage: MemoryStorage, **context: Any) -> tuple[StoreExecutor, tuple[Delete, ...]]:
