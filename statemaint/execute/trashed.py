@@ -10,7 +10,7 @@ agree. A run, or an undo of it, that changes an indexed folder takes it out of t
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from statemaint.errors import CodecError, NotFoundError
@@ -19,6 +19,7 @@ from statemaint.execute.manifest import FOLDER, MANIFEST, folder_of
 from statemaint.listing import Entry
 from statemaint.model.ids import run_folder
 from statemaint.storage import Storage
+from statemaint.storage.base import nothing
 
 INDEX = f"{FOLDER}.json"
 # The runs that are looked at although they turn out not to have expired, the oldest first: each
@@ -27,6 +28,8 @@ _MOST_LOOKS = 4
 # The index is written again for this many runs, or for one with this many files.
 _WORTH_RUNS = 3
 _WORTH_FILES = 1000
+# The files that are deleted, and counted, at a time.
+_PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,25 +139,40 @@ def expired(storage: Storage, now: float) -> ExpiredTrash:
     return ExpiredTrash(runs, len(folders) - len(known))
 
 
-def empty(storage: Storage, trash: ExpiredTrash, *, before: Callable[[], object]) -> None:
+def empty(
+    storage: Storage,
+    trash: ExpiredTrash,
+    *,
+    before: Callable[[], object],
+    after: Callable[[Sequence[Entry]], object] = nothing,
+) -> None:
     """Deletes the files of expired runs; manifests last, since they record that a run has expired.
 
     A run whose manifests have changed since they were read is left to a later run.
 
+    Args:
+        storage: the storage of the checkpoint.
+        trash: what has expired.
+        before: called before every request that deletes; whatever it raises ends the work.
+        after: called with each page of deleted files, without the manifests.
+
     Raises:
         StorageError: when the storage fails.
     """
-    files: list[str] = []
+    files: list[Entry] = []
     manifests: list[str] = []
     for run, seen in sorted(trash.runs.items()):
         listed = list(storage.list(folder_of(run)))
         found = {one for one in listed if _is_of_manifest(one) and not one.name.startswith(".")}
         if found == seen:  # a crash may also leave a temp file among them
-            files += [one.path for one in listed if one not in seen]
+            files += [one for one in listed if one not in seen]
             manifests += sorted(one.path for one in seen)
-    for paths in (files, manifests):
-        if paths:
-            storage.delete_all(paths, before=before)
+    for start in range(0, len(files), _PAGE):
+        page = files[start : start + _PAGE]
+        storage.delete_all([one.path for one in page], before=before)
+        after(page)
+    if manifests:
+        storage.delete_all(manifests, before=before)
 
 
 def index_trash(storage: Storage, unknown: int, files: int) -> None:

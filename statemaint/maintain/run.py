@@ -3,6 +3,7 @@
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from resource import RUSAGE_SELF, getrusage
 from uuid import uuid4
@@ -81,16 +82,16 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
         LeaseLostError: when another run has taken over, or this one was ended; nothing more was
             done.
     """
+    work = Work(storage, run, dry_run=dry_run, workers=workers)
     if not dry_run:
         check_links(storage)
-    work = Work(storage, run or new_run_id(storage.now()), dry_run=dry_run, workers=workers)
     before = newest(storage)
     decided = plan_checkpoint(storage, policy, request=request, handover=handover)[1]
     if dry_run:
         return work.report(decided)
     trash = expired_trash(storage, storage.now()) if _may_empty(decided) else ExpiredTrash()
     if decided.idle and not trash:
-        return work.carry_out(decided, Fence(), on_outcome)
+        return work.counted(work.carry_out(decided, Fence(), on_outcome))
     with leased(storage, holder or Holder(work.run), keep=holder is not None) as lease:
         if not alone_since(before, lease) or abs(lease.skew) > MOST_SKEW:
             # Another run has worked meanwhile, or ages are unreliable.
@@ -103,7 +104,7 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
         if holder is None:  # else `end_run` does it
             moved = report.files_deleted.total() if policy.trash_for else 0
             tidy(storage, lease, unknown=trash.unknown, moved=moved)
-        return report
+    return work.counted(report)
 
 
 def alone_since(before: Claim | None, lease: Lease) -> bool:
@@ -210,15 +211,15 @@ class Work:
     def __init__(
         self,
         storage: Storage,
-        run: str,
+        run: str | None,
         *,
         dry_run: bool = False,
         workers: Workers | int | None = None,
     ) -> None:
-        self._storage, self.run, self._dry_run = storage, run, dry_run
-        self._workers = workers
-        self._started = storage.now()
         self._requests = Counter(storage.requests)
+        self._storage, self._dry_run, self._workers = storage, dry_run, workers
+        self._started = storage.now()
+        self.run = run or new_run_id(self._started)
         self._happened: dict[StoreId, list[Outcome]] = defaultdict(list)
 
     @property
@@ -255,8 +256,16 @@ class Work:
             seconds=self._elapsed,
             dry_run=self._dry_run,
             peak_memory=_peak_memory(),
-            requests=dict(Counter(self._storage.requests) - self._requests),
+            requests=self._spent,
         )
+
+    def counted(self, report: Report) -> Report:
+        """Returns the report with all requests of the run, those after its work included."""
+        return replace(report, requests=self._spent)
+
+    @property
+    def _spent(self) -> dict[str, int]:
+        return dict(Counter(self._storage.requests) - self._requests)
 
 
 def _peak_memory() -> int:
