@@ -101,7 +101,9 @@ def maintained(
 
 def _proved(proof: Attestation | None, entry: Entry) -> Seen | None:
     """Returns a file with its checksum if a proof has read this very file."""
-    for record in proof.inputs if proof else ():
+    if proof is None:
+        return None
+    for record in proof.inputs:
         if record.path == entry.path and record.sum is not None:
             return Seen(entry, record.sum) if record.identifies(entry, proof.at) else None
     return None

@@ -77,13 +77,15 @@ def test_many_files_are_moved_with_a_request_each_and_few_more(place: Place) -> 
 
 
 def test_a_run_that_moves_45_files_of_three_stores_counts_what_the_server_does(
-    moto_place: Moto, broken: Place, proxy: FaultProxy
+    broken: Place, proxy: FaultProxy
 ) -> None:
     storage = neglected(broken)
     proxy.seen.clear()
     report = maintain(storage, POLICY)
     assert (report.files_deleted.total(), report.snapshots_written) == (45, 6)
-    assert sum(report.requests.values()) == len(proxy.seen) <= 220
+    assert sum(report.requests.values()) == len(proxy.seen)
+    # The lease is asked about every two seconds: a slow machine asks more often.
+    assert len([one for one in proxy.seen if "/lease" not in one.target]) <= 210
     assert (report.requests["copy"], report.requests["delete"]) == (45, 5)
     assert undo(broken.storage(storage.root), report.run).files == 45
     assert verify(storage, deep=True).healthy
@@ -246,19 +248,20 @@ def test_a_large_trash_adds_few_requests_to_a_run_with_nothing_to_do(
     maintain(storage, POLICY.override(trash_for=0))
     before = idle(storage)
     for number in range(runs):
-        trash(moto_place, storage, f"run-{number:02}", 9000 // runs, storage.now() + DAY)
+        trash(moto_place, storage, f"run-{number:02}", 4500 // runs, storage.now() + DAY)
     assert 0 < idle(storage) - before <= 10
-    assert size_of_trash(storage) == (9000 // runs * runs, 9000 // runs * runs * 2)
+    files = 4500 // runs * runs
+    assert size_of_trash(storage) == (files, 2 * files)
 
 
 def test_an_index_answers_for_all_runs_of_the_trash(moto_place: Moto) -> None:
     storage = neglected(moto_place)
     for number in range(9):
-        trash(moto_place, storage, f"run-{number}", 1100, storage.now() + DAY)
+        trash(moto_place, storage, f"run-{number}", 110, storage.now() + DAY)
     runs, size = [one.run for one in list_runs(storage)], size_of_trash(storage)
     index_trash(storage, 9, 0)
     lists = storage.requests["list"]
-    assert size_of_trash(storage) == size == (9900, 19800)
+    assert size_of_trash(storage) == size == (990, 1980)
     assert storage.requests["list"] == lists + 1
     assert [one.run for one in list_runs(storage)] == runs
     storage.write(INDEX, [b"{]"], overwrite=True)
@@ -275,4 +278,4 @@ def test_an_expired_trash_is_listed_once(moto_place: Moto) -> None:
     maintain(storage, POLICY)
     assert {path.split("/")[2] for path in paths(storage, TRASH)} == {"young"}
     # three of the files, one of the folders, and one of each run's manifests; a lease has seven
-    assert storage.requests["list"] - before - 3 - 3 <= idle_lists + 9
+    assert storage.requests["list"] - before <= 3 + 1 + 2 + idle_lists + 7
