@@ -99,7 +99,7 @@ def read_small(stream: BinaryIO, path: str, most: int = MOST_READ) -> bytes:
 
 
 def move_each(
-    storage: "Storage",
+    self: "Storage",
     moves: Sequence[tuple[Entry, str]],
     *,
     before: Callable[[], object] = nothing,
@@ -109,7 +109,7 @@ def move_each(
     for entry, to in moves:
         before()
         with suppress(NotFoundError):
-            storage.move(entry.path, to)
+            self.move(entry.path, to)
         after(entry)
 
 
