@@ -17,13 +17,22 @@ from statemaint.execute.neighbours import Neighbours
 from statemaint.execute.recovery import recover
 from statemaint.execute.restore import Restored, must_be_in_trash, plan_restore, restore
 from statemaint.execute.stores import execute
-from statemaint.execute.trash import bytes_in_trash, size_in_trash, trashed_runs
-from statemaint.execute.trash import empty as empty_trash
-from statemaint.execute.trash import expired as expired_trash
+from statemaint.execute.trashed import (
+    ExpiredTrash,
+    bytes_in_trash,
+    forget_trashed,
+    index_trash,
+    size_in_trash,
+    size_of_trash,
+    trashed_runs,
+)
+from statemaint.execute.trashed import empty as empty_trash
+from statemaint.execute.trashed import expired as expired_trash
 
 __all__ = [
     "QUIET",
     "Claim",
+    "ExpiredTrash",
     "Fence",
     "Holder",
     "Lease",
@@ -38,7 +47,9 @@ __all__ = [
     "end_earlier",
     "execute",
     "expired_trash",
+    "forget_trashed",
     "forget_units",
+    "index_trash",
     "leased",
     "ledger_is_due",
     "must_be_in_trash",
@@ -49,5 +60,6 @@ __all__ = [
     "recover",
     "restore",
     "size_in_trash",
+    "size_of_trash",
     "trashed_runs",
 ]

@@ -10,7 +10,7 @@ import logging
 from dataclasses import replace
 
 from statemaint.errors import CodecError, NotFoundError, StorageError
-from statemaint.execute.manifest import FOLDER as TRASH
+from statemaint.execute import size_of_trash
 from statemaint.model.findings import OF_STORAGE
 from statemaint.report import Report
 from statemaint.report.facts import facts_of
@@ -97,10 +97,9 @@ def note_verification(storage: Storage, *, healthy: bool) -> None:
 
 
 def trash_size(storage: Storage) -> tuple[int, int] | None:
-    """Returns the number of files in the trash and their bytes; `None` when it cannot be listed."""
+    """Returns the number of files in the trash and their bytes; `None` when it is not known."""
     try:
-        sizes = [entry.size for entry in storage.list(TRASH)]
+        return size_of_trash(storage)
     except StorageError as error:
         _log.warning("the trash is not counted: %s", error)
         return None
-    return len(sizes), sum(sizes)

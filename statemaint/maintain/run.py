@@ -3,7 +3,8 @@
 import logging
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from resource import RUSAGE_SELF, getrusage
 from uuid import uuid4
@@ -11,6 +12,7 @@ from uuid import uuid4
 from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.execute import (
     Claim,
+    ExpiredTrash,
     Fence,
     Holder,
     Lease,
@@ -85,16 +87,16 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
         LeaseLostError: when another run has taken over, or this one was ended; nothing more was
             done.
     """
+    work = Work(storage, run, dry_run=dry_run, workers=workers)
     if not dry_run:
         check_links(storage)
-    work = Work(storage, run or new_run_id(storage.now()), dry_run=dry_run, workers=workers)
     before = newest(storage)
     decided = plan_checkpoint(storage, policy, request=request, handover=handover)[1]
-    trash = _trash(storage, decided)
     if dry_run:
         return work.report(decided)
+    trash = expired_trash(storage, storage.now()) if _may_empty(decided) else ExpiredTrash()
     if decided.idle and not trash:
-        return work.carry_out(decided, Fence(), on_outcome)
+        return work.counted(work.carry_out(decided, Fence(), on_outcome))
     with leased(storage, holder or Holder(work.run), keep=holder is not None) as lease:
         if not alone_since(before, lease) or abs(lease.skew) > MOST_SKEW:
             # Another run has worked meanwhile, or ages are unreliable.
@@ -103,12 +105,13 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
             )[1]
         report = work.carry_out(decided, lease, on_outcome)
         emptied = _NOTHING
-        if trash and not damaged(report.findings):
-            emptied = _emptied(storage, lambda: _trash(storage, decided), lease)
+        if trash and _may_empty(decided) and not damaged(report.findings):
+            emptied, _ = _emptied(storage, lambda: trash, lease)
         if emptied.finding:
             note_end(storage, work.run, lease, work.report(decided, emptied).exit_code)
         if holder is None:  # else `end_run` does it
-            tidy(storage, lease)
+            moved = report.files_deleted.total() if policy.trash_for else 0
+            tidy(storage, lease, unknown=trash.unknown, moved=moved)
     return work.report(decided, emptied)
 
 
@@ -120,28 +123,34 @@ def alone_since(before: Claim | None, lease: Lease) -> bool:
     return released or lease.number == before.number
 
 
-def _emptied(storage: Storage, find: Callable[[], Sequence[Entry]], lease: Lease) -> Emptied:
-    """Deletes expired trash; a failure is a finding, since the run's work is done by then."""
+def _emptied(
+    storage: Storage, find: Callable[[], ExpiredTrash], lease: Lease
+) -> tuple[Emptied, int]:
+    """Deletes expired trash, and returns the number of runs that its index lacks as well.
+
+    A failure is a finding, since the run's work is done by then.
+    """
     done: list[Entry] = []
-    finding = None
+    finding, unknown = None, 0
     try:
-        empty_trash(storage, find(), before=lease.check, after=done.extend)
+        trash = find()
+        unknown = trash.unknown
+        empty_trash(storage, trash, before=lease.check, after=done.extend)
     except StatemaintError as error:
         detail = f"expired files stay in the trash, the next run tries again: {error}"
         finding = Finding(FindingCode.TRASH_NOT_EMPTIED, detail)
-    return Emptied(len(done), sum(one.size for one in done), finding)
+    return Emptied(len(done), sum(one.size for one in done), finding), unknown
 
 
-def _trash(storage: Storage, decided: Plan) -> tuple[Entry, ...]:
-    """Returns the files to delete from the trash: none in damage or doubt, which they may repair.
+def _may_empty(decided: Plan) -> bool:
+    """Returns whether expired trash may be deleted: not in damage or doubt, which it may repair.
 
     Tasks that see only a part of a checkpoint leave the trash alone.
     """
     whole = decided.request == Request(decided.request.target, decided.request.force_snapshot)
     compares = any(isinstance(one, Attest) and one.doubts for one in decided.actions)
     doubted = any(one.code is FindingCode.LOG_REPLACED for one in decided.all_findings)
-    sound = not damaged(decided.all_findings) and not compares and not doubted
-    return expired_trash(storage, storage.now()) if whole and sound else ()
+    return whole and not damaged(decided.all_findings) and not compares and not doubted
 
 
 def begin_run(storage: Storage, holder: Holder) -> None:
@@ -216,14 +225,16 @@ def end_run(
         try:
             if run:  # before the rest, which may take minutes
                 note_end(storage, run, lease, exit_code)
-            emptied = _NOTHING
+            emptied, unknown = _NOTHING, 0
             if sound:
-                emptied = _emptied(storage, lambda: expired_trash(storage, storage.now()), lease)
+                emptied, unknown = _emptied(
+                    storage, lambda: expired_trash(storage, storage.now()), lease
+                )
             if run and emptied.finding:
                 note_end(storage, run, lease, exit_code or exit_code_of(emptied.findings))
             if units:
                 _forget_units(storage, lease)
-            tidy(storage, lease)
+            tidy(storage, lease, unknown=unknown)
             return emptied
         finally:
             lease.end()
@@ -242,15 +253,15 @@ class Work:
     def __init__(
         self,
         storage: Storage,
-        run: str,
+        run: str | None,
         *,
         dry_run: bool = False,
         workers: Workers | int | None = None,
     ) -> None:
-        self._storage, self.run, self._dry_run = storage, run, dry_run
-        self._workers = workers
-        self._started = storage.now()
         self._requests = Counter(storage.requests)
+        self._storage, self._dry_run, self._workers = storage, dry_run, workers
+        self._started = storage.now()
+        self.run = run or new_run_id(self._started)
         self._happened: dict[StoreId, list[Outcome]] = defaultdict(list)
 
     @property
@@ -287,9 +298,17 @@ class Work:
             seconds=self._elapsed,
             dry_run=self._dry_run,
             peak_memory=_peak_memory(),
-            requests=dict(Counter(self._storage.requests) - self._requests),
+            requests=self._spent,
             emptied=emptied,
         )
+
+    def counted(self, report: Report) -> Report:
+        """Returns the report with all requests of the run, those after its work included."""
+        return replace(report, requests=self._spent)
+
+    @property
+    def _spent(self) -> dict[str, int]:
+        return dict(Counter(self._storage.requests) - self._requests)
 
 
 def _peak_memory() -> int:

@@ -11,6 +11,7 @@ from statemaint.execute import (
     Holder,
     Ledger,
     Restored,
+    forget_trashed,
     leased,
     must_be_in_trash,
     must_stand,
@@ -141,6 +142,7 @@ def undo(
     mine, started = new_run_id(storage.now()), storage.now()
     restored: list[Restored] = []
     with leased(storage, Holder(mine)) as lease:
+        forget_trashed(storage, run)
         ledger = Ledger(storage, mine, lease)
         noted = partial(note_undo, storage, mine, lease, of=run, started=started)
 

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import BinaryIO, Protocol
 
-from statemaint.errors import CodecError, RefusedLinkError
+from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
 from statemaint.listing import LATEST, Entry
 
 # Files that are read whole are small: logs, metadata, RocksDB's zips. State is read as a stream.
@@ -22,7 +22,7 @@ NO_FILE = "it is a directory where Spark has a file"
 _STATE_FILE = re.compile(r".+\.(?:delta|snapshot|changelog|zip)")
 
 
-def nothing() -> None:
+def nothing(*_: object) -> None:
     """Does nothing."""
 
 
@@ -98,6 +98,21 @@ def read_small(stream: BinaryIO, path: str, most: int = MOST_READ) -> bytes:
     return content
 
 
+def move_each(
+    self: "Storage",
+    moves: Sequence[tuple[Entry, str]],
+    *,
+    before: Callable[[], object] = nothing,
+    after: Callable[[Entry], object] = nothing,
+) -> None:
+    """Moves files one by one, in the order given: the `move_all` of a storage without tags."""
+    for entry, to in moves:
+        before()
+        with suppress(NotFoundError):
+            self.move(entry.path, to)
+        after(entry)
+
+
 class Storage(Protocol):
     """A tree of files under one root. Paths are relative to it, with `/` between their parts.
 
@@ -124,6 +139,13 @@ class Storage(Protocol):
 
         Raises:
             WrongKindError: when the path is a file.
+        """
+        ...
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the folders directly in a directory; lists none of them.
+
+        A folder without files may be among them. There is none in a directory that does not exist.
         """
         ...
 
@@ -206,7 +228,8 @@ class Storage(Protocol):
 
         Args:
             paths: the files.
-            before: called before every request; any exception that it raises ends the work.
+            before: called before every request, or, if each file takes one, before the first and at
+                least every half second; any exception that it raises ends the work.
 
         Raises:
             StorageError: naming the first refused file and the number of refused files. Others may
@@ -230,6 +253,34 @@ class Storage(Protocol):
             AlreadyExistsError: when the new name is taken; both files are untouched.
             UnreadableError: when a reader of `like` could not read the file under its new name; it
                 keeps its old name.
+        """
+        ...
+
+    def move_all(
+        self,
+        moves: Sequence[tuple[Entry, str]],
+        *,
+        before: Callable[[], object] = nothing,
+        after: Callable[[Entry], object] = nothing,
+    ) -> None:
+        """Moves files in as few requests as the storage allows; missing files are not an error.
+
+        Each file appears under its new name as by `move`. A crash may leave any number of the files
+        under both names.
+
+        Args:
+            moves: the files as they were listed, each with its new name. The new names are free,
+                and only the caller creates files there: an object store does not check it.
+            before: called as by `delete_all`, before the requests that remove files from their old
+                names.
+            after: called with each file that no longer has its old name, as far as that is known
+                without another request.
+
+        Raises:
+            Superseded: when the tag of a file is no longer the listed one; the file is untouched.
+            AlreadyExistsError: when a new name is taken, if the storage notices; both files are
+                untouched.
+            StorageError: when a file is not moved. Others may already be moved, in any order.
         """
         ...
 

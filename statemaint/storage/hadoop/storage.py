@@ -1,5 +1,6 @@
 """Storage on any file system that the user's Hadoop configuration reaches."""
 
+import math
 import tempfile
 import threading
 import time
@@ -7,7 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from statemaint.errors import (
     AlreadyExistsError,
@@ -18,7 +19,7 @@ from statemaint.errors import (
 )
 from statemaint.listing import Access, Entry
 from statemaint.storage.access import USE, of_directory, of_file
-from statemaint.storage.base import file_time, is_ours, nothing, read_small
+from statemaint.storage.base import file_time, is_ours, move_each, nothing, read_small
 from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
 from statemaint.storage.hadoop.files import HadoopFiles, must_serve
 from statemaint.storage.hadoop.jvm import Jvm, shared_jvm
@@ -30,8 +31,13 @@ from statemaint.storage.tally import Tally
 # Sends a scheme through Hadoop even if we have our own storage: `hadoop+file:`, `hadoop+s3a:`.
 # Each takes a thread of the JVM.
 _REQUESTS_AT_A_TIME = 8
+# A deletion or a rename takes a millisecond, as a check of what they rely on does.
+_CHECK_SECONDS = 0.5
 # Until a file has its final rights, only its creator may use it.
 _PRIVATE = 0o600
+
+
+_T = TypeVar("_T")
 
 
 class HadoopStorage:
@@ -82,6 +88,18 @@ class HadoopStorage:
             else:
                 time, outside = file_time(status.modified), self._is_outside(path)
                 yield Entry(path, status.size, time, access=status.access, outside=outside)
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the directories directly in a directory."""
+        self._check_ours(prefix)
+        top = f"{self._files.root}/{prefix}".rstrip("/") or "/"
+        try:
+            statuses = self._files.list([top])
+        except NotFoundError:
+            return
+        for name in (one.path.rpartition("/")[2] for one in statuses if one.is_directory):
+            self._check_ours(f"{prefix}/{name}")
+            yield name
 
     def links(self, folder: str) -> tuple[str, ...]:
         """Returns the paths of all links at or below a folder; only a local disk has any."""
@@ -222,20 +240,33 @@ class HadoopStorage:
 
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
         """Deletes files one by one, in the order given; the first refusal ends the work."""
-        for path in paths:
-            before()
+        for path in _checked(paths, before):
             self.delete(path)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Renames a file in one durable step."""
         self._check(path)
         self._check(to)
-        if not self._files.exists(path):  # else the missing one might be the new name's directory
-            raise NotFoundError(path, "no such file")
         if like is not None:
             self._serve(path, to, like)
-        serve = like is not None
-        self._in_its_directory(to, lambda: self._files.rename(path, to), serve=serve)
+        try:
+            self._files.rename(path, to)
+        except NotFoundError:
+            if not self._files.exists(path):  # else the new name's directory is missing
+                raise NotFoundError(path, "no such file") from None
+            self._make_directory(to.rpartition("/")[0], serve=like is not None)
+            self._files.rename(path, to)
+
+    def move_all(
+        self,
+        moves: Sequence[tuple[Entry, str]],
+        *,
+        before: Callable[[], object] = nothing,
+        after: Callable[[Entry], object] = nothing,
+    ) -> None:
+        """Renames files one by one, in the order given; the first refusal ends the work."""
+        for move in _checked(moves, before):
+            move_each(self, [move], after=after)
 
     def _serve(self, path: str, to: str, like: str) -> None:
         """Lets every reader of one file read another, whose rights change only if they must."""
@@ -297,6 +328,16 @@ class HadoopStorage:
                 with suppress(StatemaintError):
                     self._files.delete(path)
                 raise
+
+
+def _checked(files: Iterable[_T], before: Callable[[], object]) -> Iterator[_T]:
+    """Yields files that take a short request each, and calls a check now and then before."""
+    checked = -math.inf
+    for file in files:
+        if (now := time.monotonic()) - checked >= _CHECK_SECONDS:
+            checked = now
+            before()
+        yield file
 
 
 @contextmanager

@@ -13,18 +13,26 @@ from typing import BinaryIO
 
 from statemaint.errors import UnreadableError, WrongKindError
 from statemaint.listing import Access, Entry
-from statemaint.storage.access import USE, of_directory, of_file
+from statemaint.storage.access import of_file
 from statemaint.storage.base import (
     NO_DIRECTORY,
     OURS,
     file_time,
     is_ours,
+    move_each,
     nothing,
     own_link,
     read_small,
 )
 from statemaint.storage.local.access import access_of, give, must_serve, read_access
-from statemaint.storage.local.directories import check_way, directory_of, links_below, real_path
+from statemaint.storage.local.directories import (
+    check_way,
+    directory_of,
+    folders_in,
+    links_below,
+    real_path,
+)
+from statemaint.storage.local.made import make_directory, readable
 from statemaint.storage.local.opened import Opened, Translated, open_no_link, open_regular
 from statemaint.storage.local.walk import Walk
 from statemaint.storage.tally import Tally
@@ -32,8 +40,8 @@ from statemaint.storage.tally import Tally
 _Place = tuple[int, str]
 """A file: its open directory, and its name in it."""
 _Directory = AbstractContextManager[_Place]
-# Only its creator may use a new file or directory until it has its final rights.
-_PRIVATE, _PRIVATE_DIRECTORY = 0o600, 0o700
+# Only its creator may use a new file until it has its final rights.
+_PRIVATE = 0o600
 # The errors of link(2) on file systems without hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
@@ -79,6 +87,12 @@ class LocalStorage:
             below = f"{prefix}/" if prefix else ""
             walk = Walk(self._listed, os.path.realpath(self._top))
             yield from walk.below(directory, below, os.path.realpath(top))
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the directories directly in a directory."""
+        self._requests.add("list")
+        with Translated(prefix):
+            yield from folders_in(self._top, prefix)
 
     def links(self, folder: str) -> tuple[str, ...]:
         """Returns the paths of all links at or below a folder."""
@@ -138,7 +152,7 @@ class LocalStorage:
             path: the path of the file.
             serve: whether to fail rather than leave out any user of the parent.
         """
-        return directory_of(self._top, path, partial(_make_directory, serve=serve))
+        return directory_of(self._top, path, partial(make_directory, serve=serve))
 
     def write(
         self,
@@ -236,6 +250,8 @@ class LocalStorage:
                     os.unlink(name, dir_fd=directory)
                 _sync(directory)
 
+    move_all = move_each
+
     def _content_of(self, path: str, place: _Place) -> _Directory:
         """Returns the place of a file's content: for a link, of the file that it leads to."""
         directory, name = place
@@ -299,39 +315,6 @@ class LocalStorage:
         return time.time()  # noqa: TID251 -- the one clock of this storage
 
 
-def _make_directory(parent: int, name: str, path: str, *, serve: bool) -> None:
-    """Creates a directory for the users of its parent.
-
-    Args:
-        parent: the parent, open.
-        name: the name in the parent.
-        path: the path below the root.
-        serve: whether to fail rather than leave out any user of the parent.
-    """
-    try:
-        os.mkdir(name, _PRIVATE_DIRECTORY, dir_fd=parent)
-    except FileExistsError:  # another thread's
-        return
-    with _readable(parent) as above:
-        _open_up(above, name, path, serve=serve)
-        os.fsync(above)
-
-
-def _open_up(parent: int, name: str, path: str, *, serve: bool) -> None:
-    wanted = of_directory(read_access(parent))
-    handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
-    try:
-        give(handle, wanted)
-        if serve:
-            must_serve(handle, path, wanted, path.rpartition("/")[0] or ".", bits=USE)
-    except BaseException:
-        with suppress(OSError):  # another thread has put a file into it
-            os.rmdir(name, dir_fd=parent)
-        raise
-    finally:
-        os.close(handle)
-
-
 @contextmanager
 def _handle(place: _Place, path: str) -> Iterator[int]:
     directory, name = place
@@ -385,15 +368,5 @@ def _last_byte(stream: BinaryIO) -> bytes:
 
 
 def _sync(directory: int) -> None:
-    with _readable(directory) as handle:
+    with readable(directory) as handle:
         os.fsync(handle)
-
-
-@contextmanager
-def _readable(directory: int) -> Iterator[int]:
-    """Opens a directory again, so that it can be synced and its access read."""
-    handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=directory)
-    try:
-        yield handle
-    finally:
-        os.close(handle)

@@ -105,6 +105,11 @@ def encryption_of(answer: Mapping[str, Any]) -> ObjectSettings:
     )
 
 
+def uses_key(params: Params) -> bool:
+    """Returns whether an object with these parameters is encrypted with a key of its own."""
+    return str(params.get("ServerSideEncryption") or "").startswith(_BY_KEY)
+
+
 def kept(answer: Mapping[str, Any]) -> Params:
     """Returns the parameters that keep an object's metadata when it is rewritten."""
     return {name: answer[name] for name in _KEPT if answer.get(name)}

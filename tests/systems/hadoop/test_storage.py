@@ -280,6 +280,20 @@ def test_counts_each_request(storage: HadoopStorage) -> None:
     assert {verb: count for verb, count in added.items() if count} == cost
 
 
+def test_a_move_is_one_request_and_a_check_is_made_now_and_then(storage: HadoopStorage) -> None:
+    for number in range(60):
+        storage.write(f"a/{number}", [b"x"])
+    moves = [(one, f"_statemaint/trash/run/a/{one.name}") for one in storage.list("a")]
+    before, checks = storage.requests, []
+    storage.move_all(moves, before=lambda: checks.append(storage.stat("a/0")))
+    added = {verb: count - before.get(verb, 0) for verb, count in storage.requests.items()}
+    made = 4  # directories, each of which takes a few requests
+    assert added["rename"] == 61  # the first one finds that they are missing
+    assert added["stat"] - len(checks) <= 1 + 3 * made
+    assert 1 <= len(checks) <= 10
+    assert len([*storage.list("_statemaint")]) == 60
+
+
 def test_appends_after_a_writer_that_died(
     storage: HadoopStorage, path: Any, jvm: Jvm, admin: Any
 ) -> None:
