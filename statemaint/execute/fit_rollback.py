@@ -233,7 +233,7 @@ class _Rollback:
         note = self.trash.notes.get(entry.path)
         if note is None or note.since is None or entry.modified is None:
             return False
-        return entry.modified == note.seen.entry.modified < note.since
+        return entry.modified == note.seen.entry.modified and entry.modified < note.since
 
     def _is_coming_back(self, entry: Entry) -> bool:
         """Returns whether a file may be the copy of an undo of this run that was cut short.

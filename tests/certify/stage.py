@@ -26,8 +26,7 @@ from tests.certify.setting import Setting
 from tests.certify.verdicts import Verdicts
 from tests.certify.world import Doer, World
 
-_EVERYTHING = Request()
-_TRASH = "_statemaint/trash/"
+_EVERYTHING, _TRASH = Request(), "_statemaint/trash/"
 
 
 class Stage:
@@ -387,9 +386,8 @@ class Stage:
         manifest = self.world.files.get(f"{_TRASH}{run}/manifest/rollback.jsonl")
         if manifest is None:
             return None
-        # A line that a failure cut short moved no file.
-        lines = (line for line in manifest.content.splitlines() if line.endswith(b"}"))
-        paths = [json.loads(line)["path"] for line in lines]
+        lines = manifest.content.splitlines()
+        paths = [json.loads(line)["path"] for line in lines if line.endswith(b"}")]
         return min((one.version for path in paths if (one := spot(path))), default=1) - 1
 
     # -- the end
