@@ -26,7 +26,8 @@ _CONNECT_SECONDS = 10
 _READ_SECONDS = 60
 # Several stores are maintained in parallel, and each reads parts ahead.
 CONNECTIONS = 32
-_NOT_FOUND = 404
+_BAD_REQUEST, _NOT_FOUND = 400, 404
+_WITHOUT_BODY = frozenset({"head_bucket", "head_object"})
 _VERBS = {
     "ListObjectsV2": "list",
     "GetObject": "get",
@@ -45,11 +46,16 @@ _WRITES = frozenset({"put_object", "copy_object", "create_multipart_upload"})
 
 
 class Bucket:
-    """The objects of one bucket below one prefix; threads may share it."""
+    """The objects of one bucket below one prefix; threads may share it.
+
+    Attributes:
+        deletes_pages: whether the server deletes many objects in one request, as far as is known.
+    """
 
     def __init__(self, name: str, prefix: str, options: S3Options) -> None:
         self.name, self.prefix, self.options = name, prefix, options
         self.clock = ServerClock()
+        self.deletes_pages = True  # until the server refuses it
         self._requests = Tally()
         self._seen = False
         self._client, credentials = _client(options)
@@ -72,6 +78,11 @@ class Bucket:
         """Returns the bucket's own address."""
         return f"s3://{self.name}"
 
+    @property
+    def right_to_delete(self) -> str:
+        """Returns the sentence that names the missing right to delete objects."""
+        return f"s3:DeleteObject is not allowed; grant it on arn:aws:s3:::{self.name}/{self.key('*')}"
+
     def key(self, path: str) -> str:
         """Returns the key of a path."""
         return f"{self.prefix}/{path}" if self.prefix else path
@@ -89,6 +100,15 @@ class Bucket:
             NotFoundError: when the server reported for certain that there is no such key.
             S3Error: when it refused for any other reason, or was not reached.
         """
+        try:
+            return self._answer(operation, path, params)
+        except S3Error as error:
+            if operation in _WITHOUT_BODY and error.status == _BAD_REQUEST:
+                # Expired credentials, among others. The answer to a GET has a body, which says so.
+                self._answer("list_objects_v2", path, {"Prefix": self.key(""), "MaxKeys": 1})
+            raise
+
+    def _answer(self, operation: str, path: str, params: Mapping[str, object]) -> dict[str, Any]:
         with translated(path, self.name):
             request = getattr(self._client, operation)
             arguments = {"Bucket": self.name, **self._extras(operation), **params}
