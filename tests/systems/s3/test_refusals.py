@@ -42,6 +42,6 @@ def test_a_head_that_is_refused_for_another_reason_stays_an_error_of_its_own(
     broken: Place, proxy: FaultProxy
 ) -> None:
     storage = broken.storage()
-    proxy.fail("HEAD", Answer(400))
+    proxy.fail("HEAD", Answer(400), times=MANY)
     with pytest.raises(StorageError, match=r"^a: HeadObject failed: 400: Bad Request$"):
         storage.stat("a")
