@@ -65,9 +65,7 @@ def _page(
     return refused
 
 
-def _request(
-    bucket: Bucket, paths: Sequence[str], before: Callable[[], object]
-) -> list[Refused]:
+def _request(bucket: Bucket, paths: Sequence[str], before: Callable[[], object]) -> list[Refused]:
     if bucket.deletes_pages:
         before()
         try:

@@ -109,3 +109,26 @@ def test_a_run_with_the_documented_policy_leaves_what_a_run_of_the_owner_leaves(
     report, expected = maintain(granted.storage, TIGHT), maintain(memory, TIGHT)
     assert (report.exit_code, report.files_deleted) == (0, expected.files_deleted)
     assert state(granted.storage) == state(memory)
+
+
+# -- a bucket with a default retention
+
+
+def test_a_bucket_with_a_default_retention_takes_files_and_moves(ceph_place: Place) -> None:
+    name, client = f"{ceph_place.bucket()}-locked", ceph_place.client
+    client.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
+    retention = {"Mode": "GOVERNANCE", "Days": 1}
+    client.put_object_lock_configuration(
+        Bucket=name,
+        ObjectLockConfiguration={
+            "ObjectLockEnabled": "Enabled",
+            "Rule": {"DefaultRetention": retention},
+        },
+    )
+    storage = ceph_place.storage(f"s3://{name}/ck", part_size=5 << 20, copy_limit=5 << 20)
+    content = bytes(6 << 20)
+    storage.write("small", [b"x"], overwrite=True)
+    storage.write("large", [content], overwrite=True)
+    for path in ("small", "large"):
+        storage.move(path, f"trash/{path}")
+    assert [storage.read(f"trash/{path}") for path in ("small", "large")] == [b"x", content]

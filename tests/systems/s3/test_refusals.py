@@ -45,3 +45,80 @@ def test_a_head_that_is_refused_for_another_reason_stays_an_error_of_its_own(
     proxy.fail("HEAD", Answer(400), times=MANY)
     with pytest.raises(StorageError, match=r"^a: HeadObject failed: 400: Bad Request$"):
         storage.stat("a")
+
+
+# -- uploads in parts
+
+
+def composite(*parts: bytes) -> str:
+    digests = b"".join(hashlib.md5(part, usedforsecurity=False).digest() for part in parts)
+    return f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(parts)}"
+
+
+PARTS = [CONTENT[start : start + 5 * MIB] for start in range(0, len(CONTENT), 5 * MIB)]
+COMPLETE = has("uploadId")
+
+
+def test_an_upload_is_complete_if_its_answer_was_lost_and_the_retry_finds_no_upload(
+    broken: Place, proxy: FaultProxy
+) -> None:
+    # As AWS and others answer the retry; moto and Ceph answer it as they answered the first.
+    storage = broken.storage(part_size=5 * MIB, attempts=2)
+    for exists, code in ((404, "NoSuchUpload"), (412, "PreconditionFailed")):
+        proxy.fail("POST", Lost(), when=COMPLETE)
+        proxy.fail("POST", Answer(exists, error(code)), when=COMPLETE)
+        assert storage.write("a", [CONTENT]).tag == composite(*PARTS)
+        assert storage.read("a") == CONTENT
+        storage.delete("a")
+
+
+def test_an_upload_whose_every_answer_was_lost_is_complete(
+    broken: Place, proxy: FaultProxy
+) -> None:
+    storage = broken.storage(part_size=5 * MIB)
+    proxy.fail("POST", Lost(), when=COMPLETE)
+    assert storage.write("a", [CONTENT]).size == len(CONTENT)
+
+
+def test_an_upload_that_is_gone_is_an_error_unless_the_object_has_its_parts(
+    broken: Place, proxy: FaultProxy
+) -> None:
+    storage = broken.storage(part_size=5 * MIB, attempts=2)
+    gone = Answer(404, error("NoSuchUpload"))
+    proxy.fail("POST", gone, when=COMPLETE)
+    with pytest.raises(StorageError, match=r"^a: CompleteMultipartUpload failed: NoSuchUpload"):
+        storage.write("a", [CONTENT])
+    # Another writer's object of the same size appears in between.
+    proxy.fail("HEAD", Then(lambda: None), when=has("/a"))
+    other = Then(lambda: broken.storage(storage.root).write("a", [bytes(len(CONTENT))]))
+    proxy.fail("POST", other, when=COMPLETE)
+    with pytest.raises(AlreadyExistsError):
+        storage.write("a", [CONTENT])
+    assert storage.read("a") == bytes(len(CONTENT))
+
+
+# -- a bucket with a default retention
+
+
+def _without_checksum(seen: Seen) -> bool:
+    names = {name.lower() for name in seen.headers}
+    creates = seen.method == "PUT" and not (
+        "uploadId" in seen.target and "x-amz-copy-source" in names
+    )
+    return creates and not any(
+        name == "content-md5" or name.startswith("x-amz-checksum-") for name in names
+    )
+
+
+def test_whatever_creates_an_object_carries_the_checksum_that_a_retention_requires(
+    broken: Place, proxy: FaultProxy
+) -> None:
+    storage = broken.storage(part_size=5 * MIB)
+    refused = Answer(400, error("InvalidRequest", "Content-MD5 OR x-amz-checksum- is required"))
+    proxy.fail("PUT", refused, times=MANY, when=_without_checksum)
+    storage.write("small", [b"x"])
+    storage.write("large", [CONTENT])
+    for path in ("small", "large"):
+        storage.move(path, f"trash/{path}")
+    assert storage.read("trash/large") == CONTENT
+    assert proxy.count("PUT") > 6
