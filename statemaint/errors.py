@@ -61,6 +61,23 @@ class UnsupportedError(ConfigError):
         return f"{self.root}: {self.what} is not supported, only {self.supported}; nothing was done"
 
 
+class NotExclusiveError(UnsupportedError):
+    """Two maintainers could not exclude each other; `why` says what the storage lacks."""
+
+    def __init__(self, root: str, why: str) -> None:
+        super().__init__(root, "a storage where two writers can both create the same file", why)
+        self.why = why
+
+    @property
+    def detail(self) -> str:
+        """Returns the error without the address."""
+        what = "two writers can both create the same file, so two maintainers could run at once"
+        return f"{what}, and nothing is written or deleted{self.why and ': '}{self.why}"
+
+    def __str__(self) -> str:
+        return f"{self.root}: {self.detail}"
+
+
 class CheckpointError(StatemaintError):
     """The checkpoint's own data contradict each other."""
 

@@ -20,9 +20,9 @@ from statemaint.errors import (
     AlreadyExistsError,
     LeaseHeldError,
     LeaseLostError,
+    NotExclusiveError,
     NotFoundError,
     StorageError,
-    UnsupportedError,
 )
 from statemaint.execute.claims import (
     FOLDER,
@@ -67,7 +67,7 @@ def leased(
         LeaseHeldError: when another holder has it, or had it until moments ago.
         LeaseLostError: when a later attempt at the holder's run has begun.
         RefusedLinkError: when there is a link among our files (S24).
-        UnsupportedError: when the storage cannot let exactly one of several writers create a file.
+        NotExclusiveError: when the storage cannot let exactly one of several writers create a file.
         StorageError: when the storage fails.
     """
     lease = acquire(storage, holder, seconds=seconds)
@@ -99,12 +99,7 @@ def acquire(storage: Storage, holder: Holder, *, seconds: float = SECONDS) -> "L
     """Returns the lease of a checkpoint; see `leased`."""
     check_links(storage)
     if not storage.exclusive:
-        raise UnsupportedError(
-            storage.root,
-            "a storage where two writers can both create the same file",
-            "one that refuses the second (hard links on a disk, If-None-Match on S3), or two "
-            "maintainers could run at the same time",
-        )
+        raise NotExclusiveError(storage.root, storage.obstacle)
     for _ in range(MOST_ATTEMPTS):
         result = _acquired(storage, holder, seconds)
         if isinstance(result, Lease):

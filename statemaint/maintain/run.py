@@ -84,7 +84,7 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
         check_links(storage)
     work = Work(storage, run or new_run_id(storage.now()), dry_run=dry_run, workers=workers)
     before = newest(storage)
-    decided = plan_checkpoint(storage, policy, request=request, handover=handover)[1]
+    decided = plan_checkpoint(storage, policy, request=request, handover=handover, dry=dry_run)[1]
     trash = _trash(storage, decided)
     if dry_run:
         return work.report(decided)
@@ -155,7 +155,7 @@ def reserve(storage: Storage, holder: Holder) -> None:
     Raises:
         LeaseHeldError: when another run holds it.
         LeaseLostError: when a later attempt at the run has begun.
-        UnsupportedError: when the storage cannot let exactly one of several writers create a file.
+        NotExclusiveError: when the storage cannot let exactly one of several writers create a file.
         StorageError: when the storage fails.
     """
     with leased(storage, holder, keep=True):

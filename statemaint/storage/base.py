@@ -271,6 +271,14 @@ class Storage(Protocol):
         """
         ...
 
+    @property
+    def obstacle(self) -> str:
+        """Returns why the storage is not `exclusive` and what to do; empty if nothing is known.
+
+        Nothing is written: before a trial, it is what reading has shown.
+        """
+        ...
+
     def now(self) -> float:
         """Returns the seconds since the epoch by the clock that stamps the files."""
         ...

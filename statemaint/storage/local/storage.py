@@ -277,6 +277,16 @@ class LocalStorage:
             self._links = self._try_links()
         return self._links
 
+    @property
+    def obstacle(self) -> str:
+        """Returns why two writers may both create one file; empty unless hard links failed."""
+        if self._links is not False:
+            return ""
+        return (
+            "its file system has no hard links; keep the checkpoint on one that has them, or on S3 "
+            "or HDFS"
+        )
+
     def _try_links(self) -> bool:
         temp, link = (f".probe.{uuid.uuid4()}.tmp" for _ in range(2))
         with Translated(OURS), self._directory_of(f"{OURS}/{temp}") as (directory, _):

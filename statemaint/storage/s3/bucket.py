@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -27,6 +28,8 @@ _READ_SECONDS = 60
 # Several stores are maintained in parallel, and each reads parts ahead.
 CONNECTIONS = 32
 _BAD_REQUEST, _NOT_FOUND = 400, 404
+_NO_VERSION = "null"
+_OF_CEPH = re.compile("tx[0-9a-f]{20,}-[0-9a-f]+-")
 _WITHOUT_BODY = frozenset({"head_bucket", "head_object"})
 _VERBS = {
     "ListObjectsV2": "list",
@@ -35,6 +38,7 @@ _VERBS = {
     "HeadBucket": "head",
     "GetObjectAcl": "acl",
     "GetObjectTagging": "tags",
+    "GetBucketVersioning": "get",
     "PutObject": "put",
     "UploadPart": "put",
     "CopyObject": "copy",
@@ -42,9 +46,9 @@ _VERBS = {
     "DeleteObject": "delete",
     "DeleteObjects": "delete",
 }
-# Servers older than boto3's own checksums require this one for deletions. Some require one for a copy
-# too, in a bucket with a default retention. Of parts that are copied none does, and Ceph compares a
-# checksum of such a request, which has no body, with the copied bytes.
+# Servers older than boto3's own checksums require this one for deletions. Some require one for a
+# copy, in a bucket with a default retention. For a part that is copied none does, and Ceph compares
+# the checksum of such a request, which has no body, with the copied bytes.
 _WITH_MD5 = ("DeleteObjects", "CopyObject")
 _WRITES = frozenset({"put_object", "copy_object", "create_multipart_upload"})
 
@@ -54,18 +58,21 @@ class Bucket:
 
     Attributes:
         deletes_pages: whether the server deletes many objects in one request, as far as is known.
+        versioned: whether the newest object that was written or read has a version of its own.
     """
 
     def __init__(self, name: str, prefix: str, options: S3Options) -> None:
         self.name, self.prefix, self.options = name, prefix, options
         self.clock = ServerClock()
         self.deletes_pages = True  # until the server refuses it
+        self.versioned = False
+        self._newest, self._is_ceph = 0.0, False
         self._requests = Tally()
         self._seen = False
         self._client, credentials = _client(options)
         self._asking = threading.local()
         self.quick = QuickReads(
-            self._client, credentials, sent=self._sent_quickly, received=self.clock.answered
+            self._client, credentials, sent=self._sent_quickly, received=self._note
         )
         events = self._client.meta.events
         events.register("before-send.s3", self._sent)
@@ -172,10 +179,34 @@ class Bucket:
         self._requests.add("get")
 
     def _received(self, parsed_response: Mapping[str, Any] | None = None, **_: object) -> None:
-        about = (parsed_response or {}).get("ResponseMetadata", {})
-        date = about.get("HTTPHeaders", {}).get("date")
-        if date:
-            self.clock.answered(date)
+        self._note((parsed_response or {}).get("ResponseMetadata", {}).get("HTTPHeaders", {}))
+
+    def _note(self, headers: Mapping[str, str]) -> None:
+        """Notes what the headers of an answer show of the server and of the bucket."""
+        date = headers.get("date")
+        if not date:
+            return
+        self.clock.answered(date)
+        self._is_ceph |= _OF_CEPH.match(headers.get("x-amz-request-id", "")) is not None
+        written = _dated(headers.get("last-modified", date)) if "etag" in headers else None
+        if written is not None and written >= self._newest:
+            self._newest = written
+            self.versioned = headers.get("x-amz-version-id", _NO_VERSION) != _NO_VERSION
+
+    def ignores_conditions(self) -> bool:
+        """Returns whether conditional writes are known to fail, from what was only read.
+
+        Ceph ignores `If-None-Match` while a bucket is versioned. Objects keep their versions when
+        versioning is suspended, so the bucket itself is asked, if it may be.
+        """
+        if not (self._is_ceph and self.versioned):
+            return False
+        try:
+            return self.call("get_bucket_versioning", self.address).get("Status") == "Enabled"
+        except S3Error as error:
+            if not error.refused:
+                raise
+            return True  # no right to know: the newest object has a version
 
 
 class ServerClock:

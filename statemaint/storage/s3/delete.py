@@ -1,8 +1,8 @@
 """Deletes many objects: in pages of keys, repeating only the keys that were refused.
 
 Ceph checks a bulk deletion against the bucket's own ARN, which a policy on objects does not cover.
-A server that denies or lacks bulk deletions gets one request for each object, from the first refusal
-on.
+A server that denies or lacks bulk deletions gets one request for each object, once it has refused
+one.
 """
 
 import logging

@@ -1,15 +1,17 @@
-"""Refusals of a server of S3: each is named by its cause, and what was done all the same is seen."""
+"""Refusals by a server of S3: each is named by its cause, and what was done all the same."""
 
 import hashlib
 from collections.abc import Callable
 
 import pytest
 
-from statemaint.errors import AlreadyExistsError, StorageError
+from statemaint.errors import AlreadyExistsError, NotExclusiveError, StorageError
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
+from statemaint.storage import MemoryStorage, S3Storage
+from tests.support.checkpoints import write_checkpoint
 from tests.support.fault_proxy import Answer, FaultProxy, Lost, Seen, Then, error
-from tests.support.s3 import Place
+from tests.support.s3 import Moto, Place
 
 MIB = 1024 * 1024
 CONTENT = bytes(range(256)) * (12 * MIB // 256)
@@ -122,3 +124,84 @@ def test_whatever_creates_an_object_carries_the_checksum_that_a_retention_requir
         storage.move(path, f"trash/{path}")
     assert storage.read("trash/large") == CONTENT
     assert proxy.count("PUT") > 6
+
+
+# -- probes
+
+
+def probes(place: Place, storage: S3Storage) -> list[str]:
+    found = place.storage(storage.root).list("_statemaint/probe")
+    return sorted(entry.path for entry in found)
+
+
+def test_runs_without_the_right_to_delete_leave_one_probe(
+    broken: Place, proxy: FaultProxy, moto_place: Moto
+) -> None:
+    address = broken.storage().root
+    proxy.fail("DELETE", DENIED, times=MANY)
+    for _ in range(5):
+        storage = broken.storage(address)
+        with pytest.raises(StorageError, match="s3:DeleteObject is not allowed"):
+            assert storage.exclusive is None
+    assert probes(moto_place, storage) == ["_statemaint/probe/exclusive"]
+
+
+def test_runs_without_the_right_to_delete_leave_one_probe_of_the_settings(
+    broken: Place, proxy: FaultProxy, moto_place: Moto
+) -> None:
+    address = broken.storage().root
+    moto_place.storage(address).write("a", [b"x"])
+    proxy.fail("DELETE", DENIED, times=MANY)
+    for _ in range(3):
+        storage = broken.storage(address)
+        with pytest.raises(StorageError, match="s3:DeleteObject is not allowed"):
+            storage.write("b", [b"x"], like="a")
+    assert len(probes(moto_place, storage)) == 1
+
+
+def test_a_probe_of_the_settings_that_another_process_deletes_is_tried_again(
+    broken: Place, proxy: FaultProxy, moto_place: Moto
+) -> None:
+    storage = broken.storage()
+    other = moto_place.storage(storage.root)
+    other.write("a", [b"x"])
+    delete = Then(lambda: other.delete_all(probes(moto_place, storage)))
+    proxy.fail("HEAD", delete, when=has("/probe/"))
+    storage.write("b", [b"x"], like="a")
+    assert (storage.read("b"), probes(moto_place, storage)) == (b"x", [])
+
+
+def test_a_probe_that_another_process_deletes_meanwhile_is_tried_again(
+    broken: Place, proxy: FaultProxy, moto_place: Moto
+) -> None:
+    storage = broken.storage()
+    other = moto_place.storage(storage.root)
+    proxy.fail("PUT", Then(lambda: None), when=has("/probe/"))
+    delete = Then(lambda: other.delete("_statemaint/probe/exclusive"))
+    proxy.fail("PUT", delete, when=has("/probe/"))
+    assert storage.exclusive is True
+    assert probes(moto_place, storage) == []
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("ignored", "the server ignores `If-None-Match: *`; keep the checkpoint on a server"),
+        ("refused", "the server refuses `If-None-Match: *` (HTTP 501); keep the checkpoint on"),
+    ],
+)
+def test_the_reason_why_a_server_is_not_exclusive_is_said(
+    broken: Place, proxy: FaultProxy, moto_place: Moto, how: str, words: str
+) -> None:
+    memory, storage = MemoryStorage(), broken.storage()
+    write_checkpoint(memory)
+    moto_place.fill(storage.root, memory.files)
+    if how == "ignored":
+        proxy.hide("If-None-Match")
+    else:
+        refused = Answer(501, error("NotImplemented"))
+        proxy.fail("PUT", refused, times=MANY, when=lambda one: "If-None-Match" in one.headers)
+    with pytest.raises(NotExclusiveError) as caught:
+        maintain(storage, Policy(min_deltas_for_snapshot=3))
+    assert words in str(caught.value)
+    assert caught.value.exit_code == 2
