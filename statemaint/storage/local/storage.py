@@ -6,7 +6,7 @@ import stat
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -25,7 +25,16 @@ from statemaint.storage.base import (
 )
 from statemaint.storage.local.access import access_of, give, must_serve, read_access
 from statemaint.storage.local.directories import check_way, directory_of, links_below, real_path
-from statemaint.storage.local.opened import Opened, Translated, open_no_link, open_regular
+from statemaint.storage.local.opened import (
+    Opened,
+    Translated,
+    last_byte,
+    open_no_link,
+    open_regular,
+    readable,
+    regular,
+    sync,
+)
 from statemaint.storage.local.walk import Walk
 from statemaint.storage.tally import Tally
 
@@ -187,11 +196,11 @@ class LocalStorage:
         self._requests.add("append")
         with Translated(path), self._directory_of(path) as (directory, name):
             with self._for_appending(directory, name, path) as stream:
-                if stream.tell() and _last_byte(stream) != b"\n":
+                if stream.tell() and last_byte(stream) != b"\n":
                     stream.write(b"\n")
                 stream.write(lines)
                 stream.flush()
-                os.fsync(stream.fileno())
+                sync(stream.fileno())
             _sync(directory)
 
     def _for_appending(self, directory: int, name: str, path: str) -> BinaryIO:
@@ -250,7 +259,7 @@ class LocalStorage:
         """Lets every reader of one file read another, whose rights change only if they must."""
         with Translated(like):
             wanted = read_access(self._at(like))
-        with Translated(path), _handle(content, path) as handle:
+        with Translated(path), regular(content, path) as handle:
             try:
                 must_serve(handle, to, wanted, like)
             except UnreadableError:
@@ -322,9 +331,9 @@ def _make_directory(parent: int, name: str, path: str, *, serve: bool) -> None:
         os.mkdir(name, _PRIVATE_DIRECTORY, dir_fd=parent)
     except FileExistsError:  # another thread's
         return
-    with _readable(parent) as above:
+    with readable(parent) as above:
         _open_up(above, name, path, serve=serve)
-        os.fsync(above)
+        sync(above)
 
 
 def _open_up(parent: int, name: str, path: str, *, serve: bool) -> None:
@@ -342,16 +351,6 @@ def _open_up(parent: int, name: str, path: str, *, serve: bool) -> None:
         os.close(handle)
 
 
-@contextmanager
-def _handle(place: _Place, path: str) -> Iterator[int]:
-    directory, name = place
-    handle, _ = open_regular(name, path, directory=directory)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
-
-
 def _fill(
     directory: int, name: str, chunks: Iterable[bytes], settle: Callable[[int], None]
 ) -> None:
@@ -361,7 +360,7 @@ def _fill(
         settle(stream.fileno())
         stream.writelines(chunks)
         stream.flush()
-        os.fsync(stream.fileno())
+        sync(stream.fileno())
 
 
 def _publish(temp: _Place, final: _Place, *, overwrite: bool) -> None:
@@ -389,21 +388,6 @@ def _rename_if_absent(temp: _Place, final: _Place) -> None:
     os.rename(name, wanted, src_dir_fd=source, dst_dir_fd=target)
 
 
-def _last_byte(stream: BinaryIO) -> bytes:
-    stream.seek(-1, os.SEEK_END)
-    return stream.read(1)
-
-
 def _sync(directory: int) -> None:
-    with _readable(directory) as handle:
-        os.fsync(handle)
-
-
-@contextmanager
-def _readable(directory: int) -> Iterator[int]:
-    """Opens a directory again, so that it can be synced and its access read."""
-    handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=directory)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
+    with readable(directory) as handle:
+        sync(handle)
