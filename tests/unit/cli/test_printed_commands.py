@@ -34,7 +34,8 @@ def test_the_printed_undo_of_a_folder_with_a_space_can_be_run(tmp_path: Path) ->
     for text in (printed, run("runs", str(root), name).stdout):
         joined = " ".join(text.split())
         found = re.search(rf"statemaint undo .*?{name}", joined)
-        assert found and shlex.split(found[0]) == ["statemaint", "undo", str(root), name]
+        assert found
+        assert shlex.split(found[0]) == ["statemaint", "undo", str(root), name]
 
 
 def test_no_command_is_printed_with_an_address_that_is_not_quoted() -> None:
