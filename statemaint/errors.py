@@ -4,6 +4,7 @@
 `__str__` makes the sentence (what, where, what to do).
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 
@@ -186,6 +187,23 @@ class StorageError(StatemaintError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.detail}"
+
+
+class IncompleteListingError(StorageError):
+    """Some directories could not be listed; raised after everything else was yielded.
+
+    Attributes:
+        refused: the error of each such directory, with its own path.
+    """
+
+    def __init__(self, refused: Sequence[StorageError]) -> None:
+        super().__init__(refused[0].path, refused[0].detail)
+        self.refused = tuple(refused)
+        self.lasting = True
+
+    def __str__(self) -> str:
+        more = f" (and {len(self.refused) - 1} more directories)" if self.refused[1:] else ""
+        return f"{super().__str__()}{more}"
 
 
 class NotFoundError(StorageError):

@@ -11,9 +11,11 @@ from typing import BinaryIO
 
 from statemaint.errors import (
     AlreadyExistsError,
+    IncompleteListingError,
     NotFoundError,
     RefusedLinkError,
     StatemaintError,
+    StorageError,
     UnreadableError,
 )
 from statemaint.listing import Access, Entry
@@ -22,7 +24,7 @@ from statemaint.storage.base import file_time, is_ours, nothing, read_small
 from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
 from statemaint.storage.hadoop.files import HadoopFiles, must_serve
 from statemaint.storage.hadoop.jvm import Jvm, shared_jvm
-from statemaint.storage.hadoop.listing import walk
+from statemaint.storage.hadoop.listing import Status, walk
 from statemaint.storage.local.directories import check_path, links_below
 from statemaint.storage.place import FORCED
 from statemaint.storage.tally import Tally
@@ -73,8 +75,7 @@ class HadoopStorage:
         """Yields every file below a directory."""
         files = self._files
         self._check_ours(prefix)
-        top = f"{files.root}/{prefix}".rstrip("/") or "/"
-        for status in walk(top, files.list):
+        for status in self._walk(prefix):
             path = status.path[len(files.root) + 1 :]
             self._check_ours(path)
             if status.is_directory:
@@ -82,6 +83,19 @@ class HadoopStorage:
             else:
                 time, outside = file_time(status.modified), self._is_outside(path)
                 yield Entry(path, status.size, time, access=status.access, outside=outside)
+
+    def _walk(self, prefix: str) -> Iterator[Status]:
+        files = self._files
+        try:
+            yield from walk(f"{files.root}/{prefix}".rstrip("/") or "/", files.list)
+        except IncompleteListingError as error:
+            refused = [self._relative(one) for one in error.refused]
+            raise IncompleteListingError(refused) from error
+
+    def _relative(self, error: StorageError) -> StorageError:
+        """Returns the error of a directory with its path below the root."""
+        path = error.path.removeprefix(self._files.root).strip("/")
+        return StorageError(path or self._root, error.detail)
 
     def links(self, folder: str) -> tuple[str, ...]:
         """Returns the paths of all links at or below a folder; only a local disk has any."""

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from statemaint.errors import UnreadableError, WrongKindError
+from statemaint.errors import IncompleteListingError, StorageError, UnreadableError, WrongKindError
 from statemaint.listing import Access, Entry
 from statemaint.storage.access import USE, of_directory, of_file
 from statemaint.storage.base import (
@@ -85,9 +85,14 @@ class LocalStorage:
             except NotADirectoryError as error:
                 what = prefix if self._root.is_dir() else ""
                 raise WrongKindError(NO_DIRECTORY, path=what or self.root) from error
+            except OSError as error:
+                refused = StorageError(prefix or self.root, error.strerror or str(error))
+                raise IncompleteListingError([refused]) from error
             below = f"{prefix}/" if prefix else ""
             walk = Walk(self._listed, os.path.realpath(self._top))
             yield from walk.below(directory, below, os.path.realpath(top))
+        if walk.refused:
+            raise IncompleteListingError(walk.refused)
 
     def links(self, folder: str) -> tuple[str, ...]:
         """Returns the paths of all links at or below a folder."""
