@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from statemaint.audit import verify
 from statemaint.errors import AlreadyExistsError, NotExclusiveError, StorageError
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
@@ -16,6 +17,7 @@ from tests.support.s3 import Moto, Place
 MIB = 1024 * 1024
 CONTENT = bytes(range(256)) * (12 * MIB // 256)
 MANY = 1000
+TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 DENIED = Answer(403, error("AccessDenied"))
 
 
@@ -205,3 +207,26 @@ def test_the_reason_why_a_server_is_not_exclusive_is_said(
         maintain(storage, Policy(min_deltas_for_snapshot=3))
     assert words in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+# -- one partition that may not be read
+
+
+def _content_of_partition(seen: Seen) -> bool:
+    return "/state/0/1/" in seen.target and "?" not in seen.target
+
+
+def test_a_partition_that_may_not_be_read_halts_its_own_store(
+    broken: Place, proxy: FaultProxy, moto_place: Moto
+) -> None:
+    memory, storage = MemoryStorage(), broken.storage()
+    write_checkpoint(memory)
+    moto_place.fill(storage.root, memory.files)
+    proxy.fail("GET", DENIED, times=MANY, when=_content_of_partition)
+    report = maintain(storage, TIGHT)
+    assert (report.exit_code, report.snapshots_written) == (5, 2)
+    for findings in (report.findings, verify(broken.storage(storage.root)).findings):
+        damage = [one for one in findings if one.damage]
+        assert [str(one.store) for one in damage] == ["op 0 / part 1 / default"]
+        assert "state/0/1/" in damage[0].detail
+        assert "access denied, s3:GetObject is not allowed" in damage[0].detail
