@@ -4,7 +4,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -22,6 +22,7 @@ from statemaint.listing import Access, Entry
 from statemaint.storage.access import USE, of_directory, of_file
 from statemaint.storage.base import file_time, is_ours, nothing, read_small
 from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
+from statemaint.storage.hadoop.exclusive import FOLDER, obstacle_of
 from statemaint.storage.hadoop.files import HadoopFiles, must_serve
 from statemaint.storage.hadoop.jvm import Jvm, shared_jvm
 from statemaint.storage.hadoop.listing import Status, walk
@@ -43,9 +44,22 @@ class HadoopStorage:
     connection to Java, which would take ten times as long.
     """
 
-    def __init__(self, uri: str, *, jvm: Jvm | None = None) -> None:
+    def __init__(
+        self, uri: str, *, jvm: Jvm | None = None, exclusive_on: Collection[str] = ()
+    ) -> None:
+        """Prepares a storage; Java starts at the first request.
+
+        Args:
+            uri: the address.
+            jvm: the Java process; this process's own by default.
+            exclusive_on: the schemes whose file systems are said to create a file in one step.
+        """
         self._root = uri
         self._jvm = jvm
+        self._exclusive_on = frozenset(exclusive_on)
+        self._obstacle: str | None = None
+        self._creates = False  # whether our records get their final names when they are created
+        self._probing = threading.Lock()
         self._connected: HadoopFiles | None = None
         self._connecting = threading.Lock()
         self._root_access: Access | None = None
@@ -69,7 +83,24 @@ class HadoopStorage:
     @property
     def exclusive(self) -> bool:
         """Returns whether `write` without `overwrite` is atomic among writers."""
-        return self._files.exclusive()
+        with self._probing:
+            if self._obstacle is None:
+                self._obstacle = self._tried()
+        return not self._obstacle
+
+    @property
+    def obstacle(self) -> str:
+        """Returns why two writers may both create a file; empty before a trial."""
+        return self._obstacle or ""
+
+    def _tried(self) -> str:
+        files = self._files
+        if files.renames_exclusively():
+            return ""
+        self._make_directory(FOLDER, serve=False)
+        why = obstacle_of(files, self.read, self._exclusive_on)
+        self._creates = not why
+        return why
 
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory."""
@@ -167,9 +198,35 @@ class HadoopStorage:
         self, path: str, chunks: Iterable[bytes], *, overwrite: bool, like: str | None
     ) -> None:
         self._check(path)
+        created = like is None and is_ours(path) and self.exclusive and self._creates
         with _temp_file(path) as local:
             _fill(local, chunks, path)
-            self._publish(local.name, path, overwrite=overwrite, like=like)
+            if created:
+                self._create(local.name, path, overwrite=overwrite)
+            else:
+                self._publish(local.name, path, overwrite=overwrite, like=like)
+
+    def _create(self, local: str, path: str, *, overwrite: bool) -> None:
+        """Makes one of our records under its final name, as no rename refuses an existing one.
+
+        Of a file system whose files appear when they are opened, a crash leaves a record that is
+        cut, which counts as unreadable.
+        """
+        mode = of_file(self._shared_root).mode
+
+        def make() -> None:
+            self._files.copy_in(local, path, of=path, mode=mode, overwrite=overwrite)
+
+        try:
+            self._in_its_directory(path, make, serve=False)
+        except AlreadyExistsError:
+            raise
+        except StorageError as error:
+            # The loser of two writers may be refused by any error, when it closes the file.
+            if overwrite or not self._files.exists(path):
+                raise
+            if self.read(path) != Path(local).read_bytes():
+                raise AlreadyExistsError(path, "a file of that name is already there") from error
 
     def _publish(self, local: str, path: str, *, overwrite: bool, like: str | None) -> None:
         parent, _, name = path.rpartition("/")
