@@ -69,7 +69,5 @@ def _exclusive_on(environment: Mapping[str, str]) -> frozenset[str]:
     value = environment.get(EXCLUSIVE_ON, "")
     schemes = frozenset(filter(None, (one.strip().lower() for one in value.split(","))))
     if wrong := sorted(one for one in schemes if not one.isalnum()):
-        raise ConfigError(
-            f"{EXCLUSIVE_ON}: {wrong[0]!r} is not a scheme; write for example gs,o3fs"
-        )
+        raise ConfigError(f"{EXCLUSIVE_ON}: {wrong[0]!r} is not a scheme; write gs,o3fs")
     return schemes

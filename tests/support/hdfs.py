@@ -6,8 +6,8 @@
 
 `viewfs://view/mounted` is its directory `/tests`. No server of `gs` or `wasb` installs here: their
 schemes are fakes, `gs://bucket/lake` the same directory of this HDFS, whose `create` is atomic, and
-`wasb://box/disk` the folder `disk` of the local disk, where Hadoop looks before it creates. The servers' own user is the superuser of this
-HDFS; `environ` names an ordinary one.
+`wasb://box/disk` the folder `disk` of the local disk, where Hadoop looks before it creates. The
+servers' own user is the superuser of this HDFS; `environ` names an ordinary one.
 """
 
 import json
@@ -127,11 +127,12 @@ def _configure(folder: Path, port: int, web: int) -> None:
     view = {"fs.viewfs.mounttable.view.link./mounted": f"{uri}/tests"}
     groups = ";".join(f"{user}={groups}" for user, groups in GROUPS.items())
     overlay = "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"
+    target = "fs.viewfs.overload.scheme.target"
     fakes = {
         "fs.gs.impl": overlay,
         "fs.wasb.impl": overlay,
-        "fs.viewfs.overload.scheme.target.hdfs.impl": "org.apache.hadoop.hdfs.DistributedFileSystem",
-        "fs.viewfs.overload.scheme.target.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        f"{target}.hdfs.impl": "org.apache.hadoop.hdfs.DistributedFileSystem",
+        f"{target}.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
         "fs.viewfs.mounttable.bucket.link./lake": f"{uri}/tests",
         "fs.viewfs.mounttable.box.link./disk": f"file://{folder}/disk",
     }
