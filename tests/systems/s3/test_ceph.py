@@ -252,8 +252,9 @@ def test_a_name_that_was_deleted_from_a_suspended_bucket_is_refused_with_the_cau
     assert storage.read("a") == b"y"
 
 
-def test_a_versioned_bucket_of_another_server_is_maintained(moto_place: Place) -> None:
-    address = versioned(moto_place, "Enabled")
+@pytest.mark.parametrize("kind", ["suspended", "enabled"])
+def test_a_versioned_bucket_of_another_server_is_maintained(moto_place: Place, kind: str) -> None:
+    address = versioned(moto_place, *VERSIONS[kind])
     client, name = moto_place.client, address.split("/")[2]
     for path, content in neglected().files.items():
         client.put_object(Bucket=name, Key=f"ck/{path}", Body=content)
