@@ -193,14 +193,27 @@ class _Rebuild:
     def _delta(self, delta: Delta) -> None:
         by_id = delta.id and delta.version in self.retained
         header: list[Header] = []
-        if self.depth is Depth.HEADERS or by_id:
+        families = self.store.rocks.families if self.store.rocks else {}
+        if self.depth is Depth.HEADERS or by_id or any(families.values()):
             whole = seems_whole(self.source, delta, header.append)
+        if header:
+            self._check_families(delta, header[0], families)
         if self.depth is not Depth.HEADERS or not whole:
             path = delta.entry.path
             if used := self._engine_of(delta).check(self.source, path):
                 self.used[path] = used
         if by_id and header and delta.version not in self.zips:
             self._check_lineage(delta, header[0].lineage)
+
+    def _check_families(
+        self, delta: Delta, header: Header, families: Mapping[str, Mapping[str, int]]
+    ) -> None:
+        """Compares a changelog with any zip that names families: a store has them or has not."""
+        if path := next((path for path, named in families.items() if named), None):
+            try:
+                header.must_be_like(path, column_families=True)
+            except CodecError as error:
+                raise error.at(delta.entry.path) from error
 
     def _engine_of(self, delta: Delta) -> Engine:
         small = self.store.rocks is None and delta.entry.size < _SMALL

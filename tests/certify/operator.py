@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.certify.files import PUT, encode, encode_tagged, spot
 from tests.certify.maintainer import HERE
-from tests.certify.operators import METADATA_SINCE, partitions
+from tests.certify.operators import METADATA_SINCE, is_whole, partitions
 from tests.certify.rocks_files import families_of
 from tests.certify.world import File
 
@@ -96,17 +96,18 @@ class Operator:
     def remove_operator(self) -> None:
         """Restarts the query, by Spark 4, without the last operator that it had: its state stays.
 
-        A query that Spark 4 began cannot be restarted so.
+        A query that Spark 4 began cannot be restarted so. Not tried where nothing can tell whether
+        the operator left: its state is broken, or a rewind has left newer state of it.
         """
         stage, query = self.stage, self.stage.query
         habits, last = query.habits, max(partitions(query.habits.stores))
         if not last or habits.spark is None or habits.spark >= METADATA_SINCE:
             return
-        if not query.finish():
+        prefix = f"state/{last}/"
+        if not query.finish() or not is_whole(query, prefix):
             return
         self._stop_maintenance()  # a run that goes on below the folder makes it look younger
         query.stop()
-        prefix = f"state/{last}/"
         stage.step(f"the query goes on without operator {last}")
         kept = tuple(one for one in habits.stores if not one.startswith(prefix))
         query.habits = replace(habits, stores=kept, spark=METADATA_SINCE)
@@ -278,22 +279,24 @@ class Operator:
 
     def heal(self) -> None:
         """Moves away every snapshot that is wrong, and puts back what was changed in the log."""
-        certificate, world = self.stage.certificate, self.stage.world
+        stage, certificate, world = self.stage, self.stage.certificate, self.stage.world
         for path, contents in list(certificate.bad.items()):
             file, one = world.files.get(path), spot(path)
             if file is None or one is None or file.content not in contents or self._landed(path):
                 continue
             certificate.excused = True
             # Where changes name their zip, or a zip their families, nothing loads without it.
-            named = one.id is not None or self.stage.setting.habits.families
+            named = one.id is not None or stage.setting.habits.families
             needs = one.kind == "delta" or (named and not self.right(path))
-            if needs and path in self.originals:
+            if is_back := needs and path in self.originals:
                 self._put_back(path, self.originals[path])
-            elif one.kind == "snapshot" and not self.right(path):
-                self.stage.step(f"{path} is moved away")
+            # A rewind may have made even the original a wrong one.
+            judged = not is_back or (one.id is None and one.version <= stage.query.target)
+            if one.kind == "snapshot" and judged and not self.right(path):
+                stage.step(f"{path} is moved away")
                 world.change({path: None, **self._sides(path)})
             certificate.excused = False
-        if not self.stage.paused:  # else one of them may be about to publish another
+        if not stage.paused:  # else one of them may be about to publish another
             self._forget_bad()
         world.garble = None
 

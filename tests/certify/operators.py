@@ -8,12 +8,17 @@ metadata   `state/<op>/_metadata/metadata`, by Spark 4.0 and later, of the opera
 import json
 import struct
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from tests.certify.world import World
 
+if TYPE_CHECKING:
+    from tests.certify.query import Query
+
 METADATA_SINCE = 4
 """The first Spark that writes operator metadata, and refuses a query with other operators."""
+_PLAIN = 2  # slashes in the directory of a store without a name
 # The rows of the certificate are no rows of Spark's: a type that cannot be read says so.
 _KEY = {"type": "struct", "fields": [{"name": "key", "type": "binary", "nullable": True}]}
 _VALUE = {"type": "struct", "fields": [{"name": "value", "type": "geometry", "nullable": True}]}
@@ -28,14 +33,28 @@ def partitions(stores: Iterable[str]) -> dict[int, set[int]]:
     return found
 
 
-def declare(world: World, stores: Iterable[str], spark: int) -> None:
-    """Writes what Spark writes of its operators when a query is started, unless it is there."""
+def declare(world: World, stores: Sequence[str], spark: int | None) -> None:
+    """Writes what Spark writes of its operators when a query is started, unless it is there.
+
+    Of a join, and of a query that may be without a key, an old Spark writes nothing.
+    """
+    if spark is None and (len(stores) == 1 or stores[0].count("/") > _PLAIN):
+        return
     for operator, numbers in partitions(stores).items():
         files = {f"state/{operator}/0/_metadata/schema": _schema()}
-        if spark >= METADATA_SINCE:
+        if spark is not None and spark >= METADATA_SINCE:
             files[f"state/{operator}/_metadata/metadata"] = _metadata(operator, len(numbers))
         if missing := {path: one for path, one in files.items() if path not in world.files}:
             world.change(missing)
+
+
+def is_whole(query: "Query", prefix: str) -> bool:
+    """Returns whether the stores of an operator load the newest version, and have no newer one."""
+    stores = [one for one in query.habits.stores if one.startswith(prefix)]
+    live = (one for store in stores for one in query.world.index.live[store].values())
+    reads = (query.loader.load(one, [query.target])[query.target] for one in stores)
+    newest = max((one.version for one in live), default=0)
+    return newest <= query.target and all(read.state is not None for read in reads)
 
 
 def _metadata(operator: int, count: int) -> bytes:

@@ -90,6 +90,17 @@ class Header:
         """Returns whether keys start with the number of a column family."""
         return self.format in _WITH_FAMILIES
 
+    def must_be_like(self, zip_path: str, *, column_families: bool) -> None:
+        """Compares the changelog with a zip of its store.
+
+        Raises:
+            CodecError: when one of them has column families, and the other has none.
+        """
+        if self.column_families != column_families:
+            has, zips = ("none", "some") if column_families else ("some", "none")
+            text = f"it has {has} of the column families, {zip_path} has {zips}"
+            raise CodecError(text, offset=0)
+
 
 def read_header(chunks: Iterable[bytes]) -> Header:
     """Returns the header of a payload; takes no more pieces of it than necessary.
