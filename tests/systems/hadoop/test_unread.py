@@ -28,7 +28,7 @@ def denied(folder: str, jvm: Jvm, admin: Any) -> HadoopStorage:
 
 
 def test_a_listing_names_the_directory_and_yields_all_others(denied: HadoopStorage) -> None:
-    found = []
+    found: list[str] = []
     with pytest.raises(IncompleteListingError, match=r"^state/0/1: no rights: ") as caught:
         found.extend(entry.path for entry in denied.list("state"))
     assert len(found) == 24

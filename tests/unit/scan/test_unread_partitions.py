@@ -205,7 +205,7 @@ def test_a_listing_without_some_directories_ends_with_an_error_that_names_each(
     write_checkpoint(storage, partitions=3)
     refused(tmp_path / PARTITION, errno.EACCES)
     listed = storage.list("state")
-    found = []
+    found: list[str] = []
     with pytest.raises(IncompleteListingError, match=r"^state/0/1: Permission denied$"):
         found.extend(entry.path for entry in listed)
     assert len(found) == 50

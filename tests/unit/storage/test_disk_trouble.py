@@ -63,7 +63,7 @@ def test_a_file_system_without_fsync_is_named_with_the_path_and_the_remedy(
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
 
     monkeypatch.setattr(os, "fsync", refuse)
-    steps = {
+    steps: dict[str, Callable[[], object]] = {
         "write": lambda: storage.write("a/2", [b"x"]),
         "append": lambda: storage.append("a/2", b"x\n"),
         "move": lambda: storage.move("a/1", "a/2"),
