@@ -5,10 +5,11 @@ from dataclasses import replace
 from itertools import product
 from typing import assert_never
 
+from statemaint.errors import NotExclusiveError
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint
-from statemaint.model.findings import Finding
+from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
 from statemaint.plan import Action, Attest, Delete, Plan, Request, WriteSnapshot, diagnose, plan
@@ -63,7 +64,7 @@ def _damage(checkpoint: Checkpoint) -> frozenset[Finding]:
     return frozenset(one for one in (*checkpoint.findings, *stores) if one.damage)
 
 
-def plan_checkpoint(
+def plan_checkpoint(  # noqa: PLR0913 -- each is a separate choice
     storage: Storage,
     policy: Policy,
     *,
@@ -71,6 +72,7 @@ def plan_checkpoint(
     as_of: float | None = None,
     skew: float = 0.0,
     handover: Handover | None = None,
+    dry: bool = False,
 ) -> tuple[Checkpoint, Plan]:
     """Returns a checkpoint and its plan; writes nothing (S13).
 
@@ -84,6 +86,8 @@ def plan_checkpoint(
         as_of: the time of the first plan, for a plan that is made again; now by default.
         skew: seconds by which the storage's stamps were seen to be ahead of its clock.
         handover: an earlier scan's result for all but the partitions that the request names.
+        dry: whether the plan is only shown: a run, which tries what the storage can do, may refuse
+            to carry it out, and as far as reading shows that, it is a finding that halts all.
 
     Raises:
         ConfigError: when the request names a store or version that does not exist; otherwise as
@@ -100,7 +104,13 @@ def plan_checkpoint(
         found += () if part else tuple(_lost_sources(reading, checkpoint))
         checkpoint = replace(checkpoint, findings=found)
         ages = now if as_of is None else as_of
-        return checkpoint, plan(checkpoint, policy, ages, request=request, skew=skew, seen=now)
+        decided = plan(checkpoint, policy, ages, request=request, skew=skew, seen=now)
+        if dry and decided.actions and (why := storage.obstacle):
+            detail = NotExclusiveError(storage.root, why).detail
+            refused = Finding(FindingCode.UNSUPPORTED, detail)
+            checkpoint = replace(checkpoint, findings=(*found, refused))
+            return checkpoint, plan(checkpoint, policy, ages, request=request, seen=now)
+        return checkpoint, decided
 
     decision = look()
     for _ in range(_MOST_SCANS):

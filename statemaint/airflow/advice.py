@@ -1,12 +1,11 @@
 """The texts on a run for an operator: what was done, what is broken, what to do next. Pure."""
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from statemaint.airflow.texts import size
 from statemaint.model.findings import OF_STORAGE, FindingCode
-from statemaint.wording import counted
+from statemaint.wording import command, counted
 
 # Airflow's notes hold a thousand characters.
 _MOST_CHARACTERS = 1000
@@ -44,11 +43,10 @@ def is_damaged(broken: Iterable[Json]) -> bool:
 
 
 def _step(finding: Json, checkpoint: str) -> Json:
-    address = shlex.quote(checkpoint)
-    command = f"statemaint doctor {address}" if finding["damage"] else f"statemaint scan {address}"
+    step = command("doctor" if finding["damage"] else "scan", checkpoint)
     if finding["code"] in _PASSING:
-        command = f"statemaint maintain {address} --dry-run"
-    return {"runbook": f"{_RUNBOOK}#{finding['code'].lower()}", "command": command}
+        step = command("maintain", checkpoint, "--dry-run")
+    return {"runbook": f"{_RUNBOOK}#{finding['code'].lower()}", "command": step}
 
 
 def dry_note(counts: Mapping[str, Any], findings: Sequence[Json], file: str | None) -> str:

@@ -183,7 +183,7 @@ def _check_engine(settings: QuerySettings) -> None:
 def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str) -> Planned:
     """Shows the plan of a dry run: in the log, as a file and as a note."""
     policy, request = options.change(settings.policy), options.request()
-    checkpoint, plan = plan_checkpoint(storage, policy, request=request)
+    checkpoint, plan = plan_checkpoint(storage, policy, request=request, dry=True)
     _log.info("DRY RUN: %s", texts.plan_line(plan, settings.query))
     _tell(plan.all_findings, before="DRY RUN: ")
     for line in texts.dry_run_lines(plan):

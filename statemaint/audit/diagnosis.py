@@ -191,6 +191,12 @@ class Diagnosis:
         return sum(one.id not in broken for one in read), len(needed)
 
     @property
+    def unread(self) -> int:
+        """Returns the number of stores that could not be listed or read: no verdict covers them."""
+        failed = {x.store for x in self.findings if x.code is FindingCode.STORAGE_FAILED}
+        return len(failed)
+
+    @property
     def speed(self) -> float | None:
         """Returns the stored bytes that our own code reads per second."""
         measured = self.largest and self.largest.seconds

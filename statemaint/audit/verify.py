@@ -16,6 +16,7 @@ from statemaint.errors import (
     CodecError,
     ConfigError,
     NotFoundError,
+    StorageError,
     UnsupportedError,
 )
 from statemaint.fold import Engine, Source, engine_for
@@ -28,7 +29,7 @@ from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId, batch_of
 from statemaint.plan import diagnose, diagnose_logs
 from statemaint.planning import scan_checkpoint
-from statemaint.scan import unfinished_rollbacks
+from statemaint.scan import is_of_one_store, unfinished_rollbacks, unread
 from statemaint.storage import Storage, stoppable
 from statemaint.workers import Job, Workers, in_turn
 
@@ -192,15 +193,25 @@ class _StoreCheck:
 
     def at(self, store: Store) -> Iterator[StoreResult]:
         """Yields the result for a store."""
-        yield self.known.store(store, lineages=self.lineages) or self._read(store)
+        known = self.known.store(store, lineages=self.lineages)
+        try:
+            yield known or self._read(store)
+        except StorageError as error:
+            if not is_of_one_store(error):
+                raise
+            yield StoreResult(store, self.lineages, 0, unread(store, error).findings)
 
     def need(self, store: Store) -> int:
         """Returns an estimate of the memory that the check of a store takes."""
+        if store.unread:
+            return 0
         source = Source.of(self.storage, store, self.checkpoint)
         return need_of(store, source, self.checkpoint, self.depth)
 
     def _read(self, store: Store) -> StoreResult:
         checkpoint = self.checkpoint
+        if store.unread:
+            return StoreResult(store, self.lineages, 0, store.findings)
         source = Source.of(self.storage, store, checkpoint, ahead=self.ahead)
         findings = [*_diagnosed(store, checkpoint)]
         findings += check_suspects(source, self.engine, store, checkpoint)

@@ -11,7 +11,8 @@ from statemaint.execute.commits import must_stand, newest_commit
 from statemaint.execute.compaction import RememberedRuns
 from statemaint.execute.compaction import compact as compact_ledger
 from statemaint.execute.compaction import is_due as ledger_is_due
-from statemaint.execute.lease import QUIET, Fence, Lease, end_earlier, leased
+from statemaint.execute.fence import Fence
+from statemaint.execute.lease import QUIET, Lease, end_earlier, leased
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.neighbours import Neighbours
 from statemaint.execute.recovery import recover

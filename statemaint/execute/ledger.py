@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from statemaint.execute.lease import Fence
+from statemaint.execute.fence import Fence
 from statemaint.execute.publish import and_then
 from statemaint.execute.segments import UNDO, add_segment, ledger_of, page_of
 from statemaint.listing import Entry

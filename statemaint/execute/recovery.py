@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from statemaint.errors import NotFoundError, Superseded
-from statemaint.execute.lease import Fence
+from statemaint.execute.fence import Fence
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.memory import need_of
 from statemaint.execute.run_context import RunContext

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from statemaint.execute.lease import Fence
+from statemaint.execute.fence import Fence
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.trash import Trash
 from statemaint.fold import Engine

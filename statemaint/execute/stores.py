@@ -18,7 +18,7 @@ from statemaint.errors import (
     UnreadableError,
     UnsupportedError,
 )
-from statemaint.execute.lease import Fence
+from statemaint.execute.fence import Fence
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.memory import bytes_read, need_of
 from statemaint.execute.run_context import RunContext

@@ -91,7 +91,7 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
     if not dry_run:
         check_links(storage)
     before = newest(storage)
-    decided = plan_checkpoint(storage, policy, request=request, handover=handover)[1]
+    decided = plan_checkpoint(storage, policy, request=request, handover=handover, dry=dry_run)[1]
     if dry_run:
         return work.report(decided)
     trash = expired_trash(storage, storage.now()) if _may_empty(decided) else ExpiredTrash()
@@ -184,7 +184,7 @@ def reserve(storage: Storage, holder: Holder) -> None:
     Raises:
         LeaseHeldError: when another run holds it.
         LeaseLostError: when a later attempt at the run has begun.
-        UnsupportedError: when the storage cannot let exactly one of several writers create a file.
+        NotExclusiveError: when the storage cannot let exactly one of several writers create a file.
         StorageError: when the storage fails.
     """
     with leased(storage, holder, keep=True):

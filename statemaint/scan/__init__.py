@@ -18,6 +18,7 @@ from statemaint.scan.rocks import shared_paths
 from statemaint.scan.rollbacks import interrupted_rollbacks, unfinished_rollbacks
 from statemaint.scan.scanner import scan
 from statemaint.scan.source_logs import ADVICE, SourceLog, missing_source_logs
+from statemaint.scan.unread import is_of_one_store, unread
 
 __all__ = [
     "ADVICE",
@@ -32,6 +33,7 @@ __all__ = [
     "check_links",
     "fingerprint",
     "interrupted_rollbacks",
+    "is_of_one_store",
     "missing_source_logs",
     "must_be_checkpoint",
     "must_be_of_query",
@@ -41,4 +43,5 @@ __all__ = [
     "scan",
     "shared_paths",
     "unfinished_rollbacks",
+    "unread",
 ]

@@ -17,6 +17,7 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.scan.attestations import ATTESTATIONS, store_of
+from statemaint.scan.unread import Refused
 from statemaint.storage import ReadOnly, Storage
 from statemaint.workers import in_order
 
@@ -84,21 +85,22 @@ class ScanPart:
     handover: Handover
     units: frozenset[UnitId]
 
-    def state(self, storage: Storage) -> Iterator[Entry]:
+    def state(self, storage: Storage, refused: Refused) -> Iterator[Entry]:
         """Yields the files of the task's own partitions, and those that describe operators."""
-        own = {entry.path: entry for entry in self._listed(storage, "state")}
+        own = {entry.path: entry for entry in self._listed(storage, "state", refused)}
         yield from own.values()
         yield from (one for one in self.handover.entries if one.path not in own)
 
-    def attested(self, storage: Storage) -> Iterator[Entry]:
+    def attested(self, storage: Storage, refused: Refused) -> Iterator[Entry]:
         """Yields the ledger's files of the task's own stores."""
-        return self._listed(storage, ATTESTATIONS)
+        return self._listed(storage, ATTESTATIONS, refused)
 
-    def _listed(self, storage: Storage, folder: str) -> Iterator[Entry]:
+    def _listed(self, storage: Storage, folder: str, refused: Refused) -> Iterator[Entry]:
         """Yields the files of each of the task's partitions below a folder."""
 
         def listed(unit: UnitId) -> list[Entry]:
-            return [*storage.list(f"{folder}/{unit.operator}/{unit.partition}")]
+            entries = storage.list(f"{folder}/{unit.operator}/{unit.partition}")
+            return [*refused.listed(entries)]
 
         jobs = (partial(listed, unit) for unit in sorted(self.units))
         for entries in in_order(jobs, threads=storage.parallel):

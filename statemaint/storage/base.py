@@ -1,9 +1,11 @@
 """The contract of a storage; `tests/support/storage_contract.py` tests each storage against it."""
 
+import math
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, TypeVar
 
 from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
 from statemaint.listing import LATEST, Entry
@@ -19,6 +21,9 @@ NO_DIRECTORY = (
     "restore the directory from a copy"
 )
 NO_FILE = "it is a directory where Spark has a file"
+# Of files that take a short request each, at least this often: a lease is trusted for longer.
+_CHECK_SECONDS = 0.5
+_T = TypeVar("_T")
 _STATE_FILE = re.compile(r".+\.(?:delta|snapshot|changelog|zip)")
 
 
@@ -96,6 +101,16 @@ def read_small(stream: BinaryIO, path: str, most: int = MOST_READ) -> bytes:
         content = b""  # an error that is kept keeps this frame
         must_be_small(most + 1, path, most)
     return content
+
+
+def checked(files: Iterable[_T], before: Callable[[], object]) -> Iterator[_T]:
+    """Yields files that take a short request each, and calls a check now and then before."""
+    last = -math.inf
+    for file in files:
+        if (now := time.monotonic()) - last >= _CHECK_SECONDS:
+            last = now
+            before()
+        yield file
 
 
 def move_each(
@@ -319,6 +334,14 @@ class Storage(Protocol):
 
         Raises:
             StorageError: when the answer takes a trial, and the trial fails.
+        """
+        ...
+
+    @property
+    def obstacle(self) -> str:
+        """Returns why the storage is not `exclusive` and what to do; empty if nothing is known.
+
+        Nothing is written: before a trial, it is what reading has shown.
         """
         ...
 

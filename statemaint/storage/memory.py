@@ -161,6 +161,11 @@ class MemoryStorage:
         """Returns true: exactly one of several writers of a new file wins."""
         return True
 
+    @property
+    def obstacle(self) -> str:
+        """Returns nothing: it is exclusive."""
+        return ""
+
     def now(self) -> float:
         """Returns the clock's time."""
         return self._clock()

@@ -113,6 +113,11 @@ class ReadOnly:
         """Returns false: a storage may have to write to determine this."""
         return False
 
+    @property
+    def obstacle(self) -> str:
+        """Returns why the wrapped storage is not exclusive, as far as is known."""
+        return self._storage.obstacle
+
     def now(self) -> float:
         """Returns the time by the wrapped storage's clock."""
         return self._storage.now()

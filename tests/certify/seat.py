@@ -83,6 +83,10 @@ class Seat:
     def exclusive(self) -> bool:
         return True
 
+    @property
+    def obstacle(self) -> str:
+        return ""
+
     def now(self) -> float:
         return self._world.clock
 

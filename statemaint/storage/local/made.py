@@ -1,11 +1,11 @@
 """New directories, which the users of their parents may use."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from statemaint.storage.access import USE, of_directory
 from statemaint.storage.local.access import give, must_serve, read_access
+from statemaint.storage.local.opened import readable, sync
 
 # Only its creator may use a new directory until it has its final rights.
 _PRIVATE_DIRECTORY = 0o700
@@ -26,7 +26,7 @@ def make_directory(parent: int, name: str, path: str, *, serve: bool) -> None:
         return
     with readable(parent) as above:
         _open_up(above, name, path, serve=serve)
-        os.fsync(above)
+        sync(above)
 
 
 def _open_up(parent: int, name: str, path: str, *, serve: bool) -> None:
@@ -40,15 +40,5 @@ def _open_up(parent: int, name: str, path: str, *, serve: bool) -> None:
         with suppress(OSError):  # another thread has put a file into it
             os.rmdir(name, dir_fd=parent)
         raise
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def readable(directory: int) -> Iterator[int]:
-    """Opens a directory again, so that it can be synced and its access read."""
-    handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=directory)
-    try:
-        yield handle
     finally:
         os.close(handle)

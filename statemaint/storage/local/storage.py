@@ -6,12 +6,12 @@ import stat
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from statemaint.errors import UnreadableError, WrongKindError
+from statemaint.errors import IncompleteListingError, StorageError, UnreadableError, WrongKindError
 from statemaint.listing import Access, Entry
 from statemaint.storage.access import of_file
 from statemaint.storage.base import (
@@ -32,8 +32,17 @@ from statemaint.storage.local.directories import (
     links_below,
     real_path,
 )
-from statemaint.storage.local.made import make_directory, readable
-from statemaint.storage.local.opened import Opened, Translated, open_no_link, open_regular
+from statemaint.storage.local.made import make_directory
+from statemaint.storage.local.opened import (
+    Opened,
+    Translated,
+    last_byte,
+    open_no_link,
+    open_regular,
+    readable,
+    regular,
+    sync,
+)
 from statemaint.storage.local.walk import Walk
 from statemaint.storage.tally import Tally
 
@@ -84,9 +93,14 @@ class LocalStorage:
             except NotADirectoryError as error:
                 what = prefix if self._root.is_dir() else ""
                 raise WrongKindError(NO_DIRECTORY, path=what or self.root) from error
+            except OSError as error:
+                refused = StorageError(prefix or self.root, error.strerror or str(error))
+                raise IncompleteListingError([refused]) from error
             below = f"{prefix}/" if prefix else ""
             walk = Walk(self._listed, os.path.realpath(self._top))
             yield from walk.below(directory, below, os.path.realpath(top))
+        if walk.refused:
+            raise IncompleteListingError(walk.refused)
 
     def folders(self, prefix: str) -> Iterator[str]:
         """Yields the names of the directories directly in a directory."""
@@ -201,11 +215,11 @@ class LocalStorage:
         self._requests.add("append")
         with Translated(path), self._directory_of(path) as (directory, name):
             with self._for_appending(directory, name, path) as stream:
-                if stream.tell() and _last_byte(stream) != b"\n":
+                if stream.tell() and last_byte(stream) != b"\n":
                     stream.write(b"\n")
                 stream.write(lines)
                 stream.flush()
-                os.fsync(stream.fileno())
+                sync(stream.fileno())
             _sync(directory)
 
     def _for_appending(self, directory: int, name: str, path: str) -> BinaryIO:
@@ -266,7 +280,7 @@ class LocalStorage:
         """Lets every reader of one file read another, whose rights change only if they must."""
         with Translated(like):
             wanted = read_access(self._at(like))
-        with Translated(path), _handle(content, path) as handle:
+        with Translated(path), regular(content, path) as handle:
             try:
                 must_serve(handle, to, wanted, like)
             except UnreadableError:
@@ -293,6 +307,16 @@ class LocalStorage:
             self._links = self._try_links()
         return self._links
 
+    @property
+    def obstacle(self) -> str:
+        """Returns why two writers may both create one file; empty unless hard links failed."""
+        if self._links is not False:
+            return ""
+        return (
+            "its file system has no hard links; keep the checkpoint on one that has them, or on S3 "
+            "or HDFS"
+        )
+
     def _try_links(self) -> bool:
         temp, link = (f".probe.{uuid.uuid4()}.tmp" for _ in range(2))
         with Translated(OURS), self._directory_of(f"{OURS}/{temp}") as (directory, _):
@@ -315,16 +339,6 @@ class LocalStorage:
         return time.time()  # noqa: TID251 -- the one clock of this storage
 
 
-@contextmanager
-def _handle(place: _Place, path: str) -> Iterator[int]:
-    directory, name = place
-    handle, _ = open_regular(name, path, directory=directory)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
-
-
 def _fill(
     directory: int, name: str, chunks: Iterable[bytes], settle: Callable[[int], None]
 ) -> None:
@@ -334,7 +348,7 @@ def _fill(
         settle(stream.fileno())
         stream.writelines(chunks)
         stream.flush()
-        os.fsync(stream.fileno())
+        sync(stream.fileno())
 
 
 def _publish(temp: _Place, final: _Place, *, overwrite: bool) -> None:
@@ -362,11 +376,6 @@ def _rename_if_absent(temp: _Place, final: _Place) -> None:
     os.rename(name, wanted, src_dir_fd=source, dst_dir_fd=target)
 
 
-def _last_byte(stream: BinaryIO) -> bytes:
-    stream.seek(-1, os.SEEK_END)
-    return stream.read(1)
-
-
 def _sync(directory: int) -> None:
     with readable(directory) as handle:
-        os.fsync(handle)
+        sync(handle)

@@ -74,6 +74,11 @@ class S3Storage:
         """Returns whether the server supports `If-None-Match`; tried once, at the first use."""
         return self._probe.exclusive
 
+    @property
+    def obstacle(self) -> str:
+        """Returns why the server is not exclusive, as far as is known without a trial."""
+        return self._probe.obstacle
+
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory, with one request for each thousand."""
         where = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
