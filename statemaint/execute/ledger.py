@@ -8,7 +8,7 @@ that still exists, which the next run deletes and names again, but no deleted fi
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -25,6 +25,8 @@ from statemaint.report import SnapshotWritten
 from statemaint.report.to_json import action_json
 from statemaint.scan import attestation_path, render_attestations
 from statemaint.storage import Storage
+
+Noted = Callable[[str, bytes], object]
 
 
 @dataclass(slots=True)
@@ -54,12 +56,14 @@ class Ledger:
         storage: the storage of the checkpoint.
         run: the run's id.
         fence: the lease that it works under.
+        noted: called with the path and the content of each store's record that was replaced.
         numbers: the numbers of its pages.
     """
 
     storage: Storage
     run: str
     fence: Fence = field(default_factory=Fence)
+    noted: Noted = lambda _path, _content: None
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def deleting(self, deletes: Sequence[Delete], *, trash: bool = False) -> None:
@@ -133,8 +137,9 @@ class Ledger:
         """
         proofs = {**known.former, **known.proofs}.values()
         content = render_attestations(proofs, known.written, known.since, known.uploads)
-        chunks = and_then([content], self.fence.check)
-        self.storage.replace(attestation_path(store), chunks)
+        path = attestation_path(store)
+        self.storage.replace(path, and_then([content], self.fence.check))
+        self.noted(path, content)
 
     def _line(self, fields: dict[str, Any]) -> bytes:
         stamped = {

@@ -2,7 +2,8 @@
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from resource import RUSAGE_SELF, getrusage
 from uuid import uuid4
@@ -29,7 +30,7 @@ from statemaint.model.policy import Policy
 from statemaint.plan import MOST_SKEW, Attest, Plan, Request
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Outcome, Report, summarize
-from statemaint.scan import Handover, check_links
+from statemaint.scan import Handover, check_links, recalling
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 
@@ -80,11 +81,12 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
         LeaseLostError: when another run has taken over, or this one was ended; nothing more was
             done.
     """
+    sent = storage.requests
     if not dry_run:
         check_links(storage)
-    work = Work(storage, run or new_run_id(storage.now()), dry_run=dry_run, workers=workers)
-    before = newest(storage)
-    decided = plan_checkpoint(storage, policy, request=request, handover=handover)[1]
+    before = newest(storage)  # and with the answer the time of a server
+    work = Work(storage, run, sent, dry_run=dry_run, workers=workers)
+    decided = plan_checkpoint(work.reading, policy, request=request, handover=handover)[1]
     trash = _trash(storage, decided)
     if dry_run:
         return work.report(decided)
@@ -94,14 +96,14 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
         if not alone_since(before, lease) or abs(lease.skew) > MOST_SKEW:
             # Another run has worked meanwhile, or ages are unreliable.
             decided = plan_checkpoint(
-                storage, policy, request=request, skew=lease.skew, handover=handover
+                work.reading, policy, request=request, skew=lease.skew, handover=handover
             )[1]
         report = work.carry_out(decided, lease, on_outcome)
         empties = trash and not damaged(report.findings)
         empty_trash(storage, _trash(storage, decided) if empties else (), before=lease.check)
         if holder is None:  # else `end_run` does it
-            tidy(storage, lease)
-        return report
+            tidy(storage, lease, work.reading)
+    return work.counted(report)
 
 
 def alone_since(before: Claim | None, lease: Lease) -> bool:
@@ -204,20 +206,25 @@ def end_run(
 
 
 class Work:
-    """One run, with its cost and its outcomes so far."""
+    """One run, with its cost and its outcomes so far.
+
+    Attributes:
+        run: its id.
+        reading: the storage as the run reads it.
+    """
 
     def __init__(
         self,
         storage: Storage,
-        run: str,
+        run: str | None,
+        sent: Mapping[str, int],
         *,
         dry_run: bool = False,
         workers: Workers | int | None = None,
     ) -> None:
-        self._storage, self.run, self._dry_run = storage, run, dry_run
-        self._workers = workers
-        self._started = storage.now()
-        self._requests = Counter(storage.requests)
+        self._storage, self._dry_run, self._workers = storage, dry_run, workers
+        self._before, self._started = Counter(sent), storage.now()
+        self.run, self.reading = run or new_run_id(self._started), recalling(storage)
         self._happened: dict[StoreId, list[Outcome]] = defaultdict(list)
 
     @property
@@ -233,6 +240,7 @@ class Work:
             fence=fence,
             elapsed=lambda: self._elapsed,
             workers=self._workers,
+            noted=self.reading.note,
         )
         for outcome in outcomes:
             self._happened[outcome.store].append(outcome)
@@ -254,8 +262,16 @@ class Work:
             seconds=self._elapsed,
             dry_run=self._dry_run,
             peak_memory=_peak_memory(),
-            requests=dict(Counter(self._storage.requests) - self._requests),
+            requests=self._sent,
         )
+
+    def counted(self, report: Report) -> Report:
+        """Returns a report with everything that the run has sent since it was made."""
+        return replace(report, requests=self._sent)
+
+    @property
+    def _sent(self) -> dict[str, int]:
+        return dict(Counter(self._storage.requests) - self._before)
 
 
 def _peak_memory() -> int:

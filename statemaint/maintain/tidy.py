@@ -3,19 +3,21 @@
 import logging
 
 from statemaint.errors import CodecError, LeaseLostError, StorageError
-from statemaint.execute import Lease, compact_ledger, ledger_is_due
+from statemaint.execute import Lease, and_then, compact_ledger, ledger_is_due
 from statemaint.maintain.history import forget, remembered
+from statemaint.scan import REMEMBERED, Remembering, recalling
 from statemaint.storage import Storage
 
 _log = logging.getLogger(__name__)
 
 
-def tidy(storage: Storage, lease: Lease) -> None:
-    """Compacts the ledger and forgets old runs, now and then; never raises.
+def tidy(storage: Storage, lease: Lease, reading: Remembering | None = None) -> None:
+    """Compacts the ledger, forgets old runs, and remembers what was read; never raises.
 
     Args:
         storage: where the checkpoint lives.
         lease: the lease, which keeps other runs out.
+        reading: what the run has read; by default what its tasks have left.
     """
     try:
         if ledger_is_due(storage):
@@ -24,3 +26,11 @@ def tidy(storage: Storage, lease: Lease) -> None:
             forget(storage, window, before=lease.check)
     except (CodecError, LeaseLostError, StorageError) as error:
         _log.warning("the ledger is not compacted, the next run tries again: %s", error)
+    try:
+        if reading is None:
+            reading = recalling(storage)
+            reading.catch_up()
+        if cache := reading.cache():
+            storage.replace(REMEMBERED, and_then([cache], lease.check))
+    except (LeaseLostError, StorageError) as error:
+        _log.warning("what was read is not remembered: %s", error)
