@@ -62,10 +62,11 @@ class Deleter:
         context, store = self.context, self.record.store
         for start in range(0, len(deletes), _PAGE):
             page = deletes[start : start + _PAGE]
-            self._base_must_stand(page)
+            if not self._proved_now:  # else it was read a moment ago
+                self._base_must_stand(page)
             self._instead_must_stand(page)
             self._tables_must_stand(page)
-            context.ledger.deleting(page, trash=trash is not None)
+            self.record.settle(page, trash=trash is not None)
             if trash:
                 newest = max(one.version for one in deletes)
                 trash.note(page, None if start else store, target=context.target, gone=newest)
@@ -119,6 +120,11 @@ class Deleter:
             if self.context.fence.is_fresh:
                 return
             self.context.fence.must_hold()
+
+    @property
+    def _proved_now(self) -> bool:
+        """Returns whether the proof of the base is one that is yet to be noted."""
+        return any(one.path == self.base for one in self.record.placed) and bool(self.record.held)
 
     def _base_must_stand(self, page: Page) -> None:
         if not _relies_on_base(page):

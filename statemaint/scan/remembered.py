@@ -25,7 +25,6 @@ from statemaint.errors import CodecError, NotFoundError, StorageError
 from statemaint.listing import Entry
 from statemaint.scan.attestations import ATTESTATIONS
 from statemaint.storage import ReadOnly, Storage
-from statemaint.storage.base import read_small
 from statemaint.workers import in_order
 
 REMEMBERED = "_statemaint/remembered.zlib"
@@ -149,8 +148,8 @@ def parse_remembered(stored: bytes) -> list[bytes]:
 
 
 def _read_remembered(storage: Storage) -> list[bytes]:
-    with suppress(StorageError, CodecError), storage.open(REMEMBERED) as stream:
-        return parse_remembered(read_small(stream, REMEMBERED, 2 * _MOST_BYTES))
+    with suppress(StorageError, CodecError):
+        return parse_remembered(storage.read(REMEMBERED))
     return []
 
 
