@@ -71,7 +71,8 @@ class Deleter:
                 newest = max(one.version for one in deletes)
                 trash.note(page, None if start else store, target=context.target, gone=newest)
             context.fence.must_hold()
-            must_stand(context.storage, context.commit, store)  # as late as possible, once a page
+            # As late as possible, once a page.
+            must_stand(context.storage, context.commit, store, context.look)
             removed: list[Delete] = []
             try:
                 self._remove(page, trash, removed)

@@ -136,17 +136,3 @@ def test_a_page_of_deletions_costs_one_request_for_the_ledger(
         assert [one.method for one in mine] == ["PUT"] * requests
         sizes = [int(one.headers["Content-Length"]) for one in mine][-pages:]
         assert max(sizes[1:]) < sizes[0] / 2
-
-
-def test_an_idle_run_of_32_stores_takes_12_requests_at_most(
-    broken: Place, proxy: FaultProxy, moto_place: Moto
-) -> None:
-    memory, storage = MemoryStorage(), broken.storage()
-    write_checkpoint(memory, last=12, partitions=32)
-    moto_place.fill(storage.root, memory.files)
-    maintain(storage, TIGHT)
-    proxy.seen.clear()
-    report = maintain(broken.storage(storage.root), TIGHT)
-    assert (report.snapshots_written, report.files_deleted) == (0, {})
-    assert len(proxy.seen) <= 12
-    assert sum(report.requests.values()) == len(proxy.seen)

@@ -892,7 +892,9 @@ class Ordered(MemoryStorage):
 
     def _changed(self, path: str) -> None:
         kinds = {
-            "_statemaint/ledger/": "ledger", "_statemaint/attestations/": "proofs", "state/": "state"
+            "_statemaint/ledger/": "ledger",
+            "_statemaint/attestations/": "proofs",
+            "state/": "state",
         }  # fmt: skip
         self.changes += [kind for start, kind in kinds.items() if path.startswith(start)]
 
