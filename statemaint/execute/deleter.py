@@ -49,6 +49,7 @@ class Deleter:
         stale = tuple(one for one in deletes if one.reason in _ASIDE)
         for stale_delete in stale:
             if stale_delete.instead:
+                self.record.settle()  # the fold may take long
                 must_be_unchanged(self.context.storage, stale_delete.entry)
                 self.writer.folds.must_give(stale_delete.instead)
         yield from self._pages(stale, self.context.trash or self.context.aside)
