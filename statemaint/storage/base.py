@@ -15,8 +15,8 @@ _FIRST = 1_451_606_400.0
 OURS = "_statemaint"
 """The directory of maintainers' own files, below which no link is followed (S24)."""
 NO_DIRECTORY = (
-    "it is a file where Spark has a directory, which cannot be repaired from the files that are "
-    "left: restore the directory from a copy"
+    "it is a file where Spark has a directory, which cannot be repaired from the remaining files: "
+    "restore the directory from a copy"
 )
 NO_FILE = "it is a directory where Spark has a file"
 _STATE_FILE = re.compile(r".+\.(?:delta|snapshot|changelog|zip)")

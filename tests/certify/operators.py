@@ -9,8 +9,12 @@ import json
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from tests.certify.world import World
+
+if TYPE_CHECKING:
+    from tests.certify.query import Query
 
 METADATA_SINCE = 4
 """The first Spark that writes operator metadata, and refuses a query with other operators."""
@@ -42,6 +46,15 @@ def declare(world: World, stores: Sequence[str], spark: int | None) -> None:
             files[f"state/{operator}/_metadata/metadata"] = _metadata(operator, len(numbers))
         if missing := {path: one for path, one in files.items() if path not in world.files}:
             world.change(missing)
+
+
+def is_whole(query: "Query", prefix: str) -> bool:
+    """Returns whether the stores of an operator load the newest version, and have no newer one."""
+    stores = [one for one in query.habits.stores if one.startswith(prefix)]
+    live = (one for store in stores for one in query.world.index.live[store].values())
+    reads = (query.loader.load(one, [query.target])[query.target] for one in stores)
+    newest = max((one.version for one in live), default=0)
+    return newest <= query.target and all(read.state is not None for read in reads)
 
 
 def _metadata(operator: int, count: int) -> bytes:

@@ -16,10 +16,10 @@ from statemaint.model.policy import Policy
 from tests.certify import on_disk
 from tests.certify.closing import settle
 from tests.certify.codecs import CODECS
+from tests.certify.habits import Habits
 from tests.certify.judge import Loss
 from tests.certify.mishaps import OF_FAMILIES, OF_ROCKS
 from tests.certify.operators import METADATA_SINCE
-from tests.certify.query import Habits
 from tests.certify.setting import Setting
 from tests.certify.stage import Stage
 from tests.certify.steps import BOOST, EVENTS, MOODS, OFTEN, RARELY, STEPS, policy

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.certify.deeds import holder
-from tests.certify.query import Habits
+from tests.certify.habits import Habits
 from tests.certify.world import World
 
 

@@ -12,6 +12,8 @@ from tests.certify.troubles import kinds, mend, strike
 from tests.certify.verdicts import Verdicts
 
 _STORES = 8
+_ROOM = 600
+"""The versions that leaps may reach: a lineage has 64 KiB, and without snapshots names them all."""
 """No query has more; a number beyond them is counted from the first again."""
 
 
@@ -91,9 +93,11 @@ def _clean_late(stage: Stage, random: Random, _: Policy) -> None:
 
 def _leap(stage: Stage, random: Random, _: Policy) -> None:
     """So many batches that executors upload again."""
-    if stage.setting.habits.rocks and not stage.paused:
-        most = stage.setting.habits.every
-        stage.leap(random.choice((most, most, most // 2 + 1, 21)))
+    habits = stage.setting.habits
+    if habits.rocks and not stage.paused:
+        most = habits.every
+        count = random.choice((most, most, most // 2 + 1, 21))
+        stage.leap(min(count, max(0, _ROOM - stage.query.target)) if habits.ids else count)
 
 
 def _again(stage: Stage, random: Random, _: Policy) -> None:

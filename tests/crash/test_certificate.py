@@ -39,12 +39,12 @@ from tests.certify.files import (
     replayed,
     with_family,
 )
+from tests.certify.habits import Habits
 from tests.certify.judge import Loss
 from tests.certify.loading import EMPTY, Loader, States
 from tests.certify.maintainer import Halt, Stop
 from tests.certify.mutant import MOST, Mutant, hunt
 from tests.certify.mutants import MUTANTS
-from tests.certify.query import Habits
 from tests.certify.rocks_files import (
     NO_FAMILIES,
     Families,

@@ -14,10 +14,10 @@ from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from tests.certify.__main__ import LEAST_JUDGED, Counts
 from tests.certify.alarms import Excuse, excuse
+from tests.certify.habits import Habits
 from tests.certify.judge import Loss
 from tests.certify.maintainer import ON, Halt, Stop
 from tests.certify.on_disk import Disk
-from tests.certify.query import Habits
 from tests.certify.schedule import run
 from tests.certify.seat import Seat
 from tests.certify.setting import Setting
