@@ -86,7 +86,8 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
         check_links(storage)
     before = newest(storage)  # and with the answer the time of a server
     work = Work(storage, run, sent, dry_run=dry_run, workers=workers)
-    decided = plan_checkpoint(work.reading, policy, request=request, handover=handover)[1]
+    reading = storage if handover else work.reading  # a task reads little that is remembered
+    decided = plan_checkpoint(reading, policy, request=request, handover=handover)[1]
     trash = _trash(storage, decided)
     if dry_run:
         return work.report(decided)
@@ -96,7 +97,7 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
         if not alone_since(before, lease) or abs(lease.skew) > MOST_SKEW:
             # Another run has worked meanwhile, or ages are unreliable.
             decided = plan_checkpoint(
-                work.reading, policy, request=request, skew=lease.skew, handover=handover
+                reading, policy, request=request, skew=lease.skew, handover=handover
             )[1]
         report = work.carry_out(decided, lease, on_outcome)
         empties = trash and not damaged(report.findings)

@@ -140,8 +140,10 @@ def test_a_file_that_is_deleted_is_not_there_once_it_is_listed_again() -> None:
 class Watched(MemoryStorage):
     """A storage that notes what is read."""
 
+    paths: set[str] = set()  # noqa: RUF012 -- replaced, never changed
+
     def read(self, path: str) -> bytes:
-        self.paths = {*getattr(self, "paths", ()), path}
+        self.paths = {*self.paths, path}
         return super().read(path)
 
 
@@ -210,6 +212,19 @@ def test_the_end_of_a_run_of_tasks_remembers_what_the_tasks_wrote() -> None:
     before = opened(storage)
     prepare(storage, POLICY)
     assert opened(storage) - before <= 3  # the query's id, the cache, the newest offsets
+
+
+def test_a_task_of_a_run_asks_for_no_cache() -> None:
+    storage = Watched(clock=map(float, count()).__next__)
+    write_checkpoint(storage, partitions=PARTITIONS)
+    maintain(storage, POLICY)
+    handover = prepare(storage, POLICY).handover
+    assert REMEMBERED in storage.paths
+    storage.paths = set()
+    request = Request(target=25, operators=frozenset({0}), partitions=frozenset({1}))
+    maintain(storage, POLICY, request=request, run="r", holder=Holder("dag"), handover=handover)
+    assert "_statemaint/attestations/0/1/default.json" in storage.paths
+    assert REMEMBERED not in storage.paths
 
 
 def test_few_new_contents_are_not_worth_a_cache() -> None:
