@@ -80,7 +80,7 @@ def apply(
     work = Work(storage, run, sent, workers=workers)
     with leased(storage, Holder(work.run)) as lease:
         report = work.carry_out(_same(work.reading, plan_file, skew=lease.skew), lease, on_outcome)
-        tidy(storage, lease, work.reading)
+        tidy(storage, lease, reading=work.reading)
     return work.counted(report)
 
 

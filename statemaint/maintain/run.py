@@ -103,7 +103,7 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
         empties = trash and not damaged(report.findings)
         empty_trash(storage, _trash(storage, decided) if empties else (), before=lease.check)
         if holder is None:  # else `end_run` does it
-            tidy(storage, lease, work.reading)
+            tidy(storage, lease, reading=work.reading)
     return work.counted(report)
 
 
@@ -263,15 +263,15 @@ class Work:
             seconds=self._elapsed,
             dry_run=self._dry_run,
             peak_memory=_peak_memory(),
-            requests=self._sent,
+            requests=self._spent,
         )
 
     def counted(self, report: Report) -> Report:
         """Returns a report with everything that the run has sent since it was made."""
-        return replace(report, requests=self._sent)
+        return replace(report, requests=self._spent)
 
     @property
-    def _sent(self) -> dict[str, int]:
+    def _spent(self) -> dict[str, int]:
         return dict(Counter(self._storage.requests) - self._before)
 
 

@@ -1,6 +1,8 @@
 """Keeps our files in a checkpoint small: removes those that nothing relies on."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from statemaint.errors import CodecError, LeaseLostError, StorageError
 from statemaint.execute import Lease, and_then, compact_ledger, ledger_is_due
@@ -11,7 +13,7 @@ from statemaint.storage import Storage
 _log = logging.getLogger(__name__)
 
 
-def tidy(storage: Storage, lease: Lease, reading: Remembering | None = None) -> None:
+def tidy(storage: Storage, lease: Lease, *, reading: Remembering | None = None) -> None:
     """Compacts the ledger, forgets old runs, and remembers what was read; never raises.
 
     Args:
@@ -19,18 +21,22 @@ def tidy(storage: Storage, lease: Lease, reading: Remembering | None = None) -> 
         lease: the lease, which keeps other runs out.
         reading: what the run has read; by default what its tasks have left.
     """
-    try:
+    with _tried("the ledger is not compacted"):
         if ledger_is_due(storage):
             window = remembered(storage)
             compact_ledger(storage, window, before=lease.check)
             forget(storage, window, before=lease.check)
-    except (CodecError, LeaseLostError, StorageError) as error:
-        _log.warning("the ledger is not compacted, the next run tries again: %s", error)
-    try:
+    with _tried("what was read is not remembered"):
         if reading is None:
             reading = recalling(storage)
             reading.catch_up()
         if cache := reading.cache():
             storage.replace(REMEMBERED, and_then([cache], lease.check))
-    except (LeaseLostError, StorageError) as error:
-        _log.warning("what was read is not remembered: %s", error)
+
+
+@contextmanager
+def _tried(failure: str) -> Iterator[None]:
+    try:
+        yield
+    except (CodecError, LeaseLostError, StorageError) as error:
+        _log.warning("%s, the next run tries again: %s", failure, error)
