@@ -17,7 +17,6 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of, version_of
 from statemaint.model.policy import PRESETS
 from statemaint.plan import blocks_load, by_reason, judge, names_snapshot, plan
-from statemaint.scan import recalling
 from statemaint.storage import Storage, Without, stoppable
 from statemaint.workers import Workers
 
@@ -44,7 +43,7 @@ def doctor(
         UnsupportedError: when it is of a kind that cannot be read.
         StorageError: when anything could not be listed or read.
     """
-    reading, depth = stoppable(recalling(storage)), Depth.ROWS if deep else Depth.CHAINS
+    reading, depth = stoppable(storage), Depth.ROWS if deep else Depth.CHAINS
     verified = verify_at(reading, depth, workers=workers)
     checkpoint = verified.checkpoint
     resumable = _resumes(verified)

@@ -92,8 +92,7 @@ def verify(
         StorageError: when anything could not be listed or read.
     """
     only = _shares(*sample) if sample else None
-    depth = Depth.ROWS if deep else Depth.HEADERS
-    return verify_at(recalling(storage), depth, only, workers=workers)
+    return verify_at(storage, Depth.ROWS if deep else Depth.HEADERS, only, workers=workers)
 
 
 def verify_at(
@@ -120,10 +119,11 @@ def verify_at(
         NotACheckpointError, UnsupportedError, StorageError: as `verify` does.
     """
     reading, crew = stoppable(storage), Workers.of(workers)
+    scanning = recalling(reading)
 
     def look() -> tuple[Checkpoint, tuple[Finding, ...]]:
-        checkpoint = scan(reading, only)
-        return checkpoint, tuple(_logs(reading, checkpoint, whole=depth >= Depth.CHAINS))
+        checkpoint = scan(scanning, only)
+        return checkpoint, tuple(_logs(scanning, checkpoint, whole=depth >= Depth.CHAINS))
 
     scanned, log_findings = settled(look, _doubtful)
     checkpoint = _expecting(scanned, rebuilt or {})

@@ -125,8 +125,10 @@ class Deleter:
 
     @property
     def _proved_now(self) -> bool:
-        """Returns whether the proof of the base is one that is yet to be noted."""
-        return any(one.path == self.base for one in self.record.placed) and bool(self.record.held)
+        """Returns whether the base, all of which is in one file, has its proof yet to be noted."""
+        record = self.record
+        placed = any(one.path == self.base for one in record.placed)
+        return placed and bool(record.held) and not record.store.rocks
 
     def _base_must_stand(self, page: Page) -> None:
         if not _relies_on_base(page):
