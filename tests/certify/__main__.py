@@ -110,6 +110,7 @@ _NAMES = {
     "families added": "restarts that added a state variable",
     "families dropped": "restarts that dropped one",
     "changelogs switched": "restarts that switched changelogs off or on",
+    "left beside an old log": "schedules left with the log of before a rewind beside right zips",
     "queries that got unique ids": "queries that got unique ids in mid-life",
     "files lost": "single files lost",
     "with several workers": "schedules with two to eight workers",

@@ -35,6 +35,7 @@ class Excuse(StrEnum):
     OVER = "what was wrong when a run of maintenance looked is wrong no more"
     SHALLOW = "the verb does not look that deep, and one that does finds it"
     CONSISTENT = "the state is wrong, and all files that are left agree with it"
+    TRACELESS = "no file of any state is left, nor anything that names some"
 
 
 def excuse(stage: "Stage", findings: tuple[Finding, ...], *, late: bool = False) -> Excuse | None:
@@ -81,7 +82,7 @@ def _is_true(stage: "Stage", finding: Finding) -> bool:
     if finding.code is FindingCode.SNAPSHOT_ABOVE_TARGET:
         live = world.index.live[store].values()
         return any(one.kind == "snapshot" and one.version > target for one in live)
-    return any(_wrong(stage, store))
+    return any(wrong_files(stage, store))
 
 
 def _lacks_offsets(stage: "Stage") -> bool:
@@ -95,7 +96,7 @@ def _lacks_offsets(stage: "Stage") -> bool:
     return not there or any(f"offsets/{one}" not in files for one in read)
 
 
-def _wrong(stage: "Stage", store: str) -> Iterator[str]:
+def wrong_files(stage: "Stage", store: str) -> Iterator[str]:
     """Yields what is wrong in a store: a retained version, or a file that disagrees with it."""
     query, certificate = stage.query, stage.certificate
     yield from (f"version {version}" for one, version, _ in certificate.wrong() if one == store)

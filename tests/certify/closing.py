@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
+from tests.certify.alarms import wrong_files
 from tests.certify.files import spot
 from tests.certify.judge import Loss
 from tests.certify.maintainer import ON, Maintainer
@@ -35,6 +36,12 @@ def settle(stage: "Stage", policy: Policy, *, repairs: bool = False) -> None:
     stage.query.finish()
     if any(stage.certificate.wrong()) or any(stage.certificate.broken.values()):
         stage.tally["left broken by others"] += 1
+        return
+    if stage.tally["changelogs switched"] and any(
+        path for store in stage.stores for path in wrong_files(stage, store)
+    ):
+        # The log of before a rewind lies beside zips, which a halted store leaves as they are.
+        stage.tally["left beside an old log"] += 1
         return
     if FindingCode.LOG_REPLACED in _ends(stage, policy):
         for _ in range(stage.setting.habits.retain + policy.min_batches_to_retain + 1):

@@ -200,9 +200,10 @@ class Certificate:
     ) -> None:
         del was
         follows = version - 1 in self.broken[directory] and read.state is None
-        if (self.excused or follows) and not self._spoiled(read):
+        spoiled = self._spoiled(read)
+        if (self.excused or follows) and (read.state is None or not spoiled):
             self.broken[directory].add(version)
-        elif not self._spoiled(read) and version not in self.broken[directory]:
+        elif not spoiled and version not in self.broken[directory]:
             raise Loss(f"S1: version {version} of {directory} {_how(read)}")
 
     def _by_doer(

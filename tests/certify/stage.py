@@ -91,7 +91,7 @@ class Stage:
             self.tally["batches"] += self.query.finish()
 
     def leap(self, count: int) -> None:
-        """Many batches in which nobody else does anything."""
+        """Many batches in which nobody else does anything; what was lost before stays lost."""
         self.step(f"the query runs {count} batches, and nobody looks")
         judge, self.world.judge = self.world.judge, None
         log, self.world.log = self.world.log, None
@@ -100,7 +100,9 @@ class Stage:
             self.tally["batches"] += self.query.finish()
             self.query.land(-1)
         self.world.judge, self.world.log = judge, log
+        self.certificate.excused = any(self.certificate.broken.values())
         self.certificate.anew()
+        self.certificate.excused = False
 
     def part(self, number: int) -> None:
         """The query goes one step on: begin, a task, its rename, commit."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from statemaint.audit import doctor, verify
 from statemaint.errors import CheckpointError, NotACheckpointError, StorageError
-from statemaint.model.findings import Finding, damaged
+from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.report import Report
 from tests.certify.alarms import Excuse, excuse
@@ -131,25 +131,44 @@ class Verdicts:
         if {one.code.value for one in verdict.findings} & _SAYS_SO:
             return None
         for directory, version, read in wrong:
-            if why := next(self._seen(verdict.name, directory, version, read), None):
+            if why := next(self._seen(verdict, directory, version, read), None):
                 how = "does not load" if read.state is None else "loads a wrong state"
                 raise Loss(f"S21: {verdict.name} says that all is well, version {version} of "
                            f"{directory} {how}: {why}")  # fmt: skip
-        if not wrong:
-            return None
+        return self._unseen(deepest) if wrong else None
+
+    def _unseen(self, deepest: Verdict) -> Excuse:
+        """Returns why nothing had to be seen of what is wrong."""
+        if self._is_traceless:
+            return Excuse.TRACELESS
         return Excuse.CONSISTENT if deepest.healthy else Excuse.SHALLOW
+
+    @property
+    def _is_traceless(self) -> bool:
+        return not any(True for _ in self.stage.world.index.under("state/"))
+
+    def _is_said(self, verdict: Verdict, directory: str, version: int) -> bool:
+        """Returns whether a verb says that a version is among the oldest, which are gone."""
+        purged = (one for one in verdict.findings if one.code is FindingCode.PURGED_BY_SPARK)
+        if not any(one.store and one.store.directory == directory for one in purged):
+            return False
+        query = self.stage.query
+        reads = query.loader.load(directory, range(query.required, version + 1))
+        return all(read.state is None for read in reads.values())
 
     def _loads(self, name: str) -> None:
         """Raises when a restart would not load what it needs, which somebody said it would."""
         query = self.stage.query
-        for directory in query.habits.stores if query.target else ():
+        for directory in query.habits.stores if query.target and not self._is_traceless else ():
             if query.loader.load(directory, [query.target])[query.target].state is None:
                 raise Loss(f"S21: {name} says that the query restarts, and {directory} does not "
                            f"load")  # fmt: skip
 
-    def _seen(self, name: str, directory: str, version: int, read: Read) -> Iterator[str]:
+    def _seen(self, verdict: Verdict, directory: str, version: int, read: Read) -> Iterator[str]:
         """Yields why a verb had to see that a version is wrong."""
-        world = self.stage.world
+        name, world = verdict.name, self.stage.world
+        if self._is_traceless or self._is_said(verdict, directory, version):
+            return
         if read.state is None:
             if name != "verify" or any(one not in world.files for one in read.files):
                 yield "files are missing or broken"
