@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tests.certify.files import spot
+from tests.certify.files import Spot, spot
 from tests.certify.loading import EMPTY, Read
 from tests.certify.query import Query
 from tests.certify.rocks_files import tables_of
@@ -313,17 +313,24 @@ class Certificate:
             found |= {*range(len(known), end)}
         return {version for version in found if 0 < version < end}
 
+    def _is_dead(self, directory: str, version: int, spots: list[Spot]) -> bool:
+        """Returns whether all files that changed at a version are of attempts that never count."""
+        counted = getattr(self.query, "counted", {}).get((directory, version))
+        ids = [one.id for one in spots if one.version == version and not one.trashed]
+        return counted is not None and bool(ids) and counted not in ids
+
     def _nothing_lost(
         self, directory: str, lost: set[int], doer: Doer, paths: Iterable[str]
     ) -> None:
         if doer.verb == "rollback" and self.world.is_late(doer):
             return  # frozen between the link and the unlink of a move, for longer than its lease
-        spots = [spot(path) for path in paths]
-        here = {one.version for one in spots if one and not one.trashed}
+        spots = [one for path in paths if (one := spot(path))]
+        here = {one.version for one in spots if not one.trashed}
         floor = 1
         if doer.verb == "maintain":
             window = self.query.target - doer.policy.min_batches_to_retain
             floor = max(doer.floor, min(self.query.required, window))
+        lost = {one for one in lost if not self._is_dead(directory, one, spots)}
         if gone := sorted(one for one in lost if self._owed(directory, one, floor, here)):
             raise Loss(f"S1/S3: {doer.run} ({doer.verb}) made {gone} of {directory} impossible")
 

@@ -93,8 +93,9 @@ def _lose(stage: Stage, random: Random, _: Policy) -> None:
     stage.world.change(dict.fromkeys([path, *(one for one in beside if one in stage.world.files)]))
     certificate.excused = False
     stage.tally["files lost"] += 1
-    if isinstance(query, FamilyQuery) and _loads(query, directory):
-        query.kill()  # else the families of its next rows would be in no zip
+    by_zip = isinstance(query, RocksQuery) and (query.ids or isinstance(query, FamilyQuery))
+    if isinstance(query, RocksQuery) and by_zip and _loads(query, directory):
+        query.kill()  # else its next changes would need a zip that only its memory has
 
 
 def _loads(query: RocksQuery, directory: str) -> bool:

@@ -304,6 +304,8 @@ class RocksQuery(Query):
         executor, version = self.executors.get(directory), self.loaded.get(directory)
         if executor is None or version is None or not executor.alive or self.misled:
             return False
+        if not self.changelogs:  # then a commit uploads, and nobody else
+            return False
         unique = next((one for at, one in executor.lineage if at == version), None)
         name = f"{version}_{unique}.zip" if unique else f"{version}.zip"
         held = self._held(directory, name, version)
