@@ -1,9 +1,9 @@
 """Scanning and planning, repeated where a single scan may be misleading."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from itertools import product
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from statemaint.errors import NotExclusiveError
 from statemaint.listing import Entry
@@ -18,48 +18,52 @@ from statemaint.scan import (
     Recalling,
     ScanPart,
     missing_source_logs,
+    recalling,
     scan,
     unfinished_rollbacks,
 )
-from statemaint.storage import ReadOnly, Storage
+from statemaint.storage import Storage
 
 # A query that deletes faster than we can list would otherwise keep us scanning forever.
-_MOST_SCANS = 5
+_MOST_LOOKS = 5
+Seen = TypeVar("Seen")
 
 
-def scan_checkpoint(
-    storage: Storage,
-    only: Callable[[StoreId], bool] | None = None,
-    *,
-    part: ScanPart | None = None,
-) -> Checkpoint:
-    """Returns a checkpoint whose findings a second scan has confirmed (S3).
+def settled(look: Callable[[], Seen], doubtful: Callable[[Seen], Collection[object]]) -> Seen:
+    """Returns what a look at a checkpoint shows; what is doubtful in it was seen by two looks.
 
-    The query continues during a scan: it purges its log and cleans up below it, so one listing may
-    be older than another. Real damage appears again in the next scan.
+    The query continues meanwhile: it purges its log and cleans up below it, so one listing may be
+    older than another. What is real appears again in the next look (S3).
+    """
+    seen = look()
+    for _ in range(_MOST_LOOKS):
+        before = frozenset(doubtful(seen))
+        if not before:
+            break
+        seen = look()
+        if before.issuperset(doubtful(seen)):
+            break
+    return seen
+
+
+def scan_checkpoint(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Checkpoint:
+    """Returns a checkpoint whose findings a second scan has confirmed.
 
     Args:
         storage: the storage of the checkpoint.
         only: the filter of stores to read; all of them by default.
-        part: the partitions to list, and an earlier scan's result for the rest.
 
     Raises:
         NotACheckpointError: when there is no checkpoint.
         UnsupportedError: when it is of a kind that cannot be maintained.
         StorageError: when a listing or read failed.
     """
-    checkpoint = scan(storage, only, part=part)
-    for _ in range(_MOST_SCANS):
-        before = _damage(checkpoint)
-        if not before:
-            break
-        checkpoint = scan(storage, only, part=part)
-        if _damage(checkpoint) <= before:
-            break
-    return checkpoint
+    reading = recalling(storage)
+    return settled(lambda: scan(reading, only), damage)
 
 
-def _damage(checkpoint: Checkpoint) -> frozenset[Finding]:
+def damage(checkpoint: Checkpoint) -> frozenset[Finding]:
+    """Returns the findings of damage, in the logs and in the stores."""
     stores = (one for store in checkpoint.stores for one in diagnose(store, checkpoint))
     return frozenset(one for one in (*checkpoint.findings, *stores) if one.damage)
 
@@ -94,14 +98,14 @@ def plan_checkpoint(  # noqa: PLR0913 -- each is a separate choice
             `scan_checkpoint`.
     """
     part = _part(request, handover)
-    reading = Recalling(storage, part.handover) if part else ReadOnly(storage)
+    reading = Recalling(storage, part.handover) if part else recalling(storage)
     only = request.covers if request else None
 
     def look() -> tuple[Checkpoint, Plan]:
-        checkpoint, now = scan_checkpoint(reading, only, part=part), reading.now()
+        checkpoint, now = scan(reading, only, part=part), reading.now()
         # A task looks again: one may have begun, and been killed, before the run had its lease.
         found = (*checkpoint.findings, *unfinished_rollbacks(reading))
-        found += () if part else tuple(_lost_sources(reading, checkpoint))
+        found += () if part else tuple(missing_source_logs(reading, checkpoint))
         checkpoint = replace(checkpoint, findings=found)
         ages = now if as_of is None else as_of
         decided = plan(checkpoint, policy, ages, request=request, skew=skew, seen=now)
@@ -112,22 +116,7 @@ def plan_checkpoint(  # noqa: PLR0913 -- each is a separate choice
             return checkpoint, plan(checkpoint, policy, ages, request=request, seen=now)
         return checkpoint, decided
 
-    decision = look()
-    for _ in range(_MOST_SCANS):
-        before = _trusted(decision[1])
-        if not before:
-            break
-        decision = look()
-        if _trusted(decision[1]) <= before:
-            break
-    return decision
-
-
-def _lost_sources(reading: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Yields the findings of source logs that a second look confirms; the query may be running."""
-    if findings := list(missing_source_logs(reading, checkpoint)):
-        again = {*missing_source_logs(reading, scan(reading, lambda _: False))}
-        yield from (one for one in findings if one in again)
+    return settled(look, lambda seen: damage(seen[0]) | _trusted(seen[1]))
 
 
 def _part(request: Request | None, handover: Handover | None) -> ScanPart | None:

@@ -15,6 +15,7 @@ from statemaint.execute.fence import Fence
 from statemaint.execute.lease import QUIET, Lease, end_earlier, leased
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.neighbours import Neighbours
+from statemaint.execute.publish import and_then
 from statemaint.execute.recovery import recover
 from statemaint.execute.restore import Restored, must_be_in_trash, plan_restore, restore
 from statemaint.execute.stores import execute
@@ -42,6 +43,7 @@ __all__ = [
     "RememberedRuns",
     "Restored",
     "UnitClaim",
+    "and_then",
     "bytes_in_trash",
     "compact_ledger",
     "empty_trash",

@@ -51,6 +51,7 @@ class Deleter:
         stale = tuple(one for one in deletes if one.reason in _ASIDE)
         for stale_delete in stale:
             if stale_delete.instead:
+                self.record.settle()  # the fold may take long
                 must_be_unchanged(self.context.storage, stale_delete.entry)
                 self.writer.folds.must_give(stale_delete.instead)
         yield from self._pages(stale, self.context.trash or self.context.aside)
@@ -64,16 +65,18 @@ class Deleter:
         context, store = self.context, self.record.store
         for start in range(0, len(deletes), _PAGE):
             page = deletes[start : start + _PAGE]
-            self._base_must_stand(page)
+            if not self._proved_now:  # else it was read a moment ago
+                self._base_must_stand(page)
             self._instead_must_stand(page)
             self._tables_must_stand(page)
-            context.ledger.deleting(page, trash=trash is not None)
+            self.record.settle(page, trash=trash is not None)
             if trash:
                 newest = max(one.version for one in deletes)
                 world, proof = None if start else store, self._proof
                 trash.note(page, world, target=context.target, gone=newest, proof=proof)
             context.fence.must_hold()
-            must_stand(context.storage, context.commit, store)  # as late as possible, once a page
+            # As late as possible, once a page.
+            must_stand(context.storage, context.commit, store, context.look)
             removed: list[Delete] = []
             try:
                 self._remove(page, trash, removed)
@@ -128,6 +131,13 @@ class Deleter:
             if self.context.fence.is_fresh:
                 return
             self.context.fence.must_hold()
+
+    @property
+    def _proved_now(self) -> bool:
+        """Returns whether the base, all of which is in one file, has its proof yet to be noted."""
+        record = self.record
+        placed = any(one.path == self.base for one in record.placed)
+        return placed and bool(record.held) and not record.store.rocks
 
     def _base_must_stand(self, page: Page) -> None:
         if not _relies_on_base(page):

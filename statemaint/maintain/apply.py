@@ -74,12 +74,13 @@ def apply(
         LeaseHeldError: when another run maintains the checkpoint.
         StorageError: when the storage fails.
     """
-    work = Work(storage, run, workers=workers)
+    sent = storage.requests
     must_be_checkpoint(storage)
     must_be_of_query(storage, plan_file.query_id, plan_file.checkpoint)
+    work = Work(storage, run, sent, workers=workers)
     with leased(storage, Holder(work.run)) as lease:
-        report = work.carry_out(_same(storage, plan_file, skew=lease.skew), lease, on_outcome)
-        tidy(storage, lease)
+        report = work.carry_out(_same(work.reading, plan_file, skew=lease.skew), lease, on_outcome)
+        tidy(storage, lease, reading=work.reading)
     return work.counted(report)
 
 

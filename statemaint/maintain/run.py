@@ -3,7 +3,7 @@
 import logging
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from resource import RUSAGE_SELF, getrusage
@@ -33,7 +33,7 @@ from statemaint.model.policy import Policy
 from statemaint.plan import MOST_SKEW, Attest, Plan, Request
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Emptied, Outcome, Report, exit_code_of, summarize
-from statemaint.scan import Handover, check_links
+from statemaint.scan import Handover, check_links, recalling
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 
@@ -87,11 +87,13 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
         LeaseLostError: when another run has taken over, or this one was ended; nothing more was
             done.
     """
-    work = Work(storage, run, dry_run=dry_run, workers=workers)
+    sent = storage.requests
     if not dry_run:
         check_links(storage)
-    before = newest(storage)
-    decided = plan_checkpoint(storage, policy, request=request, handover=handover, dry=dry_run)[1]
+    before = newest(storage)  # and with the answer the time of a server
+    work = Work(storage, run, sent, dry_run=dry_run, workers=workers)
+    reading = storage if handover else work.reading  # a task reads little that is remembered
+    decided = plan_checkpoint(reading, policy, request=request, handover=handover, dry=dry_run)[1]
     if dry_run:
         return work.report(decided)
     trash = expired_trash(storage, storage.now()) if _may_empty(decided) else ExpiredTrash()
@@ -101,7 +103,7 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
         if not alone_since(before, lease) or abs(lease.skew) > MOST_SKEW:
             # Another run has worked meanwhile, or ages are unreliable.
             decided = plan_checkpoint(
-                storage, policy, request=request, skew=lease.skew, handover=handover
+                reading, policy, request=request, skew=lease.skew, handover=handover
             )[1]
         report = work.carry_out(decided, lease, on_outcome)
         emptied = _NOTHING
@@ -111,7 +113,7 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
             note_end(storage, work.run, lease, work.report(decided, emptied).exit_code)
         if holder is None:  # else `end_run` does it
             moved = report.files_deleted.total() if policy.trash_for else 0
-            tidy(storage, lease, unknown=trash.unknown, moved=moved)
+            tidy(storage, lease, reading=work.reading, unknown=trash.unknown, moved=moved)
     return work.report(decided, emptied)
 
 
@@ -248,20 +250,25 @@ def _forget_units(storage: Storage, lease: Lease) -> None:
 
 
 class Work:
-    """One run, with its cost and its outcomes so far."""
+    """One run, with its cost and its outcomes so far.
+
+    Attributes:
+        run: its id.
+        reading: the storage as the run reads it.
+    """
 
     def __init__(
         self,
         storage: Storage,
         run: str | None,
+        sent: Mapping[str, int],
         *,
         dry_run: bool = False,
         workers: Workers | int | None = None,
     ) -> None:
-        self._requests = Counter(storage.requests)
         self._storage, self._dry_run, self._workers = storage, dry_run, workers
-        self._started = storage.now()
-        self.run = run or new_run_id(self._started)
+        self._before, self._started = Counter(sent), storage.now()
+        self.run, self.reading = run or new_run_id(self._started), recalling(storage)
         self._happened: dict[StoreId, list[Outcome]] = defaultdict(list)
 
     @property
@@ -277,6 +284,7 @@ class Work:
             fence=fence,
             elapsed=lambda: self._elapsed,
             workers=self._workers,
+            noted=self.reading.note,
         )
         for outcome in outcomes:
             self._happened[outcome.store].append(outcome)
@@ -303,12 +311,12 @@ class Work:
         )
 
     def counted(self, report: Report) -> Report:
-        """Returns the report with all requests of the run, those after its work included."""
+        """Returns a report with everything that the run has sent since it was made."""
         return replace(report, requests=self._spent)
 
     @property
     def _spent(self) -> dict[str, int]:
-        return dict(Counter(self._storage.requests) - self._requests)
+        return dict(Counter(self._storage.requests) - self._before)
 
 
 def _peak_memory() -> int:

@@ -5,19 +5,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from statemaint.errors import CodecError, LeaseLostError, StorageError
-from statemaint.execute import Lease, compact_ledger, index_trash, ledger_is_due
+from statemaint.execute import Lease, and_then, compact_ledger, index_trash, ledger_is_due
 from statemaint.maintain.history import forget, remembered
+from statemaint.scan import REMEMBERED, Remembering, recalling
 from statemaint.storage import Storage
 
 _log = logging.getLogger(__name__)
 
 
-def tidy(storage: Storage, lease: Lease, *, unknown: int = 0, moved: int = 0) -> None:
-    """Compacts the ledger, forgets old runs and indexes the trash, now and then; never raises.
+def tidy(
+    storage: Storage,
+    lease: Lease,
+    *,
+    reading: Remembering | None = None,
+    unknown: int = 0,
+    moved: int = 0,
+) -> None:
+    """Tidies up after a run, now and then; never raises.
+
+    Compacts the ledger, forgets old runs, indexes the trash, and remembers what was read.
 
     Args:
         storage: where the checkpoint lives.
         lease: the lease, which keeps other runs out.
+        reading: what the run has read; by default what its tasks have left.
         unknown: the number of runs that the index of the trash lacks.
         moved: the number of files that this run has moved to the trash.
     """
@@ -28,6 +39,12 @@ def tidy(storage: Storage, lease: Lease, *, unknown: int = 0, moved: int = 0) ->
             window = remembered(storage)
             compact_ledger(storage, window, before=lease.check)
             forget(storage, window, before=lease.check)
+    with _tried("what was read is not remembered"):
+        if reading is None:
+            reading = recalling(storage)
+            reading.catch_up()
+        if cache := reading.cache():
+            storage.replace(REMEMBERED, and_then([cache], lease.check))
 
 
 @contextmanager

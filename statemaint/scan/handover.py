@@ -17,6 +17,7 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.scan.attestations import ATTESTATIONS, store_of
+from statemaint.scan.remembered import Remembering
 from statemaint.scan.unread import Refused
 from statemaint.storage import ReadOnly, Storage
 from statemaint.workers import in_order
@@ -126,19 +127,19 @@ class ScanPart:
         return commits.get(int(newest.name)) == newest
 
 
-class Recorder(ReadOnly):
+class Recorder(Remembering):
     """A storage that is only read, and notes the content of a scan's handover."""
 
     def __init__(self, storage: Storage) -> None:
         super().__init__(storage)
         self._seen: dict[str, Entry] = {}
-        self._contents: dict[str, bytes] = {}
+        self._read: dict[str, bytes] = {}
         self._operators: dict[str, Entry] = {}
         self._noted: set[StoreId] = set()
 
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory."""
-        for entry in self._storage.list(prefix):
+        for entry in super().list(prefix):
             if prefix in _LOGS:
                 self._sees(entry)
             elif prefix == "state" and _OF_OPERATORS.fullmatch(entry.path):
@@ -151,21 +152,21 @@ class Recorder(ReadOnly):
     def _sees(self, entry: Entry) -> None:
         """Notes a file as it is listed now; the content of its predecessor is forgotten."""
         if self._seen.get(entry.path) != entry:
-            self._contents.pop(entry.path, None)
+            self._read.pop(entry.path, None)
         self._seen[entry.path] = entry
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
-        content = self._storage.read(path)
+        content = super().read(path)
         if path in self._seen:
-            self._contents[path] = content
+            self._read[path] = content
         return content
 
     def handover(self, checkpoint: Checkpoint) -> Handover:
         """Returns the handover of the newest scan, which made a checkpoint."""
         return Handover(
             entries=tuple(self._operators.values()),
-            contents={self._seen[path]: content for path, content in self._contents.items()},
+            contents={self._seen[path]: content for path, content in self._read.items()},
             stores=frozenset(one.id for one in checkpoint.stores if one.files),
             noted=frozenset(one for one in self._noted if one.operator in checkpoint.partitions),
             pinned=checkpoint.pinned,

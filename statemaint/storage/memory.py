@@ -1,7 +1,7 @@
 """Storage in memory, for tests and for trials of a plan."""
 
+import hashlib
 import io
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
@@ -178,5 +178,5 @@ class MemoryStorage:
 
     def _entry(self, path: str, file: tuple[bytes, float]) -> Entry:
         content, modified = file
-        tag = f"{zlib.crc32(content):08x}" if self._tagged else None
+        tag = hashlib.md5(content, usedforsecurity=False).hexdigest() if self._tagged else None
         return Entry(path, len(content), modified, tag)

@@ -91,11 +91,7 @@ class Header:
         return self.format in _WITH_FAMILIES
 
     def must_be_like(self, zip_path: str, *, column_families: bool) -> None:
-        """Compares the changelog with a zip of its store.
-
-        Raises:
-            CodecError: when one of them has column families, and the other has none.
-        """
+        """Raises `CodecError` unless both this and a zip of the store have families, or neither."""
         if self.column_families != column_families:
             has, zips = ("none", "some") if column_families else ("some", "none")
             text = f"it has {has} of the column families, {zip_path} has {zips}"
