@@ -82,6 +82,8 @@ def _is_true(stage: "Stage", finding: Finding) -> bool:
     if finding.code is FindingCode.SNAPSHOT_ABOVE_TARGET:
         live = world.index.live[store].values()
         return any(one.kind == "snapshot" and one.version > target for one in live)
+    if finding.code is FindingCode.LOG_REPLACED and finding.path in stage.operator.originals:
+        return not stage.operator._landed(finding.path) or any(wrong_files(stage, store))
     return any(wrong_files(stage, store))
 
 

@@ -104,7 +104,7 @@ class Operator:
         if not last or habits.spark is None or habits.spark >= METADATA_SINCE:
             return
         prefix = f"state/{last}/"
-        if not query.finish() or not is_whole(query, prefix):
+        if not query.finish() or not is_whole(query):
             return
         self._stop_maintenance()  # a run that goes on below the folder makes it look younger
         query.stop()
@@ -290,8 +290,8 @@ class Operator:
             needs = one.kind == "delta" or (named and not self.right(path))
             if is_back := needs and path in self.originals:
                 self._put_back(path, self.originals[path])
-            # A rewind may have made even the original a wrong one.
-            judged = not is_back or (one.id is None and one.version <= stage.query.target)
+            # A rewind may have made even the original a wrong one, if no batch has just written it.
+            judged = not is_back or (one.id is None and one.version - 1 != stage.query.batch)
             if one.kind == "snapshot" and judged and not self.right(path):
                 stage.step(f"{path} is moved away")
                 world.change({path: None, **self._sides(path)})

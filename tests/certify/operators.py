@@ -48,9 +48,9 @@ def declare(world: World, stores: Sequence[str], spark: int | None) -> None:
             world.change(missing)
 
 
-def is_whole(query: "Query", prefix: str) -> bool:
-    """Returns whether the stores of an operator load the newest version, and have no newer one."""
-    stores = [one for one in query.habits.stores if one.startswith(prefix)]
+def is_whole(query: "Query") -> bool:
+    """Returns whether all stores load the newest version, and none has a newer one."""
+    stores = query.habits.stores
     live = (one for store in stores for one in query.world.index.live[store].values())
     reads = (query.loader.load(one, [query.target])[query.target] for one in stores)
     newest = max((one.version for one in live), default=0)
