@@ -49,9 +49,13 @@ class KeepingStorage(MemoryStorage):
 
 
 @pytest.fixture
-def storage() -> KeepingStorage:
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def storage(clock: Clock) -> KeepingStorage:
     """A checkpoint whose query has gone on since a run whose trash has expired."""
-    clock = Clock()
     found = KeepingStorage(clock=clock)
     write_checkpoint(found, partitions=1)
     assert maintain(found, KEEPING, run="old").files_deleted.total() == 16
@@ -183,7 +187,7 @@ def test_metrics_show_what_was_emptied_and_that_it_failed(storage: KeepingStorag
 
 
 def test_the_end_of_a_run_of_several_tasks_notes_that_the_trash_is_not_empty(
-    storage: KeepingStorage,
+    storage: KeepingStorage, clock: Clock
 ) -> None:
     holder = Holder("shared")
     maintain(storage, KEEPING, run="new", holder=holder)  # notes the run
@@ -191,7 +195,7 @@ def test_the_end_of_a_run_of_several_tasks_notes_that_the_trash_is_not_empty(
     assert [one.code for one in emptied.findings] == [FindingCode.TRASH_NOT_EMPTIED]
     new = next(one for one in list_runs(storage) if one.run == "new")
     assert new.exit_code == 5
-    storage._clock.now += 60
+    clock.now += 60
     storage.most = 1000
     emptied = end_run(storage, holder, sound=True, run="new", exit_code=0)
     assert (emptied.files, emptied.findings) == (16, ())
