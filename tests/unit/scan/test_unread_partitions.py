@@ -18,7 +18,7 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
-from statemaint.scan import Recorder
+from statemaint.scan import REMEMBERED, Recorder
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock
@@ -138,6 +138,7 @@ def test_attestations_that_cannot_be_listed_or_read_halt_their_own_store() -> No
     content = files()
     before = MemoryStorage(content, clock=Clock())
     maintain(before, TIGHT)
+    before.delete(REMEMBERED)
     folder = "_statemaint/attestations/0/1"
     for lists, path in ((False, folder), (True, f"{folder}/default.json")):
         storage = Refusing(dict(before.files), folder=folder, lists=lists)
