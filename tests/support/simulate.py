@@ -71,7 +71,8 @@ def _step(store: Store, action: Action, now: float) -> Store:
         case Attest():
             found = _proof(action.snapshot.entry, action.version, action.against)
             outdated = tuple(one for one in store.outdated if one.path != action.path)
-            return replace(store, attestations=(*store.attestations, found), outdated=outdated)
+            others = (one for one in store.attestations if one.path != action.path)
+            return replace(store, attestations=(*others, found), outdated=outdated)
         case Delete():
             kept = tuple(file for file in store.files if file.entry != action.entry)
             outdated = tuple(one for one in store.outdated if one.path != action.path)
