@@ -79,13 +79,13 @@ class StoreRecord:
             LeaseLostError: when the lease is lost.
             StorageError: when the storage fails.
         """
-        lines, self.held = self.held, []
-        if lines:
+        if self.held:
             self.context.fence.check()
         if deletes:
-            self.context.ledger.deleting(deletes, trash=trash, after=lines)
-        elif lines:
-            self.context.ledger.note(self.store.id, lines)
+            self.context.ledger.deleting(deletes, trash=trash, after=self.held)
+        elif self.held:
+            self.context.ledger.note(self.store.id, self.held)
+        self.held.clear()  # only now: no proof is noted while its line is not
         if self.changed:
             self.note()
 
