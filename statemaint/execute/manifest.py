@@ -165,10 +165,14 @@ def page_name(unit: UnitId, number: int) -> str:
     return f"{unit.operator}-{unit.partition}.page-{number:06}"
 
 
-def newest_pages(entries: Iterable[Entry]) -> Counter[UnitId]:
-    """Returns the number of each partition's newest page among the files in a run's trash."""
+def newest_pages(storage: Storage, run: str) -> Counter[UnitId]:
+    """Returns the number of each partition's newest page, written by an earlier attempt.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
     newest: Counter[UnitId] = Counter()
-    for entry in entries:
+    for entry in storage.list(f"{folder_of(run)}/{MANIFEST}"):
         if page := _PAGE.fullmatch(entry.name):
             unit = UnitId(int(page["operator"]), int(page["partition"]))
             newest[unit] = max(newest[unit], int(page["number"]))

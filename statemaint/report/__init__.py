@@ -3,7 +3,6 @@
 from statemaint.report.outcome import (
     Attested,
     Deleted,
-    Emptied,
     Halted,
     Outcome,
     Report,
@@ -18,7 +17,6 @@ from statemaint.report.store_report import summarize
 __all__ = [
     "Attested",
     "Deleted",
-    "Emptied",
     "Halted",
     "Outcome",
     "Report",
