@@ -34,6 +34,10 @@ _references = traits.references
 _built = building._built
 
 
+def _always_reuses(facts: Facts, version: int, reason: Any) -> Any:
+    return replace(_write(facts, version, reason), reuse=facts.store.rocks is not None)
+
+
 def _zip_first(storage: Any, action: Any, made: Any, **_: Any) -> Published:
     """Makes the snapshot visible before what it refers to."""
     directory = action.store.directory
@@ -122,6 +126,8 @@ ROCKS_MUTANTS = (
            ((sharing, "_quiet", lambda _: 0),), ROCKS),
     Mutant("gaps ignored", "S9", "waits no longer where executors upload rarely",
            ((sharing, "_quiet", lambda _: 20), (writing, "may_share", lambda *_: False)), RARE),
+    Mutant("reuse beside executors", "S9", "refers to tables that executors may be deleting",
+           ((writing, "_write", _always_reuses),), ROCKS),
     Mutant("tables nobody uses", "S7", "deletes the tables of zips that stay",
            ((fates, "_of_shared", _no_parts),), ROCKS),
     Mutant("tables of the newest", "S7", "keeps the tables of the newest zip only",

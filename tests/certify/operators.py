@@ -36,7 +36,7 @@ def partitions(stores: Iterable[str]) -> dict[int, set[int]]:
 def declare(world: World, stores: Sequence[str], spark: int | None) -> None:
     """Writes what Spark writes of its operators when a query is started, unless it is there.
 
-    Of a join, and of a query that may be without a key, an old Spark writes nothing.
+    Left out for a join and a single store of an old Spark, although that has schemas of them too.
     """
     if spark is None and (len(stores) == 1 or stores[0].count("/") > _PLAIN):
         return
