@@ -4,6 +4,7 @@
 `__str__` makes the sentence (what, where, what to do).
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 
@@ -59,6 +60,23 @@ class UnsupportedError(ConfigError):
 
     def __str__(self) -> str:
         return f"{self.root}: {self.what} is not supported, only {self.supported}; nothing was done"
+
+
+class NotExclusiveError(UnsupportedError):
+    """Two maintainers could not exclude each other; `why` says what the storage lacks."""
+
+    def __init__(self, root: str, why: str) -> None:
+        super().__init__(root, "a storage where two writers can both create the same file", why)
+        self.why = why
+
+    @property
+    def detail(self) -> str:
+        """Returns the error without the address."""
+        what = "two writers can both create the same file, so two maintainers could run at once"
+        return f"{what}, and nothing is written or deleted{self.why and ': '}{self.why}"
+
+    def __str__(self) -> str:
+        return f"{self.root}: {self.detail}"
 
 
 class CheckpointError(StatemaintError):
@@ -169,6 +187,23 @@ class StorageError(StatemaintError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.detail}"
+
+
+class IncompleteListingError(StorageError):
+    """Some directories could not be listed; raised after everything else was yielded.
+
+    Attributes:
+        refused: the error of each such directory, with its own path.
+    """
+
+    def __init__(self, refused: Sequence[StorageError]) -> None:
+        super().__init__(refused[0].path, refused[0].detail)
+        self.refused = tuple(refused)
+        self.lasting = True
+
+    def __str__(self) -> str:
+        more = f" (and {len(self.refused) - 1} more directories)" if self.refused[1:] else ""
+        return f"{super().__str__()}{more}"
 
 
 class NotFoundError(StorageError):

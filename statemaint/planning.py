@@ -1,14 +1,15 @@
 """Scanning and planning, repeated where a single scan may be misleading."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from itertools import product
-from typing import assert_never
+from typing import TypeVar, assert_never
 
+from statemaint.errors import NotExclusiveError
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint
-from statemaint.model.findings import Finding
+from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
 from statemaint.plan import Action, Attest, Delete, Plan, Request, WriteSnapshot, diagnose, plan
@@ -17,53 +18,57 @@ from statemaint.scan import (
     Recalling,
     ScanPart,
     missing_source_logs,
+    recalling,
     scan,
     unfinished_rollbacks,
 )
-from statemaint.storage import ReadOnly, Storage
+from statemaint.storage import Storage
 
 # A query that deletes faster than we can list would otherwise keep us scanning forever.
-_MOST_SCANS = 5
+_MOST_LOOKS = 5
+Seen = TypeVar("Seen")
 
 
-def scan_checkpoint(
-    storage: Storage,
-    only: Callable[[StoreId], bool] | None = None,
-    *,
-    part: ScanPart | None = None,
-) -> Checkpoint:
-    """Returns a checkpoint whose findings a second scan has confirmed (S3).
+def settled(look: Callable[[], Seen], doubtful: Callable[[Seen], Collection[object]]) -> Seen:
+    """Returns what a look at a checkpoint shows; what is doubtful in it was seen by two looks.
 
-    The query continues during a scan: it purges its log and cleans up below it, so one listing may
-    be older than another. Real damage appears again in the next scan.
+    The query continues meanwhile: it purges its log and cleans up below it, so one listing may be
+    older than another. What is real appears again in the next look (S3).
+    """
+    seen = look()
+    for _ in range(_MOST_LOOKS):
+        before = frozenset(doubtful(seen))
+        if not before:
+            break
+        seen = look()
+        if before.issuperset(doubtful(seen)):
+            break
+    return seen
+
+
+def scan_checkpoint(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Checkpoint:
+    """Returns a checkpoint whose findings a second scan has confirmed.
 
     Args:
         storage: the storage of the checkpoint.
         only: the filter of stores to read; all of them by default.
-        part: the partitions to list, and an earlier scan's result for the rest.
 
     Raises:
         NotACheckpointError: when there is no checkpoint.
         UnsupportedError: when it is of a kind that cannot be maintained.
         StorageError: when a listing or read failed.
     """
-    checkpoint = scan(storage, only, part=part)
-    for _ in range(_MOST_SCANS):
-        before = _damage(checkpoint)
-        if not before:
-            break
-        checkpoint = scan(storage, only, part=part)
-        if _damage(checkpoint) <= before:
-            break
-    return checkpoint
+    reading = recalling(storage)
+    return settled(lambda: scan(reading, only), damage)
 
 
-def _damage(checkpoint: Checkpoint) -> frozenset[Finding]:
+def damage(checkpoint: Checkpoint) -> frozenset[Finding]:
+    """Returns the findings of damage, in the logs and in the stores."""
     stores = (one for store in checkpoint.stores for one in diagnose(store, checkpoint))
     return frozenset(one for one in (*checkpoint.findings, *stores) if one.damage)
 
 
-def plan_checkpoint(
+def plan_checkpoint(  # noqa: PLR0913 -- each is a separate choice
     storage: Storage,
     policy: Policy,
     *,
@@ -71,6 +76,7 @@ def plan_checkpoint(
     as_of: float | None = None,
     skew: float = 0.0,
     handover: Handover | None = None,
+    dry: bool = False,
 ) -> tuple[Checkpoint, Plan]:
     """Returns a checkpoint and its plan; writes nothing (S13).
 
@@ -84,40 +90,33 @@ def plan_checkpoint(
         as_of: the time of the first plan, for a plan that is made again; now by default.
         skew: seconds by which the storage's stamps were seen to be ahead of its clock.
         handover: an earlier scan's result for all but the partitions that the request names.
+        dry: whether the plan is only shown: a run, which tries what the storage can do, may refuse
+            to carry it out, and as far as reading shows that, it is a finding that halts all.
 
     Raises:
         ConfigError: when the request names a store or version that does not exist; otherwise as
             `scan_checkpoint`.
     """
     part = _part(request, handover)
-    reading = Recalling(storage, part.handover) if part else ReadOnly(storage)
+    reading = Recalling(storage, part.handover) if part else recalling(storage)
     only = request.covers if request else None
 
     def look() -> tuple[Checkpoint, Plan]:
-        checkpoint, now = scan_checkpoint(reading, only, part=part), reading.now()
+        checkpoint, now = scan(reading, only, part=part), reading.now()
         # A task looks again: one may have begun, and been killed, before the run had its lease.
         found = (*checkpoint.findings, *unfinished_rollbacks(reading))
-        found += () if part else tuple(_lost_sources(reading, checkpoint))
+        found += () if part else tuple(missing_source_logs(reading, checkpoint))
         checkpoint = replace(checkpoint, findings=found)
         ages = now if as_of is None else as_of
-        return checkpoint, plan(checkpoint, policy, ages, request=request, skew=skew, seen=now)
+        decided = plan(checkpoint, policy, ages, request=request, skew=skew, seen=now)
+        if dry and decided.actions and (why := storage.obstacle):
+            detail = NotExclusiveError(storage.root, why).detail
+            refused = Finding(FindingCode.UNSUPPORTED, detail)
+            checkpoint = replace(checkpoint, findings=(*found, refused))
+            return checkpoint, plan(checkpoint, policy, ages, request=request, seen=now)
+        return checkpoint, decided
 
-    decision = look()
-    for _ in range(_MOST_SCANS):
-        before = _trusted(decision[1])
-        if not before:
-            break
-        decision = look()
-        if _trusted(decision[1]) <= before:
-            break
-    return decision
-
-
-def _lost_sources(reading: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Yields the findings of source logs that a second look confirms; the query may be running."""
-    if findings := list(missing_source_logs(reading, checkpoint)):
-        again = {*missing_source_logs(reading, scan(reading, lambda _: False))}
-        yield from (one for one in findings if one in again)
+    return settled(look, lambda seen: damage(seen[0]) | _trusted(seen[1]))
 
 
 def _part(request: Request | None, handover: Handover | None) -> ScanPart | None:

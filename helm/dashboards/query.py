@@ -180,12 +180,19 @@ def _runs() -> list[Panel]:
             Text("Storage requests", "In the last run, by verb; each task's count once."),
             {"{{query}} {{verb}}": per("query, verb", "last_run_storage_requests")},
         ),
-        series(Text("Files deleted by reason", "In the last run."), {"{{reason}}": reasons}),
+        series(
+            Text("Files deleted by reason", "In the last run; from the trash, once expired there."),
+            {
+                "{{reason}}": reasons,
+                "{{query}} from the trash": of_query("last_run_trash_files_deleted"),
+            },
+        ),
         series(
             Text("Bytes written and deleted", "In the last run.", "bytes"),
             {
                 "{{query}} written": of_query("last_run_bytes_written"),
                 "{{query}} deleted": of_query("last_run_bytes_deleted"),
+                "{{query}} deleted from the trash": of_query("last_run_trash_bytes_deleted"),
             },
         ),
         series(

@@ -1,23 +1,23 @@
 """The texts on a run for an operator: what was done, what is broken, what to do next. Pure."""
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from statemaint.airflow.texts import size
-from statemaint.model.findings import FindingCode
-from statemaint.wording import counted
+from statemaint.model.findings import OF_STORAGE, FindingCode
+from statemaint.wording import command, counted
 
 # Airflow's notes hold a thousand characters.
 _MOST_CHARACTERS = 1000
 _RUNBOOK = "docs/runbook.md"
 # These pass once the storage answers again, or the query has moved on: the next run repeats them.
-_PASSING = (FindingCode.STORAGE_FAILED, FindingCode.SUPERSEDED)
+_PASSING = (*OF_STORAGE, FindingCode.SUPERSEDED)
 # No damage, but something that the operator should change.
 _ADVISED = (
     FindingCode.FOREIGN_MAINTAINER,
     FindingCode.LOG_REPLACED,
     FindingCode.SNAPSHOT_WITHHELD,
+    FindingCode.TRASH_NOT_EMPTIED,
 )
 
 _DONE = ("snapshots", "files", "bytes")
@@ -43,11 +43,10 @@ def is_damaged(broken: Iterable[Json]) -> bool:
 
 
 def _step(finding: Json, checkpoint: str) -> Json:
-    address = shlex.quote(checkpoint)
-    command = f"statemaint doctor {address}" if finding["damage"] else f"statemaint scan {address}"
+    step = command("doctor" if finding["damage"] else "scan", checkpoint)
     if finding["code"] in _PASSING:
-        command = f"statemaint maintain {address} --dry-run"
-    return {"runbook": f"{_RUNBOOK}#{finding['code'].lower()}", "command": command}
+        step = command("maintain", checkpoint, "--dry-run")
+    return {"runbook": f"{_RUNBOOK}#{finding['code'].lower()}", "command": step}
 
 
 def dry_note(counts: Mapping[str, Any], findings: Sequence[Json], file: str | None) -> str:
@@ -66,6 +65,11 @@ def note(extra: Mapping[str, Any]) -> str:
         lines.append(f"Nothing was maintained: {extra['failure']}")
     else:
         lines.append(_counted(extra, would=False))
+    if emptied := extra.get("trash_files_deleted"):
+        bytes_deleted = size(extra["trash_bytes_deleted"])
+        lines.append(
+            f"{counted(emptied, 'expired file')} deleted from the trash ({bytes_deleted})."
+        )
     lines += _withheld(extra)
     if extra["without_report"]:
         silent = counted(extra["without_report"], "task")

@@ -26,6 +26,7 @@ from statemaint.errors import LeaseHeldError, NotACheckpointError, StatemaintErr
 from statemaint.maintain import Holder
 from statemaint.model.policy import PRESETS
 from statemaint.storage import Storage
+from statemaint.wording import command
 
 # The key of the XCom with the findings of a failed task, which returns nothing.
 FOUND = "found"
@@ -247,7 +248,7 @@ class CheckpointHealthyOperator(CheckpointOperator):
         for finding in health.findings:
             self.log.warning("%s: %s", finding.code.value, finding.detail)
         if health.repaired:
-            undo = f"statemaint undo {self.checkpoint} {health.repaired}"
+            undo = command("undo", self.checkpoint, health.repaired)
             self.log.info("repaired; `%s` brings the removed files back", undo)
         if health.reason is None:
             self.log.info("the query would restart after batch %s", health.committed)

@@ -19,7 +19,7 @@ from statemaint.report.part import MOST_FINDINGS, findings_json, reasons
 from statemaint.report.recovery_json import recovered_json, recovery_json
 from statemaint.report.undo_json import undo_plan_json
 from statemaint.storage import Storage
-from statemaint.wording import counted
+from statemaint.wording import command, counted
 
 _MONTH = 30 * 24 * 3600.0
 # The lines that an operator reads before an approval; the log of `plan` has all of them.
@@ -159,7 +159,7 @@ def _recovered(storage: Storage, done: RecoveryReport) -> Applied:
     log = (
         f"moved {counted(len(done.removed), 'file')} to the trash, wrote "
         f"{counted(len(done.written), 'snapshot')}; "
-        f"`statemaint undo {storage.root} {done.run}` brings the files back"
+        f"`{command('undo', storage.root, done.run)}` brings the files back"
     )
     return Applied(document, log, _remaining(done.plan))
 

@@ -37,11 +37,11 @@ from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import run_folder
 from statemaint.plan import Plan, by_reason
 from statemaint.planning import plan_checkpoint
-from statemaint.report import Report
+from statemaint.report import Emptied, Report
 from statemaint.report.facts import facts_of
 from statemaint.report.part import MOST_FINDINGS, findings_json, reasons
 from statemaint.report.query_state import lag
-from statemaint.report.record import LastRun
+from statemaint.report.record import LastRun, with_emptied
 from statemaint.report.to_json import plan_json
 from statemaint.scan import Handover
 from statemaint.storage import Storage
@@ -183,7 +183,7 @@ def _check_engine(settings: QuerySettings) -> None:
 def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str) -> Planned:
     """Shows the plan of a dry run: in the log, as a file and as a note."""
     policy, request = options.change(settings.policy), options.request()
-    checkpoint, plan = plan_checkpoint(storage, policy, request=request)
+    checkpoint, plan = plan_checkpoint(storage, policy, request=request, dry=True)
     _log.info("DRY RUN: %s", texts.plan_line(plan, settings.query))
     _tell(plan.all_findings, before="DRY RUN: ")
     for line in texts.dry_run_lines(plan):
@@ -290,17 +290,18 @@ def finish(  # noqa: PLR0913 -- what each task has handed on
     seen = _seen(decided or Decided(), summaries)
     why = failure or (None if decided else _UNPLANNED)
     ended = run_ended(run, len(planned), summaries, seen, failure=why, errors=errors)
+    emptied = Emptied()
     if planned and planned[0].holder:
         # A run of only a part of a checkpoint leaves the trash alone.
         sound = not (silent or scope) and not any(one["halted"] for one in summaries)
-        _end_run(settings, planned[0].holder, ended, sound=sound)
+        ended, emptied = _end_run(settings, planned[0].holder, ended, sound=sound)
     _log.info("%s\n%s", settings.query, texts.table(summaries))
     for label in silent:
         _log.warning("%s gave no report; its task's log says why", label)
     if not scope:  # the figures of a part are not the query's
         publish(settings, ended)
-    report = _report(settings, planned, summaries, decided or Decided())
-    success = bool(decided) and not (failure or silent or failed)
+    report = _report(settings, planned, summaries, decided or Decided(), emptied)
+    success = bool(decided) and not (failure or silent or failed or emptied.finding)
     report |= {"failure": failure, "without_report": len(silent), "success": success}
     report["maintained"] = success and bool(planned)
     report["note"] = advice.note(report)
@@ -335,9 +336,11 @@ def _report(
     planned: Sequence[Bundle],
     summaries: Sequence[Mapping[str, Any]],
     decided: Decided,
+    emptied: Emptied,
 ) -> dict[str, Any]:
     sums = texts.totals(summaries)
-    findings = [*decided.findings, *(found for one in summaries for found in one["findings"])]
+    of_tasks = (found for one in summaries for found in one["findings"])
+    findings = [*decided.findings, *of_tasks, *findings_json(emptied.findings)]
     broken = [one for one in findings if one["damage"]]
     waits = [*decided.withheld, *(one for part in summaries for one in part.get("withheld", ()))]
     return {
@@ -348,6 +351,8 @@ def _report(
         "snapshots": sums["snapshots"],
         "files": sums["files"],
         "bytes": sums["bytes"],
+        "trash_files_deleted": emptied.files,
+        "trash_bytes_deleted": emptied.bytes,
         "halted": sums["halted"],
         "withheld": [one["text"] for one in withheld_figures(waits)],
         "findings": sorted({one["code"] for one in findings}),
@@ -366,26 +371,27 @@ def _storage(settings: QuerySettings) -> Storage:
     return open_checkpoint(settings.checkpoint, settings.connection)
 
 
-def _end_run(settings: QuerySettings, holder: Holder, ended: LastRun, *, sound: bool) -> None:
+def _end_run(
+    settings: QuerySettings, holder: Holder, ended: LastRun, *, sound: bool
+) -> tuple[LastRun, Emptied]:
     units, code = settings.engine == "spark", ended.exit_code
     try:
         storage = _storage(settings)
-        end_run(storage, holder, sound=sound, units=units, run=ended.run, exit_code=code)
+        emptied = end_run(storage, holder, sound=sound, units=units, run=ended.run, exit_code=code)
     except StatemaintError as error:
-        _log.warning("the lease is left to expire: %s", error)
+        _log.warning("the lease is left to expire, and the trash to the next run: %s", error)
+        emptied = Emptied()
+    return with_emptied(ended, emptied), emptied
 
 
 def _maintain(
     settings: QuerySettings, bundle: Bundle, options: Options, run: str, handover: str | None
 ) -> Report:
     return maintain_part(
-        _storage(settings),
-        options.change(settings.policy),
-        bundle,
-        run=run,
+        _storage(settings), options.change(settings.policy), bundle, run=run,
         force_snapshot=options.force_snapshot,
         handover=Handover.from_json(handover) if handover else None,
-    )
+    )  # fmt: skip
 
 
 def _tell(findings: Sequence[Finding], before: str = "") -> None:

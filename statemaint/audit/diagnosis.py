@@ -68,6 +68,7 @@ _ADVICE = {
         "beside them"
     ),
     FindingCode.STORAGE_FAILED: "find out why the storage fails, and run again",
+    FindingCode.TRASH_NOT_EMPTIED: "find out why the storage deletes nothing, and run again",
     FindingCode.MISSING_COMMIT: _ENTRIES,
     FindingCode.UNREADABLE_COMMIT: _ENTRIES,
     FindingCode.MISSING_OFFSET: _ENTRIES,
@@ -188,6 +189,12 @@ class Diagnosis:
         loads = (isinstance(one.versions.chain(version), Chain) for one in needed)
         read = [one for one, chain in zip(needed, loads, strict=True) if chain]
         return sum(one.id not in broken for one in read), len(needed)
+
+    @property
+    def unread(self) -> int:
+        """Returns the number of stores that could not be listed or read: no verdict covers them."""
+        failed = {x.store for x in self.findings if x.code is FindingCode.STORAGE_FAILED}
+        return len(failed)
 
     @property
     def speed(self) -> float | None:

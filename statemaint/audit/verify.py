@@ -16,6 +16,7 @@ from statemaint.errors import (
     CodecError,
     ConfigError,
     NotFoundError,
+    StorageError,
     UnsupportedError,
 )
 from statemaint.fold import Engine, Source, engine_for
@@ -27,8 +28,8 @@ from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempF
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId, batch_of
 from statemaint.plan import diagnose, diagnose_logs
-from statemaint.planning import scan_checkpoint
-from statemaint.scan import unfinished_rollbacks
+from statemaint.planning import damage, settled
+from statemaint.scan import is_of_one_store, recalling, scan, unfinished_rollbacks, unread
 from statemaint.storage import Storage, stoppable
 from statemaint.workers import Job, Workers, in_turn
 
@@ -119,7 +120,14 @@ def verify_at(
         NotACheckpointError, UnsupportedError, StorageError: as `verify` does.
     """
     reading, crew = stoppable(storage), Workers.of(workers)
-    checkpoint = _expecting(scan_checkpoint(reading, only), rebuilt or {})
+    scanning = recalling(reading)
+
+    def look() -> tuple[Checkpoint, tuple[Finding, ...]]:
+        checkpoint = scan(scanning, only)
+        return checkpoint, tuple(_logs(scanning, checkpoint, whole=depth >= Depth.CHAINS))
+
+    scanned, log_findings = settled(look, _doubtful)
+    checkpoint = _expecting(scanned, rebuilt or {})
     sizes = [sum(file.entry.size for file in store.files) for store in checkpoint.stores]
     size = sum(sizes)
     engine = cache(partial(engine_for, size, checkpoint.provider))
@@ -127,8 +135,7 @@ def verify_at(
     ahead = crew.ahead(storage.parallel, len(checkpoint.stores), size)
     check = _StoreCheck(reading, checkpoint, depth, rebuilt is None, engine, known, ahead)
     deep = depth is Depth.ROWS
-    findings = [*checkpoint.findings, *unfinished_rollbacks(reading)]
-    findings += _logs(reading, checkpoint, whole=depth >= Depth.CHAINS)
+    findings = [*checkpoint.findings, *unfinished_rollbacks(reading), *log_findings]
     jobs = [
         Job(partial(check.at, store), partial(check.need, store), one)
         for store, one in zip(checkpoint.stores, sizes, strict=True)
@@ -192,15 +199,25 @@ class _StoreCheck:
 
     def at(self, store: Store) -> Iterator[StoreResult]:
         """Yields the result for a store."""
-        yield self.known.store(store, lineages=self.lineages) or self._read(store)
+        known = self.known.store(store, lineages=self.lineages)
+        try:
+            yield known or self._read(store)
+        except StorageError as error:
+            if not is_of_one_store(error):
+                raise
+            yield StoreResult(store, self.lineages, 0, unread(store, error).findings)
 
     def need(self, store: Store) -> int:
         """Returns an estimate of the memory that the check of a store takes."""
+        if store.unread:
+            return 0
         source = Source.of(self.storage, store, self.checkpoint)
         return need_of(store, source, self.checkpoint, self.depth)
 
     def _read(self, store: Store) -> StoreResult:
         checkpoint = self.checkpoint
+        if store.unread:
+            return StoreResult(store, self.lineages, 0, store.findings)
         source = Source.of(self.storage, store, checkpoint, ahead=self.ahead)
         findings = [*_diagnosed(store, checkpoint)]
         findings += check_suspects(source, self.engine, store, checkpoint)
@@ -232,16 +249,16 @@ def _shares(number: int, total: int) -> Callable[[StoreId], bool]:
 
 
 def _logs(reading: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
-    """Yields the findings that a second look at the logs confirms, as the query may be running."""
-    if findings := list(_look_at_logs(reading, checkpoint, whole=whole)):
-        names = scan_checkpoint(reading, lambda _: False)
-        again = {one.path for one in _look_at_logs(reading, names, whole=whole)}
-        yield from (one for one in findings if one.path in again)
-
-
-def _look_at_logs(reading: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
     yield from diagnose_logs(checkpoint)
     yield from restart_logs(reading, checkpoint, whole=whole)
+
+
+def _doubtful(
+    seen: tuple[Checkpoint, tuple[Finding, ...]],
+) -> frozenset[Finding | tuple[FindingCode, str | None]]:
+    """Returns what a second look has to confirm, as the query may be running."""
+    checkpoint, of_logs = seen
+    return damage(checkpoint) | {(one.code, one.path) for one in of_logs}
 
 
 def _purged(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from statemaint.cli.options import as_json, uri, workers_flag
 from statemaint.cli.output import print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, GOOD, WARNING, Column, number
-from statemaint.errors import CheckpointError
+from statemaint.errors import CheckpointError, StorageError
 from statemaint.model.checkpoint import Provider
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
@@ -57,6 +57,8 @@ def doctor_verb(
         table=lambda: _print(diagnosis),
         checkpoint=diagnosis.checkpoint.root,
     )
+    if diagnosis.unread:
+        sys.exit(StorageError.exit_code)
     sys.exit(CheckpointError.exit_code if diagnosis.counts else 0)
 
 
@@ -128,6 +130,8 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _restart(diagnosis: Diagnosis) -> str:
+    if diagnosis.unread:
+        return f"unknown: {counted(diagnosis.unread, 'store')} could not be read"
     if not diagnosis.restarts:
         return f"NO: {_why_not(diagnosis)}"
     version = diagnosis.checkpoint.resumes
@@ -179,6 +183,8 @@ def _deep(checked: int, needed: int) -> str:
 def _batches(diagnosis: Diagnosis) -> str:
     if diagnosis.checkpoint.provider is Provider.UNKNOWN:
         return "unknown, as no store was looked at"
+    if diagnosis.unread:
+        return "unknown, as not every store could be read"
     if not diagnosis.loadable:
         return "none loads in every store"
     lost = len(diagnosis.checkpoint.batches) - len(diagnosis.loadable)

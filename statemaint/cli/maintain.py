@@ -22,7 +22,7 @@ from statemaint.plan import Request, by_reason
 from statemaint.report import Report, StoreOutcome, StoreReport
 from statemaint.report.to_json import chain_length, report_json
 from statemaint.storage import open_storage
-from statemaint.wording import counted
+from statemaint.wording import command, counted
 from statemaint.workers import Workers
 
 
@@ -102,10 +102,13 @@ def _summary(report: Report) -> Iterator[str | Text]:
         f"{files_of(deleted, report.bytes_deleted)} {what}, "
         f"{counted(len(report.stores), 'store')} in {lasting(report.seconds)}"
     )
+    if report.emptied.files:
+        emptied = files_of(report.emptied.files, report.emptied.bytes)
+        yield f"{emptied} deleted from the trash, where they had expired"
     if trash and deleted:
         yield (
             f"they stay there for {duration(trash)}: "
-            f"statemaint undo {report.plan.root} {report.run}"
+            f"{command('undo', report.plan.root, report.run)}"
         )
     if not deleted and (why := why_nothing_deleted(report.plan)):
         yield f"nothing was deleted: {why}"

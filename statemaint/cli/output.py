@@ -10,8 +10,8 @@ import click
 
 from statemaint.cli.messages import STDOUT, tell
 from statemaint.cli.settings import FORMAT, settings
-from statemaint.errors import CheckpointError, Superseded
-from statemaint.model.findings import Finding, FindingCode, damaged
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.report import exit_code_of
 
 Json = dict[str, Any]
 
@@ -128,7 +128,4 @@ def print_lines(lines: Sequence[str], *, most: int = MOST_LINES) -> None:
 def end_with(findings: tuple[Finding, ...]) -> NoReturn:
     """Prints findings and exits with the exit code that they require."""
     print_findings(findings)
-    if damaged(findings):
-        sys.exit(CheckpointError.exit_code)
-    moved_on = any(finding.code is FindingCode.SUPERSEDED for finding in findings)
-    sys.exit(Superseded.exit_code if moved_on else 0)
+    sys.exit(exit_code_of(findings))

@@ -19,7 +19,7 @@ from statemaint.model.ids import version_of
 from statemaint.plan import Proof, RecoveryPlan, Remove, RepairStep, WriteSnapshot
 from statemaint.recover import RecoveryReport
 from statemaint.report.recovery_json import recovered_json, recovery_json
-from statemaint.wording import counted
+from statemaint.wording import command, counted
 
 
 def end_with_plan(plan: RecoveryPlan, trash_for: float, *, as_json: bool) -> NoReturn:
@@ -55,7 +55,7 @@ def _result_lines(done: RecoveryReport) -> Iterator[str]:
     yield f"moved     {counted(len(done.removed), 'file')} ({size}) to the trash of run {done.run}"
     equal = ", each read back and equal" if done.written else ""
     yield f"written   {counted(len(done.written), 'snapshot')}{equal}"
-    yield f"undo      statemaint undo {done.plan.root} {done.run}"
+    yield f"undo      {command('undo', done.plan.root, done.run)}"
 
 
 def _lines(plan: RecoveryPlan) -> Iterator[str]:
@@ -79,7 +79,7 @@ def _idle(plan: RecoveryPlan) -> str:
         return "nothing to do"
     return (
         f"of {counted(damage, 'finding')} of damage it can repair none; "
-        f"`statemaint doctor {plan.root}` says what can be done"
+        f"`{command('doctor', plan.root)}` says what can be done"
     )
 
 
@@ -96,8 +96,8 @@ def _summary(plan: RecoveryPlan) -> Iterator[str]:
         yield "          " + ", ".join(counted(much, kind) for kind, much in kinds.most_common())
     if plan.verb == "rollback" and plan.batch is not None and (ends := _committed(removes)):
         older, newer = version_of(plan.batch), version_of(ends[-1])
-        command = f"statemaint diff {plan.root} --from {older} --to {newer}"
-        yield f"rows      {command} counts them, if both load"
+        diff = command("diff", plan.root, "--from", str(older), "--to", str(newer))
+        yield f"rows      {diff} counts them, if both load"
     if writes:
         yield f"written   {counted(writes, 'snapshot')}"
 

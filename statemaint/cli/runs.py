@@ -18,7 +18,7 @@ from statemaint.cli.words import files_of, lasting
 from statemaint.errors import ConfigError
 from statemaint.maintain import Run, list_actions, list_runs
 from statemaint.storage import Storage, open_storage
-from statemaint.wording import counted
+from statemaint.wording import command, counted
 
 
 @click.command("runs")
@@ -121,7 +121,7 @@ def _heading(run: Run, root: str) -> Iterator[str]:
         back = files_of(run.files_restored, run.bytes_restored)
         yield f"undo     of run {run.undo_of}: {back} brought back"
     elif run.in_trash:
-        yield f"undo     statemaint undo {root} {run.run}"
+        yield f"undo     {command('undo', root, run.run)}"
 
 
 def _action_cells(fields: Mapping[str, Any]) -> tuple[str, ...]:

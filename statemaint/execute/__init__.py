@@ -11,19 +11,30 @@ from statemaint.execute.commits import must_stand, newest_commit
 from statemaint.execute.compaction import RememberedRuns
 from statemaint.execute.compaction import compact as compact_ledger
 from statemaint.execute.compaction import is_due as ledger_is_due
-from statemaint.execute.lease import QUIET, Fence, Lease, end_earlier, leased
+from statemaint.execute.fence import Fence
+from statemaint.execute.lease import QUIET, Lease, end_earlier, leased
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.neighbours import Neighbours
+from statemaint.execute.publish import and_then
 from statemaint.execute.recovery import recover
 from statemaint.execute.restore import Restored, must_be_in_trash, plan_restore, restore
 from statemaint.execute.stores import execute
-from statemaint.execute.trash import bytes_in_trash, size_in_trash, trashed_runs
-from statemaint.execute.trash import empty as empty_trash
-from statemaint.execute.trash import expired as expired_trash
+from statemaint.execute.trashed import (
+    ExpiredTrash,
+    bytes_in_trash,
+    forget_trashed,
+    index_trash,
+    size_in_trash,
+    size_of_trash,
+    trashed_runs,
+)
+from statemaint.execute.trashed import empty as empty_trash
+from statemaint.execute.trashed import expired as expired_trash
 
 __all__ = [
     "QUIET",
     "Claim",
+    "ExpiredTrash",
     "Fence",
     "Holder",
     "Lease",
@@ -32,13 +43,16 @@ __all__ = [
     "RememberedRuns",
     "Restored",
     "UnitClaim",
+    "and_then",
     "bytes_in_trash",
     "compact_ledger",
     "empty_trash",
     "end_earlier",
     "execute",
     "expired_trash",
+    "forget_trashed",
     "forget_units",
+    "index_trash",
     "leased",
     "ledger_is_due",
     "must_be_in_trash",
@@ -49,5 +63,6 @@ __all__ = [
     "recover",
     "restore",
     "size_in_trash",
+    "size_of_trash",
     "trashed_runs",
 ]

@@ -174,6 +174,10 @@ class Below(ReadOnly):
         for entry in self._storage.list(self._path(prefix)):
             yield self._inside(entry)
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the folders directly in a directory of the folder."""
+        return self._storage.folders(self._path(prefix))
+
     def links(self, folder: str) -> Sequence[str]:
         """Returns the paths of all links at or below a directory of the folder."""
         return [
@@ -251,18 +255,31 @@ class Guarded(ReadOnly):
 
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
         """Deletes files, each request only while the unit is held."""
-
-        def check() -> None:
-            before()
-            self._lease.check()
-
         self._lease.must_hold()
-        self._storage.delete_all(paths, before=check)
+        self._storage.delete_all(paths, before=self._and_held(before))
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Renames a file, unless the unit is lost."""
         self._lease.check()
         self._storage.move(path, to, like=like)
+
+    def move_all(
+        self,
+        moves: Sequence[tuple[Entry, str]],
+        *,
+        before: Callable[[], object] = nothing,
+        after: Callable[[Entry], object] = nothing,
+    ) -> None:
+        """Moves files, each request that removes any only while the unit is held."""
+        self._lease.must_hold()
+        self._storage.move_all(moves, before=self._and_held(before), after=after)
+
+    def _and_held(self, before: Callable[[], object]) -> Callable[[], object]:
+        def check() -> None:
+            before()
+            self._lease.check()
+
+        return check
 
     def _checked(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield from chunks

@@ -10,13 +10,16 @@ import json
 import os
 import re
 import socket
+import time
 from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from secrets import token_hex
 from typing import Any
 
-from statemaint.errors import CodecError, NotFoundError, StorageError
+from statemaint.errors import CodecError, NotFoundError, StorageError, WrongKindError
 from statemaint.listing import Entry
 from statemaint.storage import Storage
 
@@ -25,6 +28,7 @@ FOLDER = "_statemaint/lease"
 SECONDS = 60.0
 # An attempt is lost only to another run, or to a file that is not a lease.
 MOST_ATTEMPTS = 20
+_FIRST_WAIT, _LONGEST_WAIT = 0.01, 0.5
 # A claim ends at most this long after its file's time, even if a wrong clock set its deadline.
 _LONGEST, _ORDINARY = 3600.0, 600.0
 # How long a claim stays after the next number was written. A listing is not of one moment: it may
@@ -112,21 +116,41 @@ def me() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def newest(storage: Storage) -> Claim | None:
+def newest(storage: Storage, *, taken: int = 0) -> Claim | None:
     """Returns the claim of the highest number, whether or not it has ended.
+
+    Args:
+        storage: the storage of the checkpoint.
+        taken: a number that was refused as taken: it counts even if the listing does not show it.
 
     Raises:
         StorageError: when the storage fails, or lists a file that does not exist.
     """
     number = 0
-    for _ in range(MOST_ATTEMPTS):
-        if not (number := newest_number(storage)):
+    for wait in waits():
+        if not (number := max(newest_number(storage), taken)):
             return None
         try:
             return claim_of(storage, number)
         except NotFoundError:  # taken over and deleted since it was listed
-            continue
+            wait()
     raise StorageError(path_of(number), "it is listed, and cannot be read")
+
+
+def waits() -> Iterator[Callable[[], None]]:
+    """Yields, for each attempt, the pause after it: seven seconds in all.
+
+    A listing may be older than the last write: of a cached one, or of a server whose listings lag.
+    """
+    seconds = _FIRST_WAIT
+    for _ in range(MOST_ATTEMPTS):
+        yield partial(pause, seconds)
+        seconds = min(2 * seconds, _LONGEST_WAIT)
+
+
+def pause(seconds: float) -> None:
+    """Waits."""
+    time.sleep(seconds)
 
 
 def newest_number(storage: Storage) -> int:
@@ -178,6 +202,11 @@ def claim_of(storage: Storage, number: int) -> Claim:
     path = path_of(number)
     try:
         claim = _parsed(number, json.loads(storage.read(path)))
+    except WrongKindError as error:
+        detail = (
+            f"no lease can be taken, something that is not a lease has its name: {error.detail}"
+        )
+        raise StorageError(path, detail) from error
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError, CodecError):
         until = _since(storage, path) + SECONDS
         return Claim(number, Holder("", 0, ""), "an unreadable lease file", until)

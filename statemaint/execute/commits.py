@@ -1,5 +1,7 @@
 """Checks that the query was not rewound since a run was planned."""
 
+from threading import Lock
+
 from statemaint.errors import NotFoundError, Superseded
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
@@ -19,7 +21,34 @@ def newest_commit(storage: Storage) -> Entry | None:
     return commits[max(commits)] if commits else None
 
 
-def must_stand(storage: Storage, commit: Entry | None, store: Store | None = None) -> None:
+class SharedLook:
+    """Looks at one file; threads that wait for each other share a look.
+
+    It began after each of them came, so it is as good as one of their own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._begun = self._answered = 0
+        self._entry: Entry | None = None
+
+    def at(self, storage: Storage, path: str) -> Entry:
+        """Returns the file's entry; raises as `Storage.stat` does."""
+        begun = self._begun
+        with self._lock:
+            if self._entry is None or self._answered <= begun:
+                self._begun += 1
+                self._entry = storage.stat(path)
+                self._answered = self._begun
+            return self._entry
+
+
+def must_stand(
+    storage: Storage,
+    commit: Entry | None,
+    store: Store | None = None,
+    look: SharedLook | None = None,
+) -> None:
     """Makes sure that the query was not rewound since a run was planned; one request.
 
     A rewound query writes files again under names that the plan deletes. If the query has advanced
@@ -29,6 +58,7 @@ def must_stand(storage: Storage, commit: Entry | None, store: Store | None = Non
         storage: the storage of the checkpoint.
         commit: the newest entry of the commit log at planning; `None` if there was none.
         store: the store that is worked on, as it was scanned for the plan.
+        look: shares the look at the entry with other threads.
 
     Raises:
         Superseded: when the entry was written again, or is missing without newer ones in its
@@ -38,7 +68,7 @@ def must_stand(storage: Storage, commit: Entry | None, store: Store | None = Non
     if commit is None:
         return
     try:
-        current = storage.stat(commit.path)
+        current = (look or SharedLook()).at(storage, commit.path)
     except NotFoundError as error:
         if not _purged(storage, int(commit.name)):
             why = "was removed after the run was planned: the query was rewound"

@@ -34,19 +34,36 @@ class RestoreNote:
 
 
 @dataclass(frozen=True, slots=True)
+class Removal:
+    """A file that a run was about to delete, or to move to its trash.
+
+    Attributes:
+        fence: the fence that the run held.
+        run: the folder of the run.
+        size: in bytes; -1 if it was not noted.
+        modified: the file's time as the run listed it; `None` if it was not noted.
+    """
+
+    fence: int
+    run: str
+    size: int = -1
+    modified: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Deeds:
     """The ledger's record of a run's files.
 
     Attributes:
         run: the folder of the run.
         restored: the notes of undos that restored a file, by path.
-        removed: the runs that removed a file, by path, with the fence that each held.
+        removed: the removals of a file, by path.
         written: the paths of the snapshots that runs wrote.
     """
 
     run: str
     restored: Mapping[str, tuple[RestoreNote, ...]] = field(default_factory=dict)
-    removed: Mapping[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
+    removed: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)
     written: frozenset[str] = frozenset()
 
     def restoring(self, path: str) -> RestoreNote | None:
@@ -64,15 +81,17 @@ class Deeds:
         notes = self.restored.get(path, ())
         return tuple(one for one in notes if mine is None or one.fence > mine)
 
-    def removed_again(self, path: str) -> bool:
-        """Returns whether a later run removed a file that this run had moved away."""
-        deeds = self.removed.get(path, ())
-        mine = max((fence for fence, run in deeds if run == self.run), default=None)
-        return mine is not None and any(fence > mine for fence, run in deeds if run != self.run)
+    def removed_again(self, path: str) -> tuple[Removal, ...]:
+        """Returns the removals by later runs of a file that this run had noted as well."""
+        removals = self.removed.get(path, ())
+        mine = max((one.fence for one in removals if one.run == self.run), default=None)
+        if mine is None:
+            return ()
+        return tuple(one for one in removals if one.run != self.run and one.fence > mine)
 
     def removed_before(self, path: str) -> bool:
         """Returns whether an earlier run removed a file, so that this run did not find it."""
-        fences = [fence for fence, run in self.removed.get(path, ()) if run != self.run]
+        fences = [one.fence for one in self.removed.get(path, ()) if one.run != self.run]
         return self._fence is not None and any(fence < self._fence for fence in fences)
 
     def removed_since(self) -> frozenset[str]:
@@ -81,14 +100,16 @@ class Deeds:
         if mine is None:
             return frozenset()
         return frozenset(
-            path for path, deeds in self.removed.items() if any(fence > mine for fence, _ in deeds)
+            path
+            for path, removals in self.removed.items()
+            if any(one.fence > mine for one in removals)
         )
 
     @property
     def _fence(self) -> int | None:
         """Returns the last fence that this run held while it removed anything."""
-        deeds = (one for found in self.removed.values() for one in found)
-        return max((fence for fence, run in deeds if run == self.run), default=None)
+        removals = (one for found in self.removed.values() for one in found)
+        return max((one.fence for one in removals if one.run == self.run), default=None)
 
 
 def read_deeds(storage: Storage, run: str, units: Iterable[UnitId] = ()) -> Deeds:
@@ -105,32 +126,39 @@ def read_deeds(storage: Storage, run: str, units: Iterable[UnitId] = ()) -> Deed
     restored: dict[str, list[RestoreNote]] = defaultdict(list)
     for line in read_ledger(storage, UNDO):
         restored[line.path].append(_restored(line))
-    removed: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    removed: dict[str, list[Removal]] = defaultdict(list)
     written = set()
     for ledger in (*RecoveryVerb, *map(ledger_of, sorted(units))):
         for line in read_ledger(storage, ledger):
             if line.fields.get("action") in GONE:
-                removed[line.path].append((line.fence, line.run))
+                removed[line.path].append(Removal(line.fence, line.run, *_listed(line)))
             elif line.fields.get("action") == "write_snapshot":
                 written.add(line.path)
     return Deeds(
         run_folder(run),
         {path: tuple(found) for path, found in restored.items()},
-        {path: tuple(deeds) for path, deeds in removed.items()},
+        {path: tuple(found) for path, found in removed.items()},
         frozenset(written),
     )
 
 
 def _restored(line: Line) -> RestoreNote:
-    size, modified = line.fields.get("bytes"), line.fields.get("modified")
     crc32c = line.fields.get("crc32c")
     return RestoreNote(
         restored_of(line),
-        size if isinstance(size, int) else -1,
-        modified if isinstance(modified, int | float) else None,
+        *_listed(line),
         crc32c if isinstance(crc32c, int) else None,
         line.time or 0.0,
         line.fence,
+    )
+
+
+def _listed(line: Line) -> tuple[int, float | None]:
+    """Returns the size and the time of a line's file; -1 and `None` if they were not noted."""
+    size, modified = line.fields.get("bytes"), line.fields.get("modified")
+    return (
+        size if isinstance(size, int) else -1,
+        modified if isinstance(modified, int | float) else None,
     )
 
 

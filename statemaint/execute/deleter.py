@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from statemaint.errors import StorageError, Superseded
 from statemaint.execute.bases import must_be_unchanged
 from statemaint.execute.commits import must_stand
+from statemaint.execute.lease import TRUSTED
 from statemaint.execute.run_context import RunContext
 from statemaint.execute.snapshot_writer import SnapshotWriter
 from statemaint.execute.store_record import StoreRecord
 from statemaint.execute.trash import Trash
+from statemaint.model.proof import Attestation
 from statemaint.plan import RELY_ON_BASE, Delete, DeleteReason
 from statemaint.report import Deleted
 
@@ -49,6 +51,7 @@ class Deleter:
         stale = tuple(one for one in deletes if one.reason in _ASIDE)
         for stale_delete in stale:
             if stale_delete.instead:
+                self.record.settle()  # the fold may take long
                 must_be_unchanged(self.context.storage, stale_delete.entry)
                 self.writer.folds.must_give(stale_delete.instead)
         yield from self._pages(stale, self.context.trash or self.context.aside)
@@ -62,15 +65,18 @@ class Deleter:
         context, store = self.context, self.record.store
         for start in range(0, len(deletes), _PAGE):
             page = deletes[start : start + _PAGE]
-            self._base_must_stand(page)
+            if not self._proved_now:  # else it was read a moment ago
+                self._base_must_stand(page)
             self._instead_must_stand(page)
             self._tables_must_stand(page)
-            context.ledger.deleting(page, trash=trash is not None)
+            self.record.settle(page, trash=trash is not None)
             if trash:
                 newest = max(one.version for one in deletes)
-                trash.note(page, None if start else store, target=context.target, gone=newest)
+                world, proof = None if start else store, self._proof
+                trash.note(page, world, target=context.target, gone=newest, proof=proof)
             context.fence.must_hold()
-            must_stand(context.storage, context.commit, store)  # as late as possible, once a page
+            # As late as possible, once a page.
+            must_stand(context.storage, context.commit, store, context.look)
             removed: list[Delete] = []
             try:
                 self._remove(page, trash, removed)
@@ -81,26 +87,32 @@ class Deleter:
 
     def _remove(self, page: Page, trash: Trash | None, removed: list[Delete]) -> None:
         """Removes the files of a page, and adds each to `removed`, also if an error follows."""
+        storage = self.context.storage
+        looked = storage.now()
 
         def before() -> None:
+            nonlocal looked
+            if storage.now() - looked >= TRUSTED:  # copies to the trash take their time
+                must_stand(storage, self.context.commit, self.record.store)
+                looked = storage.now()
             self._must_stand(page)
 
-        if trash:
-            trash.take(page, before=before, after=removed.append)
-            return
-        # One call may delete in any order, but no checksum may outlive its file, and no shared
-        # file may be deleted before the snapshot that needs it.
+        # One call may remove in any order, but no checksum may outlive its file, and no shared
+        # file may be removed before the snapshot that needs it.
         for rank in sorted({one.rank for one in page}):
             some = [one for one in page if one.rank == rank]
             try:
-                self.context.storage.delete_all([one.path for one in some], before=before)
+                if trash:
+                    trash.take(some, before=before, after=removed.append)
+                    continue
+                storage.delete_all([one.path for one in some], before=before)
             except (StorageError, Superseded):
-                removed += self._missing(some)
+                removed += self._missing([one for one in some if one not in removed])
                 raise
             removed += some
 
     def _missing(self, deletes: Sequence[Delete]) -> list[Delete]:
-        """Returns the files that no longer exist after a deletion failed, as far as it is seen."""
+        """Returns the files that no longer exist after a failure, as far as it is seen."""
         try:
             there = {one.path for one in self.context.storage.list(self.record.store.id.directory)}
         except StorageError:
@@ -120,14 +132,26 @@ class Deleter:
                 return
             self.context.fence.must_hold()
 
+    @property
+    def _proved_now(self) -> bool:
+        """Returns whether the base, all of which is in one file, has its proof yet to be noted."""
+        record = self.record
+        placed = any(one.path == self.base for one in record.placed)
+        return placed and bool(record.held) and not record.store.rocks
+
     def _base_must_stand(self, page: Page) -> None:
         if not _relies_on_base(page):
             return
-        proof = self.record.known.proofs.get(self.base) if self.base else None
+        proof = self._proof
         if proof is None:
             place = self.base or self.record.store.id.directory
             raise Superseded(place, "the base has no attestation")
         must_be_unchanged(self.context.storage, proof.entry)
+
+    @property
+    def _proof(self) -> Attestation | None:
+        """Returns the proof of the base, if there is one."""
+        return self.record.known.proofs.get(self.base) if self.base else None
 
     def _instead_must_stand(self, page: Page) -> None:
         """Checks that the files that take the place of stale snapshots are still those planned.

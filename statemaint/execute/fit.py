@@ -35,20 +35,18 @@ _GONE = (
 _LEAVE = "leave it in the trash, `statemaint doctor` reports what the checkpoint needs"
 
 
-def staying(storage: Storage, trash: Contents, deeds: Deeds, *, ended: bool) -> dict[str, str]:
+def staying(storage: Storage, trash: Contents, deeds: Deeds) -> dict[str, str]:
     """Returns the files that must stay in the trash, with the reason of each.
 
     Args:
         storage: the storage of the checkpoint.
         trash: the contents of the run's trash.
         deeds: the ledger's record since.
-        ended: whether the run completed; a killed run may have left a file under both names, and a
-            deletion that the next run noted again.
 
     Raises:
         StorageError: when the storage fails.
     """
-    return dict(_Fit(storage, trash, deeds, ended=ended).reasons())
+    return dict(_Fit(storage, trash, deeds).reasons())
 
 
 def units_of(paths: Iterable[str]) -> frozenset[UnitId]:
@@ -117,8 +115,8 @@ class _Log:
 
 
 class _Fit:
-    def __init__(self, storage: Storage, trash: Contents, deeds: Deeds, *, ended: bool) -> None:
-        self._storage, self._trash, self._deeds, self._ended = storage, trash, deeds, ended
+    def __init__(self, storage: Storage, trash: Contents, deeds: Deeds) -> None:
+        self._storage, self._trash, self._deeds = storage, trash, deeds
         self._same = Same(storage, trash, deeds)
         self._required, self._target = committed(storage)
         self._files: Mapping[str, StateFile] = {
@@ -222,6 +220,8 @@ class _Fit:
             seen = [noted[path]] if path in noted else [one for one in mine if one.path == path]
             if any(self._same(one, entry) for one in seen):
                 sound.add(file.version)
+            elif not seen and self._same.is_of_earlier(entry):
+                continue
             elif file.version <= max(newest, highest):
                 changed.append((file.version, path))
         dirty = {version for version, _ in changed}
@@ -261,15 +261,13 @@ class _Fit:
         return frozenset(path for path in restored if self._deeds.restoring(path))
 
     def _written_again(self, directory: str, *, zips: bool) -> list[tuple[int, str]]:
-        """Returns the files in the trash that another run has since removed from their places."""
-        if not self._ended:
-            return []
+        """Returns the files in the trash whose places a later run has cleared of other files."""
         return [
             (file.version, path)
             for path, file in self._files.items()
             if (isinstance(file, Delta) or (zips and isinstance(file, Snapshot)))
             and _in(path, directory)
-            and self._deeds.removed_again(path)
+            and self._same.written_again(path)
         ]
 
     # -- zips of RocksDB, and the files they share

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from statemaint.errors import ConfigError
-from statemaint.execute.deeds import Deeds
+from statemaint.execute.deeds import Deeds, RestoreNote
 from statemaint.execute.fit import lacking_part, trash_of_others
 from statemaint.execute.manifest import Contents, LogWorld, Seen
 from statemaint.execute.same import Same, equal
@@ -23,21 +23,20 @@ from statemaint.model.ids import batch_of, version_of
 from statemaint.storage import Storage
 
 
-def must_fit(storage: Storage, trash: Contents, deeds: Deeds, *, ended: bool) -> None:
+def must_fit(storage: Storage, trash: Contents, deeds: Deeds) -> None:
     """Makes sure that the files of a rollback can be restored; requires nothing of other runs.
 
     Args:
         storage: the storage of the checkpoint.
         trash: the contents of the run's trash.
         deeds: the ledger's record since.
-        ended: whether the run completed; a killed run may have left one file under both names.
 
     Raises:
         ConfigError: when the query has continued since, or another run must be undone first.
         StorageError: when the storage fails.
     """
     if trash.of_rollback:
-        _Rollback.of(storage, trash, deeds, ended=ended).check()
+        _Rollback.of(storage, trash, deeds).check()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +46,16 @@ class _Rollback:
     storage: Storage
     trash: Contents
     deeds: Deeds
-    ended: bool
     same: Same
     there: Mapping[str, Entry] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, storage: Storage, trash: Contents, deeds: Deeds, *, ended: bool) -> "_Rollback":
+    def of(cls, storage: Storage, trash: Contents, deeds: Deeds) -> "_Rollback":
         state = {entry.path: entry for entry in storage.list("state")}
         # The entries of the operators' metadata are among those of `state/`.
         logs = {entry.path: entry for entry in log_entries(storage, ())}
         same = Same(storage, trash, deeds)
-        return cls(storage, trash, deeds, ended, same, state | logs)
+        return cls(storage, trash, deeds, same, state | logs)
 
     def check(self) -> None:
         """Raises the first reason why nothing is restored, if there is one."""
@@ -136,7 +134,7 @@ class _Rollback:
         """Yields why the old place of a file is taken, unless a move of the file was cut short."""
         entry = self.there.get(path)
         if entry is None or self._is_half_way(entry):
-            if self.deeds.removed_again(path) and self.ended:
+            if not all(self.same.is_noted(path, one) for one in self.deeds.removed_again(path)):
                 yield f"{path} was written again, and removed by another run"
         elif equal(self.storage, self.trash.files[path].path, path):
             yield f"{path} was written again"
@@ -216,26 +214,36 @@ class _Rollback:
     def _is_half_way(self, entry: Entry) -> bool:
         """Returns whether a file has two names because a move was cut short or done twice.
 
-        Otherwise the query wrote it again, whatever its bytes.
+        Otherwise the query wrote it again, whatever its bytes: it has continued.
         """
         trashed = self.trash.files[entry.path]
         if not equal(self.storage, trashed.path, entry.path):
             return False
-        return self._is_cut_short(entry) or self._is_of_another_undo(entry)
+        return (
+            self._is_unmoved(entry)
+            or self._is_coming_back(entry)
+            or self._is_of_another_undo(entry)
+        )
 
-    def _is_cut_short(self, entry: Entry) -> bool:
-        """Returns whether this may be the one move of this run, or of its undo, that was cut short.
+    def _is_unmoved(self, entry: Entry) -> bool:
+        """Returns whether a file is the one that this run saw, which was copied and not deleted.
 
-        That is the move of the file that was moved last, or is moved next.
+        It is older than the manifest: nothing written since has its time.
+        """
+        note = self.trash.notes.get(entry.path)
+        if note is None or note.since is None or entry.modified is None:
+            return False
+        return entry.modified == note.seen.entry.modified and entry.modified < note.since
+
+    def _is_coming_back(self, entry: Entry) -> bool:
+        """Returns whether a file may be the copy of an undo of this run that was cut short.
+
+        An undo moves one file at a time, so that only the file that it moves next can be.
         """
         begun = self.deeds.restoring(entry.path)
         first = self.trash.newest_first()[0]
-        if (self.ended and begun is None) or self.trash.path_of(first) != entry.path:
-            return False
-        note = self.trash.notes.get(entry.path)
-        times = {first.modified, note.seen.entry.modified if note else None} - {None}
-        moved = begun is not None and (entry.modified or 0.0) >= begun.time
-        return moved or entry.modified in times
+        is_next = self.trash.path_of(first) == entry.path
+        return begun is not None and is_next and _is_since(entry, begun)
 
     def _is_of_earlier(self, path: str) -> bool:
         """Returns whether an earlier run had removed a file, and its undo restored it."""
@@ -249,8 +257,7 @@ class _Rollback:
         since = self.deeds.restored_since(entry.path)
         others = (one for one in since if one.run != self.deeds.run)
         return any(
-            entry.modified is not None
-            and (entry.modified == one.modified or entry.modified >= one.time)
+            _is_since(entry, one) or (entry.modified is not None and entry.modified == one.modified)
             for one in others
         )
 
@@ -284,6 +291,11 @@ class _Rollback:
                 continue
             if since is None or entry.modified is None or entry.modified > since:
                 yield f"{path} is newer than its manifest, which does not record the logs"
+
+
+def _is_since(entry: Entry, note: RestoreNote) -> bool:
+    """Returns whether a file may be the copy that an undo made; storages may have whole seconds."""
+    return entry.modified is not None and entry.modified >= int(note.time)
 
 
 def _committed(paths: Iterable[str]) -> int:

@@ -20,14 +20,13 @@ from statemaint.errors import (
     AlreadyExistsError,
     LeaseHeldError,
     LeaseLostError,
+    NotExclusiveError,
     NotFoundError,
     StorageError,
-    UnsupportedError,
 )
 from statemaint.execute.claims import (
     FOLDER,
     LAST,
-    MOST_ATTEMPTS,
     SECONDS,
     Claim,
     Holder,
@@ -37,7 +36,9 @@ from statemaint.execute.claims import (
     newest,
     newest_number,
     take_back,
+    waits,
 )
+from statemaint.execute.fence import Fence
 from statemaint.scan import check_links
 from statemaint.storage import Storage
 
@@ -67,7 +68,7 @@ def leased(
         LeaseHeldError: when another holder has it, or had it until moments ago.
         LeaseLostError: when a later attempt at the holder's run has begun.
         RefusedLinkError: when there is a link among our files (S24).
-        UnsupportedError: when the storage cannot let exactly one of several writers create a file.
+        NotExclusiveError: when the storage cannot let exactly one of several writers create a file.
         StorageError: when the storage fails.
     """
     lease = acquire(storage, holder, seconds=seconds)
@@ -99,17 +100,16 @@ def acquire(storage: Storage, holder: Holder, *, seconds: float = SECONDS) -> "L
     """Returns the lease of a checkpoint; see `leased`."""
     check_links(storage)
     if not storage.exclusive:
-        raise UnsupportedError(
-            storage.root,
-            "a storage where two writers can both create the same file",
-            "one that refuses the second (hard links on a disk, If-None-Match on S3), or two "
-            "maintainers could run at the same time",
-        )
-    for _ in range(MOST_ATTEMPTS):
-        result = _acquired(storage, holder, seconds)
+        raise NotExclusiveError(storage.root, storage.obstacle)
+    taken = 0
+    for wait in waits():
+        current = newest(storage, taken=taken)
+        result = _acquired(storage, current, holder, seconds)
         if isinstance(result, Lease):
             return result
-        lost = result
+        if isinstance(lost := result, AlreadyExistsError):
+            taken = current.number + 1 if current else 1  # it exists, whatever a listing shows
+        wait()
     raise _no_lease(lost)
 
 
@@ -119,9 +119,8 @@ def _no_lease(why: Exception) -> StorageError:
 
 
 def _acquired(
-    storage: Storage, holder: Holder, seconds: float
+    storage: Storage, current: Claim | None, holder: Holder, seconds: float
 ) -> "Lease | AlreadyExistsError | LeaseLostError":
-    current = newest(storage)
     now = storage.now()
     if current and current.holder.follows(holder):
         why = f"attempt {current.holder.attempt} at its run has begun"
@@ -159,8 +158,9 @@ def end_earlier(storage: Storage, holder: Holder) -> None:
     Raises:
         StorageError: when the storage fails.
     """
-    for _ in range(MOST_ATTEMPTS):
-        current = newest(storage)
+    taken = 0
+    for wait in waits():
+        current = newest(storage, taken=taken)
         if current is None or not holder.follows(current.holder):
             return
         if current.ended or current.number == LAST:
@@ -169,7 +169,8 @@ def end_earlier(storage: Storage, holder: Holder) -> None:
         try:
             storage.write(mark.path, [mark.content])
         except AlreadyExistsError as error:  # the earlier attempt continued, or another run has it
-            lost = error
+            lost, taken = error, mark.number
+            wait()
         else:
             _log.warning(
                 "%s: ended the lease of %s, attempt %d at run %s; this is attempt %d",
@@ -182,37 +183,6 @@ def end_earlier(storage: Storage, holder: Holder) -> None:
 def _mark(storage: Storage, number: int, holder: Holder) -> Claim:
     """Returns the claim that ends a lease."""
     return Claim(number, holder, me(), storage.now() + QUIET, ended=True)
-
-
-class Fence:
-    """The check of work under a lease before it deletes; this one always passes."""
-
-    @property
-    def number(self) -> int:
-        """Returns the fencing number; 0 without a lease."""
-        return 0
-
-    def must_hold(self) -> None:
-        """Makes sure, by asking the storage, that the lease is still held (S8).
-
-        Raises:
-            LeaseLostError: when another run holds it, or it was ended.
-            StorageError: when the storage fails.
-        """
-
-    @property
-    def is_fresh(self) -> bool:
-        """Returns whether an answer of the last `TRUSTED` seconds confirms the lease."""
-        return True
-
-    def check(self) -> None:
-        """Makes sure that the lease is held; queries the storage unless the last answer is fresh.
-
-        Raises:
-            LeaseLostError, StorageError: as `must_hold` does.
-        """
-        if not self.is_fresh:
-            self.must_hold()
 
 
 class Lease(Fence):
@@ -301,11 +271,44 @@ class Lease(Fence):
         now = self._storage.now()
         if entry.modified is not None:  # the larger one: in between the process may have slept
             self.skew = max(entry.modified - before, entry.modified - now, key=abs)
-        latest = newest_number(self._storage)
+        latest = self._listed(claim)
+        if latest < claim.number and not overwrite:
+            raise self._unlisted(claim)
         if latest != claim.number:
             take_back(self._storage, claim.number)
             raise self._lost()
         self._confirmed_at = now
+
+    def _listed(self, claim: Claim) -> int:
+        """Returns the highest number of a listing that shows a claim; lower if none does in time.
+
+        Without the claim's own file, a listing is older than that, and shows no other run either.
+        """
+        for wait in waits():
+            latest = newest_number(self._storage)
+            if latest >= claim.number or not self._exists(claim):
+                break
+            wait()
+        return latest
+
+    def _exists(self, claim: Claim) -> bool:
+        try:
+            self._storage.stat(claim.path)
+        except NotFoundError:
+            return False
+        return True
+
+    def _unlisted(self, claim: Claim) -> Exception:
+        """Takes back a claim that no listing shows, so that it blocks no run; returns the error."""
+        if not self._exists(claim):
+            return self._lost()
+        self._storage.write(claim.path, [replace(claim, deadline=0.0).content], overwrite=True)
+        detail = (
+            "it was written, and seconds later the storage's listings do not show it, so whether "
+            "another run works is unknown; nothing was done. Run again, and find out why its "
+            "listings lag: a cache, a gateway, or replication"
+        )
+        return StorageError(claim.path, detail)
 
     def must_hold(self) -> None:
         """Makes sure, by asking the storage, that the lease is still held (S8).

@@ -8,12 +8,12 @@ that still exists, which the next run deletes and names again, but no deleted fi
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from statemaint.execute.lease import Fence
+from statemaint.execute.fence import Fence
 from statemaint.execute.publish import and_then
 from statemaint.execute.segments import UNDO, add_segment, ledger_of, page_of
 from statemaint.listing import Entry
@@ -25,6 +25,8 @@ from statemaint.report import SnapshotWritten
 from statemaint.report.to_json import action_json
 from statemaint.scan import attestation_path, render_attestations
 from statemaint.storage import Storage
+
+Noted = Callable[[str, bytes], object]
 
 
 @dataclass(slots=True)
@@ -54,21 +56,29 @@ class Ledger:
         storage: the storage of the checkpoint.
         run: the run's id.
         fence: the lease that it works under.
+        noted: called with the path and the content of each store's record that was replaced.
         numbers: the numbers of its pages.
     """
 
     storage: Storage
     run: str
     fence: Fence = field(default_factory=Fence)
+    noted: Noted = lambda _path, _content: None
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
-    def deleting(self, deletes: Sequence[Delete], *, trash: bool = False) -> None:
-        """Notes files of one store that are about to be deleted or moved to the trash."""
+    def deleting(
+        self, deletes: Sequence[Delete], *, trash: bool = False, after: Sequence[bytes] = ()
+    ) -> None:
+        """Notes files of one store that are about to be deleted or moved to the trash.
+
+        Args:
+            deletes: the files.
+            trash: whether they are moved.
+            after: the lines of what was done in the store before, which are noted with these.
+        """
         how = {"trash": True} if trash else {}
-        lines = [
-            self._line({**action_json(one), "bytes": one.entry.size, **how}) for one in deletes
-        ]
-        self._add(ledger_of(deletes[0].store.unit), lines)
+        lines = [self._line({**action_json(one), **_listed(one.entry), **how}) for one in deletes]
+        self._add(ledger_of(deletes[0].store.unit), [*after, *lines])
 
     def restoring(self, run: str, files: Sequence[Mapping[str, Any]]) -> None:
         """Notes files that are about to be restored from a run's trash."""
@@ -79,35 +89,35 @@ class Ledger:
         """Notes files that are about to be moved to the trash at the operator's request."""
         lines = [
             self._line(
-                {"action": "remove", "path": one.path, "reason": one.reason.value,
-                 "bytes": one.entry.size, "trash": True}
+                {
+                    "action": "remove",
+                    "path": one.path,
+                    "reason": one.reason.value,
+                    **_listed(one.entry),
+                    "trash": True,
+                }
             )
             for one in removes
-        ]  # fmt: skip
+        ]
         self._add(verb, lines)
 
-    def wrote(self, snapshots: Sequence[SnapshotWritten], known: Known) -> None:
-        """Notes snapshots of one store that are in place, and replaces the knowledge of it."""
-        lines = [
-            self._proved(
-                one.action,
-                one.entry,
-                one.attestation,
-                checksum=one.checksum.path if one.checksum else None,
-                **({"parts": [part.path for part in one.parts]} if one.parts else {}),
-            )
-            for one in snapshots
-        ]
-        self._add(ledger_of(snapshots[0].store.unit), lines)
-        if any(one.attestation for one in snapshots):
-            self.knows(snapshots[0].store, known)
+    def wrote(self, snapshot: SnapshotWritten) -> bytes:
+        """Returns the line of a snapshot that is in place."""
+        return self._proved(
+            snapshot.action,
+            snapshot.entry,
+            snapshot.attestation,
+            checksum=snapshot.checksum.path if snapshot.checksum else None,
+            **({"parts": [one.path for one in snapshot.parts]} if snapshot.parts else {}),
+        )
 
-    def attested(self, action: Attest, entry: Entry, proof: Attestation, known: Known) -> None:
-        """Notes a snapshot that was compared, and replaces the knowledge of its store."""
-        line = self._proved(action, entry, proof, checksum=None)
-        self._add(ledger_of(action.store.unit), [line])
-        # Last: deletions rely on it, and all that they rely on is in the ledger.
-        self.knows(action.store, known)
+    def attested(self, action: Attest, entry: Entry, proof: Attestation) -> bytes:
+        """Returns the line of a snapshot that was compared."""
+        return self._proved(action, entry, proof, checksum=None)
+
+    def note(self, store: StoreId, lines: Sequence[bytes]) -> None:
+        """Notes lines about one store."""
+        self._add(ledger_of(store.unit), lines)
 
     def _proved(
         self,
@@ -133,8 +143,9 @@ class Ledger:
         """
         proofs = {**known.former, **known.proofs}.values()
         content = render_attestations(proofs, known.written, known.since, known.uploads)
-        chunks = and_then([content], self.fence.check)
-        self.storage.replace(attestation_path(store), chunks)
+        path = attestation_path(store)
+        self.storage.replace(path, and_then([content], self.fence.check))
+        self.noted(path, content)
 
     def _line(self, fields: dict[str, Any]) -> bytes:
         stamped = {
@@ -145,5 +156,10 @@ class Ledger:
         }
         return json.dumps(stamped).encode() + b"\n"
 
-    def _add(self, ledger: str, lines: list[bytes]) -> None:
+    def _add(self, ledger: str, lines: Sequence[bytes]) -> None:
         add_segment(self.storage, ledger, page_of(self.run, next(self.numbers)), lines)
+
+
+def _listed(entry: Entry) -> dict[str, Any]:
+    """Returns the fields by which an undo recognizes a file that is about to be removed."""
+    return {"bytes": entry.size, "modified": entry.modified}

@@ -165,14 +165,10 @@ def page_name(unit: UnitId, number: int) -> str:
     return f"{unit.operator}-{unit.partition}.page-{number:06}"
 
 
-def newest_pages(storage: Storage, run: str) -> Counter[UnitId]:
-    """Returns the number of each partition's newest page, written by an earlier attempt.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
+def newest_pages(entries: Iterable[Entry]) -> Counter[UnitId]:
+    """Returns the number of each partition's newest page among the files in a run's trash."""
     newest: Counter[UnitId] = Counter()
-    for entry in storage.list(f"{folder_of(run)}/{MANIFEST}"):
+    for entry in entries:
         if page := _PAGE.fullmatch(entry.name):
             unit = UnitId(int(page["operator"]), int(page["partition"]))
             newest[unit] = max(newest[unit], int(page["number"]))

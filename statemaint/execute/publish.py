@@ -16,7 +16,7 @@ from statemaint.errors import (
     StorageError,
     Superseded,
 )
-from statemaint.execute.lease import Fence
+from statemaint.execute.fence import Fence
 from statemaint.fold import Engine, Folding, Source, must_equal
 from statemaint.listing import Entry
 from statemaint.plan import WriteSnapshot

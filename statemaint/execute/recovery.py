@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from statemaint.errors import NotFoundError, Superseded
-from statemaint.execute.lease import Fence
+from statemaint.execute.fence import Fence
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.memory import need_of
 from statemaint.execute.run_context import RunContext
@@ -142,7 +142,9 @@ class _Recovery:
         context = RunContext(
             self.storage, engine, self.ledger, self.fence, target=checkpoint.target
         )
-        yield from StoreExecutor.of(alone, source, context).writer.write((step,), verify=True)
+        for outcome in StoreExecutor.of(alone, source, context).carry_out(verify=True):
+            if isinstance(outcome, SnapshotWritten):
+                yield outcome
 
     def _with_families(self, step: WriteSnapshot) -> WriteSnapshot:
         """Returns the step; a zip that names its families may be in the trash by now."""

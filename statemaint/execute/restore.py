@@ -51,27 +51,25 @@ class Restored:
         return not self.reason
 
 
-def plan_restore(storage: Storage, run: str, *, ended: bool = True) -> UndoPlan:
+def plan_restore(storage: Storage, run: str) -> UndoPlan:
     """Returns the plan of `restore`; writes nothing.
 
     Args:
         storage: the storage of the checkpoint.
         run: the run.
-        ended: whether it completed, rather than being killed.
 
     Raises:
         ConfigError: when there is no trash of that run, or it was a rollback and the query has
             continued since.
         StorageError: when the storage fails.
     """
-    return _decided(storage, run, ended=ended).plan
+    return _decided(storage, run).plan
 
 
 def restore(
     storage: Storage,
     run: str,
     *,
-    ended: bool = True,
     check: Callable[[UndoPlan], None] = lambda _: None,
     note: Callable[[Sequence[Mapping[str, Any]]], None] = lambda _: None,
     before: Callable[[], object] = lambda: None,
@@ -87,7 +85,6 @@ def restore(
     Args:
         storage: the storage of the checkpoint.
         run: the run.
-        ended: whether it completed, rather than being killed.
         check: called with the plan before anything is written; whatever it raises ends the work.
         note: called with the files to restore before the first is moved.
         before: called before each move; whatever it raises ends the work.
@@ -99,7 +96,7 @@ def restore(
         UnreadableError: when the query might be unable to read a file that a rollback moved away.
         StorageError: when the storage fails.
     """
-    decided = _decided(storage, run, ended=ended)
+    decided = _decided(storage, run)
     check(decided.plan)
     undo = _Undo(storage, decided, before)
     if coming := undo.coming():
@@ -133,12 +130,12 @@ class _Decided:
     checksums: "_Checksums"
 
 
-def _decided(storage: Storage, run: str, *, ended: bool) -> _Decided:
+def _decided(storage: Storage, run: str) -> _Decided:
     must_be_in_trash(storage, run)
     trash = contents(storage, run)
     deeds = read_deeds(storage, run, units_of(trash.files))
-    must_fit(storage, trash, deeds, ended=ended)
-    reasons = {} if trash.of_rollback else staying(storage, trash, deeds, ended=ended)
+    must_fit(storage, trash, deeds)
+    reasons = {} if trash.of_rollback else staying(storage, trash, deeds)
     checksums = _Checksums(storage, trash, Same(storage, trash, deeds), reasons)
     files = tuple(_decide(storage, trash, reasons, checksums))
     plan = UndoPlan(storage.root, run, trash.verb, files, trash.newest_batch)
@@ -227,8 +224,8 @@ class _Undo:
     def coming(self) -> list[dict[str, Any]]:
         """Returns the ledger's notes of the files to restore.
 
-        If a move gives a file another time, the checksum of a change's bytes is also noted, so that
-        another undo recognizes it.
+        If a move gives a file another time, the checksum of its bytes is also noted where another
+        undo must recognize it: of changes, and of zips, which are the log of some stores.
         """
         return [self._noted(one.path, one.entry) for one in sorted(self._plan.coming, key=_path)]
 
@@ -236,8 +233,9 @@ class _Undo:
         note = self._trash.notes.get(path)
         before = note.seen.entry.modified if note else None
         fields = {"path": path, "bytes": entry.size, "modified": before}
-        change = isinstance(classify_any(Entry(path, entry.size, None)), Delta)
-        if change and before != entry.modified:
+        file = classify_any(Entry(path, entry.size, None))
+        of_log = isinstance(file, Delta) or path.endswith(".zip")
+        if of_log and before != entry.modified:
             fields["crc32c"] = fingerprint(self._storage, entry.path)
         return fields
 

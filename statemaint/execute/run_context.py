@@ -1,8 +1,9 @@
 """The context that all stores of one run share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from statemaint.execute.lease import Fence
+from statemaint.execute.commits import SharedLook
+from statemaint.execute.fence import Fence
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.trash import Trash
 from statemaint.fold import Engine
@@ -23,6 +24,7 @@ class RunContext:
         aside: receives stale snapshots under every policy; `None` if there are none.
         target: the run's target version.
         commit: the newest entry of the commit log when the run was planned.
+        look: looks at that entry, for all stores.
         ahead: the number of files of a store that are fetched at a time.
     """
 
@@ -34,4 +36,5 @@ class RunContext:
     aside: Trash | None = None
     target: int | None = None
     commit: Entry | None = None
+    look: SharedLook = field(default_factory=SharedLook)
     ahead: int = 1

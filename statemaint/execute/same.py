@@ -1,9 +1,16 @@
-"""Compares a file with the one that a run saw."""
+"""Compares a file with the one that a run saw.
 
+A move that was cut short leaves a file under both names, and the next run may move the file again:
+these are one file. How it came there does not matter: the process was killed, the storage refused a
+request, or an answer was lost.
+"""
+
+from contextlib import suppress
 from dataclasses import dataclass
 
-from statemaint.execute.deeds import Deeds
-from statemaint.execute.manifest import Contents, Seen
+from statemaint.errors import NotFoundError
+from statemaint.execute.deeds import Deeds, Removal, RestoreNote
+from statemaint.execute.manifest import Contents, Seen, folder_of
 from statemaint.execute.world import fingerprint
 from statemaint.listing import Entry
 from statemaint.storage import Storage
@@ -62,3 +69,46 @@ class Same:
             if was_seen and note.crc32c is not None:
                 return fingerprint(self.storage, entry.path) == note.crc32c
         return False
+
+    def is_of_earlier(self, entry: Entry) -> bool:
+        """Returns whether the undo of an earlier run has restored a file since.
+
+        This run did not find it; the query did not write it.
+        """
+        notes = self.deeds.restored_since(entry.path)
+        return self.deeds.removed_before(entry.path) and any(
+            one.size == entry.size and self._is_restored(one, entry) for one in notes
+        )
+
+    def _is_restored(self, note: RestoreNote, entry: Entry) -> bool:
+        if note.crc32c is not None:
+            return fingerprint(self.storage, entry.path) == note.crc32c
+        return entry.modified is not None and entry.modified == note.modified
+
+    def written_again(self, path: str) -> bool:
+        """Returns whether a later run removed another file from the path of a file in the trash."""
+        return any(not self._is_mine(path, one) for one in self.deeds.removed_again(path))
+
+    def _is_mine(self, path: str, removal: Removal) -> bool:
+        """Returns whether a later run removed the very file that is in the trash.
+
+        Its bytes decide as long as they exist.
+        """
+        places = [f"{folder_of(removal.run)}/{path}"]
+        notes = self.deeds.restored.get(path, ())
+        if any((one.run, one.fence > removal.fence) == (removal.run, True) for one in notes):
+            places.append(path)
+        for place in places:
+            with suppress(NotFoundError):
+                return equal(self.storage, self.found.files[path].path, place)
+        return self.is_noted(path, removal)
+
+    def is_noted(self, path: str, removal: Removal) -> bool:
+        """Returns whether a later run removed the file that this run had listed, unchanged."""
+        note = self.found.notes.get(path)
+        listed = (removal.size, removal.modified)
+        return (
+            note is not None
+            and removal.modified is not None
+            and listed == (note.seen.entry.size, note.seen.entry.modified)
+        )

@@ -41,6 +41,8 @@ class SnapshotWriter:
     ) -> Iterator[SnapshotWritten]:
         """Folds a chain once, writes the snapshots, and proves each by reading it back.
 
+        The caller has the record `settle` what was written, also after a failure.
+
         Args:
             actions: one, or two if the second's chain is the beginning of the first's.
             verify: read them back.
@@ -55,15 +57,10 @@ class SnapshotWriter:
             StorageError: when the storage fails.
         """
         self.record.announce(actions)
-        written: list[SnapshotWritten] = []
-        try:
-            for action, published in zip(actions, self._published(actions), strict=True):
-                written.append(self._written(action, published, verify=verify))
-                yield written[-1]
-        finally:  # a failure after the first snapshot does not remove its proof
-            if written:
-                self.context.fence.check()
-                self.context.ledger.wrote(written, self.record.known)
+        for action, published in zip(actions, self._published(actions), strict=True):
+            written = self._written(action, published, verify=verify)
+            self.record.held.append(self.context.ledger.wrote(written))
+            yield written
 
     def _published(self, actions: tuple[WriteSnapshot, ...]) -> Iterator[Published]:
         if self._store.rocks:
@@ -108,7 +105,8 @@ class SnapshotWriter:
         """
         known, storage = self.record.known, self.context.storage
         if path in known.proofs and must_be_readable(storage, self._store, known, path):
-            self.record.note()
+            self.record.changed = True
+            self.record.settle()
 
     def _written(
         self, action: WriteSnapshot, published: Published, *, verify: bool
@@ -166,8 +164,7 @@ class SnapshotWriter:
         if before and (action.doubts or before.doubted):
             proof = proof.doubting(before, self._doubted(action.doubts))
             record.known.proofs[entry.path] = proof
-        self.context.fence.check()
-        self.context.ledger.attested(action, entry, proof, record.known)
+        record.held.append(self.context.ledger.attested(action, entry, proof))
         return Attested(action, proof)
 
     def _compare(self, action: Attest, digest: StateDigest, expected: StateDigest) -> None:
@@ -205,6 +202,7 @@ class SnapshotWriter:
             parts=self._records(self.record.tables.get(entry.path, ())),
         )
         self.record.known.proofs[entry.path] = proof
+        self.record.changed = True
         return proof
 
     def _doubted(self, entries: tuple[Entry, ...]) -> tuple[FileRecord, ...]:

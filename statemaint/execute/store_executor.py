@@ -10,7 +10,7 @@ from statemaint.execute.snapshot_writer import SnapshotWriter
 from statemaint.execute.store_folds import StoreFolds
 from statemaint.execute.store_record import StoreRecord
 from statemaint.fold import Source
-from statemaint.plan import Attest, Delete, StorePlan, WriteSnapshot
+from statemaint.plan import Action, Attest, Delete, StorePlan, WriteSnapshot
 from statemaint.report import Outcome
 
 
@@ -49,13 +49,20 @@ class StoreExecutor:
                 `SnapshotWriter` and `Deleter` do.
         """
         self._note_uploads()
-        for _, group in groupby(self.plan.actions, key=type):
-            same = tuple(group)
-            for writes in _folds(one for one in same if isinstance(one, WriteSnapshot)):
-                yield from self.writer.write(writes, verify=verify)
-            for attest in (one for one in same if isinstance(one, Attest)):
-                yield self.writer.attest(attest)
-            yield from self.deleter.delete(tuple(one for one in same if isinstance(one, Delete)))
+        try:
+            for _, group in groupby(self.plan.actions, key=type):
+                yield from self._same(tuple(group), verify=verify)
+        finally:  # a failure after a snapshot does not remove its proof
+            self.record.settle()
+
+    def _same(self, actions: tuple[Action, ...], *, verify: bool) -> Iterator[Outcome]:
+        """Yields the outcome of each action; each proof is noted before anything else is folded."""
+        for writes in _folds(one for one in actions if isinstance(one, WriteSnapshot)):
+            yield from self.writer.write(writes, verify=verify)
+        for attest in (one for one in actions if isinstance(one, Attest)):
+            self.record.settle()
+            yield self.writer.attest(attest)
+        yield from self.deleter.delete(tuple(one for one in actions if isinstance(one, Delete)))
 
     def _note_uploads(self) -> None:
         """Records executors' snapshots that the ledger lacks, before any can be deleted."""

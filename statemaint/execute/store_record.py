@@ -1,6 +1,6 @@
 """A run's knowledge of one store, and the part of it that is in the ledger."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from statemaint.errors import Superseded
@@ -11,7 +11,7 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot, snapshot_version
 from statemaint.model.uploads import Uploads
-from statemaint.plan import WriteSnapshot, observed
+from statemaint.plan import Delete, WriteSnapshot, observed
 
 
 @dataclass(slots=True)
@@ -25,6 +25,8 @@ class StoreRecord:
         noted: the executors' snapshots that the ledger's file has.
         placed: the snapshots that this run has put in place.
         tables: the SST files that a zip refers to, by the zip's path.
+        held: the lines that the ledger lacks.
+        changed: whether the ledger's file of this store lacks a part of `known`.
     """
 
     context: RunContext
@@ -33,6 +35,8 @@ class StoreRecord:
     noted: Uploads
     placed: list[Entry] = field(default_factory=list)
     tables: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
+    held: list[bytes] = field(default_factory=list)
+    changed: bool = False
 
     @classmethod
     def of(cls, context: RunContext, store: Store) -> "StoreRecord":
@@ -64,7 +68,26 @@ class StoreRecord:
         if self.known.since is None:  # from now on the uploads of executors are known
             self.known.since = self.context.target
         self.context.ledger.knows(self.store.id, self.known)
-        self.noted = self.known.uploads
+        self.noted, self.changed = self.known.uploads, False
+
+    def settle(self, deletes: Sequence[Delete] = (), *, trash: bool = False) -> None:
+        """Notes what the ledger lacks, and files that are about to be deleted, on one page.
+
+        The proofs follow last: deletions rely on them, and all that they rely on is in the ledger.
+
+        Raises:
+            LeaseLostError: when the lease is lost.
+            StorageError: when the storage fails.
+        """
+        if self.held:
+            self.context.fence.check()
+        if deletes:
+            self.context.ledger.deleting(deletes, trash=trash, after=self.held)
+        elif self.held:
+            self.context.ledger.note(self.store.id, self.held)
+        self.held.clear()  # only now: no proof is noted while its line is not
+        if self.changed:
+            self.note()
 
     def announce(self, actions: Iterable[WriteSnapshot]) -> None:
         """Notes snapshots about to be written: a crash must not make them look like executors'."""
@@ -74,7 +97,8 @@ class StoreRecord:
             self.known.written.update(one.entry.path for one in there)
             self.known.since = self.context.target
         self.known.written.update(action.path for action in actions)
-        self.note()
+        self.changed = True
+        self.settle()
 
     def must_have_no_newcomer(self, *, but: str = "") -> None:
         """Makes sure that no snapshot has appeared except those of this run.

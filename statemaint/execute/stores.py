@@ -18,8 +18,8 @@ from statemaint.errors import (
     UnreadableError,
     UnsupportedError,
 )
-from statemaint.execute.lease import Fence
-from statemaint.execute.ledger import Ledger
+from statemaint.execute.fence import Fence
+from statemaint.execute.ledger import Ledger, Noted
 from statemaint.execute.memory import bytes_read, need_of
 from statemaint.execute.run_context import RunContext
 from statemaint.execute.store_executor import StoreExecutor
@@ -45,6 +45,7 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
     elapsed: Callable[[], float] = lambda: 0.0,
     engine: Engine | None = None,
     workers: Workers | int | None = None,
+    noted: Noted = lambda _path, _content: None,
 ) -> Iterator[Outcome]:
     """Yields the outcomes of a plan as it is carried out.
 
@@ -61,13 +62,15 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
         engine: the engine to fold with; by default the one that suits the amount of work.
         workers: the number of stores that are worked on at a time, each in a thread, and their
             memory; by default, values that suit the storage, the bytes to read and the machine.
+        noted: called with the path and the content of each store's record that was replaced.
 
     Raises:
         LeaseLostError: when another run has taken the lease; nothing more happens.
     """
     crew, size = Workers.of(workers), sum(map(bytes_read, plan.stores))
     ahead = crew.ahead(storage.parallel, sum(1 for one in plan.stores if one.actions), size)
-    context = replace(_context(plan, storage, run, fence or Fence(), engine), ahead=ahead)
+    ledger = Ledger(storage, run, fence or Fence(), noted)
+    context = replace(_context(plan, ledger, engine), ahead=ahead)
     jobs = [
         Job(
             partial(_of_plan, plan, store, context, elapsed),
@@ -101,15 +104,13 @@ def _of_plan(
         yield from _store(StoreExecutor.of(store, source, context), verify=plan.policy.verify)
 
 
-def _context(
-    plan: Plan, storage: Storage, run: str, fence: Fence, engine: Engine | None
-) -> RunContext:
-    trash_for = plan.policy.trash_for
+def _context(plan: Plan, ledger: Ledger, engine: Engine | None) -> RunContext:
+    trash_for, storage, run = plan.policy.trash_for, ledger.storage, ledger.run
     return RunContext(
         storage=storage,
         engine=engine or engine_for(sum(map(bytes_read, plan.stores)), plan.provider),
-        ledger=Ledger(storage, run, fence),
-        fence=fence,
+        ledger=ledger,
+        fence=ledger.fence,
         trash=Trash(storage, run, trash_for) if trash_for else None,
         aside=Trash(storage, run, STALE_FOR),
         target=plan.target,

@@ -4,19 +4,16 @@
     _statemaint/trash/<run>/<path>                   the file, under its old path
 
 A line records until when the file is kept at least, and its surroundings at that time. Emptying the
-trash follows these lines and not the current policy, and so does an undo.
+trash (`trashed`) follows these lines and not the current policy, and so does an undo.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
-from statemaint.errors import AlreadyExistsError, CodecError, NotFoundError
-from statemaint.execute.json_lines import read_lines
+from statemaint.errors import AlreadyExistsError, NotFoundError
 from statemaint.execute.manifest import (
-    FOLDER,
-    MANIFEST,
     LogWorld,
     Note,
     Seen,
@@ -27,12 +24,17 @@ from statemaint.execute.manifest import (
     render,
 )
 from statemaint.execute.same import equal
+from statemaint.execute.trashed import forget_trashed
 from statemaint.execute.world import maintained
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.ids import UnitId
+from statemaint.model.proof import Attestation
 from statemaint.plan import Delete, DeleteReason
 from statemaint.storage import Storage
+
+# The files that are deleted, and counted, at a time.
+_PAGE = 1000
 
 
 @dataclass(slots=True)
@@ -50,6 +52,7 @@ class Trash:
     run: str
     seconds: float
     pages: Counter[UnitId] | None = None
+    _there: set[str] = field(default_factory=set)
     _lock: Lock = field(default_factory=Lock)
 
     @property
@@ -62,22 +65,34 @@ class Trash:
         deletes: Sequence[Delete],
         *,
         before: Callable[[], object],
-        after: Callable[[Delete], object] = lambda _: None,
+        after: Callable[[Delete], object],
     ) -> None:
         """Moves files of one store to the trash, after `note`; a missing file is not an error.
 
+        Only this run creates files in its trash, so a file that was not there when the run began
+        to work is there only if this object moved it. A file of an earlier attempt is compared.
+
         Args:
-            deletes: the files, in the order of their moves.
-            before: called before every move; whatever it raises ends the work.
-            after: called with each file once it is moved.
+            deletes: the files, which may be moved in any order.
+            before: called before every request that removes files from their places; whatever it
+                raises ends the work.
+            after: called with each file that is no longer in its place, as far as that is known.
 
         Raises:
+            Superseded: when a file is no longer the listed one.
             StorageError: when the storage fails.
         """
-        for delete in deletes:
+        by_path = {self.path_of(one.entry): one for one in deletes}
+        for path in by_path.keys() & self._there:
             before()
-            self._move(delete.entry)
-            after(delete)
+            self._move(by_path[path].entry)
+            after(by_path.pop(path))
+        with self._lock:
+            self._there.update(by_path)
+        moves = [(one.entry, path) for path, one in by_path.items()]
+        self.storage.move_all(
+            moves, before=before, after=lambda entry: after(by_path[self.path_of(entry)])
+        )
 
     def note(
         self,
@@ -86,6 +101,7 @@ class Trash:
         *,
         target: int | None = None,
         gone: int = 0,
+        proof: Attestation | None = None,
     ) -> None:
         """Adds files of one store to the manifest, before they are moved.
 
@@ -94,11 +110,12 @@ class Trash:
             store: the store as it was listed; `None` if an earlier line has its world.
             target: the run's target version.
             gone: the newest version of any file that this run removes.
+            proof: of the snapshot that the deletions rely on, if they rely on one.
 
         Raises:
             StorageError: when the storage fails.
         """
-        world = maintained(self.storage, store, target, gone) if store else None
+        world = maintained(self.storage, store, target, gone, proof) if store else None
         until = self.until
         notes = [Note(Seen(one.entry), until, world=world, stale=_is_stale(one)) for one in deletes]
         self.announce(notes, self._next_page(deletes[0].store.unit))
@@ -106,7 +123,10 @@ class Trash:
     def _next_page(self, unit: UnitId) -> str:
         with self._lock:
             if self.pages is None:
-                self.pages = newest_pages(self.storage, self.run)
+                if there := list(self.storage.list(folder_of(self.run))):
+                    forget_trashed(self.storage, self.run)
+                self.pages = newest_pages(there)
+                self._there.update(entry.path for entry in there)
             self.pages[unit] += 1
             return page_name(unit, self.pages[unit])
 
@@ -145,81 +165,3 @@ class Trash:
 
 def _is_stale(delete: Delete) -> bool:
     return delete.reason is DeleteReason.STALE_SNAPSHOT
-
-
-def trashed_runs(storage: Storage) -> Mapping[str, float]:
-    """Returns the folders of the runs that have files in the trash, and since when.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
-    since: dict[str, float] = {}
-    for entry in storage.list(FOLDER):
-        run, _, path = entry.path.removeprefix(f"{FOLDER}/").partition("/")
-        since.setdefault(run, 0.0)
-        if path.startswith(f"{MANIFEST}/") and entry.modified is not None:
-            since[run] = min(since[run] or entry.modified, entry.modified)
-    return since
-
-
-def size_in_trash(storage: Storage, run: str) -> tuple[int, int]:
-    """Returns the number of files of a run in the trash, and their bytes.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
-    listed = storage.list(folder_of(run))
-    sizes = [one.size for one in listed if one.path.split("/")[3:4] != [MANIFEST]]
-    return len(sizes), sum(sizes)
-
-
-def bytes_in_trash(storage: Storage) -> int:
-    """Returns the size of all files in the trash, without the manifests.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
-    listed = (one for one in storage.list(FOLDER) if one.path.split("/")[3:4] != [MANIFEST])
-    return sum(entry.size for entry in listed)
-
-
-def expired(storage: Storage, now: float) -> tuple[str, ...]:
-    """Returns the paths in the trash that have expired, a manifest after its files.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
-    by_run: dict[str, list[Entry]] = defaultdict(list)
-    for entry in storage.list(FOLDER):
-        by_run[entry.path.split("/")[2]].append(entry)
-    paths: list[str] = []
-    for run, entries in sorted(by_run.items()):
-        folder = f"{FOLDER}/{run}/{MANIFEST}/"  # a crash may also leave a temp file there
-        there = [one for one in entries if one.path.startswith(folder)]
-        manifests = [one.path for one in there if not one.name.startswith(".")]
-        if manifests and all(_expired(storage, path, now) for path in manifests):
-            paths += [one.path for one in entries if one.path not in manifests]
-            paths += manifests
-    return tuple(paths)
-
-
-def empty(storage: Storage, paths: Sequence[str], *, before: Callable[[], object]) -> None:
-    """Deletes expired paths; a run's manifests last, since they record that the run has expired.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
-    manifests = [one for one in paths if one.split("/")[3] == MANIFEST]
-    for some in ([one for one in paths if one not in set(manifests)], manifests):
-        if some:
-            storage.delete_all(some, before=before)
-
-
-def _expired(storage: Storage, path: str, now: float) -> bool:
-    """Returns whether every line has expired; an unreadable line has not."""
-    try:
-        lines = read_lines(storage, path)
-    except CodecError:
-        return False
-    times = [line.get("until") for line in lines]
-    return bool(times) and all(isinstance(one, int | float) and one <= now for one in times)

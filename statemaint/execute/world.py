@@ -12,6 +12,7 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot, StateFile, checksum_file_of
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId, version_of
+from statemaint.model.proof import Attestation
 from statemaint.plan import RecoveryPlan, RecoveryVerb, Remove
 from statemaint.storage import Storage
 
@@ -65,7 +66,13 @@ def is_log_entry(path: str) -> bool:
 # -- maintenance
 
 
-def maintained(storage: Storage, store: Store, target: int | None, removed: int) -> StoreWorld:
+def maintained(
+    storage: Storage,
+    store: Store,
+    target: int | None,
+    removed: int,
+    proof: Attestation | None = None,
+) -> StoreWorld:
     """Returns the log of a store under maintenance.
 
     The checksum of the first version above the removed ones is also noted: as long as that file is
@@ -76,21 +83,37 @@ def maintained(storage: Storage, store: Store, target: int | None, removed: int)
         store: the store as it was listed.
         target: the run's target version.
         removed: the newest version of any removed file.
+        proof: of the snapshot that the deletions rely on; it has the checksums of its inputs.
 
     Raises:
         StorageError: when the storage fails.
     """
     log = log_of(store.files)
     first = min((file.version for file in log if file.version > removed), default=None)
-    files = (_seen_if_there(storage, file, read=file.version == first) for file in log)
+    files = (
+        (_proved(proof, file.entry) or _seen_if_there(storage, file.entry))
+        if file.version == first
+        else Seen(file.entry)
+        for file in log
+    )
     return StoreWorld(store.id.directory, target, tuple(files))
 
 
-def _seen_if_there(storage: Storage, file: Versioned, *, read: bool) -> Seen:
+def _proved(proof: Attestation | None, entry: Entry) -> Seen | None:
+    """Returns a file with its checksum if a proof has read this very file."""
+    if proof is None:
+        return None
+    for record in proof.inputs:
+        if record.path == entry.path and record.sum is not None:
+            return Seen(entry, record.sum) if record.identifies(entry, proof.at) else None
+    return None
+
+
+def _seen_if_there(storage: Storage, entry: Entry) -> Seen:
     try:
-        return sealed(storage, file.entry) if read else Seen(file.entry)
+        return sealed(storage, entry)
     except Superseded:
-        return Seen(file.entry)
+        return Seen(entry)
 
 
 def sealed(storage: Storage, entry: Entry) -> Seen:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from statemaint.errors import ConfigError, Superseded
 from statemaint.execute import Holder, leased
-from statemaint.maintain.run import OnOutcome, Work, new_run_id
+from statemaint.maintain.run import OnOutcome, Work
 from statemaint.maintain.tidy import tidy
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
@@ -74,13 +74,14 @@ def apply(
         LeaseHeldError: when another run maintains the checkpoint.
         StorageError: when the storage fails.
     """
+    sent = storage.requests
     must_be_checkpoint(storage)
     must_be_of_query(storage, plan_file.query_id, plan_file.checkpoint)
-    work = Work(storage, run or new_run_id(storage.now()), workers=workers)
+    work = Work(storage, run, sent, workers=workers)
     with leased(storage, Holder(work.run)) as lease:
-        report = work.carry_out(_same(storage, plan_file, skew=lease.skew), lease, on_outcome)
-        tidy(storage, lease)
-        return report
+        report = work.carry_out(_same(work.reading, plan_file, skew=lease.skew), lease, on_outcome)
+        tidy(storage, lease, reading=work.reading)
+    return work.counted(report)
 
 
 def _same(storage: Storage, plan_file: PlanFile, *, skew: float) -> Plan:

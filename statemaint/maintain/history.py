@@ -1,7 +1,8 @@
 """The runs that changed a checkpoint, as each recorded itself.
 
 _statemaint/runs/<run>/<task>.json     one file for each task of a run, once it has ended
-_statemaint/runs/<run>/whole-run.json  the exit code of a run of several tasks that failed
+_statemaint/runs/<run>/whole-run.json  the exit code of a run that failed as a whole: one of several
+                                       tasks, or one that could not empty the trash
 
 The newest runs are remembered, as are those whose trash is kept, and all runs younger than these.
 """
@@ -85,14 +86,16 @@ def note_run(storage: Storage, report: Report, fence: Fence) -> None:
 
 
 def note_end(storage: Storage, run: str, fence: Fence, exit_code: int) -> None:
-    """Records the exit code of a run of several tasks, if any of them is recorded.
+    """Records the exit code of a whole run, if any of its tasks is recorded.
 
-    A run without failure is not recorded again, unless an earlier end of it was.
-
-    Raises:
-        StorageError: when the notes could not be listed.
+    A run without failure is not recorded again, unless an earlier end of it was. A storage failure
+    is only logged.
     """
-    names = {entry.name for entry in storage.list(f"{FOLDER}/{run_folder(run)}")}
+    try:
+        names = {entry.name for entry in storage.list(f"{FOLDER}/{run_folder(run)}")}
+    except StorageError as error:
+        _log.warning("the run's exit code is not recorded: %s", error)
+        return
     if not names or not (exit_code or f"{_WHOLE}.json" in names):
         return
     note = RunNote(
@@ -173,15 +176,6 @@ def note_undo(
         files_left=left,
     )
     _write(storage, run, "undo", note)
-
-
-def has_ended(storage: Storage, run: str) -> bool:
-    """Returns whether a run recorded itself, which is its last step.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
-    return any(True for _ in storage.list(f"{FOLDER}/{run_folder(run)}"))
 
 
 def _path(run: str, task: str) -> str:

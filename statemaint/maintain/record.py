@@ -10,8 +10,8 @@ import logging
 from dataclasses import replace
 
 from statemaint.errors import CodecError, NotFoundError, StorageError
-from statemaint.execute.manifest import FOLDER as TRASH
-from statemaint.model.findings import FindingCode
+from statemaint.execute import size_of_trash
+from statemaint.model.findings import OF_STORAGE
 from statemaint.report import Report
 from statemaint.report.facts import facts_of
 from statemaint.report.query_state import lag
@@ -62,13 +62,13 @@ def note_run(storage: Storage, report: Report) -> None:
 
 def _ended(storage: Storage, report: Report) -> LastRun:
     damage = {one.code for one in report.findings if one.damage}
-    failing = FindingCode.STORAGE_FAILED in damage
+    failing = any(one.code in OF_STORAGE for one in report.findings)
     size = trash_size(storage)
     return LastRun(
         run=report.run,
         ended=report.started + report.seconds,
         failed=(
-            *([Cause.DAMAGE] if damage - {FindingCode.STORAGE_FAILED} else []),
+            *([Cause.DAMAGE] if damage - OF_STORAGE else []),
             *([Cause.STORAGE] if failing else []),
         ),
         tasks=1,
@@ -97,10 +97,9 @@ def note_verification(storage: Storage, *, healthy: bool) -> None:
 
 
 def trash_size(storage: Storage) -> tuple[int, int] | None:
-    """Returns the number of files in the trash and their bytes; `None` when it cannot be listed."""
+    """Returns the number of files in the trash and their bytes; `None` when it is not known."""
     try:
-        sizes = [entry.size for entry in storage.list(TRASH)]
+        return size_of_trash(storage)
     except StorageError as error:
         _log.warning("the trash is not counted: %s", error)
         return None
-    return len(sizes), sum(sizes)

@@ -1,15 +1,18 @@
 """One run: plan, lease, execute, report."""
 
+import logging
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from resource import RUSAGE_SELF, getrusage
 from uuid import uuid4
 
-from statemaint.errors import LeaseHeldError
+from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.execute import (
     Claim,
+    ExpiredTrash,
     Fence,
     Holder,
     Lease,
@@ -21,18 +24,21 @@ from statemaint.execute import (
     leased,
     newest,
 )
+from statemaint.listing import Entry
 from statemaint.maintain.history import note_end, note_run
 from statemaint.maintain.tidy import tidy
-from statemaint.model.findings import FindingCode, damaged
+from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import MOST_SKEW, Attest, Plan, Request
 from statemaint.planning import plan_checkpoint
-from statemaint.report import Outcome, Report, summarize
-from statemaint.scan import Handover, check_links
+from statemaint.report import Emptied, Outcome, Report, exit_code_of, summarize
+from statemaint.scan import Handover, check_links, recalling
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 
+_log = logging.getLogger(__name__)
+_NOTHING = Emptied()
 OnOutcome = Callable[[Outcome, Plan], None]
 
 
@@ -57,7 +63,8 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
 
     Safe to kill and to repeat (S15). A store that is damaged, or whose storage fails, is reported
     and left as it is; the others are still maintained. A run that has anything to do holds the
-    checkpoint's lease (S8). A run that has nothing to do writes nothing.
+    checkpoint's lease (S8). A run that has nothing to do writes nothing. If expired trash cannot be
+    deleted after the work, the report has a finding.
 
     Args:
         storage: where the checkpoint lives.
@@ -80,28 +87,34 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
         LeaseLostError: when another run has taken over, or this one was ended; nothing more was
             done.
     """
+    sent = storage.requests
     if not dry_run:
         check_links(storage)
-    work = Work(storage, run or new_run_id(storage.now()), dry_run=dry_run, workers=workers)
-    before = newest(storage)
-    decided = plan_checkpoint(storage, policy, request=request, handover=handover)[1]
-    trash = _trash(storage, decided)
+    before = newest(storage)  # and with the answer the time of a server
+    work = Work(storage, run, sent, dry_run=dry_run, workers=workers)
+    reading = storage if handover else work.reading  # a task reads little that is remembered
+    decided = plan_checkpoint(reading, policy, request=request, handover=handover, dry=dry_run)[1]
     if dry_run:
         return work.report(decided)
+    trash = expired_trash(storage, storage.now()) if _may_empty(decided) else ExpiredTrash()
     if decided.idle and not trash:
-        return work.carry_out(decided, Fence(), on_outcome)
+        return work.counted(work.carry_out(decided, Fence(), on_outcome))
     with leased(storage, holder or Holder(work.run), keep=holder is not None) as lease:
         if not alone_since(before, lease) or abs(lease.skew) > MOST_SKEW:
             # Another run has worked meanwhile, or ages are unreliable.
             decided = plan_checkpoint(
-                storage, policy, request=request, skew=lease.skew, handover=handover
+                reading, policy, request=request, skew=lease.skew, handover=handover
             )[1]
         report = work.carry_out(decided, lease, on_outcome)
-        empties = trash and not damaged(report.findings)
-        empty_trash(storage, _trash(storage, decided) if empties else (), before=lease.check)
+        emptied = _NOTHING
+        if trash and _may_empty(decided) and not damaged(report.findings):
+            emptied, _ = _emptied(storage, lambda: trash, lease)
+        if emptied.finding:
+            note_end(storage, work.run, lease, work.report(decided, emptied).exit_code)
         if holder is None:  # else `end_run` does it
-            tidy(storage, lease)
-        return report
+            moved = report.files_deleted.total() if policy.trash_for else 0
+            tidy(storage, lease, reading=work.reading, unknown=trash.unknown, moved=moved)
+    return work.report(decided, emptied)
 
 
 def alone_since(before: Claim | None, lease: Lease) -> bool:
@@ -112,16 +125,34 @@ def alone_since(before: Claim | None, lease: Lease) -> bool:
     return released or lease.number == before.number
 
 
-def _trash(storage: Storage, decided: Plan) -> tuple[str, ...]:
-    """Returns the paths to delete from the trash: none in damage or doubt, which they may repair.
+def _emptied(
+    storage: Storage, find: Callable[[], ExpiredTrash], lease: Lease
+) -> tuple[Emptied, int]:
+    """Deletes expired trash, and returns the number of runs that its index lacks as well.
+
+    A failure is a finding, since the run's work is done by then.
+    """
+    done: list[Entry] = []
+    finding, unknown = None, 0
+    try:
+        trash = find()
+        unknown = trash.unknown
+        empty_trash(storage, trash, before=lease.check, after=done.extend)
+    except StatemaintError as error:
+        detail = f"expired files stay in the trash, the next run tries again: {error}"
+        finding = Finding(FindingCode.TRASH_NOT_EMPTIED, detail)
+    return Emptied(len(done), sum(one.size for one in done), finding), unknown
+
+
+def _may_empty(decided: Plan) -> bool:
+    """Returns whether expired trash may be deleted: not in damage or doubt, which it may repair.
 
     Tasks that see only a part of a checkpoint leave the trash alone.
     """
     whole = decided.request == Request(decided.request.target, decided.request.force_snapshot)
     compares = any(isinstance(one, Attest) and one.doubts for one in decided.actions)
     doubted = any(one.code is FindingCode.LOG_REPLACED for one in decided.all_findings)
-    sound = not damaged(decided.all_findings) and not compares and not doubted
-    return expired_trash(storage, storage.now()) if whole and sound else ()
+    return whole and not damaged(decided.all_findings) and not compares and not doubted
 
 
 def begin_run(storage: Storage, holder: Holder) -> None:
@@ -155,7 +186,7 @@ def reserve(storage: Storage, holder: Holder) -> None:
     Raises:
         LeaseHeldError: when another run holds it.
         LeaseLostError: when a later attempt at the run has begun.
-        UnsupportedError: when the storage cannot let exactly one of several writers create a file.
+        NotExclusiveError: when the storage cannot let exactly one of several writers create a file.
         StorageError: when the storage fails.
     """
     with leased(storage, holder, keep=True):
@@ -170,8 +201,10 @@ def end_run(
     units: bool = False,
     run: str = "",
     exit_code: int = 0,
-) -> None:
+) -> Emptied:
     """Ends a run of several tasks: notes its failure, empties the trash, and ends their lease.
+
+    Returns what was deleted from the trash. If that fails, the run has failed, and is noted so.
 
     A task that is still running stops before its next page of deletions. No run gets the lease for
     a few seconds, until that task must have noticed.
@@ -192,32 +225,50 @@ def end_run(
     """
     with leased(storage, holder, keep=True) as lease:
         try:
-            if run:
+            if run:  # before the rest, which may take minutes
                 note_end(storage, run, lease, exit_code)
+            emptied, unknown = _NOTHING, 0
+            if sound:
+                emptied, unknown = _emptied(
+                    storage, lambda: expired_trash(storage, storage.now()), lease
+                )
+            if run and emptied.finding:
+                note_end(storage, run, lease, exit_code or exit_code_of(emptied.findings))
             if units:
-                forget_units(storage, before=lease.check)
-            expired = expired_trash(storage, storage.now()) if sound else ()
-            empty_trash(storage, expired, before=lease.check)
-            tidy(storage, lease)
+                _forget_units(storage, lease)
+            tidy(storage, lease, unknown=unknown)
+            return emptied
         finally:
             lease.end()
 
 
+def _forget_units(storage: Storage, lease: Lease) -> None:
+    try:
+        forget_units(storage, before=lease.check)
+    except StatemaintError as error:
+        _log.warning("the files of Spark's units stay, the next run tries again: %s", error)
+
+
 class Work:
-    """One run, with its cost and its outcomes so far."""
+    """One run, with its cost and its outcomes so far.
+
+    Attributes:
+        run: its id.
+        reading: the storage as the run reads it.
+    """
 
     def __init__(
         self,
         storage: Storage,
-        run: str,
+        run: str | None,
+        sent: Mapping[str, int],
         *,
         dry_run: bool = False,
         workers: Workers | int | None = None,
     ) -> None:
-        self._storage, self.run, self._dry_run = storage, run, dry_run
-        self._workers = workers
-        self._started = storage.now()
-        self._requests = Counter(storage.requests)
+        self._storage, self._dry_run, self._workers = storage, dry_run, workers
+        self._before, self._started = Counter(sent), storage.now()
+        self.run, self.reading = run or new_run_id(self._started), recalling(storage)
         self._happened: dict[StoreId, list[Outcome]] = defaultdict(list)
 
     @property
@@ -233,6 +284,7 @@ class Work:
             fence=fence,
             elapsed=lambda: self._elapsed,
             workers=self._workers,
+            noted=self.reading.note,
         )
         for outcome in outcomes:
             self._happened[outcome.store].append(outcome)
@@ -241,7 +293,7 @@ class Work:
         note_run(self._storage, report, fence)
         return report
 
-    def report(self, decided: Plan) -> Report:
+    def report(self, decided: Plan, emptied: Emptied = _NOTHING) -> Report:
         """Returns the report of the run so far."""
         stores = tuple(
             summarize(one, self._happened[one.store.id], decided.target) for one in decided.stores
@@ -254,8 +306,17 @@ class Work:
             seconds=self._elapsed,
             dry_run=self._dry_run,
             peak_memory=_peak_memory(),
-            requests=dict(Counter(self._storage.requests) - self._requests),
+            requests=self._spent,
+            emptied=emptied,
         )
+
+    def counted(self, report: Report) -> Report:
+        """Returns a report with everything that the run has sent since it was made."""
+        return replace(report, requests=self._spent)
+
+    @property
+    def _spent(self) -> dict[str, int]:
+        return dict(Counter(self._storage.requests) - self._before)
 
 
 def _peak_memory() -> int:

@@ -1,26 +1,55 @@
 """Keeps our files in a checkpoint small: removes those that nothing relies on."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from statemaint.errors import CodecError, LeaseLostError, StorageError
-from statemaint.execute import Lease, compact_ledger, ledger_is_due
+from statemaint.execute import Lease, and_then, compact_ledger, index_trash, ledger_is_due
 from statemaint.maintain.history import forget, remembered
+from statemaint.scan import REMEMBERED, Remembering, recalling
 from statemaint.storage import Storage
 
 _log = logging.getLogger(__name__)
 
 
-def tidy(storage: Storage, lease: Lease) -> None:
-    """Compacts the ledger and forgets old runs, now and then; never raises.
+def tidy(
+    storage: Storage,
+    lease: Lease,
+    *,
+    reading: Remembering | None = None,
+    unknown: int = 0,
+    moved: int = 0,
+) -> None:
+    """Tidies up after a run, now and then; never raises.
+
+    Compacts the ledger, forgets old runs, indexes the trash, and remembers what was read.
 
     Args:
         storage: where the checkpoint lives.
         lease: the lease, which keeps other runs out.
+        reading: what the run has read; by default what its tasks have left.
+        unknown: the number of runs that the index of the trash lacks.
+        moved: the number of files that this run has moved to the trash.
     """
-    try:
+    with _tried("the trash is not indexed"):
+        index_trash(storage, unknown, moved)
+    with _tried("the ledger is not compacted"):
         if ledger_is_due(storage):
             window = remembered(storage)
             compact_ledger(storage, window, before=lease.check)
             forget(storage, window, before=lease.check)
+    with _tried("what was read is not remembered"):
+        if reading is None:
+            reading = recalling(storage)
+            reading.catch_up()
+        if cache := reading.cache():
+            storage.replace(REMEMBERED, and_then([cache], lease.check))
+
+
+@contextmanager
+def _tried(failure: str) -> Iterator[None]:
+    try:
+        yield
     except (CodecError, LeaseLostError, StorageError) as error:
-        _log.warning("the ledger is not compacted, the next run tries again: %s", error)
+        _log.warning("%s, the next run tries again: %s", failure, error)

@@ -11,6 +11,7 @@ from statemaint.execute import (
     Holder,
     Ledger,
     Restored,
+    forget_trashed,
     leased,
     must_be_in_trash,
     must_stand,
@@ -18,7 +19,7 @@ from statemaint.execute import (
     plan_restore,
     restore,
 )
-from statemaint.maintain.history import has_ended, note_undo
+from statemaint.maintain.history import note_undo
 from statemaint.maintain.run import new_run_id
 from statemaint.plan import UndoPlan
 from statemaint.report.undo_json import VERB, undo_fingerprint
@@ -93,7 +94,7 @@ def plan_undo(storage: Storage, run: str) -> UndoPlan:
     """
     reading = ReadOnly(storage)
     must_be_checkpoint(reading)
-    return plan_restore(reading, run, ended=has_ended(reading, run))
+    return plan_restore(reading, run)
 
 
 def undo(
@@ -141,6 +142,7 @@ def undo(
     mine, started = new_run_id(storage.now()), storage.now()
     restored: list[Restored] = []
     with leased(storage, Holder(mine)) as lease:
+        forget_trashed(storage, run)
         ledger = Ledger(storage, mine, lease)
         noted = partial(note_undo, storage, mine, lease, of=run, started=started)
 
@@ -151,8 +153,7 @@ def undo(
             noted(files=None)
             must_stand(storage, commit)
 
-        ended = has_ended(storage, run)
-        for file in restore(storage, run, ended=ended, check=check, note=begin, before=lease.check):
+        for file in restore(storage, run, check=check, note=begin, before=lease.check):
             restored.append(file)
             on_restored(file)
         if not restored or any(file.in_place for file in restored):

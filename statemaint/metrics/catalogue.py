@@ -91,6 +91,9 @@ _RUN = (
     Metric("last_run_bytes_deleted", "How much did the last run delete?", _B),
     Metric("last_run_files_deleted", "Which files did it delete, by reason?", "files", ("reason",),
            bound=len(DeleteReason)),
+    Metric("last_run_trash_files_deleted",
+           "How many files did it delete from the trash, where they had expired?", "files"),
+    Metric("last_run_trash_bytes_deleted", "How large were these?", _B),
     Metric("last_run_storage_requests", "What did the last run cost in requests, by the storage's "
            "verbs? Each task's count once.", "requests", ("verb",), bound=MOST_VERBS),
     Metric("last_run_peak_memory_bytes", "What was the peak memory of the largest task?", _B),

@@ -39,6 +39,8 @@ _SUMS = {
     "last_run_snapshots_written": "snapshots",
     "last_run_bytes_written": "written",
     "last_run_bytes_deleted": "deleted",
+    "last_run_trash_files_deleted": "trash_files",
+    "last_run_trash_bytes_deleted": "trash_bytes",
     "stores_unloadable": "unloadable",
     "stores_unproved": "unproved",
     "partitions": "partitions",

@@ -8,7 +8,7 @@ from itertools import pairwise
 from statemaint.listing import Entry
 from statemaint.model.chain import Versions
 from statemaint.model.files import Delta, Snapshot, StateFile, snapshot_version
-from statemaint.model.findings import Finding
+from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, batch_of, version_of
 from statemaint.model.proof import Attestation, Outdated
 from statemaint.model.rocks import Rocks
@@ -76,6 +76,11 @@ class Store:
             object.__setattr__(self, "_versions", versions)
             return versions
         return self._versions
+
+    @property
+    def unread(self) -> bool:
+        """Returns whether it could not be listed or read, so that nothing else is known of it."""
+        return any(one.code is FindingCode.STORAGE_FAILED for one in self.findings)
 
     @property
     def outside(self) -> tuple[Entry, ...]:

@@ -20,6 +20,7 @@ class FindingCode(StrEnum):
     UNREADABLE_OFFSET = "UNREADABLE_OFFSET"
     UNREADABLE_METADATA = "UNREADABLE_METADATA"
     STORAGE_FAILED = "STORAGE_FAILED"
+    TRASH_NOT_EMPTIED = "TRASH_NOT_EMPTIED"
     FAULT = "FAULT"
     UNREADABLE_BY_QUERY = "UNREADABLE_BY_QUERY"
     SUPERSEDED = "SUPERSEDED"
@@ -61,6 +62,7 @@ _NOTICES = frozenset(
         FindingCode.STALE_SNAPSHOT,
         FindingCode.LOG_REPLACED,
         FindingCode.SUPERSEDED,
+        FindingCode.TRASH_NOT_EMPTIED,
         FindingCode.FOREIGN_MAINTAINER,
         FindingCode.CLOCK_SKEW,
         FindingCode.NO_STATE,
@@ -69,6 +71,8 @@ _NOTICES = frozenset(
         FindingCode.UNDECLARED_OPERATOR,
     }
 )
+OF_STORAGE = frozenset({FindingCode.STORAGE_FAILED, FindingCode.TRASH_NOT_EMPTIED})
+"""The findings of a run in which the storage failed: another run continues where it ended."""
 _IF_LOADED = (FindingCode.STALE_SNAPSHOT, FindingCode.LOG_REPLACED, FindingCode.NO_STATE)
 
 

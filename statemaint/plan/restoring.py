@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from statemaint.listing import Entry
 from statemaint.plan.recovery.recovery_plan import RecoveryVerb
+from statemaint.wording import command
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,5 +70,5 @@ class UndoPlan:
             where = "" if self.batch is None else f" after batch {self.batch}"
             return f"the query continues{where}, as before the rollback"
         if self.verb is RecoveryVerb.REPAIR:
-            return f"the repair had moved them away as damage: see `statemaint doctor {self.root}`"
+            return f"the repair had moved them away as damage: see `{command('doctor', self.root)}`"
         return "the next maintain deletes them again unless its policy retains more"

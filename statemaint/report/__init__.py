@@ -3,6 +3,7 @@
 from statemaint.report.outcome import (
     Attested,
     Deleted,
+    Emptied,
     Halted,
     Outcome,
     Report,
@@ -17,6 +18,7 @@ from statemaint.report.store_report import summarize
 __all__ = [
     "Attested",
     "Deleted",
+    "Emptied",
     "Halted",
     "Outcome",
     "Report",

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from statemaint.model.checkpoint import Store
 from statemaint.model.ids import UnitId
 from statemaint.model.replay import replay_of
-from statemaint.report.outcome import Report, StoreOutcome, StoreReport
+from statemaint.report.outcome import Emptied, Report, StoreOutcome, StoreReport
 from statemaint.report.units import by_partition
 
 _Number = TypeVar("_Number", int, float)
@@ -180,7 +180,9 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
             "restart": max((one.seconds for one in units), default=0.0),
         },
         counts=_counts(report),
-        checkpoint=dict(Counter(one.code.value for one in report.plan.findings)),
+        checkpoint=dict(
+            Counter(one.code.value for one in (*report.plan.findings, *report.emptied.findings))
+        ),
         spreads=spreads,
         snapshot=min(stored, default=None),
         worst=_worst(units),
@@ -207,7 +209,18 @@ def _sums(report: Report, units: Sequence[UnitFacts]) -> dict[str, int]:
         "snapshots": report.snapshots_written,
         "written": report.bytes_written,
         "deleted": report.bytes_deleted,
+        **_emptied(report.emptied),
     }
+
+
+def facts_of_emptied(emptied: Emptied) -> RunFacts:
+    """Returns the facts of the end of a run of several tasks, which empties the trash."""
+    findings = Counter(one.code.value for one in emptied.findings)
+    return RunFacts(sums=_emptied(emptied), checkpoint=dict(findings))
+
+
+def _emptied(emptied: Emptied) -> dict[str, int]:
+    return {"trash_files": emptied.files, "trash_bytes": emptied.bytes}
 
 
 def _counts(report: Report) -> dict[str, dict[str, int]]:

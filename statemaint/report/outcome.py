@@ -9,7 +9,7 @@ from typing import TypeVar
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import ChecksumFile, Snapshot, SstFile, StateFile
-from statemaint.model.findings import Finding, FindingCode, damaged
+from statemaint.model.findings import OF_STORAGE, Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
 from statemaint.plan import (
@@ -145,12 +145,32 @@ class StoreReport:
         return max(fitting, key=lambda one: one.version, default=None)
 
 
+@dataclass(frozen=True, slots=True)
+class Emptied:
+    """What a run deleted from the trash, because it had expired there.
+
+    Attributes:
+        files: the number of files, without the manifests.
+        bytes: their size.
+        finding: why expired files are left; `None` if none are.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    finding: Finding | None = None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Returns its finding, if there is one."""
+        return (self.finding,) if self.finding else ()
+
+
 def exit_code_of(findings: tuple[Finding, ...]) -> int:
     """Returns the exit code that findings require: the first of 1, 5, 3, 6, 0 that applies."""
     codes = {finding.code for finding in findings}
     if FindingCode.FAULT in codes:
         return 1
-    if FindingCode.STORAGE_FAILED in codes:
+    if codes & OF_STORAGE:
         return 5
     if damaged(findings):
         return 3
@@ -171,6 +191,7 @@ class Report:
         peak_memory: the process's peak memory up to the end of the run, in bytes.
         requests: the number of requests that the run made to its storage, by the storage's own
             verbs.
+        emptied: what it deleted from the trash, which is in no other figure.
     """
 
     run: str
@@ -181,13 +202,14 @@ class Report:
     dry_run: bool = False
     peak_memory: int = 0
     requests: Mapping[str, int] = field(default_factory=dict)
+    emptied: Emptied = Emptied()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Returns the checkpoint's findings, those of every store, and what the run's end left."""
         left = (one for one in self.withheld if one.wait.reason is WithheldReason.OUT_OF_TIME)
         of_stores = (one for store in self.stores for one in store.findings)
-        return (*self.plan.findings, *of_stores, *long_waits(left))
+        return (*self.plan.findings, *of_stores, *long_waits(left), *self.emptied.findings)
 
     @property
     def withheld(self) -> tuple[Withheld, ...]:

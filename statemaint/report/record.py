@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum, unique
 from typing import Any
 
-from statemaint.report.facts import RunFacts
+from statemaint.report.facts import RunFacts, facts_of_emptied
+from statemaint.report.outcome import Emptied
 
 
 @unique
@@ -59,6 +60,19 @@ class LastRun:
     def exit_code(self) -> int:
         """Returns the exit code of its causes: the first of 1, 5, 3, 4, 0 that applies."""
         return next((code for cause, code in _EXIT_CODES.items() if cause in self.failed), 0)
+
+
+def with_emptied(last: LastRun, emptied: Emptied) -> LastRun:
+    """Returns the end of a run of several tasks with what its end deleted from the trash."""
+    if emptied.finding:
+        causes = {*last.failed, Cause.STORAGE}
+        last = replace(
+            last,
+            failed=tuple(one for one in Cause if one in causes),
+            storage_errors=last.storage_errors + 1,
+        )
+    facts = last.facts and last.facts + facts_of_emptied(emptied)
+    return replace(last, facts=facts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,6 +168,8 @@ def report_json(report: Report) -> Json:
         "files_deleted": report.files_deleted.total(),
         "bytes_deleted": report.bytes_deleted,
         "bytes_written": report.bytes_written,
+        "trash_files_deleted": report.emptied.files,
+        "trash_bytes_deleted": report.emptied.bytes,
         "seconds": round(report.seconds, 3),
         "requests": dict(sorted(report.requests.items())),
         "stores": [_store_report_json(one) for one in report.stores],

@@ -14,17 +14,21 @@ from statemaint.scan.identity import must_be_checkpoint, must_be_of_query
 from statemaint.scan.links import check_inside, check_links
 from statemaint.scan.partitions import partition_counts
 from statemaint.scan.proofs import fingerprint
+from statemaint.scan.remembered import REMEMBERED, Remembering, recalling
 from statemaint.scan.rocks import shared_paths
 from statemaint.scan.rollbacks import interrupted_rollbacks, unfinished_rollbacks
 from statemaint.scan.scanner import scan
 from statemaint.scan.source_logs import ADVICE, SourceLog, missing_source_logs
+from statemaint.scan.unread import is_of_one_store, unread
 
 __all__ = [
     "ADVICE",
     "ATTESTATIONS",
+    "REMEMBERED",
     "Handover",
     "Recalling",
     "Recorder",
+    "Remembering",
     "ScanPart",
     "SourceLog",
     "attestation_path",
@@ -32,13 +36,16 @@ __all__ = [
     "check_links",
     "fingerprint",
     "interrupted_rollbacks",
+    "is_of_one_store",
     "missing_source_logs",
     "must_be_checkpoint",
     "must_be_of_query",
     "parse_attestations",
     "partition_counts",
+    "recalling",
     "render_attestations",
     "scan",
     "shared_paths",
     "unfinished_rollbacks",
+    "unread",
 ]

@@ -17,6 +17,8 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.scan.attestations import ATTESTATIONS, store_of
+from statemaint.scan.remembered import Remembering
+from statemaint.scan.unread import Refused
 from statemaint.storage import ReadOnly, Storage
 from statemaint.workers import in_order
 
@@ -84,21 +86,22 @@ class ScanPart:
     handover: Handover
     units: frozenset[UnitId]
 
-    def state(self, storage: Storage) -> Iterator[Entry]:
+    def state(self, storage: Storage, refused: Refused) -> Iterator[Entry]:
         """Yields the files of the task's own partitions, and those that describe operators."""
-        own = {entry.path: entry for entry in self._listed(storage, "state")}
+        own = {entry.path: entry for entry in self._listed(storage, "state", refused)}
         yield from own.values()
         yield from (one for one in self.handover.entries if one.path not in own)
 
-    def attested(self, storage: Storage) -> Iterator[Entry]:
+    def attested(self, storage: Storage, refused: Refused) -> Iterator[Entry]:
         """Yields the ledger's files of the task's own stores."""
-        return self._listed(storage, ATTESTATIONS)
+        return self._listed(storage, ATTESTATIONS, refused)
 
-    def _listed(self, storage: Storage, folder: str) -> Iterator[Entry]:
+    def _listed(self, storage: Storage, folder: str, refused: Refused) -> Iterator[Entry]:
         """Yields the files of each of the task's partitions below a folder."""
 
         def listed(unit: UnitId) -> list[Entry]:
-            return [*storage.list(f"{folder}/{unit.operator}/{unit.partition}")]
+            entries = storage.list(f"{folder}/{unit.operator}/{unit.partition}")
+            return [*refused.listed(entries)]
 
         jobs = (partial(listed, unit) for unit in sorted(self.units))
         for entries in in_order(jobs, threads=storage.parallel):
@@ -124,19 +127,19 @@ class ScanPart:
         return commits.get(int(newest.name)) == newest
 
 
-class Recorder(ReadOnly):
+class Recorder(Remembering):
     """A storage that is only read, and notes the content of a scan's handover."""
 
     def __init__(self, storage: Storage) -> None:
         super().__init__(storage)
         self._seen: dict[str, Entry] = {}
-        self._contents: dict[str, bytes] = {}
+        self._read: dict[str, bytes] = {}
         self._operators: dict[str, Entry] = {}
         self._noted: set[StoreId] = set()
 
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory."""
-        for entry in self._storage.list(prefix):
+        for entry in super().list(prefix):
             if prefix in _LOGS:
                 self._sees(entry)
             elif prefix == "state" and _OF_OPERATORS.fullmatch(entry.path):
@@ -149,21 +152,21 @@ class Recorder(ReadOnly):
     def _sees(self, entry: Entry) -> None:
         """Notes a file as it is listed now; the content of its predecessor is forgotten."""
         if self._seen.get(entry.path) != entry:
-            self._contents.pop(entry.path, None)
+            self._read.pop(entry.path, None)
         self._seen[entry.path] = entry
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
-        content = self._storage.read(path)
+        content = super().read(path)
         if path in self._seen:
-            self._contents[path] = content
+            self._read[path] = content
         return content
 
     def handover(self, checkpoint: Checkpoint) -> Handover:
         """Returns the handover of the newest scan, which made a checkpoint."""
         return Handover(
             entries=tuple(self._operators.values()),
-            contents={self._seen[path]: content for path, content in self._contents.items()},
+            contents={self._seen[path]: content for path, content in self._read.items()},
             stores=frozenset(one.id for one in checkpoint.stores if one.files),
             noted=frozenset(one for one in self._noted if one.operator in checkpoint.partitions),
             pinned=checkpoint.pinned,

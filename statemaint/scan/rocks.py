@@ -8,7 +8,7 @@ from functools import partial
 from statemaint.codec.compression.base import Compression, decode
 from statemaint.codec.metadata.logs import UniqueIds
 from statemaint.codec.rocksdb import changelog, snapshot_zip
-from statemaint.errors import CodecError, NotFoundError
+from statemaint.errors import CodecError, NotFoundError, StorageError
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta, Snapshot, SstFile, snapshot_version
 from statemaint.model.findings import Finding, FindingCode
@@ -16,6 +16,7 @@ from statemaint.model.ids import StoreId, batch_of, version_of
 from statemaint.model.lineage import Attempts, Item, Lost, Trace
 from statemaint.model.rocks import Rocks
 from statemaint.scan.families import FamilySchemas, with_used_families
+from statemaint.scan.unread import is_of_one_store, unread
 from statemaint.storage import Storage
 from statemaint.workers import in_order
 
@@ -89,8 +90,19 @@ class RocksReading:
         families require.
 
         Raises:
-            StorageError: when a read failed.
+            StorageError: when a read failed, unless only this store was refused.
         """
+        empty = replace(store, rocks=Rocks())
+        if store.unread:
+            return empty
+        try:
+            return self._readable(store)
+        except StorageError as error:
+            if not is_of_one_store(error):
+                raise
+            return unread(empty, error)
+
+    def _readable(self, store: Store) -> Store:
         committed = self.committed.of(store.id)
         read = _Reading(self.storage, store, committed, self.compression).done()
         schemas = self.schemas.get((store.id.operator, store.id.store))

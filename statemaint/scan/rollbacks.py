@@ -6,7 +6,7 @@ that were above it.
 """
 
 import json
-from collections import defaultdict
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ from statemaint.wording import counted
 _TRASH = "_statemaint/trash"
 _LEDGER, _UNDOS = "_statemaint/ledger/rollback", "_statemaint/ledger/undo"
 _MANIFEST = "manifest/rollback.jsonl"
+_PAGE = re.compile(rf"{_LEDGER}/(?P<run>.+)-[0-9]{{6}}-[0-9a-f]{{24}}\.jsonl")
 _LOGS = ("offsets", "commits")
 # The first line has the entries of both logs, about a hundred bytes each; Spark keeps a hundred
 # batches. Each run reads it, so a longer one must not take a run's memory.
@@ -85,12 +86,7 @@ def interrupted_rollbacks(storage: Storage) -> tuple[Interrupted, ...]:
     Raises:
         StorageError: when the storage fails.
     """
-    if not any(True for _ in storage.list(_LEDGER)):  # the trash may be large
-        return ()
-    moved: dict[str, dict[str, Entry]] = defaultdict(dict)
-    for entry in storage.list(_TRASH):
-        run, _, path = entry.path.removeprefix(f"{_TRASH}/").partition("/")
-        moved[run][path] = entry
+    moved = {run: _in_trash(storage, run) for run in _noted_runs(storage)}
     begun = [run for run in sorted(moved) if _MANIFEST in moved[run] and _state_of(moved[run])]
     if not begun:
         return ()
@@ -103,6 +99,26 @@ def interrupted_rollbacks(storage: Storage) -> tuple[Interrupted, ...]:
         elif _is_unfinished(storage, run, noted, there, moved[run]):
             found.append(Interrupted(run, batch_of(noted.version), count))
     return tuple(found)
+
+
+def _noted_runs(storage: Storage) -> frozenset[str]:
+    """Returns the rollbacks in the ledger that have a folder in the trash; it may be large."""
+    segments = [entry.path for entry in storage.list(_LEDGER)]
+    if not segments:
+        return frozenset()
+    runs = set()
+    for path in segments:
+        if page := _PAGE.fullmatch(path):
+            runs.add(page["run"])
+        else:
+            runs |= {run_folder(str(one.get("run"))) for one in _lines(storage, path)}
+    return frozenset(runs.intersection(storage.folders(_TRASH)))
+
+
+def _in_trash(storage: Storage, run: str) -> dict[str, Entry]:
+    """Returns the files of a run's folder in the trash, by their paths in it."""
+    folder = f"{_TRASH}/{run}"
+    return {entry.path.removeprefix(f"{folder}/"): entry for entry in storage.list(folder)}
 
 
 def _state_of(paths: Iterable[str]) -> set[str]:

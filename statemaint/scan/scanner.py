@@ -6,7 +6,7 @@ from functools import partial
 
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.metadata import logs, schema
-from statemaint.errors import CodecError
+from statemaint.errors import CodecError, StorageError
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Operator, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
@@ -38,6 +38,7 @@ from statemaint.scan.recognition import recognized
 from statemaint.scan.removed import findings_of_unused, undeclared_operators
 from statemaint.scan.required import Evidence, expected_stores, unused_stores
 from statemaint.scan.rocks import CommittedIds, RocksReading
+from statemaint.scan.unread import Refused, is_of_one_store, unread
 from statemaint.storage import Storage
 from statemaint.workers import in_order
 
@@ -76,12 +77,10 @@ def scan(
     row_checksums = row_checksums_of(newest.conf, notes)
     ids = committed_ids(storage, commits, notes)
     listed = storage.now()
-    layout, codec = recognized(
-        storage, newest.conf, part.state(storage) if part else storage.list("state")
-    )
+    refused = Refused()
+    layout, codec, attested = _looked_up(storage, newest.conf, part, refused)
     _check_offsets(offsets, commits, layout, notes)
     _check_begun(offsets, commits, layout, notes)
-    attested = attested_stores(part.attested(storage) if part else storage.list(ATTESTATIONS))
     operators = tuple(_operators(storage, layout, notes))
     evidence = Evidence(
         listed=frozenset(layout.stores) | (part.others(part.handover.stores) if part else set()),
@@ -101,7 +100,7 @@ def scan(
     evidence = replace(evidence, counts=counts, removed=frozenset(undeclared.removed))
     expected = () if layout.provider is Provider.UNKNOWN else expected_stores(evidence)
     requested = tuple(one for one in expected if only is None or only(one))
-    stores = tuple(_stores(storage, layout, requested, attested, listed))
+    stores = tuple(_stores(storage, layout, requested, attested, refused, listed))
     if layout.provider is Provider.ROCKSDB:
         reading = RocksReading(
             storage,
@@ -122,11 +121,11 @@ def scan(
         codec=codec,
         row_checksums=row_checksums,
         operators=operators,
-        stores=tuple(with_unreadable(storage, one) for one in stores),
+        stores=tuple(one if one.unread else with_unreadable(storage, one) for one in stores),
         left_out=len(expected) - len(requested),
         partitions=_numbers(expected, counts.get(max(commits, default=-1))),
         offsets=tuple(sorted(offsets)),
-        lacks=schemas_lacking(layout, operators),
+        lacks=refused.lacks(schemas_lacking(layout, operators)),
         schemas=layout.schemas,
         planned={batch: entry.modified for batch, entry in offsets.items()},
         commit_times={batch: entry.modified for batch, entry in commits.items()},
@@ -145,6 +144,17 @@ def scan(
         unclassified=tuple(sorted(_unclassified(layout, unused))),
         directories=tuple(directories_named_as_files(layout)),
     )
+
+
+def _looked_up(
+    storage: Storage, conf: Mapping[str, str], part: ScanPart | None, refused: Refused
+) -> tuple[Layout, str, dict[StoreId, str]]:
+    """Returns the layout of the state, its codec, and the ledger's file of each store."""
+    state = part.state(storage, refused) if part else refused.listed(storage.list("state"))
+    layout, codec = recognized(storage, conf, state)
+    notes = part.attested(storage, refused) if part else refused.listed(storage.list(ATTESTATIONS))
+    attested = attested_stores(notes)
+    return refused.with_stores(layout), codec, attested
 
 
 def _check_offsets(
@@ -304,9 +314,20 @@ def _stores(
     layout: Layout,
     requested: tuple[StoreId, ...],
     attested: Mapping[StoreId, str],
+    refused: Refused,
     listed: float,
 ) -> Iterator[Store]:
     def store_of_id(store: StoreId) -> Store:
+        if error := refused.errors.get(store.unit):
+            return unread(Store(store, layout.stores.get(store, ())), error)
+        try:
+            return readable(store)
+        except StorageError as error:
+            if not is_of_one_store(error):
+                raise
+            return unread(Store(store, layout.stores.get(store, ())), error)
+
+    def readable(store: StoreId) -> Store:
         notes = read_attestations(storage, attested[store]) if store in attested else StoreNotes()
         files = layout.stores.get(store, ())
         scanned = Store(

@@ -9,11 +9,12 @@ from typing import Any
 from statemaint.maintain import Holder, new_run_id
 from statemaint.maintain.bundles import Bundle, Costs, bundles
 from statemaint.model.ids import UnitId
+from statemaint.report import exit_code_of
 from statemaint.spark.columns import NOTED, OUTCOMES, arrow_schema
 from statemaint.spark.fleet import Target
 from statemaint.spark.frames import collected, cores_of, spread
 from statemaint.spark.leases import Leases, leases
-from statemaint.spark.outcomes import Row, error_row, query_row
+from statemaint.spark.outcomes import Row, error_row, findings_rows, of_query, query_row
 from statemaint.spark.packing import MOST_TASKS_A_CORE, deal, shares
 from statemaint.spark.units import Piece, maintain_unit, prepare_query
 from statemaint.wording import counted
@@ -94,7 +95,8 @@ def run_fleet(
             raise
         notes = [*planned.notes, *done.notes, *planned.worst, *done.worst, *_missing(units, done)]
         queries = _query_rows(fleet, run, held, notes)
-        _end(held, ready, holders, queries, run.name)
+        if ending := _end(held, ready, holders, queries, run.name):
+            queries = _query_rows(fleet, run, held, [*notes, *ending])
         return _table([planned.table, done.table], list(queries.values()))
 
 
@@ -207,12 +209,25 @@ def _end(
     holders: Mapping[Target, Holder],
     queries: Mapping[str, Row],
     run: str,
-) -> None:
-    """Ends the run of every query; one without a row of its own was not sound."""
+) -> list[Row]:
+    """Ends the run of every query, and returns a note of each whose trash could not be emptied.
+
+    A query without a row of its own was not sound.
+    """
     codes = {
         one.target: queries.get(one.target.query, {"exit_code": 1})["exit_code"] for one in ready
     }
-    held.end(codes, holders, run)
+    ended = held.end(codes, holders, run).items()
+    return [
+        {
+            **_EMPTY,
+            **of_query(target),
+            "findings": findings_rows(emptied.findings),
+            "exit_code": exit_code_of(emptied.findings),
+        }
+        for target, emptied in ended
+        if emptied.finding
+    ]
 
 
 def _table(tables: Sequence[Any], rows: Sequence[Row]) -> Any:

@@ -8,8 +8,9 @@ from contextlib import ExitStack, contextmanager
 from threading import Lock
 
 from statemaint.errors import LeaseHeldError, StatemaintError
-from statemaint.execute import QUIET, Holder, Lease, forget_units, leased
+from statemaint.execute import QUIET, Holder, Lease, leased
 from statemaint.maintain import begin_run, end_run
+from statemaint.report import Emptied
 from statemaint.spark.fleet import Target
 
 _log = logging.getLogger(__name__)
@@ -73,26 +74,33 @@ class Leases:
     def _is_held(self, target: Target) -> bool:
         return isinstance(self.refused.get(target.query), LeaseHeldError)
 
-    def end(self, codes: Mapping[Target, int], holders: Mapping[Target, Holder], run: str) -> None:
+    def end(
+        self, codes: Mapping[Target, int], holders: Mapping[Target, Holder], run: str
+    ) -> dict[Target, Emptied]:
         """Ends the runs of queries: their trash, their ledger, their units, their leases.
+
+        Returns what was deleted from the trash of each query whose run was ended.
 
         Args:
             codes: the exit code of each query; 0 if every unit completed and none found damage.
             holders: the holder of each query's lease.
             run: the run's id in the ledger.
         """
+        emptied: dict[Target, Emptied] = {}
 
         def end(target: Target) -> None:
-            lease = self.leases.pop(target.query)
+            del self.leases[target.query]
+            code = codes[target]
             try:
-                storage = target.open()
-                forget_units(storage, before=lease.check)
-                code = codes[target]
-                end_run(storage, holders[target], sound=not code, run=run, exit_code=code)
+                emptied[target] = end_run(
+                    target.open(), holders[target], sound=not code, units=True, run=run,
+                    exit_code=code,
+                )  # fmt: skip
             except StatemaintError as error:
                 _log.warning("%s: the lease is left to expire: %s", target.query, error)
 
         _each(end, [one for one in codes if one.query in self.leases])
+        return emptied
 
     def close(self) -> None:
         """Stops renewing leases."""

@@ -72,7 +72,7 @@ def make_plan(piece: str) -> Iterator[Row]:
     target, request = given.target, Request(force_snapshot=given.options["force_snapshot"])
 
     def rows() -> Iterator[Row]:
-        plan = plan_checkpoint(target.open(), target.policy, request=request)[1]
+        plan = plan_checkpoint(target.open(), target.policy, request=request, dry=True)[1]
         yield from plan_rows(target, plan)
 
     for row in _whatever_happens(target, rows):

@@ -1,11 +1,13 @@
 """The contract of a storage; `tests/support/storage_contract.py` tests each storage against it."""
 
+import math
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import BinaryIO, Protocol
+from contextlib import AbstractContextManager, suppress
+from typing import BinaryIO, Protocol, TypeVar
 
-from statemaint.errors import CodecError, RefusedLinkError
+from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
 from statemaint.listing import LATEST, Entry
 
 # Files that are read whole are small: logs, metadata, RocksDB's zips. State is read as a stream.
@@ -19,10 +21,13 @@ NO_DIRECTORY = (
     "restore the directory from a copy"
 )
 NO_FILE = "it is a directory where Spark has a file"
+# Of files that take a short request each, at least this often: a lease is trusted for longer.
+_CHECK_SECONDS = 0.5
+_T = TypeVar("_T")
 _STATE_FILE = re.compile(r".+\.(?:delta|snapshot|changelog|zip)")
 
 
-def nothing() -> None:
+def nothing(*_: object) -> None:
     """Does nothing."""
 
 
@@ -98,6 +103,31 @@ def read_small(stream: BinaryIO, path: str, most: int = MOST_READ) -> bytes:
     return content
 
 
+def checked(files: Iterable[_T], before: Callable[[], object]) -> Iterator[_T]:
+    """Yields files that take a short request each, and calls a check now and then before."""
+    last = -math.inf
+    for file in files:
+        if (now := time.monotonic()) - last >= _CHECK_SECONDS:
+            last = now
+            before()
+        yield file
+
+
+def move_each(
+    self: "Storage",
+    moves: Sequence[tuple[Entry, str]],
+    *,
+    before: Callable[[], object] = nothing,
+    after: Callable[[Entry], object] = nothing,
+) -> None:
+    """Moves files one by one, in the order given: the `move_all` of a storage without tags."""
+    for entry, to in moves:
+        before()
+        with suppress(NotFoundError):
+            self.move(entry.path, to)
+        after(entry)
+
+
 class Storage(Protocol):
     """A tree of files under one root. Paths are relative to it, with `/` between their parts.
 
@@ -124,6 +154,13 @@ class Storage(Protocol):
 
         Raises:
             WrongKindError: when the path is a file.
+        """
+        ...
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the folders directly in a directory; lists none of them.
+
+        A folder without files may be among them. There is none in a directory that does not exist.
         """
         ...
 
@@ -206,7 +243,8 @@ class Storage(Protocol):
 
         Args:
             paths: the files.
-            before: called before every request; any exception that it raises ends the work.
+            before: called before every request, or, if each file takes one, before the first and at
+                least every half second; any exception that it raises ends the work.
 
         Raises:
             StorageError: naming the first refused file and the number of refused files. Others may
@@ -230,6 +268,34 @@ class Storage(Protocol):
             AlreadyExistsError: when the new name is taken; both files are untouched.
             UnreadableError: when a reader of `like` could not read the file under its new name; it
                 keeps its old name.
+        """
+        ...
+
+    def move_all(
+        self,
+        moves: Sequence[tuple[Entry, str]],
+        *,
+        before: Callable[[], object] = nothing,
+        after: Callable[[Entry], object] = nothing,
+    ) -> None:
+        """Moves files in as few requests as the storage allows; missing files are not an error.
+
+        Each file appears under its new name as by `move`. A crash may leave any number of the files
+        under both names.
+
+        Args:
+            moves: the files as they were listed, each with its new name. The new names are free,
+                and only the caller creates files there: an object store does not check it.
+            before: called as by `delete_all`, before the requests that remove files from their old
+                names.
+            after: called with each file that no longer has its old name, as far as that is known
+                without another request.
+
+        Raises:
+            Superseded: when the tag of a file is no longer the listed one; the file is untouched.
+            AlreadyExistsError: when a new name is taken, if the storage notices; both files are
+                untouched.
+            StorageError: when a file is not moved. Others may already be moved, in any order.
         """
         ...
 
@@ -268,6 +334,14 @@ class Storage(Protocol):
 
         Raises:
             StorageError: when the answer takes a trial, and the trial fails.
+        """
+        ...
+
+    @property
+    def obstacle(self) -> str:
+        """Returns why the storage is not `exclusive` and what to do; empty if nothing is known.
+
+        Nothing is written: before a trial, it is what reading has shown.
         """
         ...
 

@@ -1,11 +1,9 @@
 """The checkpoints below a folder or prefix, and the one that an address is inside of."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from statemaint.errors import ConfigError, StorageError
-from statemaint.storage.base import Storage
 from statemaint.storage.local.storage import LocalStorage
 from statemaint.storage.open import open_storage
 
@@ -17,8 +15,7 @@ _MARKS = frozenset({"offsets", "commits"})
 def checkpoints_below(uri: str) -> list[str]:
     """Returns the addresses of the checkpoints below a folder, up to three folders deep, sorted.
 
-    Folders whose names begin with `.` or `_` are skipped. Nothing inside a checkpoint is listed,
-    unless only Hadoop reaches the folder.
+    Folders whose names begin with `.` or `_` are skipped. Nothing inside a checkpoint is listed.
 
     Raises:
         ConfigError: when there are more than ten thousand folders to look into.
@@ -47,11 +44,7 @@ def folders_in(uri: str) -> frozenset[str]:
     Raises:
         StorageError: when it cannot be listed.
     """
-    storage = open_storage(uri)
-    if isinstance(storage, LocalStorage):
-        return frozenset(_local_folders(storage.root))
-    pages = getattr(storage, "folders", None)
-    return frozenset(pages() if pages else _listed_folders(storage))
+    return frozenset(open_storage(uri).folders(""))
 
 
 def checkpoint_around(uri: str) -> str | None:
@@ -67,20 +60,6 @@ def checkpoint_around(uri: str) -> str | None:
         except StorageError:
             return None
     return None
-
-
-def _local_folders(root: str) -> Iterator[str]:
-    try:
-        with os.scandir(root) as items:
-            yield from (one.name for one in items if one.is_dir())
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except OSError as error:
-        raise StorageError(root, error.strerror or str(error)) from error
-
-
-def _listed_folders(storage: Storage) -> Iterator[str]:
-    return (one.path.partition("/")[0] for one in storage.list("") if "/" in one.path)
 
 
 def is_file(uri: str) -> bool:

@@ -1,14 +1,14 @@
 """Storage in memory, for tests and for trials of a plan."""
 
+import hashlib
 import io
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from statemaint.errors import AlreadyExistsError, NotFoundError
+from statemaint.errors import AlreadyExistsError, NotFoundError, Superseded
 from statemaint.listing import Entry
-from statemaint.storage.base import must_be_small, nothing
+from statemaint.storage.base import move_each, must_be_small, nothing
 from statemaint.storage.tally import Tally
 
 
@@ -50,6 +50,13 @@ class MemoryStorage:
         under = f"{prefix.rstrip('/')}/" if prefix else ""
         files = list(self._files.items())  # a copy in one step: other threads write meanwhile
         yield from [self._entry(path, file) for path, file in files if path.startswith(under)]
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the folders directly in a directory."""
+        self._requests.add("list")
+        under = f"{prefix}/" if prefix else ""
+        rests = [path[len(under) :] for path in list(self._files) if path.startswith(under)]
+        yield from sorted({rest.partition("/")[0] for rest in rests if "/" in rest})
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
@@ -119,6 +126,21 @@ class MemoryStorage:
             raise AlreadyExistsError(to, "a file of that name is already there")
         self._files.pop(path, None)
 
+    def move_all(
+        self,
+        moves: Sequence[tuple[Entry, str]],
+        *,
+        before: Callable[[], object] = nothing,
+        after: Callable[[Entry], object] = nothing,
+    ) -> None:
+        """Moves files one by one, in the order given."""
+        for entry, to in moves:
+            before()
+            file = self._files.get(entry.path)
+            if file and entry.tag not in (None, self._entry(entry.path, file).tag):
+                raise Superseded(entry.path, "was replaced since it was listed")
+            move_each(self, [(entry, to)], after=after)
+
     def check_readable(self, path: str, *, like: str) -> None:
         """Checks that both files exist: every user may read every file."""
         self._requests.add("stat", 2)
@@ -139,6 +161,11 @@ class MemoryStorage:
         """Returns true: exactly one of several writers of a new file wins."""
         return True
 
+    @property
+    def obstacle(self) -> str:
+        """Returns nothing: it is exclusive."""
+        return ""
+
     def now(self) -> float:
         """Returns the clock's time."""
         return self._clock()
@@ -151,5 +178,5 @@ class MemoryStorage:
 
     def _entry(self, path: str, file: tuple[bytes, float]) -> Entry:
         content, modified = file
-        tag = f"{zlib.crc32(content):08x}" if self._tagged else None
+        tag = hashlib.md5(content, usedforsecurity=False).hexdigest() if self._tagged else None
         return Entry(path, len(content), modified, tag)

@@ -1,6 +1,7 @@
 """From an address to a storage."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -8,7 +9,7 @@ from statemaint.errors import ConfigError, UnsupportedError
 from statemaint.storage.address import must_have_no_secret
 from statemaint.storage.base import Storage
 from statemaint.storage.local.storage import LocalStorage
-from statemaint.storage.place import FORCED
+from statemaint.storage.place import EXCLUSIVE_ON, FORCED
 from statemaint.storage.s3.options import SCHEMES, S3Options, options_from
 
 _SUPPORTED = "local disk (a path, or file:), S3 (s3:, s3a:, s3n:) and what Hadoop reaches"
@@ -53,7 +54,20 @@ def open_storage(uri: str, *, s3: S3Options | None = None) -> Storage:
     if parts.scheme in _HADOOP or parts.scheme.startswith(FORCED):
         from statemaint.storage.hadoop.storage import HadoopStorage  # noqa: PLC0415 -- as above
 
-        return HadoopStorage(uri)
+        return HadoopStorage(uri, exclusive_on=_exclusive_on(os.environ))
     if parts.scheme and "://" in uri:
         raise UnsupportedError(uri, f"storage {parts.scheme!r}", _SUPPORTED)
     return LocalStorage(Path(uri).absolute())
+
+
+def _exclusive_on(environment: Mapping[str, str]) -> frozenset[str]:
+    """Returns the schemes that `STATEMAINT_HADOOP_EXCLUSIVE` names, such as `gs,o3fs`.
+
+    Raises:
+        ConfigError: when the variable is not a list of schemes.
+    """
+    value = environment.get(EXCLUSIVE_ON, "")
+    schemes = frozenset(filter(None, (one.strip().lower() for one in value.split(","))))
+    if wrong := sorted(one for one in schemes if not one.isalnum()):
+        raise ConfigError(f"{EXCLUSIVE_ON}: {wrong[0]!r} is not a scheme; write gs,o3fs")
+    return schemes

@@ -20,6 +20,8 @@ _SYSTEMS = {
 }
 FORCED = "hadoop+"
 """The prefix of an address that is reached through Hadoop, whatever its scheme."""
+EXCLUSIVE_ON = "STATEMAINT_HADOOP_EXCLUSIVE"
+"""The variable with the schemes whose file systems are said to create a file in one step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,10 @@ class ReadOnly:
         """Yields every file below a directory."""
         return self._storage.list(prefix)
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the folders directly in a directory."""
+        return self._storage.folders(prefix)
+
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
         return self._storage.stat(path)
@@ -74,6 +78,18 @@ class ReadOnly:
         del to, like
         raise StorageError(path, "this run is read-only, the file is not moved")
 
+    def move_all(
+        self,
+        moves: Sequence[tuple[Entry, str]],
+        *,
+        before: Callable[[], object] = nothing,
+        after: Callable[[Entry], object] = nothing,
+    ) -> None:
+        """Refuses."""
+        del before, after
+        for entry, to in moves:
+            self.move(entry.path, to)
+
     def check_readable(self, path: str, *, like: str) -> None:
         """Checks that every reader of one file may read another."""
         self._storage.check_readable(path, like=like)
@@ -96,6 +112,11 @@ class ReadOnly:
     def exclusive(self) -> bool:
         """Returns false: a storage may have to write to determine this."""
         return False
+
+    @property
+    def obstacle(self) -> str:
+        """Returns why the wrapped storage is not exclusive, as far as is known."""
+        return self._storage.obstacle
 
     def now(self) -> float:
         """Returns the time by the wrapped storage's clock."""
@@ -120,6 +141,10 @@ class Stoppable(ReadOnly):
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory."""
         return self._on().list(prefix)
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the folders directly in a directory."""
+        return self._on().folders(prefix)
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""

@@ -21,6 +21,7 @@ IDS: Mapping[str, Any] = {"rocks": 1.0, "ids": True}
 TWO_WITH_IDS: Mapping[str, Any] = {**IDS, "events": ("remove_operator", "agree")}
 REMOVED: Mapping[str, Any] = {"rocks": 0.0, "events": ("remove_operator", "agree")}
 LINKS: Mapping[str, Any] = {"events": ("links",)}
+FAILING: Mapping[str, Any] = {"rocks": 0.0, "events": ("failing",)}
 REFUSED: Mapping[str, Any] = {"rocks": 0.0, "events": ("trouble",)}
 
 

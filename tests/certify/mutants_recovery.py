@@ -4,12 +4,15 @@ from importlib import import_module
 from typing import Any
 
 from statemaint.audit.rebuild import _Rebuild
+from statemaint.errors import NotFoundError, StorageError
+from statemaint.execute.fit_rollback import _Rollback
 from statemaint.execute.manifest import Contents
-from statemaint.execute.restore import _Undo
+from statemaint.execute.restore import _OCCUPIED, _Undo
+from statemaint.execute.same import Same
 from statemaint.execute.trash import Trash
 from statemaint.plan import Remove
 from statemaint.plan.recovery.rollback import rolled_back
-from tests.certify.mutant import IDS, Mutant
+from tests.certify.mutant import FAILING, IDS, Mutant
 
 # Their packages have functions of the same names.
 restoring = import_module("statemaint.execute.restore")
@@ -49,6 +52,36 @@ def _overwrites(self: Any, entry: Any, path: str) -> None:
     self._before()
     self._storage.write(path, [self._storage.read(entry.path)], overwrite=True)
     self._storage.delete(entry.path)
+
+
+_move_back = _Undo._move_back
+
+
+def _never_halfway(self: Any, entry: Any, path: str) -> str | None:
+    """Takes a file that an undo has copied, and not deleted, for another one."""
+    if any(True for one in self._storage.list(path.rpartition("/")[0]) if one.path == path):
+        return _OCCUPIED
+    return _move_back(self, entry, path)
+
+
+def _any_removal(self: Same, path: str) -> bool:
+    """Takes every file that a later run removed for one that was written since."""
+    return bool(self.deeds.removed_again(path))
+
+
+def _no(*_: Any) -> bool:
+    return False
+
+
+def _half_deleted(self: Trash, entry: Any) -> None:
+    """Deletes a file although its copy in the trash was refused."""
+    try:
+        self.storage.move(entry.path, self.path_of(entry))
+    except NotFoundError:
+        return
+    except StorageError:
+        self.storage.delete(entry.path)
+        raise
 
 
 def _free(*_: Any) -> frozenset[str]:
@@ -95,6 +128,16 @@ RECOVERY_MUTANTS = (
            ((repairing._Search, "_against", _accepts),)),
     Mutant("repair leaves holes", "S21", "writes nothing in the place of a bad zip",
            ((repairing, "rebuilt", _no_rebuild),), IDS),
+    Mutant("undo asks no bytes", "S17", "takes a file that the next run moved again for another",
+           ((Same, "written_again", _any_removal),), FAILING),
+    Mutant("undo of undone runs", "S17", "takes what the undo of an earlier run restored for new",
+           ((Same, "is_of_earlier", _no),), FAILING),
+    Mutant("undo keeps halves", "S17", "leaves a file that has both names in the trash",
+           ((_Undo, "_move_back", _never_halfway),), FAILING),
+    Mutant("rollback keeps halves", "S17", "takes a file that has both names for the query's",
+           ((_Rollback, "_is_unmoved", _no),), FAILING),
+    Mutant("refused moves delete", "S1", "deletes a file whose move was refused",
+           ((Trash, "_move", _half_deleted),), FAILING),
     Mutant("no comparison in verify", "S21", "reads snapshots and compares them with nothing",
            ((_Rebuild, "_compare", _nothing),)),
     Mutant("verify reads no snapshots", "S21", "does not read the snapshots that it needs",

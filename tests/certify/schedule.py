@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from random import Random
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 
 from statemaint.execute import compaction
 from statemaint.maintain import history
 from statemaint.model.policy import Policy
-from tests.certify import on_disk
+from tests.certify import on_disk, undoing
 from tests.certify.closing import settle
 from tests.certify.codecs import CODECS
 from tests.certify.habits import Habits
@@ -47,6 +47,8 @@ TWO_OPERATORS = 0.1
 """The share of schedules whose query has two operators."""
 ON_DISK = 0.01
 """The share of schedules on a real disk, with links."""
+FAILING = 0.1
+"""The share of schedules on a storage that fails, which end with the undo of every run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +120,20 @@ def _with_operators(setting: Setting, seed: int) -> Setting:
     return replace(setting, habits=replace(habits, stores=stores, spark=spark, checksums=checksums))
 
 
-def _is_on_disk(seed: int) -> bool:
-    return Random(f"disk of {seed}").random() < ON_DISK  # noqa: S311 -- as above
+def _kind(seed: int, setting: Setting, *, alone: bool) -> ModuleType | None:
+    """Returns what plays a schedule that has no steps of its own; `None` for the others."""
+    shares = ((on_disk, "links", "disk", ON_DISK), (undoing, "failing", "failing", FAILING))
+    for kind, event, name, share in shares:
+        random = Random(f"{name} of {seed}")  # noqa: S311 -- as above
+        if event in setting.events or (not alone and random.random() < share):
+            return kind
+    return None
+
+
+def _on_failing(setting: Setting) -> Setting:
+    """Returns a setting for a storage that fails: its clock is right, and each run takes turns."""
+    habits = replace(setting.habits, in_executor=False)
+    return replace(setting, habits=habits, skew=0.0, workers=1)
 
 
 def _eventful(seed: int, setting: Setting, *, alone: bool) -> Random | None:
@@ -193,25 +207,33 @@ def run(
             chosen = _with_operators(chosen, seed)
         without = chosen.without | switches.get("without", frozenset())
         chosen = replace(chosen, **{**switches, "without": without})
-        stage = Stage(chosen, random, log=log)
+        kind = _kind(seed, chosen, alone=alone)
+        stage = Stage(_on_failing(chosen) if kind is undoing else chosen, random, log=log)
         try:
-            if "links" in chosen.events or (not alone and _is_on_disk(seed)):
+            if kind:
                 stage.begin(random)
-                on_disk.play(stage, Random(seed), policy(random))  # noqa: S311 -- as above
+                kind.play(stage, Random(seed), policy(random))  # noqa: S311 -- as above
             else:
                 _play(stage, random, _eventful(seed, chosen, alone=alone))
         except Loss as found:
             loss = str(found)
         finally:
             stage.close()
-    stage.tally["snapshots"] = stage.deeds.written
-    stage.tally["deletions"] = stage.deeds.removed
-    stage.tally["schedules of RocksDB"] = stage.setting.habits.rocks
-    stage.tally["with column families"] = stage.setting.habits.families
-    stage.tally["with ids"] = stage.setting.habits.ids
-    stage.tally["with two operators"] = chosen.habits.spark is not None
-    stage.tally["with several workers"] = stage.setting.workers > 1
+    stage.tally.update(_figures(stage))
     return Outcome(seed, stage.tally, loss)
+
+
+def _figures(stage: Stage) -> dict[str, int]:
+    habits = stage.setting.habits
+    return {
+        "snapshots": stage.deeds.written,
+        "deletions": stage.deeds.removed,
+        "schedules of RocksDB": habits.rocks,
+        "with column families": habits.families,
+        "with ids": habits.ids,
+        "with two operators": habits.spark is not None,
+        "with several workers": stage.setting.workers > 1,
+    }
 
 
 @contextmanager

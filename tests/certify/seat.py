@@ -13,13 +13,13 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import RLock, get_ident
 from typing import BinaryIO
 
-from statemaint.errors import AlreadyExistsError, StorageError
+from statemaint.errors import AlreadyExistsError, StorageError, Superseded
 from statemaint.listing import Entry
-from statemaint.storage.base import nothing
+from statemaint.storage.base import move_each, nothing
 from tests.certify.world import Doer, World
 from tests.support.faults import Crash
 
@@ -83,6 +83,10 @@ class Seat:
     def exclusive(self) -> bool:
         return True
 
+    @property
+    def obstacle(self) -> str:
+        return ""
+
     def now(self) -> float:
         return self._world.clock
 
@@ -100,6 +104,10 @@ class Seat:
         self._requests[verb] += 1
         self._gate(verb, path)
         self._world.refuse(verb, path)
+
+    def answer(self, verb: str, path: str) -> None:
+        """Answers an operation, unless its answer is lost."""
+        self._world.answer(verb, path)
 
     def stood_still(self, *, late: bool, frozen: bool) -> None:
         """Notes that all threads were paused, one of them at its gate; `late` and `frozen` are its.
@@ -134,6 +142,12 @@ class Seat:
                 at = found
                 entry = world.entry(found[1])
             yield entry
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        with self._operation("list", prefix):
+            under = f"{prefix}/" if prefix else ""
+            rests = [path[len(under) :] for path in self._world.index.under(under)]
+        yield from sorted({rest.partition("/")[0] for rest in rests if "/" in rest})
 
     def stat(self, path: str) -> Entry:
         with self._operation("stat", path):
@@ -171,6 +185,7 @@ class Seat:
         with self.turn:
             written = self._world.entry(path)
             self._gate("written", path)
+            self._world.answer("write", path)
         return written
 
     def _write_at_once(self, path: str, chunks: Iterable[bytes], *, overwrite: bool) -> None:
@@ -279,6 +294,45 @@ class Seat:
             self._world.refuse("move", path)
             self._world.change({path: None}, self._doer)
 
+    def move_all(
+        self,
+        moves: Sequence[tuple[Entry, str]],
+        *,
+        before: Callable[[], object] = nothing,
+        after: Callable[[Entry], object] = nothing,
+    ) -> None:
+        """Moves one after the other; where there are no temp files, copies all before (as on S3).
+
+        A crash in between leaves all copies. What was copied before a refusal is still deleted.
+        """
+        if self._world.local:
+            move_each(self, moves, before=before, after=after)
+            return
+        copied: list[Entry] = []
+        try:
+            for entry, to in moves:
+                if self._copy(entry, to):
+                    copied.append(entry)
+        except StorageError:
+            with suppress(StorageError):
+                self.delete_all([one.path for one in copied], before=before)
+            raise
+        self.delete_all([one.path for one in copied], before=before)
+        for entry, _ in moves:
+            after(entry)
+
+    def _copy(self, entry: Entry, to: str) -> bool:
+        """Copies a file if it is the listed one, and returns whether there is one."""
+        with self._operation("move", entry.path):
+            if entry.path not in self._world.files:
+                return False
+            if entry.tag not in (None, self._world.entry(entry.path).tag):
+                raise Superseded(entry.path, "was replaced since it was listed")
+            self._world.refuse("move", to)
+            self._world.change({to: self._content(entry.path)}, self._doer)
+            self._gate("linked", to)
+        return True
+
     def links(self, _folder: str) -> tuple[str, ...]:
         """Returns nothing: this world has no links (`tests.certify.on_disk` has)."""
         return ()
@@ -314,6 +368,8 @@ class _Operation:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._seat.turn.__exit__(kind)
         self._seat.turn.inside.discard(get_ident())
+        if kind is None and self._verb != "write":  # which is not yet done here
+            self._seat.answer(self._verb, self._path)
 
 
 class _Order:

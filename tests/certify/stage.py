@@ -26,8 +26,7 @@ from tests.certify.setting import Setting
 from tests.certify.verdicts import Verdicts
 from tests.certify.world import Doer, World
 
-_EVERYTHING = Request()
-_TRASH = "_statemaint/trash/"
+_EVERYTHING, _TRASH = Request(), "_statemaint/trash/"
 
 
 class Stage:
@@ -388,8 +387,9 @@ class Stage:
         manifest = self.world.files.get(f"{_TRASH}{run}/manifest/rollback.jsonl")
         if manifest is None:
             return None
-        lines = (json.loads(line)["path"] for line in manifest.content.splitlines())
-        return min((one.version for path in lines if (one := spot(path))), default=1) - 1
+        lines = manifest.content.splitlines()
+        paths = [json.loads(line)["path"] for line in lines if line.endswith(b"}")]
+        return min((one.version for path in paths if (one := spot(path))), default=1) - 1
 
     # -- the end
 

@@ -1,9 +1,9 @@
 """The one set of files, with a clock of its own, and a judge that looks at each change."""
 
 import math
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import md5
 from threading import get_ident
 from typing import Protocol
 
@@ -82,6 +82,18 @@ class Trouble:
         return verb in self.verbs and (inside or (verb == "list" and self.folder.startswith(path)))
 
 
+class Flaky(Protocol):
+    """A storage that fails now and then."""
+
+    def refuse(self, verb: str, path: str) -> None:
+        """Raises `StorageError` when a request is refused."""
+        ...
+
+    def lose(self, verb: str, path: str) -> None:
+        """Raises `StorageError` when the answer to a request is lost."""
+        ...
+
+
 class Judge(Protocol):
     """Looks at each change as soon as it has happened."""
 
@@ -109,6 +121,7 @@ class World:
             and how many requests each may still begin as such.
         frozen: those that were paused between a file's last byte and its name.
         trouble: what the storage refuses until it is mended.
+        flaky: decides which requests fail, and which answers are lost.
         judge: looks at every change.
         blind: the zips that maintenance wrote where it had never seen one of an executor, or was
             paused after its last look, by path: what they are as long as nobody else changes them.
@@ -131,6 +144,7 @@ class World:
     late: dict[Whose, int] = field(default_factory=dict)
     frozen: dict[Whose, int] = field(default_factory=dict)
     trouble: Trouble | None = None
+    flaky: Flaky | None = None
     judge: Judge | None = None
     blind: dict[str, bytes] = field(default_factory=dict)
     lost: BaseException | None = None
@@ -224,6 +238,17 @@ class World:
         """
         if self.trouble and self.trouble.refuses(verb, path):
             raise StorageError(path, self.trouble.error)
+        if self.flaky:
+            self.flaky.refuse(verb, path)
+
+    def answer(self, verb: str, path: str) -> None:
+        """Answers an operation of maintenance that was carried out.
+
+        Raises:
+            StorageError: when the answer is lost.
+        """
+        if self.flaky:
+            self.flaky.lose(verb, path)
 
     def temp_of(self, path: str) -> str:
         """Returns a new temp file's path, of the form that Spark and we use."""
@@ -251,7 +276,7 @@ class World:
         known = self._entries.get(path)
         if known and known[0] is file:
             return known[1]
-        tag = None if self.local else str(zlib.crc32(file.content))  # as S3 does, and no disk
+        tag = None if self.local else md5(file.content, usedforsecurity=False).hexdigest()
         entry = Entry(path, len(file.content), file.modified, tag)
         self._entries[path] = file, entry
         return entry

@@ -1,6 +1,7 @@
 """The crash certificate: 2,000 schedules, a state machine over the same steps, and the mutants."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -43,7 +44,7 @@ from tests.certify.habits import Habits
 from tests.certify.judge import Loss
 from tests.certify.loading import EMPTY, Loader, States
 from tests.certify.maintainer import Halt, Stop
-from tests.certify.mutant import MOST, Mutant, hunt
+from tests.certify.mutant import FAILING, MOST, Mutant, hunt
 from tests.certify.mutants import MUTANTS
 from tests.certify.rocks_files import (
     NO_FAMILIES,
@@ -60,6 +61,7 @@ from tests.certify.rocks_loading import LineageLoader, RocksLoader
 from tests.certify.schedule import run
 from tests.certify.setting import Setting
 from tests.certify.stage import Stage
+from tests.certify.undoing import Kept
 from tests.certify.world import World
 from tests.support.checkpoints import delta_bytes
 
@@ -303,6 +305,31 @@ def test_schedules_of_column_families_evolve_and_lose_nothing() -> None:
     assert sum(one.tally["families added"] for one in outcomes) > 3
     assert sum(one.tally["families dropped"] for one in outcomes) > 0
     assert sum(one.tally["with column families"] for one in outcomes) > 3
+
+
+def test_schedules_on_a_failing_storage_end_with_all_files_in_their_places() -> None:
+    outcomes = [run(seed, among=FAILING, alone=True) for seed in range(12)]
+    assert [one.loss for one in outcomes] == [None] * len(outcomes)
+    tally = sum((one.tally for one in outcomes), Counter[str]())
+    assert tally["schedules on a failing storage"] == len(outcomes)
+    for fault in ("refused: move", "lost: move", "refused: write", "lost: write"):
+        assert tally[fault] > 0
+    assert min(tally["undos"], tally["undos of rollbacks"], tally["deletions"]) > 3
+
+
+def test_a_file_of_the_log_that_is_not_back_is_a_loss() -> None:
+    stage = Stage(Setting(), Random(0))  # noqa: S311 -- no secret depends on it
+    stage.begin(stage.random)
+    assert stage.world.judge
+    kept = Kept(stage.world.judge, stage)
+    kept.note(dict.fromkeys(stage.world.files))
+    kept.check()
+    path = next(iter(kept.files))
+    for content, how in ((b"another", "another file"), (None, "missing")):
+        stage.world.judge = None
+        stage.world.change({path: content})
+        with pytest.raises(Loss, match=f"{path} is {how}"):
+            kept.check()
 
 
 NUMBERS = st.integers(0, 7)

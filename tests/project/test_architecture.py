@@ -80,7 +80,7 @@ WRITERS = {
     "provider/bootstrap.py",
     "provider/files.py",
 }
-VERBS = {"write", "append", "move", "delete", "delete_all"}
+VERBS = {"write", "append", "move", "move_all", "delete", "delete_all"}
 
 
 def writes(file: Path) -> bool:

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 from statemaint.errors import AlreadyExistsError, StorageError
@@ -74,6 +75,18 @@ class CrashingStorage(MemoryStorage):
         if number == self._at:
             raise Crash
         return result
+
+
+class FailingStorage(CrashingStorage):
+    """Fails once, at the n-th change, which was made (its answer is lost) or was not (refused)."""
+
+    def _step(self, change: Callable[[], _T]) -> _T:
+        number, self.changes = self.changes, self.changes + 1
+        if number != self._at:
+            return change()
+        if self._after:
+            change()
+        raise StorageError("", "503: Slow Down")
 
 
 class CopyingStorage(MemoryStorage):
@@ -221,6 +234,21 @@ class RefusingStorage(MemoryStorage):
 
     def _check(self, verb: str, path: str) -> None:
         if verb == self._verb and path.startswith(self._below):
+            raise StorageError(path, "Permission denied")
+
+
+class HalfMovingStorage(LocalStorage):
+    """Refuses to delete the old name of the n-th file that it moves, once."""
+
+    def __init__(self, root: Path, *, at: int) -> None:
+        super().__init__(root)
+        self._folder, self._left = root, at
+
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
+        super().move(path, to, like=like)
+        self._left -= 1
+        if self._left == 0:
+            os.link(self._folder / to, self._folder / path)
             raise StorageError(path, "Permission denied")
 
 

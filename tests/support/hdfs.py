@@ -4,8 +4,10 @@
         cluster.uri          hdfs://127.0.0.1:<port>
         cluster.environ      what a client's Java needs to reach it, as the user it names
 
-`viewfs://view/mounted` is its directory `/tests`. The servers' own user is the superuser of this
-HDFS; `environ` names an ordinary one.
+`viewfs://view/mounted` is its directory `/tests`. No server of `gs` or `wasb` installs here: their
+schemes are fakes, `gs://bucket/lake` the same directory of this HDFS, whose `create` is atomic, and
+`wasb://box/disk` the folder `disk` of the local disk, where Hadoop looks before it creates. The
+servers' own user is the superuser of this HDFS; `environ` names an ordinary one.
 """
 
 import json
@@ -124,8 +126,19 @@ def _configure(folder: Path, port: int, web: int) -> None:
     uri = f"hdfs://127.0.0.1:{port}"
     view = {"fs.viewfs.mounttable.view.link./mounted": f"{uri}/tests"}
     groups = ";".join(f"{user}={groups}" for user, groups in GROUPS.items())
+    overlay = "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"
+    target = "fs.viewfs.overload.scheme.target"
+    fakes = {
+        "fs.gs.impl": overlay,
+        "fs.wasb.impl": overlay,
+        f"{target}.hdfs.impl": "org.apache.hadoop.hdfs.DistributedFileSystem",
+        f"{target}.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "fs.viewfs.mounttable.bucket.link./lake": f"{uri}/tests",
+        "fs.viewfs.mounttable.box.link./disk": f"file://{folder}/disk",
+    }
+    (folder / "disk").mkdir()
     mapping = {"hadoop.user.group.static.mapping.overrides": groups}
-    (conf / "core-site.xml").write_text(_xml({"fs.defaultFS": uri, **view, **mapping}))
+    (conf / "core-site.xml").write_text(_xml({"fs.defaultFS": uri, **view, **fakes, **mapping}))
     (conf / "hdfs-site.xml").write_text(_xml({**_servers(folder, web), **_client()}))
 
 

@@ -6,7 +6,7 @@ from io import SEEK_END
 
 import pytest
 
-from statemaint.errors import AlreadyExistsError, NotFoundError
+from statemaint.errors import AlreadyExistsError, NotFoundError, Superseded
 from statemaint.storage import Storage
 
 
@@ -51,6 +51,14 @@ class StorageContract:
     def test_lists_nothing_where_there_is_nothing(self, storage: Storage) -> None:
         assert self.paths(storage, "nowhere") == []
         assert self.paths(storage) == []
+
+    def test_names_the_folders_in_a_directory_and_no_file(self, storage: Storage) -> None:
+        for path in ("a/1", "a/b/2", "a/b/c/3", "a/.d/4", "ab/5", "_statemaint/trash/run/x/6"):
+            storage.write(path, [b""])
+        assert sorted(storage.folders("a")) == [".d", "b"]
+        assert sorted(storage.folders("")) == ["_statemaint", "a", "ab"]
+        assert list(storage.folders("_statemaint/trash")) == ["run"]
+        assert [*storage.folders("nowhere"), *storage.folders("a/1")] == []
 
     def test_lists_hidden_files(self, storage: Storage) -> None:
         storage.write("a/.1.delta.crc", [b""])
@@ -170,6 +178,45 @@ class StorageContract:
             storage.move("a/0", "a/4")
         assert (storage.read("a/1"), storage.read("a/2")) == (b"x", b"y")
         assert self.paths(storage) == ["a/1", "a/2"]
+
+    def test_moves_many_files_and_no_missing_one(self, storage: Storage) -> None:
+        paths = [f"a/{number:03d}" for number in range(210)]
+        self.fill(storage, paths)
+        storage.write("b/1", [b"x"])
+        entries = [*storage.list("a"), storage.stat("b/1")]
+        storage.delete("a/007")
+        calls: list[int] = []
+        storage.move_all(
+            [(entry, f"trash/{entry.path}") for entry in entries],
+            before=lambda: calls.append(len(self.paths(storage, "a"))),
+        )
+        moved = sorted(f"trash/{path}" for path in [*paths, "b/1"] if path != "a/007")
+        assert self.paths(storage) == moved
+        assert storage.read("trash/b/1") == b"x"
+        assert calls[0] == 209  # before any file is removed
+        storage.move_all([])
+
+    def test_a_move_of_many_ends_when_what_is_asked_before_it_fails(self, storage: Storage) -> None:
+        self.fill(storage, ["a/1", "a/2"])
+
+        def refuse() -> None:
+            raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            storage.move_all([(one, f"b/{one.name}") for one in storage.list("a")], before=refuse)
+        assert self.paths(storage, "a") == ["a/1", "a/2"]
+
+    def test_a_file_that_was_replaced_since_it_was_listed_is_not_moved(
+        self, storage: Storage
+    ) -> None:
+        storage.write("a/1", [b"listed"])
+        (entry,) = storage.list("a")
+        storage.write("a/1", [b"another"], overwrite=True)
+        if entry.tag is None:
+            pytest.skip("the storage has no tags")
+        with pytest.raises(Superseded, match=r"^a/1: was replaced since it was listed"):
+            storage.move_all([(entry, "b/1")])
+        assert storage.read("a/1") == b"another"
 
     def test_what_is_written_like_a_file_is_for_whoever_reads_that(self, storage: Storage) -> None:
         storage.write("a/1.delta", [b"x"])

@@ -19,7 +19,7 @@ def looked_at_now(
     storage: Storage, policy: Policy, record: QueryRecord, known: Details
 ) -> tuple[QueryRecord, Details]:
     """Returns the current state of a query's checkpoint, with the findings of its last run."""
-    _, plan = plan_checkpoint(storage, policy)
+    _, plan = plan_checkpoint(storage, policy, dry=True)
     units, findings = planned_units(plan), findings_json(plan.all_findings)
     damage = sum(one.damage for one in plan.findings)
     about = {

@@ -192,6 +192,12 @@ _REPORT = JsonObject(
         JsonField("files_deleted", INTEGER, "their number, those moved to the trash included"),
         JsonField("bytes_deleted", INTEGER, "the size of these files"),
         JsonField("bytes_written", INTEGER, "the size of the snapshots"),
+        JsonField(
+            "trash_files_deleted",
+            INTEGER,
+            "the number of files that had expired in the trash and were deleted from it",
+        ),
+        JsonField("trash_bytes_deleted", INTEGER, "the size of these files"),
         JsonField("seconds", NUMBER, "that the run took"),
         JsonField(
             "requests",

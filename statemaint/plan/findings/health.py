@@ -17,8 +17,11 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
     """Returns the findings of a store: those of the scan, then those of its file names.
 
     Only versions that a restart or a rollback may need can be damaged. Lower versions, which Spark
-    has cleaned up, and higher versions, which it has not committed yet, are normal.
+    has cleaned up, and higher versions, which it has not committed yet, are normal. Of a store that
+    could not be read, nothing else is known.
     """
+    if store.unread:
+        return store.findings
     findings = [*store.findings, *_unknown(store), *name_findings(store, checkpoint)]
     if checkpoint.span is None and checkpoint.offsets:
         findings += _above(store, checkpoint, 0)

@@ -30,6 +30,13 @@ _REFUSED = {
     "NSQuotaExceededException": "the quota of names is used up",
     "EOFException": "the connection ended",
 }
+_SAFE_MODE = "SafeModeException"
+# Of a read; a write is refused in any safe mode.
+_STARTING = (
+    "the NameNode has just started and does not know yet where the file's blocks are; wait "
+    "until it leaves safe mode"
+)
+_DENIED = frozenset({"AccessControlException", "AccessDeniedException"})
 _KNOWN = _ABSENT | _TAKEN | _NO_CLASS | _REFUSED.keys()
 
 # The Maven artifacts that have the file systems of these schemes; PySpark brings none of them.
@@ -134,7 +141,12 @@ def _storage_error(jvm: Jvm, error: Exception, path: str) -> StatemaintError:
         return AlreadyExistsError(path, "a file of that name is already there")
     if outermost[0] in _HELD | _NO_APPEND:
         return AppendRefusedError(path, message)
-    return StorageError(path, ": ".join(filter(None, (_REFUSED.get(name, name), message))))
+    what = _REFUSED.get(name, name)
+    if name == _SAFE_MODE and "Zero blocklocations" in message:
+        what = _STARTING
+    failure = StorageError(path, ": ".join(filter(None, (what, message))))
+    failure.lasting = name in _DENIED
+    return failure
 
 
 def _of_the_connection(jvm: Jvm, error: Exception) -> str:

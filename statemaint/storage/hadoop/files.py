@@ -8,7 +8,7 @@ one step. If a file system has none (its plugin is older than `FileContext`), th
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
 from statemaint.listing import Access
@@ -17,7 +17,6 @@ from statemaint.storage.hadoop.access import spec, with_entries
 from statemaint.storage.hadoop.errors import (
     AppendRefusedError,
     has_no_acls,
-    is_unsupported,
     local_stream,
     opening,
     translated,
@@ -30,6 +29,7 @@ from statemaint.storage.hadoop.listing import (
     path_part,
     single_lister,
 )
+from statemaint.storage.hadoop.names import names_of
 from statemaint.storage.tally import Tally
 
 _FS = "org.apache.hadoop.fs."
@@ -41,22 +41,6 @@ _ATOMIC = frozenset({"hdfs", "webhdfs", "swebhdfs"})
 _ATOMIC_WITH_RIGHTS = frozenset({"abfs", "abfss"})
 _RIGHTS = "fs.capability.paths.acls"
 _APPEND = "fs.capability.paths.append"
-
-
-class HadoopNames(Protocol):
-    """The steps by which files and directories get their names."""
-
-    def create(self, path: Any, mode: int) -> Any:
-        """Opens a new file with a mode for writing, in a directory that must exist."""
-        ...
-
-    def make_directory(self, path: Any, mode: int) -> None:
-        """Creates a directory with a mode in a directory that must exist."""
-        ...
-
-    def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
-        """Renames a file."""
-        ...
 
 
 class HadoopFiles:
@@ -72,7 +56,7 @@ class HadoopFiles:
             given = self._make_path(uri)
             self._files = jvm.java(_FS + "FileSystem").newInstance(given.toUri(), conf)
             root = self._files.makeQualified(given).toString()
-            self._names = _names(jvm, self._files, conf)
+            self._names = names_of(jvm, self._files, conf)
         self.root = path_part(root).rstrip("/")
         self._base = root[: len(root) - len(path_part(root))]
         self.scheme = self._base.partition(":")[0]
@@ -96,7 +80,7 @@ class HadoopFiles:
         self._requests.add("list", len(directories))
         return self._lister(directories)
 
-    def exclusive(self) -> bool:
+    def renames_exclusively(self) -> bool:
         """Returns whether a rename refuses an existing name in the same step."""
         with translated(self.jvm, self.root):
             root = self._path("")
@@ -222,10 +206,34 @@ class HadoopFiles:
             source = self._files.open(self._path(path))
             self._copy(source, local_stream(self.jvm, "Output", local, path))
 
-    def copy_in(self, local: str, path: str, *, of: str, mode: int) -> None:
-        """Copies a local file to a new temp file for a path; the directory must exist."""
+    def copy_in(
+        self, local: str, path: str, *, of: str, mode: int, overwrite: bool = False
+    ) -> None:
+        """Copies a local file to a file, which is new unless it may be overwritten.
+
+        Args:
+            local: the local file.
+            path: the file; its directory must exist.
+            of: the path in errors, if the file is a temp file for another path.
+            mode: the mode of the file.
+            overwrite: whether the file may exist.
+        """
         self._requests.add("write")
-        self._copy_in(local, lambda: self._names.create(self._path(path), mode), of)
+        target = self._path(path)
+        self._copy_in(local, lambda: self._names.create(target, mode, overwrite=overwrite), of)
+
+    def open_new(self, path: str, mode: int) -> Any:
+        """Opens a new file for writing, which the caller closes; its directory must exist.
+
+        Raises:
+            AlreadyExistsError: when the file exists, or another writer has it open.
+        """
+        self._requests.add("write")
+        try:
+            with translated(self.jvm, path):
+                return self._names.create(self._path(path), mode)
+        except AppendRefusedError as error:
+            raise AlreadyExistsError(path, "another writer has it open") from error
 
     def append(self, local: str, path: str) -> None:
         """Appends a local file's content to a file.
@@ -273,8 +281,10 @@ class HadoopFiles:
         try:
             with self._turn, translated(self.jvm, to):
                 self._names.rename(self._path(path), self._path(to), overwrite=overwrite)
-        except (AlreadyExistsError, NotFoundError):
+        except NotFoundError:
             raise
+        except AlreadyExistsError as error:
+            raise AlreadyExistsError(to, "a file of that name is already there") from error
         except StorageError:
             # Object stores that lose the race report only that the rename failed.
             if not overwrite and self.exists(path) and self.exists(to):
@@ -302,16 +312,6 @@ def _without_checksum_files(conf: Any) -> None:
     conf.set("fs.AbstractFileSystem.file.impl", _FS + "local.RawLocalFs")
 
 
-def _names(jvm: Jvm, files: Any, conf: Any) -> HadoopNames:
-    try:
-        context = jvm.java(_FS + "FileContext").getFileContext(files.getUri(), conf)
-    except jvm.errors as error:
-        if is_unsupported(error):
-            return PlainNames(jvm, files)
-        raise
-    return ContextNames(jvm, context)
-
-
 def must_serve(path: str, access: Access, like: str, wanted: Access, *, bits: int = READ) -> None:
     """Checks that every user of one file may use another.
 
@@ -323,65 +323,3 @@ def must_serve(path: str, access: Access, like: str, wanted: Access, *, bits: in
     if who := deprived(wanted, access, bits=bits):
         shown = f"mode {access.mode:04o}, user {access.owner}, group {access.group}"
         raise unreadable(path, like, who, shown, bits=bits)
-
-
-class ContextNames:
-    """Names through `FileContext`."""
-
-    def __init__(self, jvm: Jvm, context: Any) -> None:
-        flag = jvm.java(_FS + "CreateFlag").CREATE
-        rename = jvm.java(_FS + "Options$Rename")
-        self._jvm, self._context = jvm, context
-        self._permission = jvm.java(_FS + "permission.FsPermission")
-        # New files and directories get the wanted mode, whatever umask the user has configured.
-        context.setUMask(self._permission("000"))
-        self._create = jvm.java("java.util.EnumSet").of(flag)
-        self._keep = jvm.array(_FS + "Options$Rename", rename.NONE)
-        self._replace = jvm.array(_FS + "Options$Rename", rename.OVERWRITE)
-
-    def create(self, path: Any, mode: int) -> Any:
-        """Opens a new file for writing; unlike `FileSystem`, it creates no parents by default."""
-        options = self._jvm.java(_FS + "Options$CreateOpts")
-        permission = options.perms(self._permission(f"{mode:04o}"))
-        how = self._jvm.array(_FS + "Options$CreateOpts", permission)
-        return self._context.create(path, self._create, how)
-
-    def make_directory(self, path: Any, mode: int) -> None:
-        """Creates a directory, and no parents."""
-        self._context.mkdir(path, self._permission(f"{mode:04o}"), False)
-
-    def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
-        """Renames a file, in one step if the file system can."""
-        self._context.rename(path, to, self._replace if overwrite else self._keep)
-
-
-class PlainNames:
-    """Names through `FileSystem`; between its steps another writer's file may be lost or absent."""
-
-    def __init__(self, jvm: Jvm, files: Any) -> None:
-        self._files = files
-        self._permission = jvm.java(_FS + "permission.FsPermission")
-
-    def create(self, path: Any, mode: int) -> Any:
-        """Opens a new file for writing."""
-        self._files.getFileStatus(path.getParent())
-        opened = self._files.create(path, False)
-        self._files.setPermission(path, self._permission(f"{mode:04o}"))
-        return opened
-
-    def make_directory(self, path: Any, mode: int) -> None:
-        """Creates a directory, and no parents."""
-        self._files.getFileStatus(path.getParent())
-        self._files.mkdirs(path)
-        self._files.setPermission(path, self._permission(f"{mode:04o}"))
-
-    def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
-        """Renames a file; an existing target is deleted first, if `overwrite` allows it."""
-        self._files.getFileStatus(path)
-        self._files.getFileStatus(to.getParent())
-        if self._files.exists(to):
-            if not overwrite:
-                raise AlreadyExistsError(to.toString(), "a file of that name is already there")
-            self._files.delete(to, False)
-        if not self._files.rename(path, to):
-            raise StorageError(to.toString(), "the file system did not rename it")

@@ -17,7 +17,12 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from statemaint.errors import NotFoundError, StorageError, WrongKindError
+from statemaint.errors import (
+    IncompleteListingError,
+    NotFoundError,
+    StorageError,
+    WrongKindError,
+)
 from statemaint.listing import Access
 from statemaint.storage.base import NO_DIRECTORY, named_as_file
 from statemaint.storage.hadoop.errors import local_stream, on_this_machine, translated
@@ -54,28 +59,36 @@ def walk(top: str, lister: Lister) -> Iterator[Status]:
 
     Raises:
         WrongKindError: when the top is a file.
-        StorageError: when any directory could not be listed.
+        IncompleteListingError: after everything else, when a directory was refused.
+        StorageError: when the file system failed.
     """
-    level = [top]
+    level, refused = [top], list[StorageError]()
     while level:
         below: list[str] = []
         for first in range(0, len(level), _DIRECTORIES):
-            for status in _list(level[first : first + _DIRECTORIES], lister):
+            for status in _list(level[first : first + _DIRECTORIES], lister, refused):
                 if status.is_directory:
                     below.append(status.path)
                 if not status.is_directory or named_as_file(status.path.rpartition("/")[2]):
                     yield status
         level = below
+    if refused:
+        raise IncompleteListingError(refused)
 
 
-def _list(directories: Sequence[str], lister: Lister) -> Iterable[Status]:
+def _list(
+    directories: Sequence[str], lister: Lister, refused: list[StorageError]
+) -> Iterable[Status]:
     try:
         statuses = lister(directories)
-    except NotFoundError:
+    except StorageError as error:
+        if not (error.lasting or isinstance(error, NotFoundError)):
+            raise
         if len(directories) == 1:
+            refused += [error] if error.lasting else []
             return []
-        # One of them vanished: list each alone, so that only the missing one is left out.
-        return [status for one in directories for status in _list([one], lister)]
+        # One of them vanished, or is refused: each is listed alone, so no other is left out.
+        return [status for one in directories for status in _list([one], lister, refused)]
     for status in statuses:
         if status.path in directories:  # Hadoop lists a file as itself
             raise WrongKindError(NO_DIRECTORY, path=status.path)

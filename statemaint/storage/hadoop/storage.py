@@ -1,28 +1,31 @@
 """Storage on any file system that the user's Hadoop configuration reaches."""
 
-import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from statemaint.errors import (
     AlreadyExistsError,
+    IncompleteListingError,
     NotFoundError,
     RefusedLinkError,
     StatemaintError,
+    StorageError,
     UnreadableError,
 )
 from statemaint.listing import Access, Entry
 from statemaint.storage.access import USE, of_directory, of_file
-from statemaint.storage.base import file_time, is_ours, nothing, read_small
+from statemaint.storage.base import checked, file_time, is_ours, move_each, nothing, read_small
 from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
+from statemaint.storage.hadoop.exclusive import FOLDER, obstacle_of
 from statemaint.storage.hadoop.files import HadoopFiles, must_serve
 from statemaint.storage.hadoop.jvm import Jvm, shared_jvm
-from statemaint.storage.hadoop.listing import walk
+from statemaint.storage.hadoop.listing import Status, walk
+from statemaint.storage.hadoop.temp_files import fill, temp_file
 from statemaint.storage.local.directories import check_path, links_below
 from statemaint.storage.place import FORCED
 from statemaint.storage.tally import Tally
@@ -41,9 +44,22 @@ class HadoopStorage:
     connection to Java, which would take ten times as long.
     """
 
-    def __init__(self, uri: str, *, jvm: Jvm | None = None) -> None:
+    def __init__(
+        self, uri: str, *, jvm: Jvm | None = None, exclusive_on: Collection[str] = ()
+    ) -> None:
+        """Prepares a storage; Java starts at the first request.
+
+        Args:
+            uri: the address.
+            jvm: the Java process; this process's own by default.
+            exclusive_on: the schemes whose file systems are said to create a file in one step.
+        """
         self._root = uri
         self._jvm = jvm
+        self._exclusive_on = frozenset(exclusive_on)
+        self._obstacle: str | None = None
+        self._creates = False  # whether our records get their final names when they are created
+        self._probing = threading.Lock()
         self._connected: HadoopFiles | None = None
         self._connecting = threading.Lock()
         self._root_access: Access | None = None
@@ -67,14 +83,30 @@ class HadoopStorage:
     @property
     def exclusive(self) -> bool:
         """Returns whether `write` without `overwrite` is atomic among writers."""
-        return self._files.exclusive()
+        with self._probing:
+            if self._obstacle is None:
+                self._obstacle = self._tried()
+        return not self._obstacle
+
+    @property
+    def obstacle(self) -> str:
+        """Returns why two writers may both create a file; empty before a trial."""
+        return self._obstacle or ""
+
+    def _tried(self) -> str:
+        files = self._files
+        if files.renames_exclusively():
+            return ""
+        self._make_directory(FOLDER, serve=False)
+        why = obstacle_of(files, self.read, self._exclusive_on)
+        self._creates = not why
+        return why
 
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory."""
         files = self._files
         self._check_ours(prefix)
-        top = f"{files.root}/{prefix}".rstrip("/") or "/"
-        for status in walk(top, files.list):
+        for status in self._walk(prefix):
             path = status.path[len(files.root) + 1 :]
             self._check_ours(path)
             if status.is_directory:
@@ -82,6 +114,31 @@ class HadoopStorage:
             else:
                 time, outside = file_time(status.modified), self._is_outside(path)
                 yield Entry(path, status.size, time, access=status.access, outside=outside)
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the directories directly in a directory."""
+        self._check_ours(prefix)
+        top = f"{self._files.root}/{prefix}".rstrip("/") or "/"
+        try:
+            statuses = self._files.list([top])
+        except NotFoundError:
+            return
+        for name in (one.path.rpartition("/")[2] for one in statuses if one.is_directory):
+            self._check_ours(f"{prefix}/{name}")
+            yield name
+
+    def _walk(self, prefix: str) -> Iterator[Status]:
+        files = self._files
+        try:
+            yield from walk(f"{files.root}/{prefix}".rstrip("/") or "/", files.list)
+        except IncompleteListingError as error:
+            refused = [self._relative(one) for one in error.refused]
+            raise IncompleteListingError(refused) from error
+
+    def _relative(self, error: StorageError) -> StorageError:
+        """Returns the error of a directory with its path below the root."""
+        path = error.path.removeprefix(self._files.root).strip("/")
+        return StorageError(path or self._root, error.detail)
 
     def links(self, folder: str) -> tuple[str, ...]:
         """Returns the paths of all links at or below a folder; only a local disk has any."""
@@ -126,7 +183,7 @@ class HadoopStorage:
     def open(self, path: str) -> Iterator[BinaryIO]:
         """Copies a file to this machine and opens the copy for reading."""
         self._check_ours(path)
-        with _temp_file(path) as local:
+        with temp_file(path) as local:
             self._files.copy_out(path, local.name)
             with on_this_machine(path):
                 stream = Path(local.name).open("rb")  # noqa: SIM115 -- closed on the next line
@@ -153,9 +210,35 @@ class HadoopStorage:
         self, path: str, chunks: Iterable[bytes], *, overwrite: bool, like: str | None
     ) -> None:
         self._check(path)
-        with _temp_file(path) as local:
-            _fill(local, chunks, path)
-            self._publish(local.name, path, overwrite=overwrite, like=like)
+        created = like is None and is_ours(path) and self.exclusive and self._creates
+        with temp_file(path) as local:
+            fill(local, chunks, path)
+            if created:
+                self._create(local.name, path, overwrite=overwrite)
+            else:
+                self._publish(local.name, path, overwrite=overwrite, like=like)
+
+    def _create(self, local: str, path: str, *, overwrite: bool) -> None:
+        """Makes one of our records under its final name, as no rename refuses an existing one.
+
+        Of a file system whose files appear when they are opened, a crash leaves a record that is
+        cut, which counts as unreadable.
+        """
+        mode = of_file(self._shared_root).mode
+
+        def make() -> None:
+            self._files.copy_in(local, path, of=path, mode=mode, overwrite=overwrite)
+
+        try:
+            self._in_its_directory(path, make, serve=False)
+        except AlreadyExistsError:
+            raise
+        except StorageError as error:
+            # The loser of two writers may be refused by any error, when it closes the file.
+            if overwrite or not self._files.exists(path):
+                raise
+            if self.read(path) != Path(local).read_bytes():
+                raise AlreadyExistsError(path, "a file of that name is already there") from error
 
     def _publish(self, local: str, path: str, *, overwrite: bool, like: str | None) -> None:
         parent, _, name = path.rpartition("/")
@@ -211,8 +294,8 @@ class HadoopStorage:
 
     def _append(self, path: str, lines: bytes, size: int) -> None:
         last = bytes([self._files.last_byte(path, size)]) if size else b""
-        with _temp_file(path) as local:
-            _fill(local, [_missing_newline(last), lines], path)
+        with temp_file(path) as local:
+            fill(local, [_missing_newline(last), lines], path)
             self._files.append(local.name, path)
 
     def delete(self, path: str) -> None:
@@ -222,20 +305,33 @@ class HadoopStorage:
 
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
         """Deletes files one by one, in the order given; the first refusal ends the work."""
-        for path in paths:
-            before()
+        for path in checked(paths, before):
             self.delete(path)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Renames a file in one durable step."""
         self._check(path)
         self._check(to)
-        if not self._files.exists(path):  # else the missing one might be the new name's directory
-            raise NotFoundError(path, "no such file")
         if like is not None:
             self._serve(path, to, like)
-        serve = like is not None
-        self._in_its_directory(to, lambda: self._files.rename(path, to), serve=serve)
+        try:
+            self._files.rename(path, to)
+        except NotFoundError:
+            if not self._files.exists(path):  # else the new name's directory is missing
+                raise NotFoundError(path, "no such file") from None
+            self._make_directory(to.rpartition("/")[0], serve=like is not None)
+            self._files.rename(path, to)
+
+    def move_all(
+        self,
+        moves: Sequence[tuple[Entry, str]],
+        *,
+        before: Callable[[], object] = nothing,
+        after: Callable[[Entry], object] = nothing,
+    ) -> None:
+        """Renames files one by one, in the order given; the first refusal ends the work."""
+        for move in checked(moves, before):
+            move_each(self, [move], after=after)
 
     def _serve(self, path: str, to: str, like: str) -> None:
         """Lets every reader of one file read another, whose rights change only if they must."""
@@ -297,24 +393,6 @@ class HadoopStorage:
                 with suppress(StatemaintError):
                     self._files.delete(path)
                 raise
-
-
-@contextmanager
-def _temp_file(path: str) -> Iterator["tempfile._TemporaryFileWrapper[bytes]"]:
-    with on_this_machine(path):
-        local = tempfile.NamedTemporaryFile(prefix="statemaint-")  # noqa: SIM115 -- below
-    with local:
-        yield local
-
-
-def _fill(
-    local: "tempfile._TemporaryFileWrapper[bytes]", chunks: Iterable[bytes], path: str
-) -> None:
-    for chunk in chunks:
-        with on_this_machine(path):
-            local.write(chunk)
-    with on_this_machine(path):
-        local.flush()
 
 
 def _missing_newline(before: bytes) -> bytes:

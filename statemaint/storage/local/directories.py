@@ -90,6 +90,27 @@ def links_below(top: str, folder: str) -> Iterator[str]:
                     waiting.append(f"{path}/{item.name}")
 
 
+def folders_in(top: str, folder: str) -> Iterator[str]:
+    """Yields the names of the directories directly in one; none if it is missing, or a file.
+
+    Raises:
+        RefusedLinkError: when the directory is below `_statemaint` and there is a link in it.
+        OSError: when it cannot be listed.
+    """
+    if is_ours(folder):
+        check_way(top, folder)
+    try:
+        items = os.scandir(f"{top}/{folder}")
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    with items:
+        for item in items:
+            if is_ours(folder) and item.is_symlink():
+                raise own_link(f"{folder}/{item.name}")
+            if item.is_dir():
+                yield item.name
+
+
 def check_path(top: str, path: str) -> None:
     """Checks that a path may be used by what opens it by name and follows its links.
 

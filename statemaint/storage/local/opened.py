@@ -3,8 +3,8 @@
 import errno
 import os
 import stat
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
 from types import TracebackType
 from typing import BinaryIO
@@ -20,6 +20,8 @@ from statemaint.storage.base import MOST_READ, NO_FILE, must_be_small, own_link
 
 # A file of up to this size is read when it is opened, in one call and without a separate buffer.
 _SMALL = 64 * 1024
+# The errors of fsync(2) on what cannot be synced, such as directories of some FUSE mounts.
+_NO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS})
 
 
 class Translated:
@@ -55,6 +57,34 @@ def _translation(path: str, error: OSError) -> StorageError:
     if isinstance(error, FileExistsError):
         return AlreadyExistsError(path, "a file of that name is already there")
     return StorageError(path, error.strerror or str(error))
+
+
+def sync(handle: int) -> None:
+    """Makes an open file or directory durable.
+
+    Raises:
+        OSError: when it cannot; one of a file system without fsync(2) says so.
+    """
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+        why = (
+            f"its file system refuses fsync ({error.strerror}), so nothing that is written there "
+            "is sure to survive a crash; keep the checkpoint on a file system that supports it"
+        )
+        raise OSError(error.errno, why) from error
+
+
+@contextmanager
+def readable(directory: int) -> Iterator[int]:
+    """Opens a directory again, so that it can be synced and its access read."""
+    handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=directory)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 class Opened(AbstractContextManager[BinaryIO]):
@@ -155,3 +185,20 @@ def _stream(handle: int, size: int) -> BinaryIO:
         return os.fdopen(handle, "rb")
     os.close(handle)
     return BytesIO(content)
+
+
+@contextmanager
+def regular(place: tuple[int, str], path: str) -> Iterator[int]:
+    """Opens a regular file of an open directory, given with its name, for the block's length."""
+    directory, name = place
+    handle, _ = open_regular(name, path, directory=directory)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def last_byte(stream: BinaryIO) -> bytes:
+    """Returns the last byte of a stream."""
+    stream.seek(-1, os.SEEK_END)
+    return stream.read(1)

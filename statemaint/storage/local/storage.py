@@ -6,34 +6,51 @@ import stat
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from statemaint.errors import UnreadableError, WrongKindError
+from statemaint.errors import IncompleteListingError, StorageError, UnreadableError, WrongKindError
 from statemaint.listing import Access, Entry
-from statemaint.storage.access import USE, of_directory, of_file
+from statemaint.storage.access import of_file
 from statemaint.storage.base import (
     NO_DIRECTORY,
     OURS,
     file_time,
     is_ours,
+    move_each,
     nothing,
     own_link,
     read_small,
 )
 from statemaint.storage.local.access import access_of, give, must_serve, read_access
-from statemaint.storage.local.directories import check_way, directory_of, links_below, real_path
-from statemaint.storage.local.opened import Opened, Translated, open_no_link, open_regular
+from statemaint.storage.local.directories import (
+    check_way,
+    directory_of,
+    folders_in,
+    links_below,
+    real_path,
+)
+from statemaint.storage.local.made import make_directory
+from statemaint.storage.local.opened import (
+    Opened,
+    Translated,
+    last_byte,
+    open_no_link,
+    open_regular,
+    readable,
+    regular,
+    sync,
+)
 from statemaint.storage.local.walk import Walk
 from statemaint.storage.tally import Tally
 
 _Place = tuple[int, str]
 """A file: its open directory, and its name in it."""
 _Directory = AbstractContextManager[_Place]
-# Only its creator may use a new file or directory until it has its final rights.
-_PRIVATE, _PRIVATE_DIRECTORY = 0o600, 0o700
+# Only its creator may use a new file until it has its final rights.
+_PRIVATE = 0o600
 # The errors of link(2) on file systems without hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
@@ -76,9 +93,20 @@ class LocalStorage:
             except NotADirectoryError as error:
                 what = prefix if self._root.is_dir() else ""
                 raise WrongKindError(NO_DIRECTORY, path=what or self.root) from error
+            except OSError as error:
+                refused = StorageError(prefix or self.root, error.strerror or str(error))
+                raise IncompleteListingError([refused]) from error
             below = f"{prefix}/" if prefix else ""
             walk = Walk(self._listed, os.path.realpath(self._top))
             yield from walk.below(directory, below, os.path.realpath(top))
+        if walk.refused:
+            raise IncompleteListingError(walk.refused)
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the directories directly in a directory."""
+        self._requests.add("list")
+        with Translated(prefix):
+            yield from folders_in(self._top, prefix)
 
     def links(self, folder: str) -> tuple[str, ...]:
         """Returns the paths of all links at or below a folder."""
@@ -138,7 +166,7 @@ class LocalStorage:
             path: the path of the file.
             serve: whether to fail rather than leave out any user of the parent.
         """
-        return directory_of(self._top, path, partial(_make_directory, serve=serve))
+        return directory_of(self._top, path, partial(make_directory, serve=serve))
 
     def write(
         self,
@@ -187,11 +215,11 @@ class LocalStorage:
         self._requests.add("append")
         with Translated(path), self._directory_of(path) as (directory, name):
             with self._for_appending(directory, name, path) as stream:
-                if stream.tell() and _last_byte(stream) != b"\n":
+                if stream.tell() and last_byte(stream) != b"\n":
                     stream.write(b"\n")
                 stream.write(lines)
                 stream.flush()
-                os.fsync(stream.fileno())
+                sync(stream.fileno())
             _sync(directory)
 
     def _for_appending(self, directory: int, name: str, path: str) -> BinaryIO:
@@ -236,6 +264,8 @@ class LocalStorage:
                     os.unlink(name, dir_fd=directory)
                 _sync(directory)
 
+    move_all = move_each
+
     def _content_of(self, path: str, place: _Place) -> _Directory:
         """Returns the place of a file's content: for a link, of the file that it leads to."""
         directory, name = place
@@ -250,7 +280,7 @@ class LocalStorage:
         """Lets every reader of one file read another, whose rights change only if they must."""
         with Translated(like):
             wanted = read_access(self._at(like))
-        with Translated(path), _handle(content, path) as handle:
+        with Translated(path), regular(content, path) as handle:
             try:
                 must_serve(handle, to, wanted, like)
             except UnreadableError:
@@ -277,6 +307,16 @@ class LocalStorage:
             self._links = self._try_links()
         return self._links
 
+    @property
+    def obstacle(self) -> str:
+        """Returns why two writers may both create one file; empty unless hard links failed."""
+        if self._links is not False:
+            return ""
+        return (
+            "its file system has no hard links; keep the checkpoint on one that has them, or on S3 "
+            "or HDFS"
+        )
+
     def _try_links(self) -> bool:
         temp, link = (f".probe.{uuid.uuid4()}.tmp" for _ in range(2))
         with Translated(OURS), self._directory_of(f"{OURS}/{temp}") as (directory, _):
@@ -299,49 +339,6 @@ class LocalStorage:
         return time.time()  # noqa: TID251 -- the one clock of this storage
 
 
-def _make_directory(parent: int, name: str, path: str, *, serve: bool) -> None:
-    """Creates a directory for the users of its parent.
-
-    Args:
-        parent: the parent, open.
-        name: the name in the parent.
-        path: the path below the root.
-        serve: whether to fail rather than leave out any user of the parent.
-    """
-    try:
-        os.mkdir(name, _PRIVATE_DIRECTORY, dir_fd=parent)
-    except FileExistsError:  # another thread's
-        return
-    with _readable(parent) as above:
-        _open_up(above, name, path, serve=serve)
-        os.fsync(above)
-
-
-def _open_up(parent: int, name: str, path: str, *, serve: bool) -> None:
-    wanted = of_directory(read_access(parent))
-    handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
-    try:
-        give(handle, wanted)
-        if serve:
-            must_serve(handle, path, wanted, path.rpartition("/")[0] or ".", bits=USE)
-    except BaseException:
-        with suppress(OSError):  # another thread has put a file into it
-            os.rmdir(name, dir_fd=parent)
-        raise
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def _handle(place: _Place, path: str) -> Iterator[int]:
-    directory, name = place
-    handle, _ = open_regular(name, path, directory=directory)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
-
-
 def _fill(
     directory: int, name: str, chunks: Iterable[bytes], settle: Callable[[int], None]
 ) -> None:
@@ -351,7 +348,7 @@ def _fill(
         settle(stream.fileno())
         stream.writelines(chunks)
         stream.flush()
-        os.fsync(stream.fileno())
+        sync(stream.fileno())
 
 
 def _publish(temp: _Place, final: _Place, *, overwrite: bool) -> None:
@@ -379,21 +376,6 @@ def _rename_if_absent(temp: _Place, final: _Place) -> None:
     os.rename(name, wanted, src_dir_fd=source, dst_dir_fd=target)
 
 
-def _last_byte(stream: BinaryIO) -> bytes:
-    stream.seek(-1, os.SEEK_END)
-    return stream.read(1)
-
-
 def _sync(directory: int) -> None:
-    with _readable(directory) as handle:
-        os.fsync(handle)
-
-
-@contextmanager
-def _readable(directory: int) -> Iterator[int]:
-    """Opens a directory again, so that it can be synced and its access read."""
-    handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=directory)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
+    with readable(directory) as handle:
+        sync(handle)

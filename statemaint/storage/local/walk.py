@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from statemaint.errors import StorageError
 from statemaint.listing import Entry
 from statemaint.storage.base import is_ours, named_as_file, own_link
 from statemaint.storage.local.directories import is_inside
@@ -18,6 +19,9 @@ class Walk:
     Links to directories are followed, as in Spark, and what is outside the root is marked. A link
     that leads back to a directory on the walk's way is listed as an empty file of unknown age,
     which no reader mistakes for one of Spark's.
+
+    Attributes:
+        refused: the error of each directory that could not be listed completely.
     """
 
     def __init__(self, entry: Callable[[str, os.stat_result], Entry], real_top: str) -> None:
@@ -29,6 +33,7 @@ class Walk:
         """
         self._entry, self._real_top = entry, real_top
         self._followed = 0
+        self.refused: list[StorageError] = []
 
     def below(
         self, directory: "os._ScandirIterator[str]", prefix: str, *real: str
@@ -44,8 +49,8 @@ class Walk:
 
         Raises:
             RefusedLinkError: when there is a link below `_statemaint`.
-            OSError: when a directory cannot be listed, a file's status cannot be read, or the links
-                have no end in sight: a listing is complete or fails (S10).
+            OSError: when a file's status cannot be read, or the links have no end in sight: a
+                listing is complete or fails (S10).
         """
         *outer, here = real
         inside = is_inside(here, self._real_top)
@@ -54,12 +59,20 @@ class Walk:
                 path = prefix + item.name
                 if item.is_dir(follow_symlinks=False):
                     yield from _directory(item, path)
-                    inner = os.scandir(item.path)
-                    yield from self.below(inner, f"{path}/", *outer, f"{here}/{item.name}")
+                    yield from self._within(item, path, *outer, f"{here}/{item.name}")
                 elif item.is_symlink():
                     yield from self._linked(item, path, real)
                 elif entry := self._file(item, path):
                     yield entry if inside else replace(entry, outside=True)
+
+    def _within(self, item: "os.DirEntry[str]", path: str, *real: str) -> Iterator[Entry]:
+        """Yields the files below a directory; one that fails is noted, and the others go on."""
+        try:
+            yield from self.below(os.scandir(item.path), f"{path}/", *real)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise
+            self.refused.append(StorageError(path, error.strerror or str(error)))
 
     def _linked(self, item: "os.DirEntry[str]", path: str, way: tuple[str, ...]) -> Iterator[Entry]:
         if is_ours(path):
@@ -78,7 +91,7 @@ class Walk:
             raise OSError(
                 errno.ELOOP, f"more than {_MOST_FOLLOWED} links to directories", item.path
             )
-        yield from self.below(os.scandir(item.path), f"{path}/", *way, target)
+        yield from self._within(item, path, *way, target)
 
     def _file(self, item: "os.DirEntry[str]", path: str) -> Entry | None:
         try:

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -26,7 +27,10 @@ _CONNECT_SECONDS = 10
 _READ_SECONDS = 60
 # Several stores are maintained in parallel, and each reads parts ahead.
 CONNECTIONS = 32
-_NOT_FOUND = 404
+_BAD_REQUEST, _NOT_FOUND = 400, 404
+_NO_VERSION = "null"
+_OF_CEPH = re.compile("tx[0-9a-f]{20,}-[0-9a-f]+-")
+_WITHOUT_BODY = frozenset({"head_bucket", "head_object"})
 _VERBS = {
     "ListObjectsV2": "list",
     "GetObject": "get",
@@ -34,6 +38,7 @@ _VERBS = {
     "HeadBucket": "head",
     "GetObjectAcl": "acl",
     "GetObjectTagging": "tags",
+    "GetBucketVersioning": "get",
     "PutObject": "put",
     "UploadPart": "put",
     "CopyObject": "copy",
@@ -41,26 +46,39 @@ _VERBS = {
     "DeleteObject": "delete",
     "DeleteObjects": "delete",
 }
+# Servers older than boto3's own checksums require this one for deletions. Some require one for a
+# copy, in a bucket with a default retention. For a part that is copied none does, and Ceph compares
+# the checksum of such a request, which has no body, with the copied bytes.
+_WITH_MD5 = ("DeleteObjects", "CopyObject")
 _WRITES = frozenset({"put_object", "copy_object", "create_multipart_upload"})
 
 
 class Bucket:
-    """The objects of one bucket below one prefix; threads may share it."""
+    """The objects of one bucket below one prefix; threads may share it.
+
+    Attributes:
+        deletes_pages: whether the server deletes many objects in one request, as far as is known.
+        versioned: whether the newest object that was written or read has a version of its own.
+    """
 
     def __init__(self, name: str, prefix: str, options: S3Options) -> None:
         self.name, self.prefix, self.options = name, prefix, options
         self.clock = ServerClock()
+        self.deletes_pages = True  # until the server refuses it
+        self.versioned = False
+        self._newest, self._is_ceph = 0.0, False
         self._requests = Tally()
         self._seen = False
         self._client, credentials = _client(options)
         self._asking = threading.local()
         self.quick = QuickReads(
-            self._client, credentials, sent=self._sent_quickly, received=self.clock.answered
+            self._client, credentials, sent=self._sent_quickly, received=self._note
         )
         events = self._client.meta.events
         events.register("before-send.s3", self._sent)
         events.register("response-received.s3", self._received)
-        events.register("before-call.s3.DeleteObjects", _add_md5)
+        for operation in _WITH_MD5:
+            events.register(f"before-call.s3.{operation}", _add_md5)
 
     @property
     def requests(self) -> Mapping[str, int]:
@@ -71,6 +89,13 @@ class Bucket:
     def address(self) -> str:
         """Returns the bucket's own address."""
         return f"s3://{self.name}"
+
+    @property
+    def right_to_delete(self) -> str:
+        """Returns the sentence that names the missing right to delete objects."""
+        return (
+            f"s3:DeleteObject is not allowed; grant it on arn:aws:s3:::{self.name}/{self.key('*')}"
+        )
 
     def key(self, path: str) -> str:
         """Returns the key of a path."""
@@ -89,6 +114,15 @@ class Bucket:
             NotFoundError: when the server reported for certain that there is no such key.
             S3Error: when it refused for any other reason, or was not reached.
         """
+        try:
+            return self._answer(operation, path, params)
+        except S3Error as error:
+            if operation in _WITHOUT_BODY and error.status == _BAD_REQUEST:
+                # Expired credentials, among others. The answer to a GET has a body, which says so.
+                self._answer("list_objects_v2", path, {"Prefix": self.key(""), "MaxKeys": 1})
+            raise
+
+    def _answer(self, operation: str, path: str, params: Mapping[str, object]) -> dict[str, Any]:
         with translated(path, self.name):
             request = getattr(self._client, operation)
             arguments = {"Bucket": self.name, **self._extras(operation), **params}
@@ -145,10 +179,34 @@ class Bucket:
         self._requests.add("get")
 
     def _received(self, parsed_response: Mapping[str, Any] | None = None, **_: object) -> None:
-        about = (parsed_response or {}).get("ResponseMetadata", {})
-        date = about.get("HTTPHeaders", {}).get("date")
-        if date:
-            self.clock.answered(date)
+        self._note((parsed_response or {}).get("ResponseMetadata", {}).get("HTTPHeaders", {}))
+
+    def _note(self, headers: Mapping[str, str]) -> None:
+        """Notes what the headers of an answer show of the server and of the bucket."""
+        date = headers.get("date")
+        if not date:
+            return
+        self.clock.answered(date)
+        self._is_ceph |= _OF_CEPH.match(headers.get("x-amz-request-id", "")) is not None
+        written = _dated(headers.get("last-modified", date)) if "etag" in headers else None
+        if written is not None and written >= self._newest:
+            self._newest = written
+            self.versioned = headers.get("x-amz-version-id", _NO_VERSION) != _NO_VERSION
+
+    def ignores_conditions(self) -> bool:
+        """Returns whether conditional writes are known to fail, from what was only read.
+
+        Ceph ignores `If-None-Match` while a bucket is versioned. Objects keep their versions when
+        versioning is suspended, so the bucket itself is asked, if it may be.
+        """
+        if not (self._is_ceph and self.versioned):
+            return False
+        try:
+            return self.call("get_bucket_versioning", self.address).get("Status") == "Enabled"
+        except S3Error as error:
+            if not error.refused:
+                raise
+            return True  # no right to know: the newest object has a version
 
 
 class ServerClock:
@@ -205,8 +263,7 @@ def content_md5(content: bytes) -> str:
 
 
 def _add_md5(params: dict[str, Any], **_: object) -> None:
-    # Servers older than boto3's own checksums require this one.
-    params["headers"]["Content-MD5"] = content_md5(params["body"])
+    params["headers"]["Content-MD5"] = content_md5(params["body"] or b"")
 
 
 def _client(options: S3Options) -> tuple["S3Client", "Credentials | None"]:

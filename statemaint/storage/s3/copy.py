@@ -29,29 +29,41 @@ def copy(
         AlreadyExistsError: when the new name is taken.
     """
     must_be_absent(bucket, to)  # not every server supports If-None-Match for copies
-    if original["ContentLength"] > bucket.options.copy_limit or not _copied(
-        bucket, path, to, original, like
+    params = dict(encryption_of(original).encryption if like is None else like)
+    if like is not None and ("Tagging" in like or original.get("TagCount")):
+        params["TaggingDirective"] = "REPLACE"
+    if original["ContentLength"] > bucket.options.copy_limit or (
+        copy_whole(bucket, path, to, original["ETag"], params) is None
     ):
         _copy_in_parts(bucket, path, to, original, like)
 
 
-def _copied(
-    bucket: Bucket, path: str, to: str, original: Mapping[str, Any], like: Params | None
-) -> bool:
-    """Copies an object whole and returns whether the server can: Ceph cannot if it is encrypted."""
-    params = dict(encryption_of(original).encryption if like is None else like)
-    if like is not None and ("Tagging" in like or original.get("TagCount")):
-        params["TaggingDirective"] = "REPLACE"
+def copy_whole(bucket: Bucket, path: str, to: str, etag: str, params: Params) -> str | None:
+    """Copies an object in one request; `None` if the server cannot: Ceph, if it is encrypted.
+
+    Args:
+        bucket: the bucket of the object.
+        path: the path of the object.
+        to: the new name.
+        etag: the ETag that the object must still have, in quotes.
+        params: the settings of the copy.
+
+    Returns:
+        The ETag of the copy; empty if the server does not report it.
+
+    Raises:
+        NotFoundError: when there is no such object.
+        S3Error: when the server refuses, also because the ETag is another.
+    """
     try:
-        bucket.call_object(
-            "copy_object", to, CopySource=_source(bucket, path), CopySourceIfMatch=original["ETag"],
-            **params,
-        )  # fmt: skip
+        answer = bucket.call_object(
+            "copy_object", to, CopySource=_source(bucket, path), CopySourceIfMatch=etag, **params
+        )
     except S3Error as error:
         if is_unsupported(error):
-            return False
+            return None
         raise
-    return True
+    return str(answer.get("CopyObjectResult", {}).get("ETag", ""))
 
 
 def _copy_in_parts(

@@ -1,10 +1,19 @@
-"""Deletes many objects: in pages of keys, repeating only the keys that were refused."""
+"""Deletes many objects: in pages of keys, repeating only the keys that were refused.
 
+Ceph checks a bulk deletion against the bucket's own ARN, which a policy on objects does not cover.
+A server that denies or lacks bulk deletions gets one request for each object, once it has refused
+one.
+"""
+
+import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from statemaint.errors import NotFoundError
 from statemaint.storage.base import nothing
 from statemaint.storage.s3.bucket import Bucket
-from statemaint.storage.s3.errors import THROTTLED, S3Error
+from statemaint.storage.s3.errors import FORBIDDEN, THROTTLED, S3Error, is_unsupported
+from statemaint.workers import in_order
 
 # S3 accepts 1,000. One request of that size counts as 1,000 where servers limit the rate.
 _PAGE = 200
@@ -12,6 +21,9 @@ _WAITS_SECONDS = (0.5, 1.0, 2.0, 4.0)
 
 Refused = tuple[str, str]
 """A path, and S3's code."""
+_DENIED = "AccessDenied"
+
+_log = logging.getLogger(__name__)
 
 
 def delete_all(
@@ -31,7 +43,7 @@ def delete_all(
         refused += _page(bucket, paths[start : start + _PAGE], sleep, before)
     if refused:
         path, code = refused[0]
-        words = "access denied, s3:DeleteObject is not allowed" if code == "AccessDenied" else code
+        words = f"access denied, {bucket.right_to_delete}" if code == _DENIED else code
         more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
         raise S3Error(path, f"not deleted{more}: {words}", reason=code)
 
@@ -42,19 +54,40 @@ def _page(
     sleep: Callable[[float], None],
     before: Callable[[], object],
 ) -> list[Refused]:
-    before()
-    refused = _request(bucket, paths)
+    refused = _request(bucket, paths, before)
     for wait in _WAITS_SECONDS:
         later = [path for path, code in refused if code in THROTTLED]
         if not later:
             break
         sleep(wait)
-        before()
-        refused = [one for one in refused if one[1] not in THROTTLED] + _request(bucket, later)
+        refused = [one for one in refused if one[1] not in THROTTLED]
+        refused += _request(bucket, later, before)
     return refused
 
 
-def _request(bucket: Bucket, paths: Sequence[str]) -> list[Refused]:
+def _request(bucket: Bucket, paths: Sequence[str], before: Callable[[], object]) -> list[Refused]:
+    if bucket.deletes_pages:
+        before()
+        try:
+            return _together(bucket, paths)
+        except S3Error as error:
+            if error.status != FORBIDDEN and not is_unsupported(error):
+                raise
+            denied = error
+        first = _one_by_one(bucket, paths[:1], before)
+        if first:
+            return [(path, first[0][1]) for path in paths]  # no right to delete at all
+        bucket.deletes_pages = False
+        _log.warning(
+            "%s: bulk deletions are refused (%s), so each file is deleted by a request of its own; "
+            "to delete 200 in one, also grant s3:DeleteObject on arn:aws:s3:::%s",
+            bucket.address, denied.reason or denied.status, bucket.name,
+        )  # fmt: skip
+        return _one_by_one(bucket, paths[1:], before)
+    return _one_by_one(bucket, paths, before)
+
+
+def _together(bucket: Bucket, paths: Sequence[str]) -> list[Refused]:
     keys = [{"Key": bucket.key(path)} for path in paths]
     answer = bucket.call("delete_objects", paths[0], Delete={"Objects": keys, "Quiet": True})
     return [
@@ -62,3 +95,22 @@ def _request(bucket: Bucket, paths: Sequence[str]) -> list[Refused]:
         for one in answer.get("Errors", [])
         if one.get("Code") != "NoSuchKey"
     ]
+
+
+def _one_by_one(
+    bucket: Bucket, paths: Sequence[str], before: Callable[[], object]
+) -> list[Refused]:
+    def delete(path: str) -> list[Refused]:
+        before()
+        try:
+            bucket.call_object("delete_object", path)
+        except NotFoundError:
+            return []
+        except S3Error as error:
+            if not error.reason:
+                raise
+            return [(path, error.reason)]
+        return []
+
+    jobs = (partial(delete, path) for path in paths)
+    return [one for found in in_order(jobs, threads=bucket.options.threads) for one in found]

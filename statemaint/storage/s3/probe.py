@@ -1,8 +1,9 @@
 """Whether a server supports conditional writes: tried once, when it first matters."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 from uuid import uuid4
 
 from statemaint.storage.s3.bucket import Bucket, content_md5
@@ -12,78 +13,117 @@ _PRECONDITION_FAILED = 412
 # "Not implemented", and the answer of servers that reject the header.
 _UNKNOWN = frozenset({400, 501})
 _NO_ETAG = "0" * 32
+_FOLDER = "_statemaint/probe"
+_BODY = b"a probe of statemaint\n"
+_ELSEWHERE = "keep the checkpoint on a server that supports it"
+_Answer = TypeVar("_Answer")
 
 
 class Probe:
-    """Tries conditional writes on probe objects below `_statemaint/probe/`."""
+    """Tries conditional writes on probe objects below `_statemaint/probe/`.
+
+    The first trial is on a fixed name, so that a process without the right to delete leaves one
+    object there, however often it runs. Another process may use it at the same moment: a condition
+    counts as unsupported only after a trial on a name that no other process has.
+    """
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
         self._lock = threading.Lock()
         self._exclusive: bool | None = None
         self._forms: tuple[str, ...] | None = None
+        self._why = ""
 
     @property
     def exclusive(self) -> bool:
         """Returns whether the server refuses a second `If-None-Match: *` for one key."""
         with self._lock:
             if self._exclusive is None:
-                self._exclusive = self._try_exclusive()
+                self._exclusive = self._tried("exclusive", self._try_exclusive) or False
             return self._exclusive
+
+    @property
+    def obstacle(self) -> str:
+        """Returns why the server is not exclusive, by the trial, or before it by what was read."""
+        if self._exclusive is None and self._bucket.ignores_conditions():
+            return self._of_versions
+        return self._why
+
+    @property
+    def _of_versions(self) -> str:
+        return (
+            f"the versioning of the bucket {self._bucket.name!r} is enabled, and its server "
+            "ignores `If-None-Match: *` then, as Ceph does; suspend the versioning, or keep the "
+            "checkpoint in a bucket without"
+        )
 
     def match(self, etag: str) -> dict[str, str]:
         """Returns the condition that an object still has an ETag; empty if none is supported."""
         with self._lock:
             if self._forms is None:
-                self._forms = self._try_match()
+                self._forms = self._tried("match", self._try_match) or ()
             return {"IfMatch": self._forms[0].format(etag.strip('"'))} if self._forms else {}
 
-    def _try_exclusive(self) -> bool:
-        with self._object() as path:
-            # A server that does not know the header may ignore it, or refuse every request with it.
-            return self._takes(path, IfNoneMatch="*") and self._refuses(path, IfNoneMatch="*")
+    def _tried(self, name: str, trial: Callable[[str], _Answer]) -> _Answer | None:
+        for own in (name, str(uuid4())):
+            with self._object(own) as path:
+                if answer := trial(path):
+                    return answer
+        return None
 
-    def _try_match(self) -> tuple[str, ...]:
-        with self._object() as path:
-            for form in ('"{}"', "{}"):  # Ceph compares the ETag without its quotes
-                etag = self._put(path).strip('"')
-                if self._refuses(path, IfMatch=form.format(_NO_ETAG)) and self._takes(
-                    path, IfMatch=form.format(etag)
-                ):
-                    return (form,)
-            return ()
+    def _try_exclusive(self, path: str) -> bool:
+        # A server that does not know the header may ignore it, or refuse every request with it.
+        refusal = self._refusal(path, IfNoneMatch="*")
+        if refusal and refusal.status in _UNKNOWN:
+            why = f"the server refuses `If-None-Match: *` (HTTP {refusal.status})"
+            self._why = f"{why}; {_ELSEWHERE}"
+            return False
+        # An object that an earlier run could not delete has the fixed name: that refusal will do.
+        if refusal or self._refuses(path, IfNoneMatch="*"):
+            return True
+        ignored = f"the server ignores `If-None-Match: *`; {_ELSEWHERE}"
+        self._why = self._of_versions if self._bucket.versioned else ignored
+        return False
+
+    def _try_match(self, path: str) -> tuple[str, ...]:
+        for form in ('"{}"', "{}"):  # Ceph compares the ETag without its quotes
+            etag = self._put(path).strip('"')
+            if self._refuses(path, IfMatch=form.format(_NO_ETAG)) and self._takes(
+                path, IfMatch=form.format(etag)
+            ):
+                return (form,)
+        return ()
 
     @contextmanager
-    def _object(self) -> Iterator[str]:
-        path = f"_statemaint/probe/{uuid4()}"
+    def _object(self, name: str) -> Iterator[str]:
+        path = f"{_FOLDER}/{name}"
         try:
             yield path
         finally:
             self._bucket.call_object("delete_object", path)
 
     def _put(self, path: str, **condition: str) -> str:
-        body = b"a probe of statemaint\n"
         answer = self._bucket.call_object(
-            "put_object", path, Body=body, ContentMD5=content_md5(body), **condition
+            "put_object", path, Body=_BODY, ContentMD5=content_md5(_BODY), **condition
         )
         etag: str = answer["ETag"]
         return etag
 
-    def _takes(self, path: str, **condition: str) -> bool:
+    def _refusal(self, path: str, **condition: str) -> S3Error | None:
+        """Returns how the server refused a conditional put; `None` if it was carried out."""
         try:
             self._put(path, **condition)
         except S3Error as error:
-            # A put that was carried out, but whose answer was lost, is refused when it is retried.
-            if error.status == _PRECONDITION_FAILED or error.status in _UNKNOWN:
-                return error.retried and error.status == _PRECONDITION_FAILED
-            raise
-        return True
+            if error.status != _PRECONDITION_FAILED and error.status not in _UNKNOWN:
+                raise
+            return error
+        return None
+
+    def _takes(self, path: str, **condition: str) -> bool:
+        refusal = self._refusal(path, **condition)
+        # A put that was carried out, but whose answer was lost, is refused when it is retried.
+        return refusal is None or (refusal.retried and refusal.status == _PRECONDITION_FAILED)
 
     def _refuses(self, path: str, **condition: str) -> bool:
-        try:
-            self._put(path, **condition)
-        except S3Error as error:
-            if error.status == _PRECONDITION_FAILED or error.status in _UNKNOWN:
-                return error.status == _PRECONDITION_FAILED
-            raise
-        return False
+        refusal = self._refusal(path, **condition)
+        return refusal is not None and refusal.status == _PRECONDITION_FAILED

@@ -16,6 +16,13 @@ _NOT_FOUND = 404
 # Ceph's answer when the object changed between its check of the condition and its write.
 _LOST_RACE = "UnknownError"
 _MOST_CONFLICTS = 20
+# A name that is refused as taken this often, and is absent each time, has a deletion marker.
+_MOST_REFUSALS = 2
+_MARKED = (
+    "the server refuses the name as taken, and there is no such file: in a bucket whose "
+    "versioning is suspended, a Ceph refuses `If-None-Match: *` for a name that was deleted "
+    "before; delete the name's deletion marker (its version is `null`)"
+)
 _FIRST_WAIT_SECONDS = 0.02
 _LONGEST_WAIT_SECONDS = 1.0
 
@@ -37,6 +44,7 @@ def put_new(bucket: Bucket, probe: Probe, path: str, content: bytes, **params: o
         must_be_absent(bucket, path)
         put(bucket, path, content, **params)
         return
+    refusals = 0
     for _ in range(_MOST_CONFLICTS):
         try:
             put(bucket, path, content, IfNoneMatch="*", **params)
@@ -45,8 +53,13 @@ def put_new(bucket: Bucket, probe: Probe, path: str, content: bytes, **params: o
                 continue
             if error.status != PRECONDITION_FAILED:
                 raise
-            if not (error.retried and _is_ours(bucket, path, content)):
-                raise taken(path) from error
+            if error.retried and _is_ours(bucket, path, content):
+                return
+            must_be_absent(bucket, path)
+            refusals += 1
+            if refusals == _MOST_REFUSALS:
+                raise S3Error(path, _MARKED, reason=error.reason, status=error.status) from error
+            continue
         return
     raise StorageError(path, f"other writers changed it at each of {_MOST_CONFLICTS} attempts")
 

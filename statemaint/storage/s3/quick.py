@@ -69,7 +69,7 @@ class QuickReads:
         credentials: "Credentials | None",
         *,
         sent: Callable[[], None],
-        received: Callable[[str], None],
+        received: Callable[[Mapping[str, str]], None],
     ) -> None:
         """Prepares reads; boto3 makes the first.
 
@@ -77,7 +77,7 @@ class QuickReads:
             client: boto3's client.
             credentials: those of the client; `None` if there are none.
             sent: called when a request is sent.
-            received: called with the `Date` header of each answer.
+            received: called with the headers of each answer, in lower case.
         """
         self._credentials, self._sent, self._received = credentials, sent, received
         endpoint = getattr(client, "_endpoint", None)  # boto3 has no public name for it
@@ -123,7 +123,7 @@ class QuickReads:
             self._sent()
             answer = self._session.send(request)  # type: ignore[union-attr]
             headers = {name.lower(): value for name, value in answer.headers.items()}
-            self._received(headers.get("date", ""))
+            self._received(headers)
             if not _is_bounded(answer.status_code, headers, size):
                 answer.raw.close()
                 return None

@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 from uuid import uuid4
 
-from statemaint.errors import UnreadableError
-from statemaint.storage.s3.bucket import Bucket, content_md5
+from statemaint.errors import NotFoundError, UnreadableError
+from statemaint.storage.s3.bucket import Bucket, content_md5, md5
 from statemaint.storage.s3.errors import FORBIDDEN, S3Error, is_unsupported
 from statemaint.storage.s3.put import head
 
@@ -103,6 +103,11 @@ def encryption_of(answer: Mapping[str, Any]) -> ObjectSettings:
         answer.get("SSEKMSKeyId") or "",
         bool(answer.get("BucketKeyEnabled")),
     )
+
+
+def uses_key(params: Params) -> bool:
+    """Returns whether an object with these parameters is encrypted with a key of its own."""
+    return str(params.get("ServerSideEncryption") or "").startswith(_BY_KEY)
 
 
 def kept(answer: Mapping[str, Any]) -> Params:
@@ -255,7 +260,19 @@ class Likeness:
         return params
 
     def _try(self, path: str, like: str, params: Params) -> ObjectSettings:
-        probe, body = f"_statemaint/probe/{uuid4()}", b"a probe of statemaint\n"
+        """Returns the settings that the server gives an object that is made with parameters.
+
+        The name follows from the parameters, so that a process without the right to delete leaves
+        one object for all its runs. If another process deletes it meanwhile, another name is used.
+        """
+        name = md5(repr(sorted(params.items())).encode()).hexdigest()
+        try:
+            return self._try_at(f"_statemaint/probe/{name}", path, like, params)
+        except NotFoundError:
+            return self._try_at(f"_statemaint/probe/{uuid4()}", path, like, params)
+
+    def _try_at(self, probe: str, path: str, like: str, params: Params) -> ObjectSettings:
+        body = b"a probe of statemaint\n"
         try:
             self.bucket.call_object(
                 "put_object", probe, Body=body, ContentMD5=content_md5(body), **params

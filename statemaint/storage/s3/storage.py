@@ -15,6 +15,7 @@ from statemaint.storage.s3.bucket import CONNECTIONS, Bucket
 from statemaint.storage.s3.copy import copy
 from statemaint.storage.s3.delete import delete_all
 from statemaint.storage.s3.errors import S3Error
+from statemaint.storage.s3.moves import Moves
 from statemaint.storage.s3.options import SCHEMES, S3Options
 from statemaint.storage.s3.probe import Probe
 from statemaint.storage.s3.put import append, head, put, put_new, taken
@@ -47,6 +48,7 @@ class S3Storage:
         self._bucket = Bucket(match[1], prefix, self._options)
         self._probe = Probe(self._bucket)
         self._likeness = Likeness(self._bucket)
+        self._moves = Moves(self._bucket, sleep)
 
     @property
     def root(self) -> str:
@@ -72,6 +74,11 @@ class S3Storage:
         """Returns whether the server supports `If-None-Match`; tried once, at the first use."""
         return self._probe.exclusive
 
+    @property
+    def obstacle(self) -> str:
+        """Returns why the server is not exclusive, as far as is known without a trial."""
+        return self._probe.obstacle
+
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory, with one request for each thousand."""
         where = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
@@ -83,10 +90,11 @@ class S3Storage:
                 elif named_as_file(path.rstrip("/").rpartition("/")[2]):
                     yield Entry(path, 0, None)  # an empty object that represents a directory
 
-    def folders(self) -> Iterator[str]:
-        """Yields the names of the folders directly below the root, and lists nothing in them."""
-        within = self._bucket.key("")
-        for page in self._pages(within, self.root, Delimiter="/"):
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the folders directly in a directory, a thousand in each request."""
+        where = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        within = self._bucket.key(where)
+        for page in self._pages(within, where or self.root, Delimiter="/"):
             for item in page.get("CommonPrefixes", []):
                 yield item["Prefix"].removeprefix(within).rstrip("/")
 
@@ -179,6 +187,16 @@ class S3Storage:
         params = None if like is None else self._likeness.params(to, like)
         copy(self._bucket, path, to, answer, params)
         self.delete(path)
+
+    def move_all(
+        self,
+        moves: Sequence[tuple[Entry, str]],
+        *,
+        before: Callable[[], object] = nothing,
+        after: Callable[[Entry], object] = nothing,
+    ) -> None:
+        """Copies files on the server, several at a time, then deletes 200 in each request."""
+        self._moves.move_all(moves, before=before, after=after)
 
     def check_readable(self, path: str, *, like: str) -> None:
         """Checks, by encryption, tags and ACL, that every reader of one file may read another."""

@@ -1,18 +1,21 @@
 """Uploads objects that are larger than a part, while their chunks are produced."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from statemaint.errors import StorageError
-from statemaint.storage.s3.bucket import Bucket, content_md5
+from statemaint.storage.s3.bucket import Bucket, content_md5, md5
 from statemaint.storage.s3.errors import S3Error
-from statemaint.storage.s3.put import PRECONDITION_FAILED, must_be_absent, taken
+from statemaint.storage.s3.put import PRECONDITION_FAILED, head, must_be_absent, taken
 from statemaint.workers import in_order
 
 # S3 accepts 10,000 parts. After every 1,000 the parts grow, which allows for 440 GiB.
 _SAME_SIZE = 1000
+_NO_UPLOAD = "NoSuchUpload"
+_MD5 = re.compile("[0-9a-f]{32}")
 
 
 def in_parts(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
@@ -122,6 +125,22 @@ def _complete(
             MultipartUpload={"Parts": parts}, **condition,
         )  # fmt: skip
     except S3Error as error:
+        repeated = error.reason == _NO_UPLOAD or error.retried or not error.refused
+        if repeated and _is_complete(bucket, path, parts):
+            return  # by an earlier attempt, whose answer was lost
         if new and error.status == PRECONDITION_FAILED:
             raise taken(path) from error
         raise
+
+
+def _is_complete(bucket: Bucket, path: str, parts: list[dict[str, Any]]) -> bool:
+    """Returns whether the object consists of these very parts, as its ETag shows."""
+    tags = [str(part["ETag"]).strip('"') for part in parts]
+    if not all(_MD5.fullmatch(tag) for tag in tags):
+        return False
+    whole = f"{md5(bytes.fromhex(''.join(tags))).hexdigest()}-{len(parts)}"
+    try:
+        tag: str = head(bucket, path).get("ETag", "")
+    except StorageError:  # the first failure is the one to report
+        return False
+    return tag.strip('"') == whole

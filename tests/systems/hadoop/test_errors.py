@@ -13,8 +13,8 @@ from statemaint.storage.hadoop.jvm import Jvm
 class Java:
     """An exception of Java, as far as it is asked."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, message: str = "/a/1") -> None:
+        self._name, self._message = name, message
 
     def getClass(self) -> "Java":  # noqa: N802 -- Java's name
         return self
@@ -23,7 +23,7 @@ class Java:
         return self._name
 
     def getMessage(self) -> str:  # noqa: N802
-        return "/a/1"
+        return self._message
 
     def getCause(self) -> None:  # noqa: N802
         return None
@@ -63,3 +63,22 @@ def test_another_error_that_follows_is_no_answer_about_the_file() -> None:
     found = said("An error occurred while trying to connect to the Java server")
     assert not isinstance(found, NotFoundError)
     assert "trying to connect" in str(found)
+
+
+def in_safe_mode(message: str) -> str:
+    java = Py4JError("An error occurred while calling o1.open.")
+    java.java_exception = Java("org.apache.hadoop.hdfs.server.namenode.SafeModeException", message)
+    with pytest.raises(StorageError) as found, translated(cast("Jvm", Alive()), "a/1"):
+        throw(java)
+    return str(found.value)
+
+
+def test_a_read_while_the_namenode_starts_is_not_said_to_be_a_write() -> None:
+    read = in_safe_mode("Zero blocklocations for /ck/a/1. Name node is in safe mode.")
+    assert read.startswith(
+        "a/1: the NameNode has just started and does not know yet where the file's blocks are; "
+        "wait until it leaves safe mode: "
+    )
+    assert "writes" not in read
+    write = in_safe_mode("Cannot create file /ck/a/1. Name node is in safe mode.")
+    assert write.startswith("a/1: the NameNode is in safe mode and takes no writes: Cannot create")

@@ -24,9 +24,9 @@ from statemaint.errors import (
 from statemaint.listing import Entry
 from statemaint.storage import HadoopStorage, LocalStorage, Storage
 from statemaint.storage.hadoop.errors import local_stream
-from statemaint.storage.hadoop.files import PlainNames
 from statemaint.storage.hadoop.jvm import Jvm, _of_running_spark, launch_jvm
 from statemaint.storage.hadoop.listing import decode_statuses, single_lister, walk
+from statemaint.storage.hadoop.names import PlainNames
 from tests.support import outside
 from tests.support.checkpoints import write_checkpoint
 from tests.support.hdfs import SUPERUSER, Hdfs, hdfs
@@ -278,6 +278,20 @@ def test_counts_each_request(storage: HadoopStorage) -> None:
     # Two looks at modes and ACLs; the file itself is made with the mode of the other.
     cost = {"write": 1, "rename": 1, "stat": 3, "acl": 2}
     assert {verb: count for verb, count in added.items() if count} == cost
+
+
+def test_a_move_is_one_request_and_a_check_is_made_now_and_then(storage: HadoopStorage) -> None:
+    for number in range(60):
+        storage.write(f"a/{number}", [b"x"])
+    moves = [(one, f"_statemaint/trash/run/a/{one.name}") for one in storage.list("a")]
+    before, checks = storage.requests, []
+    storage.move_all(moves, before=lambda: checks.append(storage.stat("a/0")))
+    added = {verb: count - before.get(verb, 0) for verb, count in storage.requests.items()}
+    made = 4  # directories, each of which takes a few requests
+    assert added["rename"] == 61  # the first one finds that they are missing
+    assert added["stat"] - len(checks) <= 1 + 3 * made
+    assert 1 <= len(checks) <= 10
+    assert len([*storage.list("_statemaint")]) == 60
 
 
 def test_appends_after_a_writer_that_died(

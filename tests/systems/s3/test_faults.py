@@ -293,7 +293,10 @@ def deletion(*refused: tuple[str, str]) -> Answer:
 def test_each_file_that_was_not_deleted_is_counted(broken: Place, proxy: FaultProxy) -> None:
     storage = broken.storage()
     proxy.fail("POST", deletion(("a/1", "AccessDenied"), ("a/7", "AccessDenied")))
-    words = r"^a/1: not deleted \(and 1 more\): access denied, s3:DeleteObject is not allowed$"
+    words = (
+        r"^a/1: not deleted \(and 1 more\): access denied, s3:DeleteObject is not allowed; "
+        r"grant it on arn:aws:s3:::b\w+/some/checkpoint/\*$"
+    )
     with pytest.raises(StorageError, match=words) as caught:
         storage.delete_all([f"a/{number}" for number in range(450)])
     assert caught.value.exit_code == 5

@@ -61,6 +61,8 @@ def test_trouble_is_told_and_the_next_run_goes_on(
     maintain(untroubled, TIGHT)
     method, fault, when = TROUBLE[kind]
     proxy.fail(method, fault, times=MANY, when=when)
+    if kind == "no rights to delete":  # neither in bulk nor one by one
+        proxy.fail("DELETE", DENIED, times=MANY, when=below("/state/"))
     assert exit_code(storage) == 5
     healthy = moto_place.storage(storage.root)
     assert verify(healthy, deep=True).healthy

@@ -219,7 +219,7 @@ def test_a_run_of_a_query_without_file_sources_asks_for_no_source_log() -> None:
     plan_checkpoint(plain, TIGHT)
     plan_checkpoint(with_files, TIGHT)
     more = Counter(with_files.requests) - Counter(plain.requests)
-    assert more == {"list": 1, "read": 1}
+    assert more == {"list": 1}  # the offsets before are equal to the newest, by their tags
 
 
 class Late(MemoryStorage):

@@ -1,6 +1,7 @@
 """Reading everything back."""
 
 import json
+from collections.abc import Iterator
 
 import google_crc32c
 import pytest
@@ -8,10 +9,11 @@ import pytest
 from statemaint.audit import digest_stores, verify
 from statemaint.codec.integrity import checksum_file
 from statemaint.errors import ConfigError, DamagedError
+from statemaint.listing import Entry
 from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
-from statemaint.storage import MemoryStorage
+from statemaint.storage import MemoryStorage, ReadOnly
 from tests.matrix.test_damage import ROCKS, maintained, table
 from tests.support.checkpoints import UUID, snapshot_bytes, state_at, write_checkpoint
 
@@ -199,3 +201,39 @@ def test_the_digest_is_of_the_version_that_is_asked_for(storage: MemoryStorage) 
     assert (version, found.rows) == (9, len(state_at(9)))
     with pytest.raises(ConfigError, match=r"version 26 is not committed; the newest is 25"):
         digest_stores(storage, version=26)
+
+
+def looks(storage: MemoryStorage, folder: str) -> int:
+    """Returns how often a verification lists a folder."""
+    listed: list[str] = []
+    watched = Watched(storage, listed)
+    verify(watched)
+    return listed.count(folder)
+
+
+class Watched(ReadOnly):
+    """A storage that notes what is listed."""
+
+    def __init__(self, storage: MemoryStorage, listed: list[str]) -> None:
+        super().__init__(storage)
+        self._listed = listed
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        self._listed.append(prefix)
+        return super().list(prefix)
+
+
+def test_a_healthy_checkpoint_is_scanned_once(storage: MemoryStorage) -> None:
+    assert {looks(storage, folder) for folder in ("offsets", "commits", "state")} == {1}
+
+
+@pytest.mark.parametrize("lost", ["state/0/0/20.delta", "commits/20", "offsets/24", "offsets/23"])
+def test_a_damaged_checkpoint_is_scanned_twice_and_no_more(
+    storage: MemoryStorage, lost: str
+) -> None:
+    if lost == "offsets/23":
+        storage.replace(lost, [b"v1\n"])
+    else:
+        storage.delete(lost)
+    assert not verify(storage).healthy
+    assert {looks(storage, folder) for folder in ("offsets", "commits", "state")} == {2}

@@ -503,7 +503,19 @@ def test_no_right_to_write_is_exit_code_5(closed: Path) -> None:
     assert tree(closed) == before
 
 
-@pytest.mark.parametrize("folder", ["", "commits", "state", "state/0/1"])
+def test_a_partition_without_the_right_to_read_halts_alone(checkpoint: Path) -> None:
+    (checkpoint / "state/0/1").chmod(0)
+    try:
+        done = run("maintain", str(checkpoint), *TIGHT, prefix=AS_OWNER)
+    finally:
+        (checkpoint / "state/0/1").chmod(0o755)
+    assert done.returncode == 5
+    assert "Permission denied" in done.stderr
+    assert list((checkpoint / "state/0/0").glob("*.snapshot"))
+    assert not list((checkpoint / "state/0/1").glob("*.snapshot"))
+
+
+@pytest.mark.parametrize("folder", ["", "commits", "state"])
 def test_no_right_to_read_is_exit_code_5(checkpoint: Path, folder: str) -> None:
     (checkpoint / folder).chmod(0)
     try:

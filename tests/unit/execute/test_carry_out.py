@@ -5,7 +5,7 @@ import io
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import BinaryIO
@@ -881,3 +881,71 @@ def test_a_checksum_file_of_somebody_else_is_compared_too(storage: MemoryStorage
     add_checksum(storage, "25.delta")
     report = maintain(Racing(storage.files), TIGHT)
     assert codes(report) == [FindingCode.STALE_CHECKSUM]
+
+
+class Ordered(MemoryStorage):
+    """A storage that notes what changes, and in which order."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        super().__init__(files)
+        self.changes: list[str] = []
+
+    def _changed(self, path: str) -> None:
+        kinds = {
+            "_statemaint/ledger/": "ledger",
+            "_statemaint/attestations/": "proofs",
+            "state/": "state",
+        }  # fmt: skip
+        self.changes += [kind for start, kind in kinds.items() if path.startswith(start)]
+
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
+        self._changed(path)
+        return super().write(path, chunks, overwrite=overwrite, like=like)
+
+    def append(self, path: str, lines: bytes) -> None:
+        self._changed(path)
+        super().append(path, lines)
+
+    def delete_all(
+        self, paths: Sequence[str], *, before: Callable[[], object] = lambda: None
+    ) -> None:
+        self._changed("state/")
+        super().delete_all(paths, before=before)
+
+
+def test_snapshots_and_the_deletions_that_follow_are_one_page_of_the_ledger() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage, partitions=1)
+    ordered = Ordered(storage.files)
+    report = maintain(ordered, TIGHT)
+    assert (report.snapshots_written, sum(report.files_deleted.values())) == (2, 16)
+    announced, target, floor, noted, proved, *deletions = ordered.changes
+    assert (announced, target, floor) == ("proofs", "state", "state")
+    assert (noted, proved) == ("ledger", "proofs"), "both before anything is deleted"
+    assert set(deletions) == {"state"}
+    (page,) = [one for one in ordered.files if one.startswith("_statemaint/ledger/0/0/")]
+    lines = [json.loads(one)["action"] for one in ordered.files[page].splitlines()]
+    assert lines == ["write_snapshot"] * 2 + ["delete"] * 16
+
+
+def test_a_snapshot_is_noted_although_nothing_can_be_deleted(storage: MemoryStorage) -> None:
+    class Rewound(MemoryStorage):
+        def stat(self, path: str) -> Entry:
+            entry = super().stat(path)
+            return replace(entry, modified=7.0) if path.startswith("commits/") else entry
+
+    rewound = Rewound(storage.files)
+    report = maintain(rewound, TIGHT)
+    assert codes(report) == [FindingCode.SUPERSEDED] * 2
+    assert not report.files_deleted
+    actions = Counter(one["action"] for one in ledger_lines(rewound, "0/0"))
+    assert actions["write_snapshot"] == 2
+    notes = parse_attestations(rewound.files[attestation_path(StoreId(0, 0))])
+    assert [one.version for one in notes.proofs] == [FLOOR, TARGET]

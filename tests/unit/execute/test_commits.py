@@ -2,17 +2,19 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from threading import Event, Semaphore, Thread
+from time import sleep
 
 import pytest
 
-from statemaint.errors import Superseded
-from statemaint.execute.commits import must_stand
+from statemaint.errors import NotFoundError, Superseded
+from statemaint.execute.commits import SharedLook, must_stand
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta
 from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import delta_bytes, write_checkpoint
+from tests.support.checkpoints import COMMIT, delta_bytes, write_checkpoint
 from tests.support.rocks_query import Habits, Query
 
 HOME = "state/0/0"
@@ -134,3 +136,44 @@ def test_a_dead_attempt_at_the_very_target_is_one(storage: MemoryStorage) -> Non
     store = planned(storage)
     with pytest.raises(Superseded, match="no commit records any longer which attempts count"):
         must_stand(storage, PURGED, with_ids(store, {9: "far above"}))
+
+
+def test_threads_that_wait_for_each_other_share_a_look_that_began_after_they_came() -> None:
+    looking, go_on, came = Semaphore(0), Event(), Semaphore(0)
+
+    class Slow(MemoryStorage):
+        def stat(self, path: str) -> Entry:
+            looking.release()
+            assert go_on.wait(timeout=60)
+            return super().stat(path)
+
+    storage, look = Slow({"commits/1": COMMIT}), SharedLook()
+
+    def ask() -> None:
+        came.release()
+        assert look.at(storage, "commits/1").size == len(COMMIT)
+
+    first, *others = [Thread(target=ask) for _ in range(8)]
+    first.start()
+    assert looking.acquire(timeout=60)
+    for thread in others:
+        thread.start()
+    for _ in range(8):
+        assert came.acquire(timeout=60)
+    sleep(0.1)  # they wait by now; one that does not makes a look of its own
+    go_on.set()
+    for thread in (first, *others):
+        thread.join()
+    assert 2 <= storage.requests["stat"] < 8
+    storage.replace("commits/1", [b"another"])
+    assert look.at(storage, "commits/1").size == len(b"another")
+
+
+def test_a_look_that_failed_is_not_shared() -> None:
+    look, storage = SharedLook(), MemoryStorage({"commits/1": COMMIT})
+    look.at(storage, "commits/1")
+    storage.delete("commits/1")
+    with pytest.raises(NotFoundError):
+        look.at(storage, "commits/1")
+    storage.write("commits/1", [COMMIT])
+    assert look.at(storage, "commits/1").path == "commits/1"

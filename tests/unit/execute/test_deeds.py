@@ -2,7 +2,7 @@
 
 import json
 
-from statemaint.execute.deeds import Deeds, RestoreNote, read_deeds
+from statemaint.execute.deeds import Deeds, Removal, RestoreNote, read_deeds
 from statemaint.model.ids import UnitId
 from statemaint.storage import MemoryStorage
 from tests.support.ledgers import plant_lines
@@ -28,7 +28,9 @@ def test_it_says_who_removed_wrote_and_brought_back_each_file() -> None:
         "action": "write_snapshot",
         "path": "state/0/0/9.snapshot",
     }
-    gone: dict[str, object] = {"run": "mine", "fence": 2, "action": "delete", "path": DELTA}
+    gone: dict[str, object] = {
+        "run": "mine", "fence": 2, "action": "delete", "path": DELTA, "bytes": 5, "modified": 1.5
+    }  # fmt: skip
     plant_lines(storage, "0/0", content(written, gone))
     plant_lines(storage, "1/0", content({**gone, "path": "state/1/0/3.delta"}))
     moved: dict[str, object] = {"run": "back", "fence": 3, "action": "remove", "path": OTHER}
@@ -36,7 +38,7 @@ def test_it_says_who_removed_wrote_and_brought_back_each_file() -> None:
     assert read_deeds(storage, "mine", [UnitId(0, 0)]) == Deeds(
         "mine",
         {DELTA: (RestoreNote("mine", 5, 1.5, 99, 7.5, 4),)},
-        {DELTA: ((2, "mine"),), OTHER: ((3, "back"),)},
+        {DELTA: (Removal(2, "mine", 5, 1.5),), OTHER: (Removal(3, "back", -1, None),)},
         frozenset({"state/0/0/9.snapshot"}),
     )
 
@@ -51,10 +53,11 @@ def test_a_note_that_says_nothing_or_nonsense_of_a_file_is_of_an_unknown_one() -
 
 
 def test_a_file_is_removed_again_by_a_later_run_alone() -> None:
-    def removed(*deeds: tuple[int, str]) -> bool:
-        return Deeds("mine", removed={DELTA: deeds}).removed_again(DELTA)
+    def removed(*deeds: tuple[int, str]) -> tuple[Removal, ...]:
+        removals = tuple(Removal(*one) for one in deeds)
+        return Deeds("mine", removed={DELTA: removals}).removed_again(DELTA)
 
-    assert removed((3, "mine"), (4, "other"))
+    assert removed((3, "mine"), (4, "other")) == (Removal(4, "other"),)
     assert not removed((3, "mine"), (3, "other"))
     assert not removed((3, "mine"), (2, "other"))
     assert not removed((2, "mine"), (4, "mine"))
@@ -64,25 +67,28 @@ def test_a_file_is_removed_again_by_a_later_run_alone() -> None:
 
 def test_a_file_was_removed_before_by_an_earlier_run_alone() -> None:
     def removed(fence: int, run: str) -> bool:
-        deeds = {DELTA: ((fence, run),), OTHER: ((3, "mine"),)}
+        deeds = {DELTA: (Removal(fence, run),), OTHER: (Removal(3, "mine"),)}
         return Deeds("mine", removed=deeds).removed_before(DELTA)
 
     assert removed(2, "other")
     assert not removed(3, "other")
     assert not removed(4, "other")
     assert not removed(2, "mine")
-    assert not Deeds("mine", removed={DELTA: ((2, "other"),)}).removed_before(DELTA)
+    assert not Deeds("mine", removed={DELTA: (Removal(2, "other"),)}).removed_before(DELTA)
 
 
 def test_what_was_removed_since_is_what_later_runs_removed() -> None:
-    deeds = {DELTA: ((3, "mine"), (4, "other")), OTHER: ((3, "other"), (2, "old"))}
+    deeds = {
+        DELTA: (Removal(3, "mine"), Removal(4, "other")),
+        OTHER: (Removal(3, "other"), Removal(2, "old")),
+    }
     assert Deeds("mine", removed=deeds).removed_since() == {DELTA}
     assert Deeds("nobody", removed=deeds).removed_since() == frozenset()
 
 
 def test_what_was_brought_back_since_is_noted_under_a_later_fence() -> None:
     notes = tuple(note(fence=fence) for fence in (2, 3, 4))
-    deeds = Deeds("mine", {DELTA: notes}, {OTHER: ((3, "mine"),)})
+    deeds = Deeds("mine", {DELTA: notes}, {OTHER: (Removal(3, "mine"),)})
     assert deeds.restored_since(DELTA) == notes[2:]
     assert deeds.restored_since(OTHER) == ()
     assert Deeds("mine", {DELTA: notes}).restored_since(DELTA) == notes

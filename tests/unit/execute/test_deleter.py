@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import google_crc32c
 import pytest
 
-from statemaint.errors import Superseded
+from statemaint.errors import AlreadyExistsError, Superseded
 from statemaint.execute import Fence, Ledger
+from statemaint.execute.manifest import contents
 from statemaint.execute.run_context import RunContext
 from statemaint.execute.store_executor import StoreExecutor
 from statemaint.execute.trash import Trash
@@ -16,10 +18,12 @@ from statemaint.listing import Entry
 from statemaint.maintain import maintain
 from statemaint.model.checkpoint import Store
 from statemaint.model.policy import Policy
+from statemaint.model.proof import Attestation
 from statemaint.plan import Delete, DeleteReason
 from statemaint.planning import plan_checkpoint
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
+from tests.support.faults import Clock
 from tests.support.ledgers import ledger_lines
 from tests.support.rocks import write_rocks_checkpoint
 
@@ -53,10 +57,16 @@ class Noting(Trash):
     """Remembers what is noted in the manifest."""
 
     def note(
-        self, deletes: Any, store: Store | None = None, *, target: int | None = None, gone: int = 0
+        self,
+        deletes: Any,
+        store: Store | None = None,
+        *,
+        target: int | None = None,
+        gone: int = 0,
+        proof: Attestation | None = None,
     ) -> None:
         self.noted = [*getattr(self, "noted", ()), (len(deletes), store, target, gone)]
-        super().note(deletes, store, target=target, gone=gone)
+        super().note(deletes, store, target=target, gone=gone, proof=proof)
 
 
 def executor(storage: MemoryStorage, **context: Any) -> tuple[StoreExecutor, tuple[Delete, ...]]:
@@ -219,3 +229,126 @@ def test_a_stale_snapshot_goes_aside_whatever_the_policy(*, trash: bool) -> None
     kept = f"_statemaint/trash/{'trash' if trash else 'aside'}/{file.path}"
     assert kept in storage.files
     assert file.path not in storage.files
+
+
+# -- moves
+
+
+class Copying(Watched):
+    """Moves as S3 does: copies of all files, then one deletion; copies take their time."""
+
+    def __init__(self, files: dict[str, bytes] | None = None) -> None:
+        super().__init__(files)
+        self._clock = self.clock = Clock(0.0)
+        self.seconds = 0.0
+        self.moved: list[tuple[str, ...]] = []
+
+    def move_all(self, moves: Any, *, before: Any = None, after: Any = None) -> None:
+        self.moved.append(tuple(entry.path for entry, _ in moves))
+        self.clock.now += self.seconds
+        self.happens()
+        super().move_all(moves, before=before, after=after)
+
+
+def copying(files: int = 25) -> Copying:
+    storage = Copying()
+    write_checkpoint(storage, last=files, partitions=1)
+    return storage
+
+
+def stats(storage: MemoryStorage, work: Callable[[], object]) -> int:
+    before = storage.requests["stat"]
+    work()
+    return storage.requests["stat"] - before
+
+
+def test_the_files_of_a_page_are_moved_together_by_their_rank() -> None:
+    storage = copying(450)
+    for version in (1, 2):
+        storage.write(f"{HOME}/.{version}.delta.crc", [b"crc"])
+    run, deletes = executor(storage, trash=Trash(storage, "r", 60.0))
+    list(run.deleter.delete(deletes))
+    assert len(deletes) > 400
+    assert [len(one) for one in storage.moved if len(one) > 2] == [
+        len([one for one in deletes[start : start + 200] if one.rank == 1])
+        for start in range(0, len(deletes), 200)
+    ]
+    assert storage.moved[0] == (f"{HOME}/.2.delta.crc",)  # the first run has taken the other
+
+
+def test_a_base_that_is_replaced_during_the_copies_keeps_the_files() -> None:
+    storage = copying()
+    run, deletes = executor(storage, trash=Trash(storage, "r", 60.0))
+    base = run.deleter.base
+    assert base is not None
+    storage.happens = lambda: storage.write(base, [b"another"], overwrite=True)
+    with pytest.raises(Superseded, match="the snapshot was replaced after the run was planned"):
+        list(run.deleter.delete(deletes))
+    assert {one.path for one in deletes} <= storage.files.keys()
+
+
+def test_a_rewind_during_copies_that_take_long_keeps_the_files() -> None:
+    storage = copying()
+    newest = max(path for path in storage.files if path.startswith("commits/2"))
+    commit = storage.stat(newest)
+    run, deletes = executor(storage, trash=Trash(storage, "r", 60.0), commit=commit)
+    storage.seconds = 2.0
+    storage.happens = lambda: storage.write(newest, [b"v1\n{}\n"], overwrite=True)
+    with pytest.raises(Superseded, match="the query was rewound"):
+        list(run.deleter.delete(deletes))
+    assert {one.path for one in deletes} <= storage.files.keys()
+
+
+def test_a_file_that_was_written_again_since_the_plan_is_not_moved() -> None:
+    storage = hdfs()
+    run, deletes = executor(storage, trash=Trash(storage, "r", 60.0))
+    path = deletes[-1].path
+    storage.write(path, [b"written again"], overwrite=True)
+    done = []
+    with pytest.raises(Superseded, match=f"{path}: was replaced since it was listed"):
+        done += [one.action.path for one in run.deleter.delete(deletes)]
+    assert storage.read(path) == b"written again"
+
+
+class Overwriting(Watched):
+    """Moves as S3 does, whose copies replace whatever has the new name."""
+
+    def move_all(self, moves: Any, *, before: Any = None, after: Any = None) -> None:
+        for _, to in moves:
+            self._files.pop(to, None)
+        super().move_all(moves, before=before, after=after)
+
+
+def test_a_file_that_an_earlier_attempt_has_copied_is_compared_before_it_goes() -> None:
+    storage = Overwriting()
+    write_checkpoint(storage, partitions=1)
+    trash = Trash(storage, "r", 60.0)
+    run, deletes = executor(storage, trash=trash)
+    same, other = deletes[0], deletes[1]
+    storage.write(trash.path_of(same.entry), [storage.read(same.path)])
+    storage.write(trash.path_of(other.entry), [b"another"])
+    with pytest.raises(AlreadyExistsError):
+        list(run.deleter.delete(deletes))
+    assert storage.read(trash.path_of(other.entry)) == b"another"
+    assert other.path in storage.files
+
+
+def test_the_file_above_those_moved_is_not_read_if_the_proof_has_its_checksum() -> None:
+    storage = hdfs()
+    trash = Trash(storage, "r", 60.0)
+    run, deletes = executor(storage, trash=trash, target=25)
+    reads = storage.requests["read"]
+    list(run.deleter.delete(deletes))
+    assert storage.requests["read"] == reads
+    notes = contents(storage, "r").notes
+    (world,) = {id(one.world): one.world for one in notes.values()}.values()
+    assert world is not None
+    first = min(
+        (one for one in world.files if _version(one.path) > max(d.version for d in deletes)),
+        key=lambda one: _version(one.path),
+    )
+    assert first.crc32c == google_crc32c.value(storage.read(first.path))
+
+
+def _version(path: str) -> int:
+    return int(path.rpartition("/")[2].partition(".")[0])

@@ -4,7 +4,7 @@ import pytest
 
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, ZipMetadata
-from statemaint.execute.deeds import Deeds, RestoreNote
+from statemaint.execute.deeds import Deeds, Removal, RestoreNote
 from statemaint.execute.fit import (
     _Fit,
     _in,
@@ -32,7 +32,7 @@ def log(*changed: int, sound: tuple[int, ...] = (), newest: int = 0, **how: bool
 
 def fit(*commits: int, deeds: Deeds | None = None) -> _Fit:
     storage = MemoryStorage({f"commits/{batch}": b"" for batch in commits})
-    return _Fit(storage, Contents("run", (), {}), deeds or Deeds("run"), ended=True)
+    return _Fit(storage, Contents("run", (), {}), deeds or Deeds("run"))
 
 
 def file(name: str, modified: float | None = None) -> Delta | Snapshot:
@@ -193,7 +193,9 @@ def test_files_up_to_those_that_went_may_have_changed(highest: int, changed: int
 
 def test_a_log_is_cut_where_a_change_above_it_is_gone() -> None:
     def removed(name: str) -> Deeds:
-        return Deeds("run", removed={"x": ((1, "run"),), f"{HOME}/{name}": ((2, "later"),)})
+        return Deeds("run", removed={
+            "x": (Removal(1, "run"),), f"{HOME}/{name}": (Removal(2, "later"),)
+        })  # fmt: skip
 
     then = noted(3, "3.delta")
     assert compared(then, deeds=removed("4.delta")).cut
@@ -209,13 +211,30 @@ def test_zips_of_maintenance_are_no_evidence_and_what_follows_them_is() -> None:
     assert [*fit(deeds=deeds)._evidence(there, (), zips=False)] == there[2:]
 
 
-@pytest.mark.parametrize("ended", [False, True])
-def test_only_what_an_ended_run_moved_can_be_removed_again(*, ended: bool) -> None:
+@pytest.mark.parametrize(("later", "changed"), [(b"x", False), (b"y", True), (None, True)])
+def test_a_file_has_changed_if_a_later_run_removed_another_one(
+    later: bytes | None, *, changed: bool
+) -> None:
     path = f"{HOME}/3.delta"
-    deeds = Deeds("run", removed={path: ((1, "run"), (2, "later"))})
-    found = Contents("run", (), {path: Entry(f"{folder_of('run')}/{path}", 1, None)})
-    again = _Fit(MemoryStorage(), found, deeds, ended=ended)._written_again(HOME, zips=False)
-    assert again == ([(3, path)] if ended else [])
+    mine = f"{folder_of('run')}/{path}"
+    storage = MemoryStorage({mine: b"x"})
+    if later:
+        storage.write(f"{folder_of('later')}/{path}", [later])
+    deeds = Deeds("run", removed={path: (Removal(1, "run"), Removal(2, "later"))})
+    found = Contents("run", (), {path: storage.stat(mine)})
+    again = _Fit(storage, found, deeds)._written_again(HOME, zips=False)
+    assert again == ([(3, path)] if changed else [])
+
+
+def test_a_file_that_the_undo_of_an_earlier_run_restored_is_no_change() -> None:
+    path = f"{HOME}/2.delta"
+    removed = {path: (Removal(1, "earlier"),), f"{HOME}/3.delta": (Removal(2, "run"),)}
+    for fence, changed in ((3, 0), (2, 1)):
+        back = RestoreNote("earlier", 1, 9.0, None, 0.0, fence=fence)
+        deeds = Deeds("run", {path: (back,)}, removed)
+        found = compared(noted(3, "3.delta"), file("2.delta", 9.0), highest=3, deeds=deeds)
+        assert len(found.changed) == changed
+        assert found.sound == frozenset()
 
 
 def test_a_store_may_be_noted_in_one_manifest_and_not_in_another() -> None:
@@ -228,7 +247,7 @@ def test_a_store_may_be_noted_in_one_manifest_and_not_in_another() -> None:
         paths[1]: Note(seen[1], 9.0, since=5.0),
     }
     storage = MemoryStorage({"commits/4": b"", f"{HOME}/5.delta": b"x"})
-    why = staying(storage, Contents("run", (), trashed, notes), Deeds("run"), ended=True)
+    why = staying(storage, Contents("run", (), trashed, notes), Deeds("run"))
     assert [one.partition(" ")[0] for one in why.values()] == [f"{HOME}/5.delta"]
 
 
@@ -335,7 +354,7 @@ def trash_of(*manifests: str, parts: tuple[str, ...] = (), zips: bool = True) ->
     noted = tuple(Entry(f"{folder_of('run')}/manifest/{one}", 1, 1.0) for one in manifests)
     notes = {path: Note(Seen(entry), 9.0, since=1.0) for path, entry in there.items()}
     storage.write("commits/2", [b""])
-    return staying(storage, Contents("run", noted, there, notes), Deeds("run"), ended=True)
+    return staying(storage, Contents("run", noted, there, notes), Deeds("run"))
 
 
 def test_what_only_staying_zips_refer_to_stays_with_them() -> None:

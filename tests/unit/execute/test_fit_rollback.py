@@ -1,9 +1,11 @@
 """Whether a rollback's files fit into today's checkpoint: the decisions one by one."""
 
+from dataclasses import replace
+
 import pytest
 
 from statemaint.errors import ConfigError
-from statemaint.execute.deeds import Deeds, RestoreNote
+from statemaint.execute.deeds import Deeds, Removal, RestoreNote
 from statemaint.execute.fit_rollback import _by_batch, _committed, _Rollback
 from statemaint.execute.manifest import Contents, LogWorld, Note, Seen, folder_of
 from statemaint.execute.same import Same
@@ -16,13 +18,12 @@ HOME = "state/0/0"
 ENTRY = "commits/5"
 
 
-def rollback(  # noqa: PLR0913 -- a rollback and its world, all by name
+def rollback(
     there: dict[str, float | None] | None = None,
     *,
     trashed: dict[str, float | None] | None = None,
     noted: dict[str, Seen] | None = None,
     deeds: Deeds | None = None,
-    ended: bool = True,
     manifests: tuple[float | None, ...] = (),
     now: float = 0.0,
 ) -> _Rollback:
@@ -31,12 +32,12 @@ def rollback(  # noqa: PLR0913 -- a rollback and its world, all by name
         "run",
         tuple(Entry("manifest", 1, time) for time in manifests),
         {path: Entry(f"{folder_of('run')}/{path}", 1, at) for path, at in (trashed or {}).items()},
-        {path: Note(seen, 10.0) for path, seen in (noted or {}).items()},
+        {path: Note(seen, 10.0, since=8.0) for path, seen in (noted or {}).items()},
         verb=RecoveryVerb.ROLLBACK,
     )
     known = deeds or Deeds("run")
     today = {path: Entry(path, 1, time) for path, time in (there or {}).items()}
-    return _Rollback(storage, found, known, ended, Same(storage, found, known), today)
+    return _Rollback(storage, found, known, Same(storage, found, known), today)
 
 
 def seen(path: str, modified: float | None = 7.0, crc32c: int | None = None) -> Seen:
@@ -46,44 +47,57 @@ def seen(path: str, modified: float | None = 7.0, crc32c: int | None = None) -> 
 def restored(path: str, run: str, modified: float | None, time: float) -> Deeds:
     """Returns the record of a file that another run had removed before, and an undo restored."""
     note = RestoreNote(run, 1, modified, None, time, fence=3)
-    removed = {path: ((1, "other"),), "x": ((2, "run"),)}
+    removed = {path: (Removal(1, "other"),), "x": (Removal(2, "run"),)}
     return Deeds("run", {path: (note,)}, removed)
 
 
-# -- the one file whose move was cut short
+# -- a file under both names
 
 
 @pytest.mark.parametrize(
-    ("modified", "trashed", "ended", "begun", "short"),
+    ("modified", "since", "unmoved"),
     [
-        (7.0, 7.0, True, None, False),
-        (7.0, 7.0, False, None, True),
-        (8.0, 7.0, False, None, False),
-        (9.0, 9.0, False, None, True),  # the copy in the trash has its own time
-        (7.0, 9.0, False, None, True),  # and the note that of the file
-        (20.0, 7.0, True, 20.0, True),
-        (19.0, 7.0, True, 20.0, False),
-        (7.0, 7.0, True, 20.0, True),
-        (None, 7.0, False, None, False),
+        (7.0, 8.0, True),
+        (7.0, 7.0, False),
+        (6.0, 8.0, False),
+        (None, 8.0, False),
+        (7.0, None, False),
     ],
 )
-def test_a_move_was_cut_short_where_the_times_say_so(
-    modified: float | None, trashed: float, *, ended: bool, begun: float | None, short: bool
+def test_a_file_that_is_older_than_the_manifest_was_never_moved(
+    modified: float | None, since: float | None, *, unmoved: bool
+) -> None:
+    paths = ("commits/4", ENTRY)  # in whatever order they were moved
+    undo = rollback(dict.fromkeys(paths, modified), trashed=dict.fromkeys(paths, 9.0))
+    notes = {path: Note(seen(path), 10.0, since=since) for path in paths}
+    undo = replace(undo, trash=replace(undo.trash, notes=notes))
+    assert [undo._is_unmoved(undo.there[path]) for path in paths] == [unmoved, unmoved]
+
+
+@pytest.mark.parametrize(
+    ("modified", "begun", "back"),
+    [(20.0, 20.5, True), (19.0, 20.5, False), (20.0, None, False), (None, 20.5, False)],
+)
+def test_the_copy_of_an_undo_is_younger_than_its_note(
+    modified: float | None, begun: float | None, *, back: bool
 ) -> None:
     note = RestoreNote("run", 1, None, None, begun or 0.0, fence=3)
-    deeds = Deeds("run", {} if begun is None else {ENTRY: (note,)})
-    undo = rollback(
-        {ENTRY: modified}, trashed={ENTRY: trashed}, noted={ENTRY: seen(ENTRY)}, deeds=deeds,
-        ended=ended,
-    )  # fmt: skip
-    assert undo._is_cut_short(undo.there[ENTRY]) is short
-
-
-def test_only_the_last_moved_file_can_be_half_way() -> None:
+    deeds = Deeds("run", {} if begun is None else {"commits/4": (note,), ENTRY: (note,)})
     noted = {path: seen(path) for path in ("commits/4", ENTRY)}
-    undo = rollback(dict.fromkeys(noted, 7.0), trashed=dict.fromkeys(noted, 7.0), noted=noted,
-                    ended=False)  # fmt: skip
-    assert [undo._is_cut_short(undo.there[path]) for path in noted] == [False, True]
+    undo = rollback(dict.fromkeys(noted, modified), trashed=dict.fromkeys(noted, 9.0),
+                    noted=noted, deeds=deeds)  # fmt: skip
+    assert [undo._is_coming_back(undo.there[path]) for path in noted] == [False, back]
+
+
+@pytest.mark.parametrize(("modified", "refused"), [(7.0, False), (8.0, True), (None, True)])
+def test_a_file_of_its_time_is_the_one_that_a_later_run_removed(
+    modified: float | None, *, refused: bool
+) -> None:
+    removed = {ENTRY: (Removal(1, "run"), Removal(2, "later", 1, modified))}
+    undo = rollback(trashed={ENTRY: 9.0}, noted={ENTRY: seen(ENTRY)},
+                    deeds=Deeds("run", removed=removed))  # fmt: skip
+    said = f"{ENTRY} was written again, and removed by another run"
+    assert [*undo._against_place(ENTRY)] == ([said] if refused else [])
 
 
 # -- what another undo brought back
@@ -98,7 +112,7 @@ def test_an_undo_brought_back_a_file_of_its_time_or_a_younger(
 
 
 def test_a_file_that_no_earlier_run_removed_is_of_none() -> None:
-    late = Deeds("run", restored(ENTRY, "other", 5.0, 30.0).restored, {"x": ((2, "run"),)})
+    late = Deeds("run", restored(ENTRY, "other", 5.0, 30.0).restored, {"x": (Removal(2, "run"),)})
     assert not rollback({ENTRY: 5.0}, deeds=late)._is_of_earlier(ENTRY)
     own = restored(ENTRY, "run", 5.0, 30.0)
     assert not rollback({ENTRY: 5.0}, deeds=own)._is_of_earlier(ENTRY)
@@ -280,7 +294,8 @@ def test_reasons_come_by_batch_as_a_number() -> None:
 
 def test_entries_written_after_it_are_said_in_that_order() -> None:
     there: dict[str, float | None] = dict.fromkeys(["commits/10", "commits/9", "commits/8"], 9.0)
-    removed = {f"offsets/{one}": ((3, "later"),) for one in (10, 9)} | {"x": ((2, "run"),)}
+    removed = {f"offsets/{one}": (Removal(3, "later"),) for one in (10, 9)}
+    removed |= {"x": (Removal(2, "run"),)}
     undo = rollback(there, deeds=Deeds("run", removed=removed))
     assert [*undo._against_others({"commits/8"})] == [
         "commits/9 was written after it",
@@ -299,6 +314,6 @@ def test_a_rollback_is_compared_with_the_state_and_the_logs_of_today() -> None:
     kept = f"{folder_of('run')}/{path}"
     storage.write(kept, [b"x"])
     found = Contents("run", (), {path: storage.stat(kept)}, verb=RecoveryVerb.ROLLBACK)
-    undo = _Rollback.of(storage, found, Deeds("run"), ended=True)
+    undo = _Rollback.of(storage, found, Deeds("run"))
     assert undo.there.keys() == {path, ENTRY, "offsets/6"}
     assert undo.same(Seen(Entry(path, 1, 7.0)), undo.there[path])

@@ -693,7 +693,7 @@ def test_a_released_lease_is_not_renewed_again(storage: MemoryStorage) -> None:
 
 def test_a_directory_of_a_leases_name_is_an_error_and_no_end(tmp_path: Path) -> None:
     (tmp_path / path_of(1)).mkdir(parents=True)
-    with pytest.raises(StorageError, match="something that is not a lease may have its") as error:
+    with pytest.raises(StorageError, match="something that is not a lease has its name") as error:
         acquire(LocalStorage(tmp_path), Holder("run"))
     assert path_of(1) in str(error.value)
 
@@ -706,3 +706,65 @@ def test_a_lease_that_is_listed_and_never_there_is_an_error(storage: MemoryStora
     storage.write(path_of(3), [b"{}"])
     with pytest.raises(StorageError, match="listed, and cannot be read"):
         newest(Ghostly(storage.files))
+
+
+# -- listings that lag
+
+
+class Lagging(MemoryStorage):
+    """Its listings of the lease are some listings old; what is read by its name is as it is."""
+
+    def __init__(self, files: dict[str, bytes], *, clock: Clock, behind: int) -> None:
+        super().__init__(files, clock=clock)
+        self._seen = [[*super().list(FOLDER)]] * behind
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        if prefix != FOLDER:
+            return super().list(prefix)
+        self._seen.append([*super().list(prefix)])
+        return iter(self._seen.pop(0))
+
+
+@pytest.fixture
+def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses, none of which is made."""
+    seconds: list[float] = []
+    monkeypatch.setattr(claims, "pause", seconds.append)
+    return seconds
+
+
+def test_a_lease_whose_listing_lags_for_seconds_is_acquired(
+    clock: Clock, waited: list[float]
+) -> None:
+    for behind in (1, 3, 10):
+        lagging = Lagging({}, clock=clock, behind=behind)
+        lease = acquire(lagging, Holder("run"))
+        lease.must_hold()
+        assert (lease.number, len(lease_files(MemoryStorage(lagging.files)))) == (1, 1)
+    assert 0 < max(waited) <= 0.5
+
+
+def test_a_lease_of_another_run_that_is_not_listed_yet_is_respected_at_once(
+    clock: Clock, waited: list[float]
+) -> None:
+    storage = MemoryStorage(clock=clock)
+    acquire(storage, Holder("first"))
+    lagging = Lagging({}, clock=clock, behind=100)
+    lagging._files = storage._files
+    with pytest.raises(LeaseHeldError) as held:
+        acquire(lagging, Holder("second"))
+    assert (held.value.run, sum(waited) < 0.1) == ("first", True)
+
+
+def test_a_claim_that_no_listing_shows_is_taken_back_and_blocks_no_run(
+    clock: Clock, waited: list[float]
+) -> None:
+    lagging = Lagging({}, clock=clock, behind=10_000)
+    with pytest.raises(StorageError, match="listings do not show it") as error:
+        acquire(lagging, Holder("run"))
+    assert error.value.exit_code == 5
+    assert 5 < sum(waited) < 30
+    # The next run, whose listings are as they should be, does not wait for a minute.
+    healthy = MemoryStorage(clock=clock)
+    healthy._files = lagging._files
+    assert acquire(healthy, Holder("next")).number == 2

@@ -12,6 +12,7 @@ from statemaint.execute.manifest import (
     Seen,
     StoreWorld,
     contents,
+    folder_of,
     manifest_path,
     newest_pages,
     page_name,
@@ -224,5 +225,5 @@ def test_the_newest_page_of_each_partition_is_told_by_its_name() -> None:
                  "0-3.page-000099x", "x0-3.page-000098"):  # fmt: skip
         storage.write(manifest_path("run", name), [b""])
     storage.write(manifest_path("other", page_name(UnitId(0, 3), 77)), [b""])
-    assert newest_pages(storage, "run") == {UnitId(0, 3): 12, UnitId(10, 0): 1}
+    assert newest_pages(storage.list(folder_of("run"))) == {UnitId(0, 3): 12, UnitId(10, 0): 1}
     assert page_name(UnitId(0, 3), 2) == "0-3.page-000002"

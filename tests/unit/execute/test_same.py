@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import google_crc32c
 import pytest
 
-from statemaint.execute.deeds import Deeds, RestoreNote
-from statemaint.execute.manifest import Contents, Seen
+from statemaint.execute.deeds import Deeds, Removal, RestoreNote
+from statemaint.execute.manifest import Contents, Note, Seen
 from statemaint.execute.same import Same, equal
 from statemaint.execute.world import fingerprint, is_same
 from statemaint.listing import Entry
@@ -95,3 +95,78 @@ def test_a_file_that_an_undo_brought_back_is_told_by_its_note(
     note = RestoreNote("other", size, modified, crc32c, 7.0)
     found = same(b"abc", notes=(unread, note))
     assert found(Seen(entry()), entry(modified=9.0)) is expected
+
+
+# -- a file that a later run removed from the same path
+
+LATER = "_statemaint/trash/later/state/0/0/3.delta"
+
+
+def removed(
+    files: dict[str, bytes],
+    modified: float | None = 8.0,
+    *,
+    restored: tuple[int, str] | None = None,
+) -> Same:
+    """Returns the comparison of a run that moved `abc` with what a later run removed."""
+    storage = MemoryStorage({TRASHED: b"abc", **files}, clock=Clock(50.0))
+    notes = {PATH: Note(Seen(entry()), 99.0)}
+    found = Contents("run", (), {PATH: storage.stat(TRASHED)}, notes)
+    back = (RestoreNote(restored[1], 3, 8.0, None, 0.0, restored[0]),) if restored else ()
+    removals = (Removal(2, "run", 3, 2.0), Removal(3, "later", 3, modified))
+    return Same(storage, found, Deeds("run", {PATH: back}, {PATH: removals}))
+
+
+@pytest.mark.parametrize(
+    ("files", "modified", "again"),
+    [
+        ({LATER: b"abc"}, 8.0, False),
+        ({LATER: b"abx"}, 2.0, True),
+        ({}, 2.0, False),
+        ({}, 8.0, True),
+        ({}, None, True),
+        ({PATH: b"abc"}, 8.0, True),  # whatever is there now, another file was removed
+    ],
+)
+def test_a_later_run_removed_the_same_file_by_its_bytes_or_else_by_its_time(
+    files: dict[str, bytes], modified: float | None, *, again: bool
+) -> None:
+    assert removed(files, modified).written_again(PATH) is again
+
+
+@pytest.mark.parametrize(
+    ("restored", "again"),
+    [((4, "later"), False), ((4, "other"), True), ((3, "later"), True), (None, True)],
+)
+def test_what_its_undo_restored_is_compared_in_its_place(
+    restored: tuple[int, str] | None, *, again: bool
+) -> None:
+    assert removed({PATH: b"abc"}, restored=restored).written_again(PATH) is again
+    assert removed({PATH: b"abx"}, restored=restored).written_again(PATH)
+
+
+def test_without_a_later_removal_nothing_was_written_again() -> None:
+    assert not same(b"abc", trashed=b"abc").written_again(PATH)
+
+
+@pytest.mark.parametrize(
+    ("size", "modified", "crc32c", "earlier"),
+    [
+        (3, 9.0, None, True),
+        (3, 8.0, None, False),
+        (4, 9.0, None, False),
+        (3, None, None, False),
+        (3, 8.0, google_crc32c.value(b"abc"), True),
+        (3, 9.0, google_crc32c.value(b"abx"), False),
+    ],
+)
+def test_the_undo_of_an_earlier_run_restored_a_file_by_its_time_or_its_bytes(
+    size: int, modified: float | None, crc32c: int | None, *, earlier: bool
+) -> None:
+    storage = MemoryStorage({PATH: b"abc"})
+    note = RestoreNote("earlier", size, modified, crc32c, 0.0, 3)
+    other = (Removal(2, "run"),)
+    for first, found in ((1, earlier), (3, False)):
+        deeds = Deeds("run", {PATH: (note,)}, {PATH: (Removal(first, "earlier"),), "x": other})
+        compare = Same(storage, Contents("run", (), {}), deeds)
+        assert compare.is_of_earlier(entry(modified=9.0)) is found

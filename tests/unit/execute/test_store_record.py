@@ -5,7 +5,7 @@ import json
 import pytest
 
 from statemaint.errors import Superseded
-from statemaint.execute.lease import Fence
+from statemaint.execute.fence import Fence
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.run_context import RunContext
 from statemaint.execute.store_record import StoreRecord

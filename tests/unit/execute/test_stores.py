@@ -7,7 +7,7 @@ import pytest
 
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import UnsupportedError
-from statemaint.execute import Fence, execute
+from statemaint.execute import Ledger, execute
 from statemaint.execute.stores import _context, _out_of_time
 from statemaint.fold import ClearEngine, Source
 from statemaint.listing import Entry
@@ -97,7 +97,7 @@ def test_stale_snapshots_are_kept_for_a_week_under_every_policy(
     storage: MemoryStorage, trash_for: float
 ) -> None:
     decided = planned(storage, replace(TIGHT, trash_for=trash_for))
-    found = _context(decided, storage, "r", Fence(), None)
+    found = _context(decided, Ledger(storage, "r"), None)
     assert found.aside is not None
     assert found.aside.seconds == 7 * 86400.0
     assert (found.trash and found.trash.seconds) == (trash_for or None)

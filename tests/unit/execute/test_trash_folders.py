@@ -10,13 +10,8 @@ from statemaint.execute.deeds import Deeds
 from statemaint.execute.manifest import FOLDER, Contents, manifest_path
 from statemaint.execute.restore import _Checksums, restore
 from statemaint.execute.same import Same
-from statemaint.execute.trash import (
-    Trash,
-    bytes_in_trash,
-    empty,
-    expired,
-    trashed_runs,
-)
+from statemaint.execute.trash import Trash
+from statemaint.execute.trashed import bytes_in_trash, empty, expired, trashed_runs
 from statemaint.listing import Entry
 from statemaint.storage import MemoryStorage
 from tests.support.faults import Clock
@@ -34,13 +29,11 @@ def trash(*runs: tuple[str, float]) -> MemoryStorage:
 
 def test_the_trash_of_each_run_expires_by_itself_a_manifest_last() -> None:
     storage = trash(("a", 7.0), ("b", 8.0), ("c", 7.0))
-    expected = [
-        path
-        for run in ("a", "c")
-        for path in (f"{FOLDER}/{run}/state/0/0/1.delta", manifest_path(run, "repair"))
-    ]
-    assert expired(storage, 7.0) == tuple(expected)
-    assert expired(storage, 6.9) == ()
+    gone = expired(storage, 7.0)
+    assert gone.runs == {
+        run: frozenset([storage.stat(manifest_path(run, "repair"))]) for run in ("a", "c")
+    }
+    assert not expired(storage, 6.9)
     assert trashed_runs(storage) == {"a": 5.0, "b": 5.0, "c": 5.0}
 
 
@@ -97,7 +90,7 @@ def test_the_manifests_of_an_undone_run_go_under_its_lease_alone() -> None:
             raise LeaseLostError("memory:", 1)
 
     with pytest.raises(LeaseLostError):
-        list(restore(storage, "run", ended=True, before=before))
+        list(restore(storage, "run", before=before))
     assert manifest in storage.files
 
 

@@ -421,11 +421,10 @@ def test_a_manifest_goes_after_all_its_files(storage: MemoryStorage, clock: Cloc
             raise StorageError(paths[0], "Access Denied")
 
     watched = Watched(storage.files, clock=clock)
-    with pytest.raises(StorageError):
-        maintain(watched, TIGHT)
+    assert maintain(watched, TIGHT).exit_code == 5
     assert f"{FOLDER}/run/manifest/0-0.page-000001.jsonl" in watched.files
     rested = MemoryStorage(watched.files, clock=clock)
-    assert set(expired_trash(rested, clock.now)) == set(trash(rested)) != set()
+    assert set(expired_trash(rested, clock.now).runs) == set(trashed_runs(rested)) != set()
 
 
 def test_a_manifest_that_cannot_be_read_keeps_its_run(storage: MemoryStorage, clock: Clock) -> None:
@@ -433,7 +432,7 @@ def test_a_manifest_that_cannot_be_read_keeps_its_run(storage: MemoryStorage, cl
     clock.now += 8 * DAY
     for content in (b"", b"{\n", b'{"path": "x"}\n', b'{"until": "soon"}\n', b"[]\n"):
         storage.write(f"{FOLDER}/run/manifest/0-0.page-000001.jsonl", [content], overwrite=True)
-        assert expired_trash(storage, clock.now) == ()
+        assert not expired_trash(storage, clock.now)
     assert undo(storage, "run").files == 10  # the files themselves tell where they were
 
 

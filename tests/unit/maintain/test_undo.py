@@ -217,14 +217,14 @@ def trashed(storage: MemoryStorage, clock: Clock) -> str:
 
 
 @pytest.mark.parametrize("batches", [*range(1, 10), 20, 40])
-@pytest.mark.parametrize("cleaned", [False, True])
+@pytest.mark.parametrize("cleaned", [None, TIGHT, KEEPING], ids=["not", "deleted", "moved"])
 def test_nothing_comes_back_into_a_query_that_was_started_over(
-    storage: MemoryStorage, clock: Clock, trashed: str, *, batches: int, cleaned: bool
+    storage: MemoryStorage, clock: Clock, trashed: str, *, batches: int, cleaned: Policy | None
 ) -> None:
     reset(storage)
     run(storage, 0, batches - 1)
     if cleaned:
-        maintain(storage, TIGHT, request=Request(force_snapshot=True))
+        maintain(storage, cleaned, request=Request(force_snapshot=True))
     clock.now += 60
     before = state(storage)
     found = undo(storage, trashed)

@@ -7,7 +7,7 @@ import pytest
 
 from statemaint.audit import digest_stores, doctor, verify
 from statemaint.errors import ConfigError
-from statemaint.execute.deeds import Deeds
+from statemaint.execute.deeds import Deeds, Removal
 from statemaint.execute.manifest import FOLDER
 from statemaint.maintain import list_runs, maintain, undo
 from statemaint.model.policy import Policy
@@ -337,15 +337,15 @@ def test_an_entry_that_is_nowhere_leaves_a_hole(storage: MemoryStorage, back: st
 
 def test_what_another_undo_brought_back_counts_only_if_it_was_gone_before() -> None:
     deeds = Deeds("mine", removed={
-        "commits/1": ((3, "mine"),),
-        "commits/2": ((2, "other"), (3, "mine")),
-        "commits/3": ((3, "mine"), (4, "other")),
-        "commits/4": ((4, "other"),),
+        "commits/1": (Removal(3, "mine"),),
+        "commits/2": (Removal(2, "other"), Removal(3, "mine")),
+        "commits/3": (Removal(3, "mine"), Removal(4, "other")),
+        "commits/4": (Removal(4, "other"),),
     })  # fmt: skip
     assert [deeds.removed_before(f"commits/{one}") for one in range(1, 5)] == [
         False, True, False, False,
     ]  # fmt: skip
-    assert [deeds.removed_again(f"commits/{one}") for one in range(1, 5)] == [
+    assert [bool(deeds.removed_again(f"commits/{one}")) for one in range(1, 5)] == [
         False, False, True, False,
     ]  # fmt: skip
     assert deeds.removed_since() == {"commits/3", "commits/4"}

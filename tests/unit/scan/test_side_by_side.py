@@ -11,7 +11,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.ids import UnitId
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint, scan_checkpoint
-from statemaint.scan import Recorder, ScanPart
+from statemaint.scan import Recorder, ScanPart, scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.rocks import write_rocks_checkpoint
@@ -92,7 +92,7 @@ def test_a_task_lists_its_partitions_side_by_side(folder: str) -> None:
     handover = recorder.handover(plan_checkpoint(recorder, POLICY)[0])
     storage.first, storage.second = f"{folder}/0", f"{folder}/1"
     part = ScanPart(handover, frozenset({UnitId(0, 0), UnitId(0, 1)}))
-    stores = scan_checkpoint(storage, part=part).stores
+    stores = scan(storage, part=part).stores
     assert [len(one.files) for one in stores] == [len(stores[0].files)] * 2
     assert all(one.attestations for one in stores)
 

@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from statemaint.errors import LeaseHeldError
+from statemaint.errors import LeaseHeldError, StorageError
 from statemaint.execute import QUIET, Holder
 from statemaint.execute.lease import acquire
+from statemaint.execute.manifest import FOLDER, Note, Seen, manifest_path, render
+from statemaint.listing import Entry
+from statemaint.model.findings import FindingCode
 from statemaint.spark.fleet import Target
 from statemaint.spark.leases import leases
 from statemaint.storage import MemoryStorage, Storage
@@ -78,3 +81,32 @@ def test_a_run_waits_for_all_queries_together() -> None:
         assert set(held.leases) == {"0"}
         assert set(held.refused) == {one.query for one in fleet[1:]}
     assert clock.now - before == 10
+
+
+class Full(MemoryStorage):
+    """Refuses to delete from the trash."""
+
+    def delete(self, path: str) -> None:
+        if path.startswith(FOLDER):
+            raise StorageError(path, "access denied")
+        super().delete(path)
+
+
+@pytest.mark.parametrize("kind", [MemoryStorage, Full])
+def test_the_end_of_a_run_tells_what_it_deleted_from_the_trash(kind: type[MemoryStorage]) -> None:
+    clock = Clock()
+    target = InMemory("query", "memory:", storage=kind(clock=clock))
+    expired = Note(Seen(Entry("state/0/0/1.delta", 3, 1.0)), clock.now - 1)
+    target.storage.write(manifest_path("old", "0-0"), [render([expired])])
+    target.storage.write(f"{FOLDER}/old/state/0/0/1.delta", [b"abc"])
+    holder = Holder("run")
+    with leases() as held:
+        held.take({target: holder})
+        emptied = held.end({target: 0}, {target: holder}, "run")[target]
+    if kind is Full:
+        assert [one.code for one in emptied.findings] == [FindingCode.TRASH_NOT_EMPTIED]
+        assert (emptied.files, emptied.bytes) == (0, 0)
+    else:
+        assert (emptied.files, emptied.bytes, emptied.findings) == (1, 3, ())
+    clock.now += QUIET
+    assert acquire(target.storage, Holder("next")).number  # the lease has ended

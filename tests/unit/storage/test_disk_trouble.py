@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from statemaint.audit import verify
+from statemaint.errors import NotExclusiveError, StorageError
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
@@ -49,3 +50,38 @@ def test_trouble_is_told_and_the_next_run_goes_on(
     # Another run, which a lease that was left behind would keep out.
     assert maintain(storage, TIGHT, run="two").exit_code == 0
     assert state(storage) == state(untroubled)
+
+
+@pytest.mark.parametrize("verb", ["write", "append", "move"])
+def test_a_file_system_without_fsync_is_named_with_the_path_and_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    storage = LocalStorage(tmp_path)
+    storage.write("a/1", [b"x"])
+
+    def refuse(_handle: int) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    steps: dict[str, Callable[[], object]] = {
+        "write": lambda: storage.write("a/2", [b"x"]),
+        "append": lambda: storage.append("a/2", b"x\n"),
+        "move": lambda: storage.move("a/1", "a/2"),
+    }
+    words = r"^a/2: its file system refuses fsync \(Invalid argument\).*keep the checkpoint on"
+    with pytest.raises(StorageError, match=words):
+        steps[verb]()
+
+
+def test_a_disk_without_hard_links_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalStorage(tmp_path)
+    write_checkpoint(storage)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(NotExclusiveError, match="its file system has no hard links; keep the"):
+        maintain(storage, TIGHT)

@@ -1,0 +1,278 @@
+"""The runs that have files in the trash: how long these are kept, and how large they are.
+
+    _statemaint/trash.json    the runs that were looked at, each with its times and sizes
+
+The trash may hold a hundred thousand files, and most runs have none of them to empty. So it is
+never listed whole: its runs are its folders, and a run's manifests record how long its files are
+kept. A trash of many runs has an index besides. The index only saves requests: a run that it lacks
+is looked at in its own folder, and a run that has expired by it is deleted only if its manifests
+agree. A run, or an undo of it, that changes an indexed folder takes it out of the index before.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+from statemaint.errors import CodecError, NotFoundError
+from statemaint.execute.json_lines import read_lines
+from statemaint.execute.manifest import FOLDER, MANIFEST, folder_of
+from statemaint.listing import Entry
+from statemaint.model.ids import run_folder
+from statemaint.storage import Storage
+from statemaint.storage.base import nothing
+
+INDEX = f"{FOLDER}.json"
+# The runs that are looked at although they turn out not to have expired, the oldest first: each
+# takes two requests, and the others wait for a later run.
+_MOST_LOOKS = 4
+# The index is written again for this many runs, or for one with this many files.
+_WORTH_RUNS = 3
+_WORTH_FILES = 1000
+# The files that are deleted, and counted, at a time.
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TrashedRun:
+    """A run's trash, as it was looked at.
+
+    Attributes:
+        since: the time of its first manifest; 0 without one.
+        until: the time until which at least one of its files is kept; 0 if that is not known.
+        files: the number of its files, without the manifests.
+        bytes: their bytes.
+    """
+
+    since: float
+    until: float
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiredTrash:
+    """What has expired.
+
+    Attributes:
+        runs: the expired runs, by their folders, each with its manifests.
+        unknown: the number of runs that the index lacks.
+    """
+
+    runs: Mapping[str, frozenset[Entry]] = field(default_factory=dict)
+    unknown: int = 0
+
+    def __bool__(self) -> bool:
+        """Returns whether anything has expired."""
+        return bool(self.runs)
+
+
+def trashed_runs(storage: Storage) -> dict[str, float]:
+    """Returns the folders of the runs that have files in the trash, and since when.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    known = _read_index(storage, folders := _folders(storage))
+    since: dict[str, float] = {}
+    for run in folders:
+        if run in known:
+            since[run] = known[run].since
+        elif (manifests := _manifests(storage, run)) or _has_files(storage, run):
+            since[run] = _first(manifests)
+    return since
+
+
+def size_in_trash(storage: Storage, run: str) -> tuple[int, int]:
+    """Returns the number of files of a run in the trash, and their bytes.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    sizes = [one.size for one in storage.list(folder_of(run)) if not _is_of_manifest(one)]
+    return len(sizes), sum(sizes)
+
+
+def size_of_trash(storage: Storage) -> tuple[int, int]:
+    """Returns the number of files in the trash, without the manifests, and their bytes.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    known = _read_index(storage, folders := _folders(storage))
+    sizes = [
+        (known[run].files, known[run].bytes) if run in known else size_in_trash(storage, run)
+        for run in folders
+    ]
+    return sum(files for files, _ in sizes), sum(size for _, size in sizes)
+
+
+def bytes_in_trash(storage: Storage) -> int:
+    """Returns the size of all files in the trash, without the manifests.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    return size_of_trash(storage)[1]
+
+
+def expired(storage: Storage, now: float) -> ExpiredTrash:
+    """Returns the runs whose files have all expired, by their manifests.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    known = _read_index(storage, folders := _folders(storage))
+    runs, looks = {}, 0
+    for run in folders:
+        if run in known and known[run].until > now:
+            continue
+        if looks == _MOST_LOOKS:
+            break
+        manifests = [one for one in _manifests(storage, run) if not one.name.startswith(".")]
+        # The newest first, which is kept longest.
+        if manifests and all(
+            _expired(storage, one.path, now) for one in sorted(manifests, reverse=True)
+        ):
+            runs[run] = frozenset(manifests)
+        elif manifests:
+            looks += 1
+    return ExpiredTrash(runs, len(folders) - len(known))
+
+
+def empty(
+    storage: Storage,
+    trash: ExpiredTrash,
+    *,
+    before: Callable[[], object],
+    after: Callable[[Sequence[Entry]], object] = nothing,
+) -> None:
+    """Deletes the files of expired runs; manifests last, since they record that a run has expired.
+
+    A run whose manifests have changed since they were read is left to a later run.
+
+    Args:
+        storage: the storage of the checkpoint.
+        trash: what has expired.
+        before: called before every request that deletes; whatever it raises ends the work.
+        after: called with each page of deleted files, without the manifests.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    files: list[Entry] = []
+    manifests: list[str] = []
+    for run, seen in sorted(trash.runs.items()):
+        listed = list(storage.list(folder_of(run)))
+        found = {one for one in listed if _is_of_manifest(one) and not one.name.startswith(".")}
+        if found == seen:  # a crash may also leave a temp file among them
+            files += [one for one in listed if one not in seen]
+            manifests += sorted(one.path for one in seen)
+    for start in range(0, len(files), _PAGE):
+        page = files[start : start + _PAGE]
+        storage.delete_all([one.path for one in page], before=before)
+        after(page)
+    if manifests:
+        storage.delete_all(manifests, before=before)
+
+
+def index_trash(storage: Storage, unknown: int, files: int) -> None:
+    """Adds the runs that the index lacks, if that saves later runs enough; under the lease only.
+
+    Args:
+        storage: the storage of the checkpoint.
+        unknown: the number of runs that the index lacked when this run began.
+        files: the number of files that this run has moved to the trash.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    if unknown < _WORTH_RUNS and files < _WORTH_FILES:
+        return
+    known = _read_index(storage, folders := _folders(storage))
+    looked = {run: _look(storage, run) for run in folders if run not in known}
+    _write_index(storage, {**known, **{run: one for run, one in looked.items() if one}})
+
+
+def forget_trashed(storage: Storage, run: str) -> None:
+    """Takes a run out of the index, before its trash changes; under the lease only.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    known = _read_index(storage, _folders(storage))
+    if known.pop(run_folder(run), None):
+        _write_index(storage, known)
+
+
+# -- folders
+
+
+def _folders(storage: Storage) -> list[str]:
+    return sorted(storage.folders(FOLDER))
+
+
+def _is_of_manifest(entry: Entry) -> bool:
+    return entry.path.split("/")[3:4] == [MANIFEST]
+
+
+def _manifests(storage: Storage, run: str) -> list[Entry]:
+    return list(storage.list(f"{folder_of(run)}/{MANIFEST}"))
+
+
+def _has_files(storage: Storage, run: str) -> bool:
+    """Returns whether there is any file: a disk keeps the folders of an emptied trash."""
+    return any(True for _ in storage.list(folder_of(run)))
+
+
+def _first(manifests: Iterable[Entry]) -> float:
+    return min((one.modified for one in manifests if one.modified is not None), default=0.0)
+
+
+def _look(storage: Storage, run: str) -> TrashedRun | None:
+    """Returns a run's trash; `None` if it has no file."""
+    listed = list(storage.list(folder_of(run)))
+    manifests = sorted(one for one in listed if _is_of_manifest(one))
+    pages = [one for one in manifests if not one.name.startswith(".")]
+    until = max(_times(storage, pages[-1].path) or [0.0]) if pages else 0.0
+    sizes = [one.size for one in listed if not _is_of_manifest(one)]
+    return TrashedRun(_first(manifests), until, len(sizes), sum(sizes)) if listed else None
+
+
+def _expired(storage: Storage, path: str, now: float) -> bool:
+    """Returns whether every line has expired; an unreadable line has not."""
+    times = _times(storage, path)
+    return bool(times) and all(time <= now for time in times)
+
+
+def _times(storage: Storage, path: str) -> list[float]:
+    """Returns the times of a manifest's lines; none if any line is unreadable."""
+    try:
+        times = [line.get("until") for line in read_lines(storage, path)]
+    except CodecError:
+        return []
+    known = [float(one) for one in times if isinstance(one, int | float)]
+    return known if len(known) == len(times) else []
+
+
+# -- the index
+
+
+def _read_index(storage: Storage, folders: list[str]) -> dict[str, TrashedRun]:
+    """Returns the runs of the index that are in the trash; none if it cannot be read."""
+    if not folders:
+        return {}
+    try:
+        rows = json.loads(storage.read(INDEX))["runs"]
+        known = {str(run): TrashedRun(**row) for run, row in rows.items()}
+    except (NotFoundError, CodecError, LookupError, TypeError, ValueError, AttributeError):
+        return {}
+    return {run: one for run in folders if (one := known.get(run)) and _is_sound(one)}
+
+
+def _is_sound(run: TrashedRun) -> bool:
+    return all(isinstance(one, int | float) for one in asdict(run).values())
+
+
+def _write_index(storage: Storage, runs: Mapping[str, TrashedRun]) -> None:
+    rows = {run: asdict(one) for run, one in sorted(runs.items())}
+    storage.replace(INDEX, [json.dumps({"runs": rows}).encode() + b"\n"])

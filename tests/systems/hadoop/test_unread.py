@@ -1,0 +1,51 @@
+"""A directory of a real HDFS that may not be listed halts its own stores only."""
+
+from typing import Any
+
+import pytest
+
+from statemaint.audit import verify
+from statemaint.errors import IncompleteListingError, StorageError
+from statemaint.maintain import maintain
+from statemaint.model.policy import Policy
+from statemaint.storage import HadoopStorage
+from statemaint.storage.hadoop.jvm import Jvm
+from tests.support.checkpoints import write_checkpoint
+from tests.systems.conftest import FS
+
+TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
+
+
+@pytest.fixture
+def denied(folder: str, jvm: Jvm, admin: Any) -> HadoopStorage:
+    """A checkpoint of three partitions, the second of which only the superuser may list."""
+    storage = HadoopStorage(folder, jvm=jvm)
+    write_checkpoint(storage, partitions=3, last=12)
+    path = jvm.java(FS + "Path")(f"{folder}/state/0/1")
+    admin.setOwner(path, "superuser", "supergroup")
+    admin.setPermission(path, jvm.java(FS + "permission.FsPermission")("700"))
+    return storage
+
+
+def test_a_listing_names_the_directory_and_yields_all_others(denied: HadoopStorage) -> None:
+    found: list[str] = []
+    with pytest.raises(IncompleteListingError, match=r"^state/0/1: no rights: ") as caught:
+        found.extend(entry.path for entry in denied.list("state"))
+    assert len(found) == 24
+    assert not any(path.startswith("state/0/1/") for path in found)
+    assert caught.value.lasting
+    with pytest.raises(StorageError, match=r"^state/0/1: no rights"):
+        list(denied.list("state/0/1"))
+
+
+def test_the_other_partitions_are_maintained(denied: HadoopStorage) -> None:
+    report = maintain(denied, TIGHT)
+    damage = [one for one in report.findings if one.damage]
+    assert [(str(one.store), one.path) for one in damage] == [
+        ("op 0 / part 1 / default", "state/0/1")
+    ]
+    assert (report.exit_code, report.snapshots_written) == (5, 4)
+    checked = [one for one in verify(denied, deep=True).findings if one.damage]
+    assert [(str(one.store), one.path) for one in checked] == [
+        ("op 0 / part 1 / default", "state/0/1")
+    ]

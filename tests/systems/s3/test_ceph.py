@@ -1,0 +1,263 @@
+"""What a real Ceph does differently: bulk deletions by policy, conditional writes by versions."""
+
+import json
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from statemaint.errors import AlreadyExistsError, NotExclusiveError, StorageError
+from statemaint.maintain import maintain, undo
+from statemaint.model.policy import Policy
+from statemaint.planning import plan_checkpoint
+from statemaint.storage import MemoryStorage, Storage
+from tests.support.checkpoints import write_checkpoint
+from tests.support.iam import policy_of
+from tests.support.paths import ROOT
+from tests.support.s3 import Place
+
+TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
+DELETE = ROOT / "helm" / "iam" / "delete.json"
+_OTHER = "arn:aws:iam:::user/other"
+
+
+def state(storage: Storage) -> dict[str, bytes]:
+    return {entry.path: storage.read(entry.path) for entry in storage.list("state")}
+
+
+def neglected() -> MemoryStorage:
+    memory = MemoryStorage()
+    write_checkpoint(memory)
+    return memory
+
+
+# -- a user who has the documented policy, by the policy of the bucket
+
+
+class Granted:
+    """A checkpoint of one account that another maintains by a policy of the bucket."""
+
+    def __init__(self, owner: Place, maintainer: Place) -> None:
+        self.owner, self.bucket = owner, owner.bucket()
+        self.address = f"s3://{self.bucket}/checkpoints/hourly"
+        self.storage = maintainer.storage(self.address)
+
+    def grant(self, document: Any) -> None:
+        statements = [{**one, "Principal": {"AWS": [_OTHER]}} for one in document["Statement"]]
+        policy = json.dumps({**document, "Statement": statements})
+        self.owner.client.put_bucket_policy(Bucket=self.bucket, Policy=policy)
+
+    @property
+    def documented(self) -> Any:
+        return policy_of(DELETE, self.address)
+
+    def keys(self) -> list[str]:
+        return sorted(entry.path for entry in self.storage.list(""))
+
+
+@pytest.fixture
+def granted(ceph_place: Place, other_place: Place) -> Granted:
+    return Granted(ceph_place, other_place)
+
+
+def test_the_documented_policy_deletes_on_ceph(
+    granted: Granted, caplog: pytest.LogCaptureFixture
+) -> None:
+    granted.grant(granted.documented)
+    granted.owner.fill(granted.address, {f"a/{number:03d}": b"" for number in range(230)})
+    with caplog.at_level(logging.WARNING):
+        granted.storage.delete_all([f"a/{number:03d}" for number in range(225)])
+        granted.storage.delete_all(["a/225", "a/none"])
+    assert granted.keys() == [f"a/{number:03d}" for number in range(226, 230)]
+    # Ceph refused one bulk deletion; it is asked for none after that.
+    assert granted.storage.requests["delete"] == 1 + 225 + 2
+    (said,) = (one.getMessage() for one in caplog.records)
+    assert said == (
+        f"s3://{granted.bucket}: bulk deletions are refused (AccessDenied), so each file is "
+        "deleted by a request of its own; to delete 200 in one, also grant s3:DeleteObject on "
+        f"arn:aws:s3:::{granted.bucket}"
+    )
+
+
+def test_bulk_deletions_are_used_once_the_bucket_itself_is_granted(granted: Granted) -> None:
+    document = granted.documented
+    bucket = {**document["Statement"][-1], "Resource": [f"arn:aws:s3:::{granted.bucket}"]}
+    granted.grant({**document, "Statement": [*document["Statement"], bucket]})
+    granted.owner.fill(granted.address, {f"a/{number}": b"" for number in range(20)})
+    granted.storage.delete_all([f"a/{number}" for number in range(20)])
+    assert (granted.keys(), granted.storage.requests["delete"]) == ([], 1)
+
+
+def test_the_right_that_is_missing_is_named_with_its_resource(granted: Granted) -> None:
+    document = granted.documented
+    granted.grant({**document, "Statement": document["Statement"][:-1]})
+    granted.owner.fill(granted.address, {f"a/{number}": b"" for number in range(20)})
+    with pytest.raises(StorageError) as caught:
+        granted.storage.delete_all([f"a/{number}" for number in range(20)])
+    assert str(caught.value) == (
+        "a/0: not deleted (and 19 more): access denied, s3:DeleteObject is not allowed; grant it "
+        f"on arn:aws:s3:::{granted.bucket}/checkpoints/hourly/*"
+    )
+    assert granted.storage.requests["delete"] == 2  # together, and the first alone
+    assert len(granted.keys()) == 20
+
+
+def test_a_run_with_the_documented_policy_leaves_what_a_run_of_the_owner_leaves(
+    granted: Granted,
+) -> None:
+    memory = neglected()
+    granted.grant(granted.documented)
+    granted.owner.fill(granted.address, memory.files)
+    report, expected = maintain(granted.storage, TIGHT), maintain(memory, TIGHT)
+    assert (report.exit_code, report.files_deleted) == (0, expected.files_deleted)
+    assert state(granted.storage) == state(memory)
+
+
+# -- a bucket with a default retention
+
+
+def test_a_bucket_with_a_default_retention_takes_files_and_moves(ceph_place: Place) -> None:
+    name, client = f"{ceph_place.bucket()}-locked", ceph_place.client
+    client.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
+    retention = {"Mode": "GOVERNANCE", "Days": 1}
+    client.put_object_lock_configuration(
+        Bucket=name,
+        ObjectLockConfiguration={
+            "ObjectLockEnabled": "Enabled",
+            "Rule": {"DefaultRetention": retention},
+        },
+    )
+    storage = ceph_place.storage(f"s3://{name}/ck", part_size=5 << 20, copy_limit=5 << 20)
+    content = bytes(6 << 20)
+    storage.write("small", [b"x"], overwrite=True)
+    storage.write("large", [content], overwrite=True)
+    for path in ("small", "large"):
+        storage.move(path, f"trash/{path}")
+    assert [storage.read(f"trash/{path}") for path in ("small", "large")] == [b"x", content]
+
+
+# -- versioned buckets
+
+
+def versioned(place: Place, *states: str) -> str:
+    """Returns the address of a checkpoint in a new bucket whose versioning has had some states."""
+    name = place.bucket()
+    for one in states:
+        place.client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": one})
+    return f"s3://{name}/ck"
+
+
+VERSIONS = {"off": (), "suspended": ("Enabled", "Suspended"), "enabled": ("Enabled",)}
+
+
+@pytest.mark.parametrize("kind", VERSIONS)
+def test_of_eight_writers_one_wins_unless_versioning_is_enabled(
+    ceph_place: Place, kind: str
+) -> None:
+    storage = ceph_place.waiting(versioned(ceph_place, *VERSIONS[kind]))
+    assert storage.exclusive is (kind != "enabled")
+    winners = {racing(storage, f"_statemaint/lease/{number}.json") for number in range(5)}
+    assert winners == {1} if storage.exclusive else max(winners) > 1
+
+
+def racing(storage: Storage, path: str) -> int:
+    """Returns how many of eight writers concluded that they had created a file."""
+
+    def create(number: int) -> bool:
+        try:
+            storage.write(path, [str(number).encode()])
+        except AlreadyExistsError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        return sum(pool.map(create, range(8)))
+
+
+@pytest.mark.parametrize("kind", ["off", "suspended"])
+def test_a_bucket_without_versions_or_with_suspended_ones_is_maintained_and_undone(
+    ceph_place: Place, kind: str
+) -> None:
+    memory = neglected()
+    address = versioned(ceph_place, *VERSIONS[kind])
+    ceph_place.fill(address, memory.files)
+    storage, before = ceph_place.storage(address), memory.files
+    assert plan_checkpoint(storage, TIGHT, dry=True)[1].findings == ()
+    trash = TIGHT.override(trash_for=86_400.0)
+    report = maintain(storage, trash)
+    assert (report.exit_code, report.findings) == (0, ())
+    assert report.files_deleted.total() > 30
+    undo(storage, report.run)
+    assert state(storage).keys() >= {path for path in before if path.startswith("state/")}
+    assert maintain(ceph_place.storage(address), trash).exit_code == 0
+
+
+def test_a_bucket_that_keeps_versions_is_refused_by_the_plan_with_the_cause(
+    ceph_place: Place,
+) -> None:
+    address = versioned(ceph_place, "Enabled")
+    ceph_place.fill(address, neglected().files)
+    name = address.split("/")[2]
+    cause = (
+        "two writers can both create the same file, so two maintainers could run at once, and "
+        f"nothing is written or deleted: the versioning of the bucket {name!r} is enabled, and its "
+        "server ignores `If-None-Match: *` then, as Ceph does; suspend the versioning, or keep the "
+        "checkpoint in a bucket without"
+    )
+    storage = ceph_place.storage(address)
+    _, plan = plan_checkpoint(storage, TIGHT, dry=True)
+    assert (plan.actions, [one.detail for one in plan.findings]) == ((), [cause])
+    dry = maintain(ceph_place.storage(address), TIGHT, dry_run=True)
+    assert (dry.snapshots_written, dry.plan.actions, dry.exit_code) == (0, (), 3)
+    before = {entry.path for entry in storage.list("")}
+    with pytest.raises(NotExclusiveError) as caught:
+        maintain(ceph_place.storage(address), TIGHT)
+    assert (str(caught.value), caught.value.exit_code) == (f"{address}: {cause}", 2)
+    assert {entry.path for entry in storage.list("")} == before
+    # The remedy: the objects keep their versions, and the bucket itself is asked.
+    suspend = {"Status": "Suspended"}
+    ceph_place.client.put_bucket_versioning(Bucket=name, VersioningConfiguration=suspend)
+    cured = ceph_place.storage(address)
+    assert plan_checkpoint(cured, TIGHT, dry=True)[1].findings == ()
+    assert maintain(cured, TIGHT).exit_code == 0
+
+
+def test_a_maintainer_without_the_right_to_see_the_versioning_is_refused_by_the_plan_too(
+    granted: Granted,
+) -> None:
+    enable = {"Status": "Enabled"}
+    granted.owner.client.put_bucket_versioning(
+        Bucket=granted.bucket, VersioningConfiguration=enable
+    )
+    granted.grant(granted.documented)
+    granted.owner.fill(granted.address, neglected().files)
+    _, plan = plan_checkpoint(granted.storage, TIGHT, dry=True)
+    assert plan.actions == ()
+    assert "suspend the versioning" in plan.findings[0].detail
+
+
+def test_a_name_that_was_deleted_from_a_suspended_bucket_is_refused_with_the_cause(
+    ceph_place: Place,
+) -> None:
+    storage = ceph_place.storage(versioned(ceph_place, "Enabled", "Suspended"))
+    storage.write("a", [b"x"])
+    storage.delete("a")
+    with pytest.raises(StorageError, match=r"^a: .*delete the name's deletion marker") as caught:
+        storage.write("a", [b"y"])
+    assert not isinstance(caught.value, AlreadyExistsError)
+    bucket = storage._bucket
+    ceph_place.client.delete_object(Bucket=bucket.name, Key=bucket.key("a"), VersionId="null")
+    storage.write("a", [b"y"])
+    assert storage.read("a") == b"y"
+
+
+@pytest.mark.parametrize("kind", ["suspended", "enabled"])
+def test_a_versioned_bucket_of_another_server_is_maintained(moto_place: Place, kind: str) -> None:
+    address = versioned(moto_place, *VERSIONS[kind])
+    client, name = moto_place.client, address.split("/")[2]
+    for path, content in neglected().files.items():
+        client.put_object(Bucket=name, Key=f"ck/{path}", Body=content)
+    storage = moto_place.storage(address)
+    assert plan_checkpoint(storage, TIGHT, dry=True)[1].findings == ()
+    assert maintain(storage, TIGHT).exit_code == 0

@@ -1,0 +1,141 @@
+"""What a run moved to the trash of a failing bucket comes back, whichever request failed (S17)."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
+
+import pytest
+
+from statemaint.errors import StatemaintError
+from statemaint.execute.manifest import FOLDER
+from statemaint.maintain import maintain, undo
+from statemaint.model.policy import Policy
+from statemaint.storage import MemoryStorage, S3Storage
+from tests.support.checkpoints import write_checkpoint
+from tests.support.fault_proxy import Answer, Fault, FaultProxy, Lost, Seen, error, fault_proxy
+from tests.support.s3 import Place
+
+# Minutes on both servers; `tests/unit/maintain/test_undo_halfway.py` has each step in memory.
+pytestmark = pytest.mark.long
+KEEPING = Policy(
+    min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0, trash_for=86_400.0
+)
+MANY = 10_000
+When = Callable[[Seen], bool]
+
+
+def _names(part: str, *, copy: bool = False) -> When:
+    def names(seen: Seen) -> bool:
+        return part in seen.target and copy == ("x-amz-copy-source" in _lower(seen))
+
+    return names
+
+
+def _lower(seen: Seen) -> set[str]:
+    return {name.lower() for name in seen.headers}
+
+
+COPIED = _names("/_statemaint/trash/", copy=True)
+
+
+def _trashed(word: str) -> When:
+    return lambda seen: "/_statemaint/trash/" in seen.target and word in seen.target
+
+
+STEPS: dict[str, tuple[str, When]] = {
+    "COPY": ("PUT", lambda seen: COPIED(seen) and "partNumber" not in seen.target),
+    "COPY of a part": ("PUT", lambda seen: COPIED(seen) and "partNumber" in seen.target),
+    "Create": ("POST", _trashed("uploads")),
+    "Complete": ("POST", _trashed("uploadId")),
+    "DELETE": ("DELETE", lambda seen: "/state/" in seen.target and "/trash/" not in seen.target),
+    "DELETE of a page": ("POST", lambda seen: "?delete" in seen.target),
+    "PUT of the ledger": ("PUT", _names("/_statemaint/ledger/")),
+    "PUT of the manifest": ("PUT", _names("/manifest/")),
+    "PUT of a snapshot": ("PUT", lambda seen: ".snapshot" in seen.target),
+}
+FAULTS: dict[str, Fault] = {
+    "denied": Answer(403, error("AccessDenied", "no")),
+    "throttled": Answer(503, error("SlowDown")),
+    "lost": Lost(),
+    "repeated": Lost(),
+    "answered with an error": Answer(200, error("InternalError")),
+}
+IN_PARTS = ("COPY of a part", "Create", "Complete")
+CASES = [
+    (step, fault)
+    for step in STEPS
+    for fault in FAULTS
+    if fault != "answered with an error" or step in ("COPY", "Complete")
+]
+
+
+@pytest.fixture
+def beside(place: Place) -> Iterator[tuple[FaultProxy, Place]]:
+    """A proxy in front of each of the servers, and the server behind it."""
+    with fault_proxy(place.url) as proxy:
+        yield proxy, Place(proxy.url, place.access_key, place.secret_key)
+
+
+def nth(number: int, when: When) -> When:
+    """Returns what holds for the n-th request for which something else holds."""
+    seen_before = count(1)
+    return lambda seen: when(seen) and next(seen_before) == number
+
+
+def neglected(place: Place) -> S3Storage:
+    memory, storage = MemoryStorage(), place.storage()
+    write_checkpoint(memory, last=10, batches=range(6, 10), partitions=1)
+    place.fill(storage.root, memory.files)
+    return storage
+
+
+def state(storage: S3Storage) -> dict[str, bytes]:
+    return {one.path: storage.read(one.path) for one in storage.list("state")}
+
+
+@pytest.mark.parametrize(("step", "fault"), CASES)
+def test_every_file_comes_back_after_a_request_that_failed(
+    place: Place, beside: tuple[FaultProxy, Place], step: str, fault: str
+) -> None:
+    """In either order: the newest run first in every second case."""
+    proxy, broken = beside
+    healthy = neglected(place)
+    before = state(healthy)
+    if step in IN_PARTS:  # as on a server that cannot copy whole objects
+        method, when = STEPS["COPY"]
+        proxy.fail(method, Answer(501, error("NotImplemented")), times=MANY, when=when)
+    method, when = STEPS[step]
+    for number in (2, 3):
+        proxy.fail(method, FAULTS[fault], when=nth(number, when))
+    storage = broken.storage(healthy.root, attempts=2 if fault == "repeated" else 1)
+    with suppress(StatemaintError):
+        maintain(storage, KEEPING)
+    maintain(healthy, KEEPING)
+    newest_first = CASES.index((step, fault)) % 2 == 0
+    runs = sorted({one.path.split("/")[2] for one in healthy.list(FOLDER)}, reverse=newest_first)
+    assert runs
+    for run in runs:
+        assert undo(healthy, run).left == {}
+    after = state(healthy)
+    assert {path: after.get(path) for path in before} == before
+    assert list(healthy.list(FOLDER)) == []
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("step", ["COPY", "DELETE"])
+def test_an_undo_whose_request_failed_is_done_again(
+    place: Place, beside: tuple[FaultProxy, Place], step: str, fault: str
+) -> None:
+    proxy, broken = beside
+    healthy = neglected(place)
+    before = state(healthy)
+    run = maintain(healthy, KEEPING).run
+    method = STEPS[step][0]
+    proxy.fail(method, FAULTS[fault], when=nth(2, _names("/state/", copy=step == "COPY")))
+    with suppress(StatemaintError):
+        undo(broken.storage(healthy.root), run)
+    if list(healthy.list(FOLDER)):
+        assert undo(healthy, run).left == {}
+    after = state(healthy)
+    assert {path: after.get(path) for path in before} == before
+    assert list(healthy.list(FOLDER)) == []

@@ -1,0 +1,205 @@
+"""The runs in the trash, found without listing their files, and the index that saves looks."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from statemaint.execute.manifest import FOLDER, manifest_path
+from statemaint.execute.trashed import (
+    INDEX,
+    empty,
+    expired,
+    forget_trashed,
+    index_trash,
+    size_of_trash,
+    trashed_runs,
+)
+from statemaint.listing import Entry
+from statemaint.maintain import maintain, undo
+from statemaint.model.policy import Policy
+from statemaint.storage import MemoryStorage
+from tests.support.checkpoints import write_checkpoint
+from tests.support.faults import Clock
+
+DAY = 86400.0
+POLICY = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0, trash_for=7 * DAY)
+
+
+class Listed(MemoryStorage):
+    """Remembers the folders that are listed."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        super().__init__(clock=clock or Clock(5.0))
+        self.listed: list[str] = []
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        self.listed.append(prefix)
+        return super().list(prefix)
+
+    @property
+    def looks(self) -> Sequence[str]:
+        """Returns the folders in the trash that were listed since the last call."""
+        looks = [one for one in self.listed if one.startswith(FOLDER)]
+        self.listed.clear()
+        return looks
+
+
+def add(storage: MemoryStorage, run: str, *times: float, files: int = 1) -> None:
+    """Adds a run's trash: a page of its manifest for each time until which files are kept."""
+    for number in range(files):
+        storage.write(f"{FOLDER}/{run}/state/0/0/{number}.delta", [b"123"], overwrite=True)
+    for page, until in enumerate(times):
+        line = json.dumps({"path": "state/0/0/0.delta", "until": until}).encode() + b"\n"
+        storage.write(manifest_path(run, f"0-0.page-{page:06}"), [line], overwrite=True)
+
+
+def test_no_look_at_the_trash_lists_its_files() -> None:
+    storage = Listed()
+    for run in "abc":
+        add(storage, run, 7.0, 9.0, files=50)
+    assert trashed_runs(storage) == dict.fromkeys("abc", 5.0)
+    assert not expired(storage, 8.0)
+    assert set(storage.looks) == {f"{FOLDER}/{run}/manifest" for run in "abc"}
+
+
+def test_the_last_page_of_a_manifest_is_read_first() -> None:
+    storage = Listed()
+    add(storage, "a", 1.0, 1.0, 1.0, 9.0)
+    assert not expired(storage, 8.0)
+    assert storage.requests["read"] == 2  # the index, and one page
+
+
+def test_four_runs_that_are_kept_are_looked_at_and_the_others_wait() -> None:
+    storage = Listed()
+    for number in range(9):
+        add(storage, f"run-{number}", 7.0)
+    assert not expired(storage, 6.0)
+    assert len(storage.looks) == 4
+    assert expired(storage, 6.0).unknown == 9
+    assert sorted(expired(storage, 7.0).runs) == [f"run-{number}" for number in range(9)]
+
+
+def test_the_index_answers_for_the_runs_that_it_has() -> None:
+    storage = Listed()
+    for number in range(9):
+        add(storage, f"run-{number}", 7.0, files=2)
+    index_trash(storage, 9, 0)
+    assert len(storage.looks) == 9
+    found = expired(storage, 6.0)
+    assert (found.runs, found.unknown) == ({}, 0)
+    assert size_of_trash(storage) == (18, 54)
+    assert len(trashed_runs(storage)) == 9
+    assert storage.looks == []
+
+
+@pytest.mark.parametrize(("unknown", "files", "written"),
+                         [(2, 999, False), (3, 0, True), (0, 1000, True)])  # fmt: skip
+def test_the_index_is_written_when_it_is_worth_it(
+    *, unknown: int, files: int, written: bool
+) -> None:
+    storage = Listed()
+    add(storage, "run", 7.0)
+    index_trash(storage, unknown, files)
+    assert (INDEX in storage.files) is written
+
+
+def test_what_has_expired_by_the_index_goes_only_if_its_manifests_agree() -> None:
+    storage = Listed()
+    add(storage, "run", 7.0)
+    index_trash(storage, 3, 0)
+    add(storage, "run", 7.0, 12.0)
+    assert not expired(storage, 8.0)
+    assert expired(storage, 12.0)
+
+
+def test_a_run_that_is_written_to_after_it_had_expired_stays() -> None:
+    storage = Listed()
+    add(storage, "a", 7.0)
+    add(storage, "b", 7.0)
+    found = expired(storage, 8.0)
+    add(storage, "a", 7.0, 12.0)
+    gone: list[str] = []
+    empty(
+        storage,
+        found,
+        before=lambda: None,
+        after=lambda page: gone.extend(one.path for one in page),
+    )
+    assert gone == [f"{FOLDER}/b/state/0/0/0.delta"]
+    assert set(trashed_runs(storage)) == {"a"}
+
+
+def test_an_expired_run_is_listed_once_when_it_is_deleted() -> None:
+    storage = Listed()
+    add(storage, "a", 7.0, files=20)
+    found = expired(storage, 8.0)
+    storage.looks  # noqa: B018 -- forgets them
+    empty(storage, found, before=lambda: None)
+    assert storage.looks == [f"{FOLDER}/a"]
+    assert storage.files == {}
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{}", b'{"runs": []}', b'{"runs": {"a": 1}}', b'{"runs": {"a": {}}}',
+                b'{"runs": {"a": {"since": "x", "until": 99, "files": 1, "bytes": 1}}}', b"\xff"]
+)  # fmt: skip
+def test_an_index_that_cannot_be_read_is_as_none(content: bytes) -> None:
+    storage = Listed()
+    add(storage, "a", 7.0)
+    storage.write(INDEX, [content])
+    assert sorted(expired(storage, 8.0).runs) == ["a"]
+    assert size_of_trash(storage) == (1, 3)
+
+
+def test_a_run_of_the_index_that_is_not_in_the_trash_counts_for_nothing() -> None:
+    storage = Listed()
+    add(storage, "a", 7.0)
+    index_trash(storage, 3, 0)
+    for path in list(storage.files):
+        if path != INDEX:
+            storage.delete(path)
+    assert (trashed_runs(storage), size_of_trash(storage)) == ({}, (0, 0))
+    add(storage, "b", 8.0)
+    assert (set(trashed_runs(storage)), size_of_trash(storage)) == ({"b"}, (1, 3))
+
+
+def test_a_run_is_taken_out_of_the_index_alone() -> None:
+    storage = Listed()
+    add(storage, "a", 7.0)
+    add(storage, "b", 7.0)
+    index_trash(storage, 3, 0)
+    before = storage.files
+    forget_trashed(storage, "none")
+    assert storage.files == before
+    forget_trashed(storage, "a")
+    assert list(json.loads(storage.read(INDEX))["runs"]) == ["b"]
+
+
+def neglected(clock: Clock) -> Listed:
+    storage = Listed(clock)
+    write_checkpoint(storage, partitions=1)
+    return storage
+
+
+def test_an_undo_of_an_indexed_run_leaves_no_size_of_before() -> None:
+    clock = Clock()
+    storage = neglected(clock)
+    storage.write("state/0/0/.17.snapshot.crc", [b"crc\0\0\0\2\0abcd"])
+    clock.now += 2 * DAY
+    maintain(storage, POLICY, run="run")
+    index_trash(storage, 3, 0)
+    assert size_of_trash(storage)[0] == 17
+    assert list(undo(storage, "run").left) == ["state/0/0/.17.snapshot.crc"]
+    assert size_of_trash(storage) == (1, 12)
+
+
+def test_a_second_attempt_at_an_indexed_run_is_counted_again() -> None:
+    clock = Clock()
+    storage = neglected(clock)
+    maintain(storage, POLICY.override(max_deletes_per_run=4), run="run")
+    index_trash(storage, 3, 0)
+    assert size_of_trash(storage)[0] == 4
+    clock.now += 1
+    maintain(storage, POLICY, run="run")
+    assert size_of_trash(storage)[0] > 4

@@ -1,0 +1,225 @@
+"""What ran is reported, and what was deleted from the trash, whatever emptying it says."""
+
+import json
+from collections.abc import Callable, Sequence
+
+import pytest
+from prometheus_client import generate_latest
+
+from statemaint.cli.maintain import end_with_report
+from statemaint.errors import LeaseLostError, StorageError
+from statemaint.execute import Holder
+from statemaint.execute.manifest import FOLDER
+from statemaint.maintain import end_run, list_runs, maintain
+from statemaint.maintain.record import note_run, read_record
+from statemaint.metrics.families import families, registry_of
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.policy import Policy
+from statemaint.report import Emptied, Report
+from statemaint.report.facts import RunFacts
+from statemaint.report.record import Cause, LastRun, with_emptied
+from statemaint.report.to_json import report_json
+from statemaint.storage import MemoryStorage
+from statemaint.storage.base import nothing
+from tests.support.checkpoints import write_checkpoint
+from tests.support.faults import Clock
+from tests.support.going_on import run as run_query
+from tests.support.metrics import named, series_of
+
+DAY = 86_400.0
+KEEPING = Policy(
+    min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0, trash_for=DAY
+)
+
+
+class KeepingStorage(MemoryStorage):
+    """Refuses to delete from the trash, after so many files."""
+
+    most = 0
+    error: Exception = StorageError(FOLDER, "access denied, s3:DeleteObject is not allowed")
+
+    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
+        for path in paths:
+            before()
+            if path.startswith(FOLDER):
+                self.most -= 1
+                if self.most < 0:
+                    raise self.error
+            self.delete(path)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def storage(clock: Clock) -> KeepingStorage:
+    """A checkpoint whose query has gone on since a run whose trash has expired."""
+    found = KeepingStorage(clock=clock)
+    write_checkpoint(found, partitions=1)
+    assert maintain(found, KEEPING, run="old").files_deleted.total() == 16
+    clock.now += 2 * DAY
+    run_query(found, 25, 45, retain=9)
+    clock.now += DAY
+    return found
+
+
+def in_trash(storage: MemoryStorage, run: str) -> list[str]:
+    folder = f"{FOLDER}/{run}/"
+    return [one for one in storage.files if one.startswith(folder) and "/manifest/" not in one]
+
+
+def test_a_run_that_cannot_empty_the_trash_is_reported_with_all_that_it_did(
+    storage: KeepingStorage,
+) -> None:
+    report = maintain(storage, KEEPING, run="new")
+    assert report.snapshots_written == 2
+    assert report.files_deleted.total() == len(in_trash(storage, "new")) > 10
+    (finding,) = report.findings
+    assert finding.code is FindingCode.TRASH_NOT_EMPTIED
+    assert "s3:DeleteObject is not allowed" in finding.detail
+    assert report.exit_code == 5
+    assert (report.emptied.files, report.emptied.bytes) == (0, 0)
+    assert len(in_trash(storage, "old")) == 16
+
+
+def test_the_ledger_has_the_exit_code_of_the_report(storage: KeepingStorage) -> None:
+    report = maintain(storage, KEEPING, run="new")
+    new = next(one for one in list_runs(storage) if one.run == "new")
+    assert new.exit_code == report.exit_code == 5
+    assert (new.tasks, new.files_deleted) == (1, report.files_deleted.total())
+    assert new.snapshots_written == 2
+
+
+def test_the_next_run_holds_the_lease_and_empties_the_trash(storage: KeepingStorage) -> None:
+    maintain(storage, KEEPING, run="new")
+    storage.most = 1000
+    report = maintain(storage, KEEPING, run="next")
+    assert (report.exit_code, report.findings, report.emptied.files) == (0, (), 16)
+    assert in_trash(storage, "old") == []
+
+
+def test_a_lease_that_is_lost_while_the_trash_is_emptied_hides_no_work(
+    storage: KeepingStorage,
+) -> None:
+    storage.error = LeaseLostError("memory:", 3)
+    report = maintain(storage, KEEPING, run="new")
+    assert report.snapshots_written == 2
+    assert [one.code for one in report.findings] == [FindingCode.TRASH_NOT_EMPTIED]
+    assert "lease 3 is lost" in report.findings[0].detail
+    assert report.exit_code == 5
+
+
+def printed(
+    report: Report, capsys: pytest.CaptureFixture[str], *, as_json: bool
+) -> tuple[str, str]:
+    with pytest.raises(SystemExit) as end:
+        end_with_report(report, as_json=as_json)
+    assert end.value.code == report.exit_code
+    out, err = capsys.readouterr()
+    return out, err
+
+
+def test_the_command_line_prints_the_report_its_id_and_the_finding(
+    storage: KeepingStorage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, err = printed(maintain(storage, KEEPING, run="new"), capsys, as_json=False)
+    assert out.startswith("run new: memory:\n2 snapshots written")
+    assert "moved to the trash" in out
+    assert err.startswith("TRASH_NOT_EMPTIED: expired files stay in the trash")
+
+
+def test_the_files_and_bytes_that_were_emptied_are_reported(
+    storage: KeepingStorage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage.most = 1000
+    size = sum(len(storage.files[one]) for one in in_trash(storage, "old"))
+    report = maintain(storage, KEEPING, run="new")
+    assert (report.emptied.files, report.emptied.bytes) == (16, size)
+    document = report_json(report)
+    assert (document["trash_files_deleted"], document["trash_bytes_deleted"]) == (16, size)
+    assert document["files_deleted"] == len(in_trash(storage, "new"))
+    assert json.loads(printed(report, capsys, as_json=True)[0])["trash_files_deleted"] == 16
+    out, _ = printed(report, capsys, as_json=False)
+    assert f"16 files ({size / 1000:.1f} kB) deleted from the trash, where they had expired" in out
+
+
+def test_a_run_without_other_work_reports_what_it_emptied(storage: KeepingStorage) -> None:
+    storage.most = 0
+    maintain(storage, KEEPING, run="new")
+    storage.most = 1000
+    before = storage.requests["delete"]
+    report = maintain(storage, KEEPING, run="next")
+    assert (report.files_deleted.total(), report.emptied.files) == (0, 16)
+    assert report.requests["delete"] == storage.requests["delete"] - before >= 17  # a manifest
+
+
+def test_files_that_were_deleted_before_a_failure_are_counted(storage: KeepingStorage) -> None:
+    for number in range(1500):
+        storage.write(f"{FOLDER}/old/state/0/0/{number}.x", [b"12"])
+    storage.most = 1000
+    report = maintain(storage, KEEPING, run="new")
+    assert report.emptied.files == 1000
+    assert len(in_trash(storage, "old")) == 516
+
+
+def test_metrics_show_what_was_emptied_and_that_it_failed(storage: KeepingStorage) -> None:
+    note_run(storage, maintain(storage, KEEPING, run="new"))
+    record = read_record(storage)
+    assert record is not None
+    assert (record.last.failed, record.last.storage_errors) == ((Cause.STORAGE,), 1)
+    assert record.last.facts is not None
+    assert record.last.facts.findings == {"TRASH_NOT_EMPTIED": 1}
+    storage.most = 1000
+    size = sum(len(storage.files[one]) for one in in_trash(storage, "old"))
+    note_run(storage, maintain(storage, KEEPING, run="next"))
+    record = read_record(storage)
+    assert record is not None
+    assert record.last.failed == ()
+    shown = series_of(generate_latest(registry_of(families(named(), record))).decode())
+    assert shown["last_run_trash_files_deleted", ()] == 16
+    assert shown["last_run_trash_bytes_deleted", ()] == size
+    assert shown["last_run_bytes_deleted", ()] == 0
+
+
+# -- a run of several tasks
+
+
+def test_the_end_of_a_run_of_several_tasks_notes_that_the_trash_is_not_empty(
+    storage: KeepingStorage, clock: Clock
+) -> None:
+    holder = Holder("shared")
+    maintain(storage, KEEPING, run="new", holder=holder)  # notes the run
+    emptied = end_run(storage, holder, sound=True, run="new", exit_code=0)
+    assert [one.code for one in emptied.findings] == [FindingCode.TRASH_NOT_EMPTIED]
+    new = next(one for one in list_runs(storage) if one.run == "new")
+    assert new.exit_code == 5
+    clock.now += 60
+    storage.most = 1000
+    emptied = end_run(storage, holder, sound=True, run="new", exit_code=0)
+    assert (emptied.files, emptied.findings) == (16, ())
+    assert next(one for one in list_runs(storage) if one.run == "new").exit_code == 0
+
+
+def test_a_run_that_failed_keeps_its_exit_code_and_its_trash(storage: KeepingStorage) -> None:
+    holder = Holder("shared")
+    maintain(storage, KEEPING, run="new", holder=holder)
+    emptied = end_run(storage, holder, sound=False, run="new", exit_code=3)
+    assert (emptied.files, emptied.findings) == (0, ())
+    assert next(one for one in list_runs(storage) if one.run == "new").exit_code == 3
+
+
+def test_what_the_end_of_a_run_empties_counts_in_its_record() -> None:
+    facts = RunFacts(sums={"deleted": 7, "trash_files": 0}, checkpoint={"CLOCK_SKEW": 1})
+    last = LastRun("run", 1.0, failed=(Cause.LEASE,), facts=facts)
+    done = with_emptied(last, Emptied(2, 10))
+    assert (done.failed, done.storage_errors) == ((Cause.LEASE,), 0)
+    assert done.facts is not None
+    assert done.facts.sums == {"deleted": 7, "trash_files": 2, "trash_bytes": 10}
+    finding = Finding(FindingCode.TRASH_NOT_EMPTIED, "denied")
+    done = with_emptied(last, Emptied(2, 10, finding))
+    assert (done.failed, done.storage_errors) == ((Cause.STORAGE, Cause.LEASE), 1)
+    assert done.facts is not None
+    assert done.facts.findings == {"CLOCK_SKEW": 1, "TRASH_NOT_EMPTIED": 1}
+    assert with_emptied(LastRun("run", 1.0), Emptied(2, 10)).facts is None  # of no store
