@@ -7,6 +7,7 @@ so that a number that the system has since given to another process is never sig
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import time
@@ -18,6 +19,8 @@ import psutil
 
 _POLL_SECONDS = 0.1
 _LOG_CHARACTERS = 2000
+_PORTS = (20_000, 32_768)
+"""Linux chooses from 32768 on (`net.ipv4.ip_local_port_range`), macOS from 49152 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +104,27 @@ def end_of(log: Path) -> str:
 
 
 def free_port(wanted: int = 0) -> int:
-    """Returns a free port on 127.0.0.1: the wanted one if it is free, otherwise any."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", wanted))
-        except OSError:
-            probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    """Returns a free port on 127.0.0.1: the wanted one if it is free, otherwise a random one.
+
+    A random one lies below the range from which the system serves programs that let it choose, so
+    that none of them takes it before our program does.
+    """
+    port = wanted or _random_port()
+    while not _is_free(port):
+        port = _random_port()
     return port
+
+
+def _random_port() -> int:
+    return random.SystemRandom().randrange(*_PORTS)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe, contextlib.suppress(OSError):
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
+        return True
+    return False
 
 
 def _members(leaders: Sequence[Process]) -> list[psutil.Process]:

@@ -170,3 +170,9 @@ def test_a_port_that_is_taken_is_not_given() -> None:
         taken = server.getsockname()[1]
         assert free_port(taken) != taken
     assert free_port(taken) == taken
+
+
+def test_a_free_port_is_none_that_the_system_gives_to_programs_that_let_it_choose() -> None:
+    chosen = {free_port() for _ in range(20)}
+    assert len(chosen) > 1
+    assert max(chosen) < 32768
