@@ -77,6 +77,10 @@ class Layout:
     unclassified: tuple[tuple[Entry, bool], ...]
     provider: Provider = Provider.HDFS_BACKED
 
+    def described(self) -> frozenset[StoreId]:
+        """Returns the stores that have a schema, as if in partition 0."""
+        return frozenset(self.schemas.keys() | self.families.keys())
+
     def without(self, operators: Collection[int]) -> "Layout":
         """Returns the same layout without the stores of some operators."""
         stores = {one: files for one, files in self.stores.items() if one.operator not in operators}
@@ -168,7 +172,7 @@ def schemas_lacking(layout: Layout, operators: Iterable[Operator]) -> tuple[str,
 
     Operators without metadata (before Spark 4.0) declare none.
     """
-    there = layout.schemas.keys() | layout.families.keys()
+    there = layout.described()
     declared = (StoreId(one.id, 0, name) for one in operators for name in one.stores)
     return tuple(f"{one.directory}/_metadata/schema" for one in declared if one not in there)
 

@@ -125,7 +125,7 @@ def undeclared_operators(
     if committed is None or evidence.named:
         return Undeclared()
     noted = frozenset(one.operator for one in attested)
-    seen = {one.operator for one in layout.stores} | noted
+    seen = {one.operator for one in layout.stores.keys() | layout.described()} | noted
     behind = {
         operator: newest
         for operator in sorted(seen - layout.operators.keys())

@@ -2,7 +2,8 @@
 
 A whole folder may be missing, so the listing is not enough: the offset log pins the number of
 shuffle partitions, commits with unique ids name every store, the operators' metadata declare
-theirs, the ledger lists the stores that were once maintained, and Spark numbers operators from 0.
+theirs, a schema describes an operator's state, the ledger lists the stores that were once
+maintained, and Spark numbers operators from 0.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,6 +35,8 @@ class Evidence:
         counts: the shuffle partitions of each batch, if a repartition has changed them.
         named: the number of stores in each partition of an operator, by the newest commit's ids.
         keyed: the operators whose state has a key, as far as a schema shows.
+        described: the stores of partition 0 that have a schema; Spark writes it before the first
+            batch of their operator.
         copied: the folders whose metadata belong to another operator.
         noted: the stores in the ledger.
         removed: the operators that have left the query.
@@ -45,6 +48,7 @@ class Evidence:
     counts: Mapping[int, int] = field(default_factory=dict)
     named: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     keyed: frozenset[int] = frozenset()
+    described: frozenset[StoreId] = frozenset()
     copied: frozenset[int] = frozenset()
     noted: frozenset[StoreId] = frozenset()
     removed: frozenset[int] = frozenset()
@@ -77,7 +81,8 @@ def required_operators(evidence: Evidence) -> frozenset[int]:
     """
     if evidence.named:
         return frozenset(evidence.named)
-    seen = {one.operator for one in evidence.listed | evidence.noted} | evidence.operators.keys()
+    stores = evidence.listed | evidence.noted | evidence.described
+    seen = {one.operator for one in stores} | evidence.operators.keys()
     return frozenset(_filled(seen - evidence.copied - evidence.removed))
 
 
@@ -109,8 +114,9 @@ def store_names(evidence: Evidence, operator: int) -> frozenset[str]:
     """Returns the names of an operator's stores in each partition."""
     declared = evidence.operators.get(operator)
     seen = {one.store for one in evidence.stores(operator)}
+    described = {one.store for one in evidence.described if one.operator == operator}
     names = seen | set(declared.stores if declared else ())
-    if names & _OF_A_JOIN or len(_OF_A_JOIN) in evidence.named.get(operator, ()):
+    if (names | described) & _OF_A_JOIN or len(_OF_A_JOIN) in evidence.named.get(operator, ()):
         names |= _OF_A_JOIN
     return frozenset(names or {DEFAULT_STORE})
 

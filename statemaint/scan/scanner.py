@@ -88,6 +88,8 @@ def scan(
         pinned=pinned,
         named=_named_by(ids[max(ids)]) if ids else {},
         keyed=_keyed(storage, layout, operators, notes),
+        # A task does not know which operators have left the query; its plan looked for lost ones.
+        described=frozenset() if part else layout.described(),
         copied=frozenset(one.id for one in operators if one.declared_id not in (None, one.id)),
         noted=frozenset(attested) | (part.others(part.handover.noted) if part else set()),
     )

@@ -53,6 +53,12 @@ def _only_state(place: Place) -> None:
             remove(one)
 
 
+def _only_schemas(place: Place) -> None:
+    for one in place.checkpoint.joinpath("state").rglob("*"):
+        if one.is_file() and "schema" not in one.name:
+            one.unlink()
+
+
 def _emptied(place: Place) -> None:
     for one in place.checkpoint.iterdir():
         remove(one)
@@ -158,6 +164,8 @@ def _folders() -> Iterator[Kind]:
     )
     yield Kind(group, "everything missing", _emptied)
     yield Kind(group, "`state/` missing", removed("state"))
+    yield Kind(group, "only the schemas of `state/` left", _only_schemas)
+    yield Kind(group, "only the schemas of `state/` left, a join", _only_schemas, shape=Shape.JOIN)
     yield Kind(group, "a file instead of `state/`", file_instead("state"))
     yield Kind(group, "partition 0 missing", removed("state", "0", "0"))
     yield Kind(group, "partition 1 missing", removed("state", "0", "1"))

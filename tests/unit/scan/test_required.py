@@ -24,6 +24,7 @@ from statemaint.scan.required import (
 )
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
+from tests.support.long_rows import schema
 from tests.support.rocks import write_rocks_checkpoint
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
@@ -167,6 +168,26 @@ def test_so_is_an_operator_that_the_ledger_knows() -> None:
     drop(storage, "state/1")
     assert not doctor(storage).restarts
     assert maintain(storage, TIGHT).exit_code == 3
+
+
+def test_an_operator_whose_schema_alone_is_left_has_lost_its_state() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage)
+    drop(storage, "state")
+    assert doctor(storage).restarts  # as a query without stateful operators does
+    storage.write("state/0/0/_metadata/schema", [schema("hour", "host")])
+    assert [(one.code, one.path) for one in doctor(storage).findings] == [
+        ("BROKEN_CHAIN", "state/0/0"),
+        ("BROKEN_CHAIN", "state/0/1"),
+    ]
+    assert not doctor(storage).restarts
+    assert maintain(storage, TIGHT).exit_code == 3
+
+
+def test_schemas_show_the_stores_of_a_join_and_no_others() -> None:
+    side, stray = StoreId(0, 0, "left-keyToNumValues"), StoreId(0, 0, "copy")
+    assert len(store_names(Evidence(frozenset(), described=frozenset({side})), 0)) == 4
+    assert store_names(Evidence(frozenset(), described=frozenset({stray})), 0) == {"default"}
 
 
 def test_where_no_ids_name_the_operators_doctor_says_what_it_cannot_see() -> None:
