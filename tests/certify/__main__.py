@@ -110,7 +110,7 @@ _NAMES = {
     "families added": "restarts that added a state variable",
     "families dropped": "restarts that dropped one",
     "changelogs switched": "restarts that switched changelogs off or on",
-    "left beside an old log": "schedules left with the log of before a rewind beside right zips",
+    "left beside an old log": "schedules with the log of before a rewind beside right zips",
     "queries that got unique ids": "queries that got unique ids in mid-life",
     "files lost": "single files lost",
     "with several workers": "schedules with two to eight workers",
@@ -148,6 +148,7 @@ _NAMES = {
     "lasting troubles": "troubles of the storage that last until they are mended",
     "verdicts that could not be given": "rounds of verdicts that a closed folder refused",
     "runs after a healthy verdict": "runs right after verify --deep had found nothing",
+    "halts at an old log": "of these halted by such a log, below all retained versions",
     "snapshots": "snapshots by maintenance",
     "deletions": "deletions by maintenance",
 }

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from statemaint.model.findings import Finding, FindingCode
+from tests.certify.rocks_query import RocksQuery
 
 if TYPE_CHECKING:
     from tests.certify.stage import Stage
@@ -96,6 +97,21 @@ def _lacks_offsets(stage: "Stage") -> bool:
     read = {one for one in (*commits, *(one - 1 for one in commits[-1:])) if one >= 0}
     there = any(path[8:].isdecimal() for path in stage.world.index.under("offsets/"))
     return not there or any(f"offsets/{one}" not in files for one in read)
+
+
+def old_log(stage: "Stage", store: str) -> Iterator[str]:
+    """Yields the log of before a rewind that a query has left beside zips, which it wrote instead.
+
+    Both stay until somebody moves the log away: it cannot be told from one that is true.
+    """
+    query, live = stage.query, stage.world.index.live[store]
+    if not isinstance(query, RocksQuery) or not stage.tally["changelogs switched"]:
+        return
+    zips = (path for path, one in live.items() if one.kind == "snapshot" and query.is_theirs(path))
+    right = {live[path].version for path in zips if stage.operator.right(path)}
+    for path in wrong_files(stage, store):
+        if (one := live.get(path)) and one.kind == "delta" and one.version in right:
+            yield path
 
 
 def wrong_files(stage: "Stage", store: str) -> Iterator[str]:

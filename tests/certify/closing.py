@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
-from tests.certify.alarms import wrong_files
+from tests.certify.alarms import old_log
 from tests.certify.files import spot
 from tests.certify.judge import Loss
 from tests.certify.maintainer import ON, Maintainer
@@ -37,18 +37,21 @@ def settle(stage: "Stage", policy: Policy, *, repairs: bool = False) -> None:
     if any(stage.certificate.wrong()) or any(stage.certificate.broken.values()):
         stage.tally["left broken by others"] += 1
         return
-    if stage.tally["changelogs switched"] and any(
-        path for store in stage.stores for path in wrong_files(stage, store)
-    ):
-        # The log of before a rewind lies beside zips, which a halted store leaves as they are.
-        stage.tally["left beside an old log"] += 1
-        return
+    _old_logs_moved(stage)
     if FindingCode.LOG_REPLACED in _ends(stage, policy):
         for _ in range(stage.setting.habits.retain + policy.min_batches_to_retain + 1):
             stage.query.finish()  # what is in doubt stays until the log has moved past it
         _ends(stage, policy)
     for directory in stage.stores:
         _rested(stage, directory, policy)
+
+
+def _old_logs_moved(stage: "Stage") -> None:
+    """Moves the log of before a rewind away that lies beside zips: a halted store keeps both."""
+    if old := [path for store in stage.stores for path in old_log(stage, store)]:
+        stage.step(f"{old} are moved away")
+        stage.tally["left beside an old log"] += 1
+        stage.world.change(dict.fromkeys(old))
 
 
 def _repaired(stage: "Stage", policy: Policy, *, repairs: bool) -> None:

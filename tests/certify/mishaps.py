@@ -93,6 +93,7 @@ def _lose(stage: Stage, random: Random, _: Policy) -> None:
     stage.world.change(dict.fromkeys([path, *(one for one in beside if one in stage.world.files)]))
     certificate.excused = False
     stage.tally["files lost"] += 1
+    stage.tally["zips lost"] += path.endswith(".zip")
     by_zip = isinstance(query, RocksQuery) and (query.ids or isinstance(query, FamilyQuery))
     if isinstance(query, RocksQuery) and by_zip and _loads(query, directory):
         query.kill()  # else its next changes would need a zip that only its memory has

@@ -362,8 +362,7 @@ class Operator:
         """Deletes files of ours while nobody is at work and nothing is wrong: `docs/files.md`.
 
         Args:
-            folder: a folder of ours; all of them if it is empty, but the lease, and the trash,
-                which may have the only copy of something.
+            folder: of ours; if empty all but the lease, and the trash, which has only copies.
         """
         stage, certificate = self.stage, self.stage.certificate
         spoiled = any(certificate._is_bad(path) for path in certificate.bad)
@@ -375,6 +374,7 @@ class Operator:
             stage.step(f"_statemaint/{folder} is deleted")
             stage.world.change(dict.fromkeys(gone))
             stage.tally["files of ours deleted"] += 1
+            stage.ended &= stage.ended if folder == "attestations" else set()  # others had records
 
     # -- foreign files
 

@@ -291,7 +291,7 @@ class Stage:
             raise Loss(f"a fault of ours: {report.findings}")
         if codes & OF_DAMAGE:
             Verdicts(self).alarm(report)
-        forced = self.query.alone and not self.tainted and not self.tally["files lost"]
+        forced = self.query.alone and not self.tainted and not self.tally["zips lost"]
         if FindingCode.FOREIGN_MAINTAINER in codes and forced:
             raise Loss(f"S9: zips that families forced are called maintenance: {report.findings}")
         if self.log is not None:

@@ -66,8 +66,6 @@ def mend(stage: Stage) -> None:
 
 
 def _check_records(stage: Stage) -> None:
-    if stage.tally["files of ours deleted"]:
-        return
     seat = Seat(stage.world, stage.doer(Policy(), "runs"), lambda _verb, _path: None)
     for one in list_runs(seat):
         taken = stage.deeds.taken[one.run]

@@ -12,7 +12,7 @@ from statemaint.errors import CheckpointError, NotACheckpointError, StorageError
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.report import Report
-from tests.certify.alarms import Excuse, excuse
+from tests.certify.alarms import Excuse, excuse, old_log
 from tests.certify.judge import Loss
 from tests.certify.loading import Read
 from tests.certify.maintainer import ON
@@ -89,8 +89,19 @@ class Verdicts:
         stage.tally["runs after a healthy verdict"] += 1
         assert found
         halts = [one for one in found.report.findings if one.damage] if found.report else []
+        if halts and all(map(self._by_old_log, halts)):
+            stage.tally["halts at an old log"] += 1
+            return
         if halts or isinstance(found.error, CheckpointError):
             raise Loss(f"verify --deep finds nothing, and maintain halts: {halts or found.error}")
+
+    def _by_old_log(self, finding: Finding) -> bool:
+        """Returns whether a run compared a zip with an old log below all retained versions."""
+        if finding.code is not FindingCode.SNAPSHOT_MISMATCH or finding.store is None:
+            return False
+        live = self.stage.world.index.live[finding.store.directory]
+        old = old_log(self.stage, finding.store.directory)
+        return any(live[path].version < self.stage.query.required for path in old)
 
     def alarm(self, report: Report) -> None:
         """Judges the damage that a run of maintenance reports.
@@ -122,7 +133,7 @@ class Verdicts:
 
     def _of(self, verdict: Verdict, wrong: list[_Wrong], deepest: Verdict) -> Excuse | None:
         if verdict.restarts:
-            self._loads(verdict.name)
+            self._loads(verdict)
         if not verdict.healthy:
             try:
                 return excuse(self.stage, verdict.findings)
@@ -156,9 +167,16 @@ class Verdicts:
         reads = query.loader.load(directory, range(query.required, version + 1))
         return all(read.state is None for read in reads.values())
 
-    def _loads(self, name: str) -> None:
-        """Raises when a restart would not load what it needs, which somebody said it would."""
-        query = self.stage.query
+    def _loads(self, verdict: Verdict) -> None:
+        """Raises when a restart would not load what it needs, which somebody said it would.
+
+        Where no state is left, nothing shows that the query had any, and that must be said.
+        """
+        query, name = self.stage.query, verdict.name
+        if self._is_traceless and query.target > 1:
+            if all(one.code is not FindingCode.NO_STATE for one in verdict.findings):
+                raise Loss(f"S21: {name} says that the query restarts, and nothing of its state")
+            return
         for directory in query.habits.stores if query.target and not self._is_traceless else ():
             if query.loader.load(directory, [query.target])[query.target].state is None:
                 raise Loss(f"S21: {name} says that the query restarts, and {directory} does not "
