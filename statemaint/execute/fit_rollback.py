@@ -60,8 +60,7 @@ class _Rollback:
     def check(self) -> None:
         """Raises the first reason why nothing is restored, if there is one."""
         self._must_have_its_commits()
-        logs = self.trash.logs
-        for why in self._against(logs) if logs else self._against_old():
+        for why in self._against_files() if self.trash.files else ():
             raise ConfigError(
                 f"{self.storage.root}: {why}: the query has continued since run {self.trash.run}, "
                 "and the files that were moved away no longer fit; they stay in the trash, from "
@@ -97,6 +96,15 @@ class _Rollback:
                 )
 
     # -- what the rollback noted
+
+    def _against_files(self) -> Iterator[str]:
+        """Yields the reasons against restoring the files, of which there is at least one.
+
+        A rollback that ended while it noted what it would move has moved none, and its manifest may
+        lack files that exist.
+        """
+        logs = self.trash.logs
+        yield from self._against(logs) if logs else self._against_old()
 
     def _against(self, logs: LogWorld) -> Iterator[str]:
         """Yields the changes of the query since, and the lost files."""

@@ -197,6 +197,29 @@ def test_a_rollback_that_several_stores_refused_halfway_is_undone(workers: int) 
     assert in_trash(storage) == []
 
 
+class TearingStorage(MemoryStorage):
+    """Stores the first lines of a rollback's manifest and then fails, as a full disk does."""
+
+    def append(self, path: str, lines: bytes) -> None:
+        if not path.endswith("rollback.jsonl"):
+            super().append(path, lines)
+            return
+        super().append(path, b"".join(lines.splitlines(keepends=True)[:2]))
+        raise StorageError(path, "No space left on device")
+
+
+def test_a_rollback_that_noted_half_of_its_files_and_moved_none_is_undone() -> None:
+    storage = TearingStorage(clock=Ticking())
+    write_checkpoint(storage, partitions=3)
+    before = of_the_query(storage)
+    passes(storage)
+    with pytest.raises(StorageError):
+        rollback(storage, 19, trash_for=DAY)
+    assert undone(storage, [*trashed_runs(storage)]) == {}
+    assert trashed_runs(storage) == set()
+    assert of_the_query(storage) == before
+
+
 def of_the_query(storage: MemoryStorage) -> Files:
     return {path: one for path, one in storage.files.items() if not path.startswith("_")}
 
