@@ -8,6 +8,7 @@ another log would be trusted wrongly. Nor is a file restored below a gap in the 
 commit log requires.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -18,7 +19,15 @@ from statemaint.execute.manifest import FOLDER, Contents, Note, StoreWorld
 from statemaint.execute.same import Same
 from statemaint.execute.world import Versioned, log_of
 from statemaint.listing import Entry
-from statemaint.model.files import Delta, Snapshot, SstFile, StateFile, classify_any
+from statemaint.model.files import (
+    ChecksumFile,
+    Delta,
+    Snapshot,
+    SstFile,
+    StateFile,
+    TempFile,
+    classify_any,
+)
 from statemaint.model.ids import UnitId, run_folder, version_of
 from statemaint.plan import RecoveryVerb
 from statemaint.scan import shared_paths
@@ -33,6 +42,7 @@ _GONE = (
     "later runs first if they have it, otherwise leave it in the trash"
 )
 _LEAVE = "leave it in the trash, `statemaint doctor` reports what the checkpoint needs"
+_OF_STORE = re.compile(r"/(SSTs|logs)$")
 
 
 def staying(storage: Storage, trash: Contents, deeds: Deeds) -> dict[str, str]:
@@ -133,6 +143,7 @@ class _Fit:
             stay.update(self._of_store(directory, files))
         stay.update(self._without_parts(stay))
         stay.update(self._parts_of(stay))
+        stay.update(self._without_store(stay))
         yield from stay.items()
 
     def _by_directory(self) -> dict[str, list[Versioned]]:
@@ -293,6 +304,25 @@ class _Fit:
             mine = users.get(path)
             if isinstance(file, SstFile) and mine and all(one in stay for one in mine):
                 yield path, f"only {mine[0]} refers to it, which stays"
+
+    def _without_store(self, stay: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Yields the leftovers of stores that have no state any more, and get none back.
+
+        Their operator may have left the query, and its folder been moved away: a file in it would
+        look like the rest of a store that is needed. SST files may precede the zips of another run.
+        """
+        states = {path for path, file in self._files.items() if isinstance(file, Delta | Snapshot)}
+        back = {path.rpartition("/")[0] for path in states - stay.keys()}
+        for path, file in self._files.items():
+            directory = _OF_STORE.sub("", path.rpartition("/")[0])
+            if path in stay or not isinstance(file, TempFile | ChecksumFile) or directory in back:
+                continue
+            if not self._has_state(directory):
+                yield path, f"{directory} has no state any more; {_LEAVE}"
+
+    def _has_state(self, directory: str) -> bool:
+        files = (one for one in self._storage.list(directory) if _in(one.path, directory))
+        return any(isinstance(classify_any(one), Delta | Snapshot) for one in files)
 
 
 def lacking_part(storage: Storage, trash: Contents, path: str) -> str | None:

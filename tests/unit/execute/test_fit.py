@@ -373,3 +373,20 @@ def test_only_a_zip_that_a_repair_replaced_comes_back_without_its_files(
     manifest: str, *, stays: bool
 ) -> None:
     assert (f"{HOME}/3.zip" in trash_of(manifest)) is stays
+
+
+@pytest.mark.parametrize("directory", ["state/1/0", "state/1/0/SSTs"])
+@pytest.mark.parametrize("state", [(), ("state/1/0/4.delta",), ("state/1/0/4.zip",)])
+def test_a_leftover_comes_back_only_beside_state(directory: str, state: tuple[str, ...]) -> None:
+    names = {"SSTs": f".{SST}", "0": ".4.snapshot"}
+    name = names[directory.rpartition("/")[2]]
+    path = f"{directory}/{name}.11111111-2222-3333-4444-555555555555.tmp"
+    others = ("state/1/0/notes.txt", "state/0/0/4.delta")
+    stored = f"{folder_of('run')}/{path}"
+    storage = MemoryStorage(dict.fromkeys((*state, *others, stored), b""))
+    trash = Contents("run", (), {path: Entry(stored, 0, None)})
+    why = "state/1/0 has no state any more; leave it"
+    found = staying(storage, trash, Deeds("run"))
+    assert {one: text.startswith(why) for one, text in found.items()} == (
+        {} if state else {path: True}
+    )
