@@ -169,32 +169,32 @@ class HadoopFiles:
 
     def _give(self, path: str, wanted: Access, access: Access) -> None:
         self._give_away(path, wanted, access)
-        target = self._path(path)
+        permission = self.jvm.java(_FS + "permission.FsPermission")
+        parse = self.jvm.java(_FS + "permission.AclEntry").parseAclSpec
         if wanted.group_bits is not None and self._acls:
-            entries = self.jvm.java(_FS + "permission.AclEntry").parseAclSpec(spec(wanted), True)
-            self._try("setacl", path, lambda: self._files.setAcl(target, entries))
+            acl = spec(wanted)
+            self._try("setacl", path, lambda it: self._files.setAcl(it, parse(acl, True)))
         elif access.group_bits is not None:
-            self._try("setacl", path, lambda: self._files.removeAcl(target))
-        mode = self.jvm.java(_FS + "permission.FsPermission")(f"{wanted.mode:04o}")
+            self._try("setacl", path, self._files.removeAcl)
         if (wanted.mode, None) != (access.mode, access.group_bits):
-            self._try("chmod", path, lambda: self._files.setPermission(target, mode))
+            mode = f"{wanted.mode:04o}"
+            self._try("chmod", path, lambda it: self._files.setPermission(it, permission(mode)))
 
     def _give_away(self, path: str, wanted: Access, access: Access) -> None:
-        target = self._path(path)
         if wanted.owner != access.owner and self._gives:
             both = wanted.owner, wanted.group
-            self._gives = self._try("chown", path, lambda: self._files.setOwner(target, *both))
+            self._gives = self._try("chown", path, lambda it: self._files.setOwner(it, *both))
             if self._gives:
                 return
         if wanted.group != access.group:
-            self._try("chown", path, lambda: self._files.setOwner(target, None, wanted.group))
+            self._try("chown", path, lambda it: self._files.setOwner(it, None, wanted.group))
 
-    def _try(self, verb: str, path: str, step: Callable[[], object]) -> bool:
-        """Takes a step that may be refused; the caller reads the result again."""
+    def _try(self, verb: str, path: str, step: Callable[[Any], object]) -> bool:
+        """Takes a step with a path that may be refused; the caller reads the result again."""
         self._requests.add(verb)
         try:
             with translated(self.jvm, path):
-                step()
+                step(self._path(path))
         except StorageError:
             return False
         return True
@@ -219,8 +219,11 @@ class HadoopFiles:
             overwrite: whether the file may exist.
         """
         self._requests.add("write")
-        target = self._path(path)
-        self._copy_in(local, lambda: self._names.create(target, mode, overwrite=overwrite), of)
+
+        def opened() -> Any:
+            return self._names.create(self._path(path), mode, overwrite=overwrite)
+
+        self._copy_in(local, opened, of)
 
     def open_new(self, path: str, mode: int) -> Any:
         """Opens a new file for writing, which the caller closes; its directory must exist.
