@@ -49,6 +49,11 @@ class Removal:
     size: int = -1
     modified: float | None = None
 
+    def is_of_same_file(self, other: "Removal") -> bool:
+        """Returns whether two removals listed one file, by its size and time."""
+        listed = (self.size, self.modified)
+        return self.modified is not None and listed == (other.size, other.modified)
+
 
 @dataclass(frozen=True, slots=True)
 class Deeds:
@@ -88,6 +93,11 @@ class Deeds:
         if mine is None:
             return ()
         return tuple(one for one in removals if one.run != self.run and one.fence > mine)
+
+    def restored_again(self, path: str, removal: Removal) -> bool:
+        """Returns whether an undo of a run has restored a file that the run had removed."""
+        notes = self.restored.get(path, ())
+        return any(one.run == removal.run and one.fence > removal.fence for one in notes)
 
     def removed_before(self, path: str) -> bool:
         """Returns whether an earlier run removed a file, so that this run did not find it."""

@@ -5,6 +5,7 @@ these are one file. How it came there does not matter: the process was killed, t
 request, or an answer was lost.
 """
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -94,14 +95,30 @@ class Same:
 
         Its bytes decide as long as they exist.
         """
-        places = [f"{folder_of(removal.run)}/{path}"]
-        notes = self.deeds.restored.get(path, ())
-        if any((one.run, one.fence > removal.fence) == (removal.run, True) for one in notes):
-            places.append(path)
-        for place in places:
+        for place in self._places_of(path, removal):
             with suppress(NotFoundError):
                 return equal(self.storage, self.found.files[path].path, place)
         return self.is_noted(path, removal)
+
+    def _places_of(self, path: str, removal: Removal) -> Iterator[str]:
+        """Yields the places where the file may be that a run was about to remove.
+
+        The run may have failed before it came to that; the next one removes the file then.
+        """
+        alike = [one for one in self.deeds.removed.get(path, ()) if one.is_of_same_file(removal)]
+        for one in (removal, *alike):
+            yield f"{folder_of(one.run)}/{path}"
+            if self.deeds.restored_again(path, one):
+                yield path
+        if self._is_there(path, removal):
+            yield path
+
+    def _is_there(self, path: str, removal: Removal) -> bool:
+        try:
+            entry = self.storage.stat(path)
+        except NotFoundError:
+            return False
+        return removal.is_of_same_file(Removal(0, "", entry.size, entry.modified))
 
     def is_noted(self, path: str, removal: Removal) -> bool:
         """Returns whether a later run removed the file that this run had listed, unchanged."""

@@ -107,13 +107,14 @@ def removed(
     modified: float | None = 8.0,
     *,
     restored: tuple[int, str] | None = None,
+    more: tuple[Removal, ...] = (),
 ) -> Same:
     """Returns the comparison of a run that moved `abc` with what a later run removed."""
     storage = MemoryStorage({TRASHED: b"abc", **files}, clock=Clock(50.0))
     notes = {PATH: Note(Seen(entry()), 99.0)}
     found = Contents("run", (), {PATH: storage.stat(TRASHED)}, notes)
     back = (RestoreNote(restored[1], 3, 8.0, None, 0.0, restored[0]),) if restored else ()
-    removals = (Removal(2, "run", 3, 2.0), Removal(3, "later", 3, modified))
+    removals = (Removal(2, "run", 3, 2.0), Removal(3, "later", 3, modified), *more)
     return Same(storage, found, Deeds("run", {PATH: back}, {PATH: removals}))
 
 
@@ -143,6 +144,30 @@ def test_what_its_undo_restored_is_compared_in_its_place(
 ) -> None:
     assert removed({PATH: b"abc"}, restored=restored).written_again(PATH) is again
     assert removed({PATH: b"abx"}, restored=restored).written_again(PATH)
+
+
+@pytest.mark.parametrize(
+    ("content", "modified", "again"),
+    [(b"abc", 50.0, False), (b"abx", 50.0, True), (b"abc", 49.0, True), (b"abc", None, True)],
+)
+def test_what_a_later_run_did_not_come_to_remove_is_compared_in_its_place(
+    content: bytes, modified: float | None, *, again: bool
+) -> None:
+    """Its time, 50, is that of an undo: only the ledger's line of that later run has it too."""
+    assert removed({PATH: content}, modified).written_again(PATH) is again
+
+
+@pytest.mark.parametrize(
+    ("content", "modified", "again"),
+    [(b"abc", 8.0, False), (b"abx", 8.0, True), (b"abc", 9.0, True)],
+)
+def test_what_a_third_run_removed_in_its_place_is_compared_in_the_trash_of_that_run(
+    content: bytes, modified: float, *, again: bool
+) -> None:
+    third = Removal(4, "third", 3, modified)
+    files = {LATER.replace("later", "third"): content}
+    later = removed(files, more=(third,)).deeds.removed[PATH][1]
+    assert removed(files, more=(third,))._is_mine(PATH, later) is not again
 
 
 def test_without_a_later_removal_nothing_was_written_again() -> None:

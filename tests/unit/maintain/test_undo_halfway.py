@@ -45,11 +45,13 @@ def state(storage: MemoryStorage) -> Files:
 
 
 def in_trash(storage: MemoryStorage) -> list[str]:
-    return sorted(path for path in storage.files if path.startswith(FOLDER) and "/state/" in path)
+    return sorted(
+        path for path in storage.files if path.startswith(f"{FOLDER}/") and "/state/" in path
+    )
 
 
 def trashed_runs(storage: MemoryStorage) -> set[str]:
-    return {path.split("/")[2] for path in storage.files if path.startswith(FOLDER)}
+    return {path.split("/")[2] for path in storage.files if path.startswith(f"{FOLDER}/")}
 
 
 def failing(storage: MemoryStorage, *, at: int, lost: bool, copies: bool) -> FailingStorage:
@@ -302,3 +304,29 @@ def test_a_file_that_a_later_run_deleted_for_good_is_told_by_its_time(*, copies:
         assert undone(storage, ["a"]) == {}
         assert trashed <= storage.files.keys()
     assert halfway > 10
+
+
+@COPIES
+def test_a_run_that_noted_files_and_moved_none_keeps_no_file_in_the_trash(*, copies: bool) -> None:
+    """The third run notes files that the undo of the first has restored, and is refused."""
+    whole = neglected(Ticking(), copies=copies)
+    before, halfway = state(whole), 0
+
+    def work(storage: MemoryStorage) -> None:
+        maintain(storage, KEEPING, run="c")
+
+    for at in range(20, 44, 4):
+        first = failing(whole, at=at, lost=False, copies=copies)
+        maintain(first, KEEPING, run="a")
+        second = survived(first, first._clock, KINDS[copies])
+        passes(second)
+        maintain(second, KEEPING, run="b")
+        halfway += len(in_trash(second)) - len({one.split("/", 3)[3] for one in in_trash(second)})
+        assert undone(second, ["a"]) == {}
+        passes(second)
+        for third, storage in failures(work, second, lost=False, copies=copies):
+            runs = sorted(trashed_runs(storage))
+            assert undone(storage, runs) == {}, (at, third)
+            assert before.items() <= state(storage).items(), (at, third)
+            assert in_trash(storage) == [], (at, third)
+    assert halfway > 2
