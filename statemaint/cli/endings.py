@@ -78,7 +78,8 @@ def _usage(error: click.ClickException) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())
+    notes: list[str] = getattr(error, "__notes__", [])
+    return " ".join("; ".join((str(error), *notes)).split())
 
 
 def _path(error: BaseException) -> str | None:

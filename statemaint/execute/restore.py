@@ -4,6 +4,7 @@
 that plan and carries it out.
 """
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 from statemaint.errors import (
     AlreadyExistsError,
     ConfigError,
+    LeaseLostError,
     NotFoundError,
+    StorageError,
     Superseded,
     UnreadableError,
 )
@@ -28,6 +31,7 @@ from statemaint.plan import PutBack, UndoPlan
 from statemaint.scan import check_inside
 from statemaint.storage import Storage
 
+_log = logging.getLogger(__name__)
 _OCCUPIED = "another file is in its place; remove that one first if this one is right"
 
 
@@ -104,7 +108,18 @@ def restore(
     for planned in decided.plan.files:
         yield undo.put_back(planned)
     if not undo.left:
-        storage.delete_all([one.path for one in decided.trash.manifests], before=before)
+        _forget(storage, decided.trash, before)
+
+
+def _forget(storage: Storage, trash: Contents, before: Callable[[], object]) -> None:
+    """Deletes the manifests of a run, all of whose files are in place; a failure is only logged."""
+    try:
+        storage.delete_all([one.path for one in trash.manifests], before=before)
+    except (StorageError, LeaseLostError) as error:
+        _log.warning(
+            "run %s is undone, and its manifests stay in the trash until they expire: %s",
+            trash.run, error,
+        )  # fmt: skip
 
 
 def must_be_in_trash(storage: Storage, run: str) -> None:

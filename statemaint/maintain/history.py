@@ -122,7 +122,7 @@ def _with_earlier(storage: Storage, run: str, task: str, note: RunNote) -> RunNo
         return note  # there is none
 
 
-def note_recovery(
+def note_recovery(  # noqa: PLR0913 -- each is a fact of its own
     storage: Storage,
     run: str,
     fence: Fence,
@@ -130,6 +130,7 @@ def note_recovery(
     started: float,
     removed: Sequence[Remove],
     written: Sequence[SnapshotWritten],
+    exit_code: int = 0,
 ) -> None:
     """Records a repair or a rollback; a storage failure is only logged."""
     note = RunNote(
@@ -140,12 +141,12 @@ def note_recovery(
         files_deleted=len(removed),
         bytes_written=sum(one.bytes for one in written),
         bytes_deleted=sum(one.entry.size for one in removed),
-        exit_code=0,
+        exit_code=exit_code,
     )
     _write(storage, run, "mend", note)
 
 
-def note_undo(
+def note_undo(  # noqa: PLR0913 -- each is a fact of its own
     storage: Storage,
     run: str,
     fence: Fence,
@@ -153,14 +154,17 @@ def note_undo(
     of: str,
     started: float,
     files: Sequence[Restored] | None,
+    exit_code: int | None = None,
 ) -> None:
     """Records an undo, which is a run like any other; a storage failure is only logged.
 
     It is recorded with `None` when it begins, so that a killed undo is among the runs as well.
+    One that ends with an error has its exit code.
     """
     back = [one for one in files or () if one.in_place]
     left = len(files or ()) - len(back)
-    ended = CheckpointError.exit_code if left else 0
+    if exit_code is None and files is not None:
+        exit_code = CheckpointError.exit_code if left else 0
     note = RunNote(
         started=started,
         ended=storage.now(),
@@ -169,7 +173,7 @@ def note_undo(
         files_deleted=0,
         bytes_written=0,
         bytes_deleted=0,
-        exit_code=StatemaintError.exit_code if files is None else ended,
+        exit_code=StatemaintError.exit_code if exit_code is None else exit_code,
         undo_of=run_folder(of),
         files_restored=len(back),
         bytes_restored=sum(one.bytes for one in back),

@@ -1,12 +1,13 @@
 """Brings back the files that a run deleted (S17), immediately or by a reviewed plan (S14)."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from statemaint.errors import ConfigError, Superseded
+from statemaint.errors import ConfigError, StatemaintError, Superseded
 from statemaint.execute import (
     Holder,
     Ledger,
@@ -25,6 +26,7 @@ from statemaint.plan import UndoPlan
 from statemaint.report.undo_json import VERB, undo_fingerprint
 from statemaint.scan import must_be_checkpoint
 from statemaint.storage import ReadOnly, Storage
+from statemaint.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +155,31 @@ def undo(
             noted(files=None)
             must_stand(storage, commit)
 
-        for file in restore(storage, run, check=check, note=begin, before=lease.check):
-            restored.append(file)
-            on_restored(file)
+        with _counting(restored, noted):
+            for file in restore(storage, run, check=check, note=begin, before=lease.check):
+                restored.append(file)
+                on_restored(file)
         if not restored or any(file.in_place for file in restored):
             noted(files=restored)  # an undo that brings nothing back changes nothing
     back = [file for file in restored if file.in_place]
     kept = {file.path: file.reason for file in restored if not file.in_place}
     return Undone(run, len(back), sum(file.bytes for file in back), kept, mine, sequel)
+
+
+@contextmanager
+def _counting(restored: Sequence[Restored], noted: Callable[..., None]) -> Iterator[None]:
+    """Records what came back before an error, and adds it to the error."""
+    try:
+        yield
+    except StatemaintError as error:
+        back = sum(file.in_place for file in restored)
+        if back:
+            noted(files=restored, exit_code=error.exit_code)
+            are = "is" if back == 1 else "are"
+            error.add_note(
+                f"{counted(back, 'file')} {are} in place again, and another undo of the run goes on"
+            )
+        raise
 
 
 def _must_be(expected: str | None, plan: UndoPlan) -> None:

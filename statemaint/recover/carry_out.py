@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from statemaint.errors import Superseded
+from statemaint.errors import StatemaintError, Superseded
 from statemaint.execute import Holder, leased, newest, recover
 from statemaint.listing import Entry
 from statemaint.maintain.history import note_recovery
@@ -95,29 +95,39 @@ def carry_out(
             must_stand(storage, proved.checkpoint, workers)
 
         done: list[Remove | SnapshotWritten] = []
-        with _counting(run, done):
+
+        def noted(exit_code: int = 0) -> RecoveryReport:
+            result = _report(run, proved.plan, done)
+            note_recovery(
+                storage, run, lease, started=started, removed=result.removed,
+                written=result.written, exit_code=exit_code,
+            )  # fmt: skip
+            return result
+
+        with _counting(run, done, noted):
             recover(proved.plan, storage, proved.checkpoint, run=run, fence=lease, workers=workers,
                     trash_for=trash_for, before=unchanged, on_done=done.append)  # fmt: skip
-        result = _report(run, proved.plan, done)
-        note_recovery(
-            storage, run, lease, started=started, removed=result.removed, written=result.written
-        )
-        return result
+        return noted()
 
 
 @contextmanager
-def _counting(run: str, done: Sequence[Remove | SnapshotWritten]) -> Iterator[None]:
-    """Adds to `Superseded` the number of files moved before; no worker moves any after it."""
+def _counting(
+    run: str, done: Sequence[Remove | SnapshotWritten], noted: Callable[[int], object]
+) -> Iterator[None]:
+    """Records what was done before an error, and adds the number of moved files to the error.
+
+    No worker moves any after it.
+    """
     try:
         yield
-    except Superseded as error:
-        removed = sum(isinstance(one, Remove) for one in done)
-        if not removed:
-            raise
-        are, them = ("is", "it") if removed == 1 else ("are", "them")
-        back = f"`statemaint undo` of run {run} brings {them} back"
-        there = f"{counted(removed, 'file')} {are} in the trash already, {back}"
-        raise Superseded(error.path, f"{error.detail}; {there}") from error
+    except StatemaintError as error:
+        if done:
+            noted(error.exit_code)
+        if removed := sum(isinstance(one, Remove) for one in done):
+            are, them = ("is", "it") if removed == 1 else ("are", "them")
+            back = f"`statemaint undo` of run {run} brings {them} back"
+            error.add_note(f"{counted(removed, 'file')} {are} in the trash already, {back}")
+        raise
 
 
 def _report(

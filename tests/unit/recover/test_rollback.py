@@ -315,7 +315,7 @@ def test_a_file_that_was_replaced_stays(storage: MemoryStorage) -> None:
 
     live = pausing(dict(storage.files), first, replaced)
     with pytest.raises(
-        Superseded, match=r"25\.delta: was replaced since this was planned; 1 file is"
+        Superseded, match=r"25\.delta: was replaced since this was planned; plan again\n1 file is"
     ):
         rollback(live, 22, trash_for=MONTH)
     assert live.files["state/0/0/25.delta"] == b"another attempt"

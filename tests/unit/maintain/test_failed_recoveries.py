@@ -1,0 +1,132 @@
+"""What an undo, a repair or a rollback did before it failed is reported and recorded."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from statemaint.cli.endings import line_of
+from statemaint.errors import StatemaintError, StorageError
+from statemaint.execute.manifest import FOLDER
+from statemaint.maintain import Run, list_runs, maintain, undo
+from statemaint.maintain.history import FOLDER as RUNS
+from statemaint.recover import repair, rollback
+from statemaint.storage import MemoryStorage
+from statemaint.storage.base import nothing
+from tests.support.checkpoints import write_checkpoint
+from tests.support.faults import Ticking
+from tests.unit.maintain.test_undo_halfway import (
+    COPIES,
+    DAY,
+    HOME,
+    KEEPING,
+    LOST,
+    failures,
+    in_trash,
+    neglected,
+    passes,
+    state,
+)
+
+
+def newest(storage: MemoryStorage) -> Run:
+    return list_runs(storage)[0]
+
+
+@COPIES
+@LOST
+def test_the_record_of_an_undo_has_the_files_that_came_back_before_it_failed(
+    *, lost: bool, copies: bool
+) -> None:
+    """Whatever fails: unless it is the record itself, which is a warning."""
+    whole = neglected(Ticking(), copies=copies)
+    run = maintain(whole, KEEPING).run
+    passes(whole)
+    before, told = state(whole), 0
+    caught: list[StatemaintError] = []
+
+    def work(storage: MemoryStorage) -> None:
+        caught.clear()
+        try:
+            undo(storage, run)
+        except StatemaintError as error:
+            caught.append(error)
+
+    for at, storage in failures(work, whole, lost=lost, copies=copies):
+        back = state(storage).keys() - before.keys()
+        recorded = [one for one in list_runs(storage) if one.undo_of]
+        if not caught:
+            assert in_trash(storage) == [], at
+            continue
+        assert in_trash(storage) or lost, at
+        if recorded:
+            halfway = {one.split("/", 3)[3] for one in in_trash(storage)} & back
+            restored = recorded[0].files_restored
+            # The file whose move failed may be in its place: the storage said that it is not.
+            assert len(back) - 1 <= restored <= len(back) - len(halfway), at
+            assert recorded[0].exit_code == (5 if restored else 1), at
+        if notes := getattr(caught[0], "__notes__", []):
+            told += 1
+            assert line_of(caught[0]).endswith(f"503: Slow Down; {notes[0]}")
+            assert "in place again, and another undo of the run goes on" in notes[0]
+    assert told > 10
+
+
+class KeepingManifests(MemoryStorage):
+    """Refuses to delete from the trash."""
+
+    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
+        if any(path.startswith(FOLDER) for path in paths):
+            raise StorageError(paths[0], "access denied, s3:DeleteObject is not allowed")
+        super().delete_all(paths, before=before)
+
+
+def test_an_undo_whose_manifests_stay_has_brought_everything_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    storage = KeepingManifests(clock=Ticking())
+    write_checkpoint(storage, partitions=1)
+    before = state(storage)
+    run = maintain(storage, KEEPING).run
+    undone = undo(storage, run)
+    assert before.items() <= state(storage).items()
+    assert (undone.left, newest(storage).files_restored) == ({}, undone.files)
+    assert newest(storage).exit_code == 0
+    assert f"run {run} is undone, and its manifests stay in the trash until" in caplog.text
+
+
+class RefusingMoves(MemoryStorage):
+    """Refuses moves to the trash, after so many."""
+
+    most = 3
+
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
+        self.most -= 1
+        if self.most < 0:
+            raise StorageError(path, "access denied, s3:DeleteObject is not allowed")
+        super().move(path, to, like=like)
+
+
+@pytest.mark.parametrize("verb", ["repair", "rollback"])
+def test_a_recovery_that_was_refused_says_how_its_moves_are_taken_back(verb: str) -> None:
+    storage = RefusingMoves(clock=Ticking())
+    write_checkpoint(storage, partitions=1)
+    for version in (8, 10, 12, 14) if verb == "repair" else ():
+        storage.write(f"{HOME}/{version}.snapshot", [b"broken"])
+    before = {path: one for path, one in storage.files.items() if not path.startswith("_")}
+    work: dict[str, Callable[[], object]] = {
+        "repair": lambda: repair(storage, trash_for=DAY),
+        "rollback": lambda: rollback(storage, 19, trash_for=DAY),
+    }
+    with pytest.raises(StorageError) as caught:
+        work[verb]()
+    noted = newest(storage)
+    assert (noted.files_deleted, noted.exit_code, noted.tasks) == (3, 5, 1)
+    assert line_of(caught.value).endswith(
+        "s3:DeleteObject is not allowed; 3 files are in the trash already, "
+        f"`statemaint undo` of run {noted.run} brings them back"
+    )
+    storage.most = 1000
+    assert undo(storage, noted.run).left == {}
+    after = {path: one for path, one in storage.files.items() if not path.startswith("_")}
+    assert after == before
+    assert [path for path in storage.files if path.startswith(RUNS)]
