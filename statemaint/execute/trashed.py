@@ -10,6 +10,7 @@ agree. A run, or an undo of it, that changes an indexed folder takes it out of t
 """
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -129,10 +130,7 @@ def expired(storage: Storage, now: float) -> ExpiredTrash:
         if looks == _MOST_LOOKS:
             break
         manifests = [one for one in _manifests(storage, run) if not one.name.startswith(".")]
-        # The newest first, which is kept longest.
-        if manifests and all(
-            _expired(storage, one.path, now) for one in sorted(manifests, reverse=True)
-        ):
+        if manifests and _has_expired(storage, run, manifests, now):
             runs[run] = frozenset(manifests)
         elif manifests:
             looks += 1
@@ -233,25 +231,40 @@ def _look(storage: Storage, run: str) -> TrashedRun | None:
     listed = list(storage.list(folder_of(run)))
     manifests = sorted(one for one in listed if _is_of_manifest(one))
     pages = [one for one in manifests if not one.name.startswith(".")]
-    until = max(_times(storage, pages[-1].path) or [0.0]) if pages else 0.0
+    until = _kept_until(storage, pages[-1].path) if pages else 0.0
     sizes = [one.size for one in listed if not _is_of_manifest(one)]
     return TrashedRun(_first(manifests), until, len(sizes), sum(sizes)) if listed else None
 
 
-def _expired(storage: Storage, path: str, now: float) -> bool:
-    """Returns whether every line has expired; an unreadable line has not."""
+def _kept_until(storage: Storage, path: str) -> float:
+    """Returns the last time of a manifest; never, if it is unreadable: then an operator decides."""
     times = _times(storage, path)
-    return bool(times) and all(time <= now for time in times)
+    return math.inf if times is None else max(times, default=0.0)
 
 
-def _times(storage: Storage, path: str) -> list[float]:
-    """Returns the times of a manifest's lines; none if any line is unreadable."""
+def _has_expired(storage: Storage, run: str, manifests: Sequence[Entry], now: float) -> bool:
+    """Returns whether every line of a run's manifests has expired.
+
+    A page without a whole line, as a full disk leaves it, keeps no file: the files of a page are
+    moved after all of it is written. If no page has one, only a folder without files has expired.
+    """
+    whole = False
+    for page in sorted(manifests, reverse=True):  # the newest first, which is kept longest
+        times = _times(storage, page.path)
+        if times is None or any(time > now for time in times):
+            return False
+        whole = whole or bool(times)
+    return whole or all(_is_of_manifest(one) for one in storage.list(folder_of(run)))
+
+
+def _times(storage: Storage, path: str) -> list[float] | None:
+    """Returns the times of a manifest's whole lines; `None` if any of them is unreadable."""
     try:
         times = [line.get("until") for line in read_lines(storage, path)]
     except CodecError:
-        return []
+        return None
     known = [float(one) for one in times if isinstance(one, int | float)]
-    return known if len(known) == len(times) else []
+    return known if len(known) == len(times) else None
 
 
 # -- the index

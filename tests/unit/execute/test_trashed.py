@@ -130,6 +130,41 @@ def test_a_run_that_is_written_to_after_it_had_expired_stays() -> None:
     assert set(trashed_runs(storage)) == {"a"}
 
 
+def cut(storage: MemoryStorage, run: str, page: int = 0) -> None:
+    """Adds a page that a full disk cut in its first line."""
+    storage.write(manifest_path(run, f"0-0.page-{page:06}"), [b'{"path":"state/0/0/9.de'])
+
+
+def test_a_page_without_a_whole_line_keeps_no_trash_forever() -> None:
+    storage = Listed()
+    add(storage, "a", 7.0)
+    cut(storage, "a", 1)
+    cut(storage, "b")
+    assert set(expired(storage, 6.0).runs) == {"b"}
+    assert set(expired(storage, 7.0).runs) == {"a", "b"}
+    empty(storage, expired(storage, 7.0), before=lambda: None)
+    assert storage.files == {}
+
+
+def test_a_file_whose_line_cannot_be_read_is_kept() -> None:
+    storage = Listed()
+    cut(storage, "a")
+    storage.write(f"{FOLDER}/a/state/0/0/9.delta", [b"123"])
+    add(storage, "b", 7.0)
+    storage.write(manifest_path("b", "0-0.page-000001"), [b'{"path":"state/0/0/1.delta"}\n'])
+    assert not expired(storage, 1e12)
+
+
+def test_runs_that_cannot_be_judged_hide_no_expired_one() -> None:
+    storage = Listed()
+    for number in range(5):
+        storage.write(manifest_path(f"a-{number}", "0-0.page-000000"), [b"{}\n"])
+    add(storage, "b", 7.0)
+    assert not expired(storage, 8.0)
+    index_trash(storage, expired(storage, 8.0).unknown, 0)
+    assert set(expired(storage, 8.0).runs) == {"b"}
+
+
 def test_an_expired_run_is_listed_once_when_it_is_deleted() -> None:
     storage = Listed()
     add(storage, "a", 7.0, files=20)
