@@ -246,11 +246,11 @@ class _Undo:
 
     def _noted(self, path: str, entry: Entry) -> dict[str, Any]:
         note = self._trash.notes.get(path)
-        before = note.seen.entry.modified if note else None
-        fields = {"path": path, "bytes": entry.size, "modified": before}
+        seen = note.seen.entry if note else Entry(path, entry.size, None)
+        fields = {"path": path, "bytes": entry.size, "modified": seen.modified}
         file = classify_any(Entry(path, entry.size, None))
         of_log = isinstance(file, Delta) or path.endswith(".zip")
-        if of_log and before != entry.modified:
+        if of_log and not _kept_its_time(seen, entry):
             fields["crc32c"] = fingerprint(self._storage, entry.path)
         return fields
 
@@ -288,3 +288,13 @@ class _Undo:
 
 def _path(one: PutBack) -> str:
     return one.path
+
+
+def _kept_its_time(seen: Entry, moved: Entry) -> bool:
+    """Returns whether a move has kept a file's time.
+
+    Equal times in whole seconds do not show it: a bucket may have copied the file within the second
+    in which it was written.
+    """
+    known = seen.modified is not None and seen.modified % 1 != 0
+    return known and seen.modified == moved.modified

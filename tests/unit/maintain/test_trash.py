@@ -21,7 +21,7 @@ from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.report import Report
 from statemaint.storage import MemoryStorage, Storage
-from tests.support.checkpoints import COMMIT, changes, delta_bytes, write_checkpoint
+from tests.support.checkpoints import COMMIT, NOW, changes, delta_bytes, write_checkpoint
 from tests.support.faults import (
     Clock,
     CopyingStorage,
@@ -173,7 +173,8 @@ def test_after_an_undo_the_next_run_deletes_the_same_again(storage: MemoryStorag
     assert maintain(storage, KEEPING).plan.actions == ()
 
 
-def test_undo_is_in_the_ledger(storage: MemoryStorage) -> None:
+def test_undo_is_in_the_ledger() -> None:
+    storage = neglected(Clock(NOW + 0.5))
     listed = {one.path: one for one in storage.list("state")}
     maintain(storage, KEEPING, run="run")
     undo(storage, "run")

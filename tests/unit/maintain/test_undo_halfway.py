@@ -16,6 +16,7 @@ from statemaint.recover import repair, rollback
 from statemaint.storage import LocalStorage, MemoryStorage
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
 from tests.support.faults import (
+    Clock,
     CopyingStorage,
     FailingStorage,
     HalfMovingStorage,
@@ -245,6 +246,28 @@ def test_an_undo_that_failed_at_any_request_is_done_again(
 
     for at, storage in failures(work, whole, lost=lost, copies=copies):
         assert undone(storage, [run]) == {}, at
+        assert before.items() <= state(storage).items(), at
+        assert in_trash(storage) == [], at
+
+
+@LOST
+def test_an_undo_of_files_that_were_moved_in_the_second_of_their_writing_is_done_again(
+    *, lost: bool
+) -> None:
+    """Their times in the trash are equal by chance, and not because moves keep times."""
+    clock = Clock()
+    whole = CopyingStorage(clock=clock)
+    write_checkpoint(whole, partitions=1)
+    before, run = state(whole), maintain(whole, KEEPING).run
+    clock.now += 60
+
+    def work(storage: MemoryStorage) -> None:
+        undo(storage, run)
+
+    for at, storage in failures(work, whole, lost=lost, copies=True):
+        clock.now += 60
+        if run in trashed_runs(storage):
+            assert undo(storage, run).left == {}, at
         assert before.items() <= state(storage).items(), at
         assert in_trash(storage) == [], at
 
