@@ -10,6 +10,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -26,8 +27,9 @@ from statemaint.queries.models import SparkSettings
 _log = logging.getLogger(__name__)
 _MODULE = "statemaint.spark"
 _LOCAL = "local[*]"
-# The time that Spark has to end after a request to end.
-_PATIENCE = 10.0
+PATIENCE = 3.0
+"""The seconds that Spark has to end after a request to end. Airflow kills the task after five."""
+_POLL_SECONDS = 0.05
 _PROVIDER = "apache-airflow-providers-apache-spark"
 
 OnKill = Callable[[Callable[[], object]], object]
@@ -92,16 +94,21 @@ def _environment(spark: SparkSettings) -> dict[str, str]:
 
 
 def _end(child: subprocess.Popen[str]) -> None:
-    """Ends the program, with the processes that it has started."""
+    """Ends the program, with the processes that it has started.
+
+    Airflow calls it from a signal handler. The task may be waiting for the program at that moment,
+    so it never waits for it here.
+    """
     if child.poll() is not None:
         return
+    deadline = time.monotonic() + PATIENCE
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGTERM)
-        try:
-            child.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+        while time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+            child.poll()
+            os.killpg(child.pid, 0)
+        os.killpg(child.pid, signal.SIGKILL)
 
 
 def _submitted(settings: QuerySettings, arguments: Sequence[str], on_kill: OnKill) -> str | None:

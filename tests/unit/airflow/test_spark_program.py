@@ -1,7 +1,10 @@
 """How a task runs Spark's program; without a Spark."""
 
+import inspect
 import logging
+import shlex
 import sys
+import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,9 +16,10 @@ import pytest
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.execution_time.supervisor import WatchedSubprocess
 
 from statemaint.airflow.settings import QuerySettings
-from statemaint.airflow.spark_program import start_spark
+from statemaint.airflow.spark_program import PATIENCE, start_spark
 from statemaint.airflow.together import shared_start
 from statemaint.errors import ConfigError
 from statemaint.model.policy import Policy
@@ -91,6 +95,28 @@ def test_a_program_of_many_queries_has_their_name_and_is_ended_with_its_task(
 def test_a_program_that_is_killed_with_its_task_ends_and_says_so() -> None:
     killed = start_spark(settings(), ["units", "/c", "key"], on_kill=lambda end: end())
     assert killed == "Spark's program ended with -15"
+
+
+def test_a_process_of_a_killed_program_that_goes_on_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, ready = tmp_path / "python", tmp_path / "ready"
+    stubborn = f"trap '' TERM; touch {shlex.quote(str(ready))}; while :; do sleep 1; done"
+    program.write_text(f"#!/bin/sh\nsh -c {shlex.quote(stubborn)} &\nwait\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+    def kill(end: Callable[[], object]) -> None:
+        while not ready.exists():
+            time.sleep(0.01)
+        end()
+
+    assert start_spark(settings(), [], on_kill=kill) == "Spark's program ended with -15"
+
+
+def test_a_killed_program_has_ended_when_airflow_kills_its_task() -> None:
+    kill = inspect.signature(WatchedSubprocess.kill)
+    assert kill.parameters["escalation_delay"].default > PATIENCE
 
 
 def test_a_connection_goes_to_airflows_own_hook(monkeypatch: pytest.MonkeyPatch) -> None:
