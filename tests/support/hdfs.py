@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -62,7 +62,8 @@ class Hdfs:
 
     folder: Path
     port: int
-    servers: Mapping[str, Process]
+    servers: dict[str, Process]
+    command: Sequence[str]
 
     @property
     def uri(self) -> str:
@@ -73,8 +74,13 @@ class Hdfs:
         return {"HADOOP_CONF_DIR": str(self.folder / "conf"), "HADOOP_USER_NAME": USER}
 
     def stop(self, server: str) -> None:
-        """Ends the `namenode` or the `datanode`; it does not come back."""
+        """Ends the `namenode` or the `datanode`."""
         stop([self.servers[server]], seconds=0)
+
+    def start(self, server: str) -> None:
+        """Starts it; it takes its first requests some seconds later."""
+        log = self.folder / f"{server}.log"
+        self.servers[server] = spawn([*self.command, _SERVERS[server]], log=log, environ=_environ())
 
 
 @contextmanager
@@ -88,15 +94,14 @@ def hdfs(folder: Path) -> Iterator[Hdfs]:
     command = _command(folder)
     _configure(folder, port, web)
     _format(command)
-    servers: dict[str, Process] = {}
+    cluster = Hdfs(folder, port, {}, command)
     try:
-        for name, main in _SERVERS.items():
-            log, environ = folder / f"{name}.log", _environ()
-            servers[name] = spawn([*command, main], log=log, environ=environ)
-        _wait(folder, servers, partial(_ready, web))
-        yield Hdfs(folder, port, servers)
+        for name in _SERVERS:
+            cluster.start(name)
+        _wait(folder, cluster.servers, partial(_ready, web))
+        yield cluster
     finally:
-        stop(servers.values(), seconds=_STOP_SECONDS)
+        stop(cluster.servers.values(), seconds=_STOP_SECONDS)
 
 
 def _command(folder: Path) -> list[str]:

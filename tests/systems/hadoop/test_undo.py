@@ -1,0 +1,234 @@
+"""What a run moved to the trash of a failing HDFS comes back, whichever call failed (S17).
+
+The faults are those of a real NameNode: connections that end before or after it has carried a call
+out, safe mode, and directories that may not be written to.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statemaint.audit import verify
+from statemaint.demo.processes import wait_until
+from statemaint.errors import StatemaintError, StorageError
+from statemaint.execute import newest
+from statemaint.execute.manifest import FOLDER
+from statemaint.maintain import maintain, undo
+from statemaint.model.policy import Policy
+from statemaint.recover import rollback
+from statemaint.storage import HadoopStorage
+from statemaint.storage.hadoop.jvm import Jvm
+from tests.support.checkpoints import write_checkpoint
+from tests.support.hdfs import SUPERUSER, Hdfs, hdfs
+from tests.support.ipc_proxy import Fault, IpcProxy, ipc_proxy
+from tests.support.marks import long
+from tests.systems.conftest import FS
+
+DAY = 86_400.0
+KEEPING = Policy(
+    min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0, trash_for=DAY
+)
+STATE = "state/0/0"
+Step = tuple[str, str, int]
+"""A method of the NameNode, a part of the paths that it is called with, and which such call."""
+MAINTAIN: dict[str, Step] = {
+    "first move": ("rename2", "/trash/a/state/", 1),
+    "move": ("rename2", "/trash/a/state/", 2),
+    "last move": ("rename2", "/trash/a/state/", 4),
+    "create of the manifest": ("create", "/manifest/", 1),
+    "block of the manifest": ("addBlock", "/manifest/", 1),
+    "end of the manifest": ("complete", "/manifest/", 1),
+    "name of the manifest": ("rename2", "/manifest/", 1),
+    "folder of the trash": ("mkdirs", "/trash/a/state", 1),
+    "name of the ledger's page": ("rename2", "/ledger/0/0/", 1),
+    "end of a snapshot": ("complete", ".snapshot", 1),
+    "name of a snapshot": ("rename2", ".snapshot", 1),
+    "name of the proofs": ("rename2", "/attestations/", 1),
+}
+UNDO: dict[str, Step] = {
+    "first move": ("rename2", "/trash/a/state/", 1),
+    "move": ("rename2", "/trash/a/state/", 2),
+    "name of the ledger's page": ("rename2", "/ledger/undo/", 1),
+    "delete of the manifest": ("delete", "/manifest/", 1),
+}
+ROLLBACK: dict[str, Step] = {
+    "move of state": ("rename2", "/state/0/0/10.delta", 1),
+    "move of a log's entry": ("rename2", "/commits/9", 1),
+    "name of the manifest": ("rename2", "/manifest/", 1),
+    "name of the ledger's page": ("rename2", "/ledger/rollback/", 1),
+}
+FAULTS = ("cut", "lost", "safe mode", "safe mode that lasts", "denied")
+
+
+class Bench:
+    """A neglected checkpoint on a real HDFS, and as a client sees it whose calls fail."""
+
+    def __init__(self, folder: str, jvm: Jvm, admin: Any, proxy: IpcProxy) -> None:
+        self._jvm, self._admin, self._proxy, self._folder = jvm, admin, proxy, folder
+        self.sound = HadoopStorage(folder, jvm=jvm)
+        write_checkpoint(self.sound, partitions=1, last=10, batches=range(6, 10))
+        self.before = self.of_the_query()
+
+    def of_the_query(self) -> dict[str, bytes]:
+        listed = [one.path for one in self.sound.list("")]
+        return {path: self.sound.read(path) for path in listed if not path.startswith("_")}
+
+    def trashed(self) -> set[str]:
+        return {one.path.split("/")[2] for one in self.sound.list(FOLDER)}
+
+    @contextmanager
+    def failing(self, step: Step, fault: str) -> Iterator[HadoopStorage]:
+        """A client of which one call fails, or all from that on; the server is mended in the end.
+
+        At least one call fails.
+        """
+        method, about, nth = step
+        plan: dict[str, Fault] = {
+            "cut": "cut",
+            "lost": "lost",
+            "safe mode": self._enter_once,
+            "safe mode that lasts": self._enter,
+            "denied": self._deny,
+        }
+        self._proxy.fail(method, plan[fault], about=about, nth=nth)
+        try:
+            yield self.behind(self._proxy)
+            assert not self._proxy.waits
+        finally:
+            self._leave()
+            self._allow("755")
+            self.end_lease()
+
+    def end_lease(self) -> None:
+        """Ends a lease that its run could not release, as a minute would."""
+        if (claim := newest(self.sound)) and claim.deadline:
+            self.sound.write(claim.path, [replace(claim, deadline=0.0).content], overwrite=True)
+
+    def behind(self, proxy: IpcProxy) -> HadoopStorage:
+        """Returns the checkpoint as a client of a proxy sees it."""
+        address = self._folder.replace(f":{proxy.behind}/", f":{proxy.port}/", 1)
+        return HadoopStorage(address, jvm=self._jvm)
+
+    def _enter(self) -> None:
+        self._admin.setSafeMode(self._jvm.java(FS + "SafeModeAction").ENTER)
+
+    def _enter_once(self) -> Callable[[], None]:
+        self._enter()
+        return self._leave
+
+    def _deny(self) -> None:
+        self._allow("555")
+
+    def _leave(self) -> None:
+        self._admin.setSafeMode(self._jvm.java(FS + "SafeModeAction").LEAVE)
+
+    def _allow(self, mode: str) -> None:
+        path = self._jvm.java(FS + "Path")(f"{self._folder}/{STATE}")
+        self._admin.setPermission(path, self._jvm.java(FS + "permission.FsPermission")(mode))
+
+    def must_be_whole(self) -> None:
+        after = self.of_the_query()
+        assert {path: after.get(path) for path in self.before} == self.before
+        assert list(self.sound.list(FOLDER)) == []
+        assert verify(self.sound, deep=True).healthy
+
+
+@pytest.fixture
+def bench(cluster: Hdfs, folder: str, jvm: Jvm, admin: Any) -> Iterator[Bench]:
+    with ipc_proxy(cluster.port) as proxy:
+        yield Bench(folder, jvm, admin, proxy)
+
+
+def cases(steps: dict[str, Step]) -> list[Any]:
+    """Returns each step with each fault; only a few are of `make test`'s length."""
+    return [
+        long(step, fault, id=f"{step}-{fault}")
+        for step, (method, *_) in steps.items()
+        for fault in FAULTS
+        if fault != "denied" or (method == "rename2" and "move" in step)
+    ]
+
+
+@pytest.mark.parametrize(("step", "fault"), cases(MAINTAIN))
+def test_every_file_comes_back_after_a_call_that_failed(
+    bench: Bench, step: str, fault: str
+) -> None:
+    """In either order: the newest run first in every second case."""
+    moves = "move" in step
+    with bench.failing(MAINTAIN[step], fault) as storage, suppress(StatemaintError):
+        report = maintain(storage, KEEPING, run="a")
+        assert report.exit_code == 5
+        gone = bench.before.keys() - bench.of_the_query().keys()
+        if not moves or fault != "lost":
+            assert report.files_deleted.total() == len(gone)
+    assert maintain(bench.sound, KEEPING, run="b").exit_code == 0
+    newest_first = [*MAINTAIN].index(step) % 2 == 0
+    for run in sorted(bench.trashed(), reverse=newest_first):
+        assert undo(bench.sound, run).left == {}
+    bench.must_be_whole()
+
+
+@pytest.mark.parametrize(("step", "fault"), cases(UNDO))
+def test_an_undo_whose_call_failed_is_done_again(bench: Bench, step: str, fault: str) -> None:
+    maintain(bench.sound, KEEPING, run="a")
+    with bench.failing(UNDO[step], fault) as storage, suppress(StatemaintError):
+        undo(storage, "a")
+    if bench.trashed():
+        assert undo(bench.sound, "a").left == {}
+    bench.must_be_whole()
+
+
+@pytest.mark.parametrize(("step", "fault"), cases(ROLLBACK))
+def test_a_rollback_whose_call_failed_is_undone(bench: Bench, step: str, fault: str) -> None:
+    with bench.failing(ROLLBACK[step], fault) as storage, suppress(StatemaintError):
+        rollback(storage, 8, trash_for=DAY)
+    for run in sorted(bench.trashed(), reverse=True):
+        assert undo(bench.sound, run).left == {}
+    bench.must_be_whole()
+
+
+@pytest.mark.long
+def test_every_file_comes_back_after_the_datanode_was_gone(tmp_path: Path, jvm: Jvm) -> None:
+    """Names still change without it, but no file can be read or written."""
+    with hdfs(tmp_path) as cluster, ipc_proxy(cluster.port) as proxy:
+        admin, address = _admin_of(cluster, jvm), f"{cluster.uri}/tests"
+        bench = Bench(address, jvm, admin, proxy)
+
+        def stop() -> None:
+            cluster.stop("datanode")
+
+        for run, step in (("a", MAINTAIN["block of the manifest"]), ("b", MAINTAIN["move"])):
+            proxy.fail(step[0], stop, about=step[1].replace("/a/", f"/{run}/"), nth=step[2])
+            with suppress(StatemaintError):
+                maintain(bench.behind(proxy), KEEPING, run=run)
+            assert not proxy.waits
+            with pytest.raises(StorageError):
+                bench.sound.write("_statemaint/x", [b"x"], overwrite=True)
+            cluster.start("datanode")
+            assert wait_until(lambda: _writes(bench.sound), seconds=60)
+            bench.end_lease()
+        assert maintain(bench.sound, KEEPING, run="c").exit_code == 0
+        for run in sorted(bench.trashed()):
+            assert undo(bench.sound, run).left == {}
+        bench.must_be_whole()
+
+
+def _admin_of(cluster: Hdfs, jvm: Jvm) -> Any:
+    """Returns the superuser's file system, with a folder that everybody may write to."""
+    address, path = jvm.java("java.net.URI")(cluster.uri), jvm.java(FS + "Path")("/tests")
+    admin = jvm.java(FS + "FileSystem").newInstance(address, jvm.configuration(), SUPERUSER)
+    admin.mkdirs(path)
+    admin.setPermission(path, jvm.java(FS + "permission.FsPermission")("777"))
+    return admin
+
+
+def _writes(storage: HadoopStorage) -> bool:
+    with suppress(StorageError):
+        storage.write("_statemaint/x", [b"x"], overwrite=True)
+        storage.delete("_statemaint/x")
+        return True
+    return False
