@@ -67,9 +67,8 @@ def _all_fit(*_: Any, **__: Any) -> dict[str, str]:
     return {}
 
 
-def _by_files_alone(storage: Any, found: Any, _: Any, *, ended: bool) -> None:
+def _by_files_alone(storage: Any, found: Any, _: Any) -> None:
     """Refuses to undo a rollback only where a file of it is there again."""
-    del ended
     if found.of_rollback and any(_is_there(storage, path) for path in found.files):
         raise ConfigError("the query has gone on")
 
