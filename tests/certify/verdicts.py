@@ -13,6 +13,7 @@ from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.report import Report
 from tests.certify.alarms import Excuse, excuse, old_log
+from tests.certify.files import spot
 from tests.certify.judge import Loss
 from tests.certify.loading import Read
 from tests.certify.maintainer import ON
@@ -99,9 +100,11 @@ class Verdicts:
         """Returns whether a run compared a zip with an old log below all retained versions."""
         if finding.code is not FindingCode.SNAPSHOT_MISMATCH or finding.store is None:
             return False
-        live = self.stage.world.index.live[finding.store.directory]
-        old = old_log(self.stage, finding.store.directory)
-        return any(live[path].version < self.stage.query.required for path in old)
+        zipped = spot(finding.detail.partition(":")[0])
+        if zipped is None or zipped.version >= self.stage.query.required:
+            return False
+        old = map(spot, old_log(self.stage, finding.store.directory))
+        return any(one and one.version <= zipped.version for one in old)
 
     def alarm(self, report: Report) -> None:
         """Judges the damage that a run of maintenance reports.
