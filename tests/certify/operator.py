@@ -104,7 +104,7 @@ class Operator:
         if not last or habits.spark is None or habits.spark >= METADATA_SINCE:
             return
         prefix = f"state/{last}/"
-        if not query.finish() or not is_whole(query):
+        if not query.finish() or not is_whole(query, last):
             return
         self._stop_maintenance()  # a run that goes on below the folder makes it look younger
         query.stop()

@@ -8,9 +8,10 @@ metadata   `state/<op>/_metadata/metadata`, by Spark 4.0 and later, of the opera
 import json
 import struct
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from tests.certify.files import spot
 from tests.certify.world import World
 
 if TYPE_CHECKING:
@@ -48,13 +49,29 @@ def declare(world: World, stores: Sequence[str], spark: int | None) -> None:
             world.change(missing)
 
 
-def is_whole(query: "Query") -> bool:
-    """Returns whether all stores load the newest version, and none has a newer one."""
+def is_whole(query: "Query", operator: int) -> bool:
+    """Returns whether all stores load the newest version, and nothing shows that there was a newer.
+
+    Args:
+        query: the query.
+        operator: one whose newer state, before a rewind, our notes may name as well.
+    """
     stores = query.habits.stores
     live = (one for store in stores for one in query.world.index.live[store].values())
     reads = (query.loader.load(one, [query.target])[query.target] for one in stores)
     newest = max((one.version for one in live), default=0)
-    return newest <= query.target and all(read.state is not None for read in reads)
+    noted = max(_noted(query.world, operator), default=0)
+    return max(newest, noted) <= query.target and all(read.state is not None for read in reads)
+
+
+def _noted(world: World, operator: int) -> Iterator[int]:
+    """Yields the versions of the snapshots that our notes of an operator name."""
+    for path in world.index.under(f"_statemaint/attestations/{operator}/"):
+        if path.endswith(".json"):
+            notes = json.loads(world.files[path].content)
+            rows = (*notes["attestations"], *notes.get("uploads", {}).get("newest", ()))
+            named = (*notes["written"], *(row["path"] for row in rows))
+            yield from (one.version for path in named if (one := spot(path)))
 
 
 def _metadata(operator: int, count: int) -> bytes:
