@@ -54,8 +54,7 @@ class Stage:
         self.undercut = self.cleaned = False
         self.ended: set[str] = set()
         self.glimpses: dict[int, dict[str, int]] = {}
-        self.runs = 0
-        self.usual = 40
+        self.runs, self.usual = 0, 40
 
     @property
     def stores(self) -> tuple[str, ...]:

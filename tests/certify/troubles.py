@@ -45,9 +45,23 @@ def strike(stage: Stage, kind: str, number: int, policy: Policy, halt: Halt) -> 
     elif number % 8 == 5:
         stage.undo(-1, halt)
     else:
+        before = set(stage.ended)
         stage.maintain(policy, halt)
+        if "list" in trouble.verbs and not policy.trash_for:
+            _unseen(stage, stage.ended - before, trouble.folder)
     stage.world.trouble = trouble  # at the latest now
     stage.hold()
+
+
+def _unseen(stage: Stage, runs: set[str], folder: str) -> None:
+    """Notes that runs whose deletions in a folder were cut short could not list it any more.
+
+    A deletion that fails does not say which files it has deleted before: only a listing does.
+    """
+    for run in runs:
+        inside = {path for path in stage.deeds.taken[run] if path.startswith(folder)}
+        stage.deeds.taken[run] -= inside
+        stage.deeds.linked[run] |= inside
 
 
 def mend(stage: Stage) -> None:
