@@ -1,5 +1,6 @@
 """Checks that the query was not rewound since a run was planned."""
 
+from collections.abc import Callable
 from threading import Lock
 
 from statemaint.errors import NotFoundError, Superseded
@@ -9,6 +10,7 @@ from statemaint.model.files import Delta, Snapshot
 from statemaint.model.ids import version_of
 from statemaint.scan import scan
 from statemaint.storage import Storage
+from statemaint.storage.base import nothing
 
 
 def newest_commit(storage: Storage) -> Entry | None:
@@ -32,12 +34,13 @@ class SharedLook:
         self._begun = self._answered = 0
         self._entry: Entry | None = None
 
-    def at(self, storage: Storage, path: str) -> Entry:
-        """Returns the file's entry; raises as `Storage.stat` does."""
+    def at(self, storage: Storage, path: str, *, first: Callable[[], object] = nothing) -> Entry:
+        """Returns the file's entry, after another check; raises as it and `Storage.stat` do."""
         begun = self._begun
         with self._lock:
             if self._entry is None or self._answered <= begun:
                 self._begun += 1
+                first()
                 self._entry = storage.stat(path)
                 self._answered = self._begun
             return self._entry
@@ -48,6 +51,8 @@ def must_stand(
     commit: Entry | None,
     store: Store | None = None,
     look: SharedLook | None = None,
+    *,
+    first: Callable[[], object] = nothing,
 ) -> None:
     """Makes sure that the query was not rewound since a run was planned; one request.
 
@@ -58,7 +63,8 @@ def must_stand(
         storage: the storage of the checkpoint.
         commit: the newest entry of the commit log at planning; `None` if there was none.
         store: the store that is worked on, as it was scanned for the plan.
-        look: shares the look at the entry with other threads.
+        look: shares the look at the entry, and the check before it, with other threads.
+        first: a check that precedes it, which raises its own errors.
 
     Raises:
         Superseded: when the entry was written again, or is missing without newer ones in its
@@ -66,9 +72,10 @@ def must_stand(
         StorageError: when the storage fails.
     """
     if commit is None:
+        first()
         return
     try:
-        current = (look or SharedLook()).at(storage, commit.path)
+        current = (look or SharedLook()).at(storage, commit.path, first=first)
     except NotFoundError as error:
         if not _purged(storage, int(commit.name)):
             why = "was removed after the run was planned: the query was rewound"

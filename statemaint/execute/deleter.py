@@ -74,9 +74,10 @@ class Deleter:
                 newest = max(one.version for one in deletes)
                 world, proof = None if start else store, self._proof
                 trash.note(page, world, target=context.target, gone=newest, proof=proof)
-            context.fence.must_hold()
-            # As late as possible, once a page.
-            must_stand(context.storage, context.commit, store, context.look)
+            # As late as possible, once a page: the lease, then the commit.
+            must_stand(
+                context.storage, context.commit, store, context.look, first=context.fence.must_hold
+            )
             removed: list[Delete] = []
             try:
                 self._remove(page, trash, removed)

@@ -144,11 +144,34 @@ def write_like(storage: Storage, like: str, path: str, chunks: Iterable[bytes]) 
         raise Superseded(error.path, "existed when the run was planned and is missing") from error
 
 
+def dated(storage: Storage, entry: Entry) -> Entry:
+    """Returns the entry of a file that was written `like` another, with its time (`Storage.write`).
+
+    Raises:
+        Superseded: when the file was replaced since.
+        StorageError: when the storage fails.
+    """
+    if entry.tag is None or entry.modified is not None:
+        return entry
+    return as_shown(entry, storage.stat(entry.path))
+
+
+def as_shown(written: Entry, shown: Entry) -> Entry:
+    """Returns a later entry of a file that was written, if it still is that file.
+
+    Raises:
+        Superseded: when it is not.
+    """
+    if (shown.size, shown.tag) != (written.size, written.tag):
+        raise Superseded(written.path, "was replaced after it was written")
+    return shown
+
+
 def write_checksum(storage: Storage, like: str, value: int, owner: Entry) -> Entry:
     """Writes Spark's checksum file, after its owner: in between Spark reads the owner unchecked."""
     path, content = f"{owner.path}.crc", checksum_file.spark(value, owner.size, storage.now())
     try:
-        return write_like(storage, like, path, [content])
+        return dated(storage, write_like(storage, like, path, [content]))
     except AlreadyExistsError:  # Spark's own; reading back compares it with the file
         return storage.stat(path)
 

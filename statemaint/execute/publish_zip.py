@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from statemaint.codec.integrity.crc32c import ChecksummedChunks
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError, Superseded
-from statemaint.execute.publish import Published, and_then, write_checksum, write_like
+from statemaint.execute.publish import Published, and_then, dated, write_checksum, write_like
 from statemaint.fold import Source
 from statemaint.plan import WriteSnapshot
 from statemaint.scan.rocks import shared_paths
@@ -77,11 +77,14 @@ def publish_zip(
     directory = action.store.directory
     before()  # reading an SST file takes time
     parts = tuple(
-        write_like(
+        dated(
             storage,
-            action.like,
-            f"{directory}/SSTs/{one.stored}",
-            and_then(_pieces(one.local), before),
+            write_like(
+                storage,
+                action.like,
+                f"{directory}/SSTs/{one.stored}",
+                and_then(_pieces(one.local), before),
+            ),
         )
         for one in made.new
     )

@@ -24,7 +24,7 @@ class RunContext:
         aside: receives stale snapshots under every policy; `None` if there are none.
         target: the run's target version.
         commit: the newest entry of the commit log when the run was planned.
-        look: looks at that entry, for all stores.
+        look: looks at the lease and at that entry, for all stores.
         ahead: the number of files of a store that are fetched at a time.
     """
 

@@ -7,7 +7,7 @@ from functools import partial
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import MissingSstError, SnapshotMismatchError
 from statemaint.execute.bases import must_be_readable, must_be_unchanged
-from statemaint.execute.publish import Published, publish, read_back
+from statemaint.execute.publish import Published, as_shown, dated, publish, read_back
 from statemaint.execute.publish_zip import built, publish_zip
 from statemaint.execute.run_context import RunContext
 from statemaint.execute.store_folds import StoreFolds
@@ -111,14 +111,16 @@ class SnapshotWriter:
     def _written(
         self, action: WriteSnapshot, published: Published, *, verify: bool
     ) -> SnapshotWritten:
-        record, entry, proof = self.record, published.entry, None
-        record.tables[entry.path] = record.listed(published.refers, published.parts)
+        record, proof = self.record, None
         if not published.written:
             record.known.written.discard(action.path)
         if verify:
             # Spark's checksum file, if Spark wrote the snapshot first, is compared like ours.
             source = self._source.beside(action.path) if action.checksum else self._source
             digest = self._read_back(action, source, published.digest)
+        entry = self._dated(published.entry)
+        record.tables[entry.path] = record.listed(published.refers, published.parts)
+        if verify:
             ours = published.written > 0
             proof = self._proof(action, entry, digest, action.chain, ours=ours)
         record.placed.append(entry)
@@ -126,6 +128,13 @@ class SnapshotWriter:
         return SnapshotWritten(
             action, entry, proof, published.written, beside, parts, published.refers
         )
+
+    def _dated(self, entry: Entry) -> Entry:
+        """Returns the entry of a new snapshot with its time, which reading it back has shown."""
+        shown = self._source.entries.get(entry.path)
+        if shown is None or entry.modified is not None:
+            return dated(self.context.storage, entry)
+        return as_shown(entry, shown)
 
     def _read_back(
         self, action: WriteSnapshot, source: Source, expected: StateDigest

@@ -14,10 +14,11 @@ from statemaint.codec.integrity.checksum_file import MOST_BYTES, parse_spark
 from statemaint.codec.integrity.crc32c import ChecksummedStream
 from statemaint.codec.integrity.digest import StateDigest, digest_key
 from statemaint.errors import CodecError, NotFoundError, StaleChecksumError
+from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta, Snapshot, spark_checksums
-from statemaint.storage import Ahead, Storage, read_small
+from statemaint.storage import Ahead, Identified, Storage, read_small
 
 COMPILED_FROM = 512 * 1024
 """The stored bytes below which plain loops end before compiled ones would be loaded."""
@@ -87,6 +88,7 @@ class Source:
             the chain's base. Ignored by the HDFS-backed provider.
         unnamed: whether folds may have rows of families without a name.
         sums: receives the CRC-32C of each file that is read whole, by path; `None` for none.
+        entries: receives the entry of each file that is read whole, if its storage shows it.
         ahead: the number of files that are fetched at a time if several will be read.
     """
 
@@ -98,6 +100,7 @@ class Source:
     families: Snapshot | None = None
     unnamed: bool = False
     sums: dict[str, int] | None = None
+    entries: dict[str, Entry] = field(default_factory=dict)
     ahead: int = 1
 
     @classmethod
@@ -179,6 +182,8 @@ class Source:
             summed = ChecksummedStream(stream)
             yield cast("BinaryIO", summed)  # callers use only `read`
             summed.drain()
+            if isinstance(stream, Identified) and stream.entry:
+                self.entries[path] = stream.entry
         if path in self.checksums:
             self._compare(path, summed)
         if self.sums is not None:

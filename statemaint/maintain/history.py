@@ -63,10 +63,10 @@ class RunNote:
     of_whole: bool = False
 
 
-def note_run(storage: Storage, report: Report, fence: Fence) -> None:
+def note_run(storage: Storage, report: Report, fence: Fence, *, first: bool = False) -> None:
     """Records a run, or a task of one, if it changed anything; a storage failure is only logged.
 
-    A task that is repeated adds to what its earlier attempts did.
+    A task that is repeated adds to what its earlier attempts did, unless this is the first one.
     """
     outcomes = [one for store in report.stores for one in store.outcomes]
     if all(isinstance(one, Halted | Skipped) for one in outcomes):
@@ -82,7 +82,8 @@ def note_run(storage: Storage, report: Report, fence: Fence) -> None:
         exit_code=report.exit_code,
     )
     task = _task(report.plan.request)
-    _write(storage, report.run, task, _with_earlier(storage, report.run, task, note))
+    note = note if first else _with_earlier(storage, report.run, task, note)
+    _write(storage, report.run, task, note)
 
 
 def note_end(storage: Storage, run: str, fence: Fence, exit_code: int) -> None:

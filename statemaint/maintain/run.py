@@ -269,6 +269,7 @@ class Work:
         self._storage, self._dry_run, self._workers = storage, dry_run, workers
         self._before, self._started = Counter(sent), storage.now()
         self.run, self.reading = run or new_run_id(self._started), recalling(storage)
+        self._new = run is None
         self._happened: dict[StoreId, list[Outcome]] = defaultdict(list)
 
     @property
@@ -290,7 +291,7 @@ class Work:
             self._happened[outcome.store].append(outcome)
             on_outcome(outcome, decided)
         report = self.report(decided)
-        note_run(self._storage, report, fence)
+        note_run(self._storage, report, fence, first=self._new)
         return report
 
     def report(self, decided: Plan, emptied: Emptied = _NOTHING) -> Report:

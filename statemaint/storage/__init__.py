@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from statemaint.storage.access import deprived
 from statemaint.storage.address import has_secret
 from statemaint.storage.ahead import MOST_AHEAD, Ahead
-from statemaint.storage.base import OURS, Storage, outside_link, own_link, read_small
+from statemaint.storage.base import OURS, Identified, Storage, outside_link, own_link, read_small
 from statemaint.storage.below import checkpoint_around, checkpoints_below, folders_in, is_file
 from statemaint.storage.local.storage import LocalStorage
 from statemaint.storage.memory import MemoryStorage
@@ -27,6 +27,7 @@ __all__ = [
     "OURS",
     "Ahead",
     "HadoopStorage",
+    "Identified",
     "LocalStorage",
     "MemoryStorage",
     "ReadOnly",

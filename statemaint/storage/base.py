@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import BinaryIO, Protocol, TypeVar
+from typing import BinaryIO, Protocol, TypeVar, runtime_checkable
 
 from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
 from statemaint.listing import LATEST, Entry
@@ -128,6 +128,13 @@ def move_each(
         after(entry)
 
 
+@runtime_checkable
+class Identified(Protocol):
+    """An opened file of which the storage has shown the entry together with the content."""
+
+    entry: Entry | None
+
+
 class Storage(Protocol):
     """A tree of files under one root. Paths are relative to it, with `/` between their parts.
 
@@ -211,6 +218,10 @@ class Storage(Protocol):
                 group, mode and ACL, or its encryption, tags and grants, as far as the storage has
                 any (S22). Without it the file is a record of maintainers: if there are modes, it
                 is readable by those who may use the root.
+
+        Returns:
+            The file's entry. The time of a new file that is `like` another may be unknown if its
+            tag identifies it: a read of the file shows it (`Identified`), and so does `stat`.
 
         Raises:
             AlreadyExistsError: when the file exists and may not be overwritten; it is untouched.

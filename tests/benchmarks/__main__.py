@@ -14,6 +14,7 @@ from tests.benchmarks import (
     growth,
     held,
     machine,
+    requests,
     rocks,
     side_by_side,
     small,
@@ -53,6 +54,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
         far.run_all, cases=cases.FAR_WIDTHS, delays=(30,), verbs=("plan", "verify", "maintain")
     ),
     "far-chain": partial(far.run, case=cases.FAR_ONE, delays=(30,)),
+    "requests": requests.run,
     "process": partial(small.run_process, case=cases.TINIEST, first=cases.AGGREGATION),
 }
 
@@ -67,7 +69,8 @@ PARTS: dict[str, Callable[[Bench], None]] = {
 def main(chosen: tuple[str, ...], *, repeat: int, spark: bool, folder: Path) -> None:
     """Measures our engine against Spark and against the floor.
 
-    A run that leaves nothing out writes its tables to docs/benchmarks.md; others only print.
+    A run that leaves nothing out writes its tables to docs/benchmarks.md. So does the case
+    `requests`, which has a part of its own there; other cases only print.
     """
     results = tables.Results(facts={"repeat": str(repeat), "sampled": ""})
     sparks = Sparks() if spark else None
@@ -77,10 +80,11 @@ def main(chosen: tuple[str, ...], *, repeat: int, spark: bool, folder: Path) -> 
     finally:
         if sparks:
             sparks.close()
+    about = f"{machine.described(spark=spark)}. {of_commits([commit()])}."
+    if counted := results.markdown(requests.SECTIONS):
+        rewrite(_DOCUMENT, f"{about}\n\n{counted}", by="make bench, requests")
     if spark and not chosen:
-        about = f"{machine.described(spark=True)}. {of_commits([commit()])}."
-        text = f"{about}\n\n{results.markdown()}"
-        rewrite(_DOCUMENT, text, by="make bench")
+        rewrite(_DOCUMENT, f"{about}\n\n{results.markdown()}", by="make bench")
 
 
 def _measure(names: Iterable[str], bench: Bench) -> None:

@@ -85,9 +85,10 @@ class FarBucket:
 
 
 @contextmanager
-def far_bucket(root: Path, delay: float) -> Iterator[FarBucket]:
-    """A bucket whose answers come so many milliseconds late, with the files of a folder in it."""
-    server = [sys.executable, "-m", "tests.benchmarks.far_server", str(delay), str(root)]
+def far_bucket(root: Path, delay: float, trash: int = 0) -> Iterator[FarBucket]:
+    """A bucket whose answers come so many milliseconds late, with a checkpoint and its trash."""
+    arguments = [str(delay), str(root), str(trash)]
+    server = [sys.executable, "-m", "tests.benchmarks.far_server", *arguments]
     with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

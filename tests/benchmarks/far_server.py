@@ -1,7 +1,8 @@
 """A bucket at a distance: S3's protocol, in memory, each answer as late as one is told.
 
-`python -m tests.benchmarks.far_server DELAY_MS [FOLDER]` serves the bucket `far`, with the files of
-the folder in it, on a free port of this machine, and prints the port. Only what `S3Storage` asks
+`python -m tests.benchmarks.far_server DELAY_MS [FOLDER [FILES]]` serves the bucket `far`, with the
+files of the folder and so many files in the trash of thirty runs in it, on a free port of this
+machine, and prints the port. Only what `S3Storage` asks
 for small objects is there. A GET of `/` tells how many requests there were, and how many at once
 at most; a POST of it counts anew, a DELETE of it also puts the bucket back to what it was.
 """
@@ -20,6 +21,7 @@ from urllib.parse import parse_qsl, quote, unquote
 from xml.etree import ElementTree as ET
 
 _PAGE = 1000
+_TRASH, _RUNS, _DAY = "_statemaint/trash", 30, 86400.0
 _XMLNS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 _OWNER = "<Owner><ID>me</ID></Owner>"
 _ACL = (
@@ -28,7 +30,10 @@ _ACL = (
     "<ID>me</ID></Grantee><Permission>FULL_CONTROL</Permission></Grant></AccessControlList>"
     "</AccessControlPolicy>"
 )
-_NO_TAGS = f"<Tagging {_XMLNS}><TagSet></TagSet></Tagging>"
+_OWNERSHIP = (  # of a new bucket of AWS, which has no ACLs
+    f"<OwnershipControls {_XMLNS}><Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership>"
+    "</Rule></OwnershipControls>"
+)
 _REASONS = {200: "OK", 204: "No Content", 206: "Partial Content", 404: "Not Found",
             412: "Precondition Failed", 416: "Range Not Satisfiable"}  # fmt: skip
 
@@ -37,6 +42,7 @@ _REASONS = {200: "OK", 204: "No Content", 206: "Partial Content", 404: "Not Foun
 class _Object:
     content: bytes
     modified: float
+    tags: tuple[tuple[str, str], ...] = ()
 
     @property
     def etag(self) -> str:
@@ -74,9 +80,10 @@ class Bucket:
         if not request.key:
             return self._of_bucket(request)
         if "acl" in request.query or "tagging" in request.query:
-            body = _ACL if "acl" in request.query else _NO_TAGS
-            there = request.key in self._objects and request.method == "GET"
-            return _Answer(200, body.encode()) if there else _error(404, "NoSuchKey")
+            there = self._objects.get(request.key)
+            if there is None or request.method != "GET":
+                return _error(404, "NoSuchKey")
+            return _Answer(200, (_ACL if "acl" in request.query else _tagging(there)).encode())
         verbs = {"GET": self._get, "HEAD": self._head, "PUT": self._put, "DELETE": self._delete}
         return verbs[request.method](request)
 
@@ -86,10 +93,14 @@ class Bucket:
                 if key.tag.endswith("Key"):
                     self._forget(key.text or "")
             return _Answer(200, f"<DeleteResult {_XMLNS}></DeleteResult>".encode())
+        if "ownershipControls" in request.query:
+            return _Answer(200, _OWNERSHIP.encode())
         return self._list(request.query) if request.method == "GET" else _Answer(200)
 
     def _list(self, query: dict[str, str]) -> _Answer:
         prefix, after = query.get("prefix", ""), query.get("continuation-token", "")
+        if delimiter := query.get("delimiter"):
+            return self._folders(prefix, delimiter)
         begin = max(bisect_left(self._keys, prefix), bisect_right(self._keys, after))
         several = self._keys[begin : begin + _PAGE + 1]
         keys = [one for one in several if one.startswith(prefix)]
@@ -100,6 +111,25 @@ class Bucket:
             f"<ListBucketResult {_XMLNS}><EncodingType>url</EncodingType>"
             f"<KeyCount>{len(page)}</KeyCount><IsTruncated>{str(more).lower()}</IsTruncated>"
             f"{token}{found}</ListBucketResult>"
+        )
+        return _Answer(200, text.encode())
+
+    def _folders(self, prefix: str, delimiter: str) -> _Answer:
+        """Returns the folders at a prefix, all of them in one page."""
+        found, at = [], bisect_left(self._keys, prefix)
+        while at < len(self._keys) and self._keys[at].startswith(prefix):
+            name, inside, _ = self._keys[at].removeprefix(prefix).partition(delimiter)
+            at += 1
+            if inside:
+                found.append(f"{prefix}{name}{delimiter}")
+                at = bisect_left(self._keys, f"{prefix}{name}{chr(ord(delimiter) + 1)}", at)
+        shown = "".join(
+            f"<CommonPrefixes><Prefix>{quote(one)}</Prefix></CommonPrefixes>" for one in found
+        )
+        text = (
+            f"<ListBucketResult {_XMLNS}><EncodingType>url</EncodingType>"
+            f"<KeyCount>{len(found)}</KeyCount><IsTruncated>false</IsTruncated>{shown}"
+            "</ListBucketResult>"
         )
         return _Answer(200, text.encode())
 
@@ -130,11 +160,27 @@ class Bucket:
             return _error(412, "PreconditionFailed")
         if match is not None and (there is None or there.etag != match):
             return _error(412, "PreconditionFailed")
-        made = _Object(request.body, time.time())
+        tags = parse_qsl(request.headers.get("x-amz-tagging", ""))
+        source = request.headers.get("x-amz-copy-source")
+        if source is not None:
+            return self._copy(request, unquote(source).lstrip("/").removeprefix("far/"))
+        made = _Object(request.body, time.time(), tuple(tags))
         if there is None:
             insort(self._keys, request.key)
         self._objects[request.key] = made
         return _Answer(200, b"", {"ETag": made.etag})
+
+    def _copy(self, request: _Request, source: str) -> _Answer:
+        there = self._objects.get(source)
+        if there is None:
+            return _error(404, "NoSuchKey")
+        if request.headers.get("x-amz-copy-source-if-match", there.etag) != there.etag:
+            return _error(412, "PreconditionFailed")
+        if request.key not in self._objects:
+            insort(self._keys, request.key)
+        self._objects[request.key] = _Object(there.content, time.time(), there.tags)
+        text = f"<CopyObjectResult {_XMLNS}><ETag>{there.etag}</ETag></CopyObjectResult>"
+        return _Answer(200, text.encode())
 
     def _delete(self, request: _Request) -> _Answer:
         self._forget(request.key)
@@ -175,7 +221,13 @@ def _content(key: str, found: _Object) -> str:
 
 
 def _about(found: _Object) -> dict[str, str]:
-    return {"ETag": found.etag, "Last-Modified": formatdate(found.modified, usegmt=True)}
+    headers = {"ETag": found.etag, "Last-Modified": formatdate(found.modified, usegmt=True)}
+    return {**headers, "x-amz-tagging-count": str(len(found.tags))} if found.tags else headers
+
+
+def _tagging(found: _Object) -> str:
+    tags = "".join(f"<Tag><Key>{one}</Key><Value>{two}</Value></Tag>" for one, two in found.tags)
+    return f"<Tagging {_XMLNS}><TagSet>{tags}</TagSet></Tagging>"
 
 
 def _error(status: int, code: str) -> _Answer:
@@ -247,6 +299,19 @@ def _objects(folder: Path) -> dict[str, _Object]:
     }
 
 
+def _trash(files: int) -> dict[str, _Object]:
+    """Returns files that runs have moved to the trash for another day, and their manifests."""
+    now, per_run = time.time(), -(-files // _RUNS)
+    found: dict[str, _Object] = {}
+    for number in range(files):
+        run, path = number // per_run, f"state/0/{number % 32}/{number}.delta"
+        found[f"{_TRASH}/run-{run:02}/{path}"] = _Object(b"x", now)
+    for run in range(_RUNS if files else 0):
+        line = json.dumps({"path": "state/0/0/0.delta", "until": now + _DAY}).encode() + b"\n"
+        found[f"{_TRASH}/run-{run:02}/manifest/0-0.page-000001.jsonl"] = _Object(line, now)
+    return found
+
+
 async def serve(delay: float, bucket: Bucket) -> None:
     """Serves until it is stopped."""
     loop = asyncio.get_running_loop()
@@ -257,4 +322,5 @@ async def serve(delay: float, bucket: Bucket) -> None:
 
 if __name__ == "__main__":
     found = _objects(Path(sys.argv[2])) if len(sys.argv) > 2 else {}
+    found |= _trash(int(sys.argv[3])) if len(sys.argv) > 3 else {}
     asyncio.run(serve(float(sys.argv[1]) / 1000, Bucket(found)))

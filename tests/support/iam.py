@@ -74,6 +74,8 @@ def _of_bucket(method: str, bucket: str, asked: Mapping[str, Any], body: bytes) 
     if method == "POST" and "delete" in asked:
         keys = [one.text for one in ET.fromstring(body).iter() if one.tag.endswith("Key")]  # noqa: S314 -- our own
         return {("s3:DeleteObject", f"{_ARN}{bucket}/{key}") for key in keys}
+    if "ownershipControls" in asked:
+        return {("s3:GetBucketOwnershipControls", _ARN + bucket)}
     return {("s3:ListBucket" if method in ("GET", "HEAD") else "s3:CreateBucket", _ARN + bucket)}
 
 

@@ -14,6 +14,7 @@ from statemaint.errors import ConfigError, NotInstalledError
 from statemaint.storage.s3.errors import S3Error, translated
 from statemaint.storage.s3.options import S3Options
 from statemaint.storage.s3.quick import QuickReads
+from statemaint.storage.s3.shown import LastShown
 from statemaint.storage.s3.times import parse_times_quickly
 from statemaint.storage.tally import Tally
 
@@ -38,6 +39,7 @@ _VERBS = {
     "HeadBucket": "head",
     "GetObjectAcl": "acl",
     "GetObjectTagging": "tags",
+    "GetBucketOwnershipControls": "get",
     "GetBucketVersioning": "get",
     "PutObject": "put",
     "UploadPart": "put",
@@ -58,12 +60,13 @@ class Bucket:
 
     Attributes:
         deletes_pages: whether the server deletes many objects in one request, as far as is known.
+        shown: what the last reads have shown of objects.
         versioned: whether the newest object that was written or read has a version of its own.
     """
 
     def __init__(self, name: str, prefix: str, options: S3Options) -> None:
         self.name, self.prefix, self.options = name, prefix, options
-        self.clock = ServerClock()
+        self.clock, self.shown = ServerClock(), LastShown()
         self.deletes_pages = True  # until the server refuses it
         self.versioned = False
         self._newest, self._is_ceph = 0.0, False

@@ -63,6 +63,7 @@ _ACTIONS = {
     "HeadObject": "s3:GetObject",
     "GetObjectAcl": "s3:GetObjectAcl",
     "GetObjectTagging": "s3:GetObjectTagging",
+    "GetBucketOwnershipControls": "s3:GetBucketOwnershipControls",
     "GetBucketVersioning": "s3:GetBucketVersioning",
     "DeleteObject": "s3:DeleteObject",
     "DeleteObjects": "s3:DeleteObject",

@@ -27,13 +27,17 @@ _FIRST_WAIT_SECONDS = 0.02
 _LONGEST_WAIT_SECONDS = 1.0
 
 
-def put(bucket: Bucket, path: str, content: bytes, **params: object) -> None:
-    """Writes an object; raises `S3Error` when it is refused."""
-    bucket.call_object("put_object", path, Body=content, ContentMD5=content_md5(content), **params)
+def put(bucket: Bucket, path: str, content: bytes, **params: object) -> dict[str, Any]:
+    """Writes an object and returns the answer; raises `S3Error` when it is refused."""
+    return bucket.call_object(
+        "put_object", path, Body=content, ContentMD5=content_md5(content), **params
+    )
 
 
-def put_new(bucket: Bucket, probe: Probe, path: str, content: bytes, **params: object) -> None:
-    """Writes an object that must not exist yet.
+def put_new(
+    bucket: Bucket, probe: Probe, path: str, content: bytes, **params: object
+) -> dict[str, Any] | None:
+    """Writes an object that must not exist yet; returns the answer, or `None` if it was lost.
 
     Raises:
         AlreadyExistsError: when it exists.
@@ -42,25 +46,22 @@ def put_new(bucket: Bucket, probe: Probe, path: str, content: bytes, **params: o
         # An object that appears between these two lines is replaced; a caller that cannot accept
         # that asks the storage whether it is `exclusive`.
         must_be_absent(bucket, path)
-        put(bucket, path, content, **params)
-        return
+        return put(bucket, path, content, **params)
     refusals = 0
     for _ in range(_MOST_CONFLICTS):
         try:
-            put(bucket, path, content, IfNoneMatch="*", **params)
+            return put(bucket, path, content, IfNoneMatch="*", **params)
         except S3Error as error:
             if error.status == _CONFLICT or error.reason == _LOST_RACE:
                 continue
             if error.status != PRECONDITION_FAILED:
                 raise
             if error.retried and _is_ours(bucket, path, content):
-                return
+                return None
             must_be_absent(bucket, path)
             refusals += 1
             if refusals == _MOST_REFUSALS:
                 raise S3Error(path, _MARKED, reason=error.reason, status=error.status) from error
-            continue
-        return
     raise StorageError(path, f"other writers changed it at each of {_MOST_CONFLICTS} attempts")
 
 

@@ -6,15 +6,18 @@ that is replaced during a read is an error, not a mixture.
 
 import io
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from statemaint.errors import StorageError, Superseded
-from statemaint.storage.base import must_be_small
+from statemaint.listing import Entry
+from statemaint.storage.base import file_time, must_be_small
 from statemaint.storage.s3.bucket import Bucket
 from statemaint.storage.s3.errors import S3Error
+from statemaint.storage.s3.shown import shown_by
 from statemaint.workers import in_order
 
 if TYPE_CHECKING:
@@ -28,7 +31,14 @@ _REPLACED = 412
 _NO_SUCH_RANGE = 416
 
 
-def open_object(bucket: Bucket, path: str) -> io.BufferedReader | io.BytesIO:
+def entry_of(path: str, size: int, answer: Mapping[str, Any]) -> Entry:
+    """Returns the entry that boto3's answer shows of an object; times are in whole seconds."""
+    # Some servers leave the quotes out of some answers.
+    tag = answer.get("ETag", "").strip('"') or None
+    return Entry(path, size, file_time(float(int(answer["LastModified"].timestamp()))), tag)
+
+
+def open_object(bucket: Bucket, path: str) -> "Whole | InParts":
     """Opens an object for reading; `read(n)` returns fewer bytes only at its end.
 
     Raises:
@@ -37,8 +47,8 @@ def open_object(bucket: Bucket, path: str) -> io.BufferedReader | io.BytesIO:
     """
     opened, first = _open(bucket, path)
     if len(first) == opened.size:  # all of it is here, wherever the caller seeks
-        return io.BytesIO(first)
-    return io.BufferedReader(_Raw(opened, opened.parts(first)), _PIECE)
+        return Whole(opened.entry, first)
+    return InParts(opened.entry, _Raw(opened, opened.parts(first)))
 
 
 def read_object(bucket: Bucket, path: str, *, small: bool = False) -> tuple[bytes, str]:
@@ -61,6 +71,7 @@ class _Object:
     path: str
     size: int
     etag: str
+    entry: Entry | None = None  # as the answer to the read has it
 
     def parts(self, first: bytes, start: int = 0) -> Generator[bytes]:
         """Yields the content from a byte on, in parts; the first may already have been read."""
@@ -115,7 +126,8 @@ def _quickly(bucket: Bucket, path: str) -> tuple[_Object, bytes] | None:
     start, stop, size = _span(headers.get("content-range", "")) or (0, length, length)
     if start or stop != length or stop != min(size, most):
         return None
-    return _Object(bucket, path, size, headers["etag"]), answer.content
+    bucket.shown.note(path, shown_by(headers))
+    return _Object(bucket, path, size, headers["etag"], _entry(path, size, headers)), answer.content
 
 
 def _surely(bucket: Bucket, path: str) -> tuple[_Object, bytes]:
@@ -131,7 +143,8 @@ def _surely(bucket: Bucket, path: str) -> tuple[_Object, bytes]:
     if start or not 0 <= stop <= min(size, bucket.options.part_size):
         answer["Body"].close()
         raise StorageError(path, f"the server did not answer with the range {wanted}")
-    opened = _Object(bucket, path, size, answer["ETag"])
+    bucket.shown.note(path, answer)
+    opened = _Object(bucket, path, size, answer["ETag"], entry_of(path, size, answer))
     return opened, opened.fetch(0, stop, answer["Body"])
 
 
@@ -140,7 +153,16 @@ def _empty(bucket: Bucket, path: str) -> _Object:
     answer = bucket.call_object("head_object", path)
     if answer["ContentLength"]:
         raise Superseded(path, "was replaced while it was read")
-    return _Object(bucket, path, 0, answer["ETag"])
+    return _Object(bucket, path, 0, answer["ETag"], entry_of(path, 0, answer))
+
+
+def _entry(path: str, size: int, headers: Mapping[str, str]) -> Entry | None:
+    """Returns the entry that headers show, by names in lower case; `None` if they have no time."""
+    try:
+        modified = parsedate_to_datetime(headers.get("last-modified", ""))
+    except ValueError:
+        return None
+    return entry_of(path, size, {"ETag": headers["etag"], "LastModified": modified})
 
 
 def _span(content_range: str) -> tuple[int, int, int] | None:
@@ -163,6 +185,22 @@ def _drain(stream: Any, content: bytearray, wanted: int) -> Exception | None:
     finally:
         stream.close()
     return None
+
+
+class Whole(io.BytesIO):
+    """An object that was read whole, and its entry as the answer to the read has it."""
+
+    def __init__(self, entry: Entry | None, content: bytes) -> None:
+        super().__init__(content)
+        self.entry = entry
+
+
+class InParts(io.BufferedReader):
+    """An object that is read in parts, and its entry as the answer to the first read has it."""
+
+    def __init__(self, entry: Entry | None, raw: "_Raw") -> None:
+        super().__init__(raw, _PIECE)
+        self.entry = entry
 
 
 class _Raw(io.RawIOBase):

@@ -7,7 +7,8 @@ result is known before any object appears where a query would load it.
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
 from uuid import uuid4
@@ -19,6 +20,10 @@ from statemaint.storage.s3.put import head
 
 Params = Mapping[str, object]
 _BY_KEY = "aws:kms"
+_OWNED_BY_BUCKET = "BucketOwnerEnforced"
+# The tag of a probe, which shows whether the server counts tags.
+_MARK = {"Tagging": "statemaint=probe"}
+_MARKED = (("statemaint", "probe"),)
 _ALL_USERS = 'uri="http://acs.amazonaws.com/groups/global/AllUsers"'
 _GRANTS = {
     "FULL_CONTROL": "GrantFullControl",
@@ -115,23 +120,19 @@ def kept(answer: Mapping[str, Any]) -> Params:
     return {name: answer[name] for name in _KEPT if answer.get(name)}
 
 
-def read_settings(bucket: Bucket, path: str) -> ObjectSettings:
-    """Returns the settings of an object.
+def has_acls(bucket: Bucket) -> bool:
+    """Returns whether objects may have an ACL of their own: not in a bucket that owns them all.
 
-    Raises:
-        NotFoundError: when there is no such object.
-        S3Error: when they cannot be read.
+    A new bucket of AWS does. A bucket that cannot be asked, or does not know the question, may.
     """
-    encryption = encryption_of(head(bucket, path))
-    acl = _answer(bucket, "get_object_acl", path)
-    return ObjectSettings(
-        encryption.sse,
-        encryption.key,
-        encryption.bucket_key,
-        owner=str(acl.get("Owner", {}).get("ID", "")) if acl else "",
-        grants=frozenset(_grant(one) for one in acl.get("Grants", ())) if acl else None,
-        tags=read_tags(bucket, path),
-    )
+    try:
+        answer = bucket.call("get_bucket_ownership_controls", bucket.address)
+    except S3Error as error:
+        if not (error.refused or is_unsupported(error)):
+            raise
+        return True
+    rules = answer.get("OwnershipControls", {}).get("Rules", ())
+    return [one.get("ObjectOwnership") for one in rules] != [_OWNED_BY_BUCKET]
 
 
 def read_tags(bucket: Bucket, path: str) -> tuple[tuple[str, str], ...]:
@@ -180,11 +181,19 @@ def _shown(settings: ObjectSettings) -> str:
 
 @dataclass(slots=True)
 class Likeness:
-    """Finds the parameters that give one object the settings of another; threads may share it."""
+    """Finds the parameters that give one object the settings of another; threads may share it.
+
+    Attributes:
+        bucket: the bucket of both.
+        writes_show: whether the answer to a write shows the encryption as that to a HEAD does.
+    """
 
     bucket: Bucket
+    writes_show: bool = True
     _known: dict[str, ObjectSettings] = field(default_factory=dict)
     _tried: dict[ObjectSettings, Params] = field(default_factory=dict)
+    _may_read_tags: set[str] = field(default_factory=set)
+    _acls: bool | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def params(self, path: str, like: str) -> Params:
@@ -195,11 +204,19 @@ class Likeness:
             UnreadableError: when a reader of the existing object may not read the new one.
             S3Error: when the server fails.
         """
-        wanted = self.settings(path, like)
+        if not self._tried:  # the first shows what need not be asked for the others
+            with self._lock:
+                if not self._tried:
+                    return self._params(path, like)
+        self.settings(path, like)  # no thread waits for another's requests
         with self._lock:
-            if wanted not in self._tried:
-                self._tried[wanted] = self._rehearsed(path, like, wanted)
-            return self._tried[wanted]
+            return self._params(path, like)
+
+    def _params(self, path: str, like: str) -> Params:
+        wanted = self.settings(path, like)
+        if wanted not in self._tried:
+            self._tried[wanted] = self._rehearsed(path, like, wanted)
+        return self._tried[wanted]
 
     def settings(self, path: str, like: str) -> ObjectSettings:
         """Returns the settings of an object, which are read once.
@@ -214,7 +231,7 @@ class Likeness:
         """
         settings = self._known.get(like)
         if settings is None:
-            settings = self._read(path, like, like)
+            settings = self._read(path, like, like, self.bucket.shown.of(like))
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[like] = settings
@@ -237,7 +254,7 @@ class Likeness:
         Args:
             path: the path of the new object.
             like: the path of the object with the intended settings.
-            answer: the answer to a HEAD of the new object.
+            answer: the answer to a HEAD of the new object, or to its write if that shows the same.
             in_parts: whether it was uploaded in parts.
 
         Raises:
@@ -272,30 +289,81 @@ class Likeness:
             return self._try_at(f"_statemaint/probe/{uuid4()}", path, like, params)
 
     def _try_at(self, probe: str, path: str, like: str, params: Params) -> ObjectSettings:
-        body = b"a probe of statemaint\n"
+        marked = not self.bucket.shown.counts_tags and "Tagging" not in params
         try:
-            self.bucket.call_object(
-                "put_object", probe, Body=body, ContentMD5=content_md5(body), **params
-            )
+            written = self._put_probe(probe, params, marked=marked)
         except S3Error as error:
             if not error.refused:
                 raise
             why = f"the server makes no object with the settings of the other: {error.detail}"
             raise _unreadable(path, like, why) from error
         try:
-            return self._read(path, like, probe)
+            answer = head(self.bucket, probe)
+            self.bucket.shown.note(probe, answer)
+            self.writes_show &= encryption_of(written) == encryption_of(answer)
+            made = self._read(path, like, probe, answer)
         finally:
             self.bucket.call_object("delete_object", probe)
+        return replace(made, tags=()) if marked and made.tags == _MARKED else made
 
-    def _read(self, path: str, like: str, target: str) -> ObjectSettings:
+    def _put_probe(self, probe: str, params: Params, *, marked: bool) -> Mapping[str, Any]:
+        """Writes a probe, marked with a tag if that may show whether the server counts tags."""
+        body = b"a probe of statemaint\n"
+        write = partial(
+            self.bucket.call_object, "put_object", probe, Body=body, ContentMD5=content_md5(body)
+        )
+        if marked:
+            try:
+                return write(**params, **_MARK)
+            except S3Error as error:  # without the right to write tags, say
+                if not error.refused and not is_unsupported(error):
+                    raise
+        return write(**params)
+
+    def _read(
+        self, path: str, like: str, target: str, shown: Mapping[str, Any] | None = None
+    ) -> ObjectSettings:
+        """Returns the settings of an object, of which an answer may have shown some."""
         try:
-            return read_settings(self.bucket, target)
+            encryption = encryption_of(head(self.bucket, target) if shown is None else shown)
+            owner, grants = self._read_acl(target)
+            tags = () if self._is_untagged(target, shown) else self._read_tags(target)
+            return replace(encryption, owner=owner, grants=grants, tags=tags)
         except S3Error as error:
             if error.status != FORBIDDEN:
                 raise
             raise _unreadable(
                 path, like, f"the readers of {target} are unknown: {error.detail}"
             ) from error
+
+    def _read_acl(self, target: str) -> tuple[str, frozenset[tuple[str, str]] | None]:
+        """Returns the owner of an object and its grants; empty and `None` if there are no ACLs."""
+        if self._acls is None:
+            self._acls = has_acls(self.bucket)
+        acl = _answer(self.bucket, "get_object_acl", target) if self._acls else None
+        if not acl:
+            return "", None
+        owner = str(acl.get("Owner", {}).get("ID", ""))
+        return owner, frozenset(_grant(one) for one in acl.get("Grants", ()))
+
+    def _read_tags(self, target: str) -> tuple[tuple[str, str], ...]:
+        tags = read_tags(self.bucket, target)
+        self._may_read_tags.add(_folder(target))
+        return tags
+
+    def _is_untagged(self, target: str, shown: Mapping[str, Any] | None) -> bool:
+        """Returns whether an answer has shown that an object has no tags.
+
+        Without the right to read them an answer does not count them either, so the tags of one
+        object of the same operator must have been read.
+        """
+        counted = self.bucket.shown.counts_tags and _folder(target) in self._may_read_tags
+        return shown is not None and counted and "TagCount" not in shown
+
+
+def _folder(path: str) -> str:
+    """Returns the folder of an operator, or another folder at that depth."""
+    return "/".join(path.split("/")[:2])
 
 
 def _otherwise_encrypted(wanted: ObjectSettings, actual: ObjectSettings) -> str | None:

@@ -4,13 +4,12 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from datetime import datetime
 from itertools import chain
 from typing import Any, BinaryIO
 
 from statemaint.errors import ConfigError, NotFoundError, StorageError
 from statemaint.listing import Entry
-from statemaint.storage.base import file_time, named_as_file, nothing
+from statemaint.storage.base import named_as_file, nothing
 from statemaint.storage.s3.bucket import CONNECTIONS, Bucket
 from statemaint.storage.s3.copy import copy
 from statemaint.storage.s3.delete import delete_all
@@ -19,7 +18,7 @@ from statemaint.storage.s3.moves import Moves
 from statemaint.storage.s3.options import SCHEMES, S3Options
 from statemaint.storage.s3.probe import Probe
 from statemaint.storage.s3.put import append, head, put, put_new, taken
-from statemaint.storage.s3.read import open_object, read_object
+from statemaint.storage.s3.read import entry_of, open_object, read_object
 from statemaint.storage.s3.settings import Likeness, Params
 from statemaint.storage.s3.upload import in_parts, upload
 
@@ -86,7 +85,7 @@ class S3Storage:
             for item in page.get("Contents", []):
                 path = self._bucket.path(item["Key"])
                 if not item["Key"].endswith("/") or item["Size"]:
-                    yield _entry(path, item["Size"], item)
+                    yield entry_of(path, item["Size"], item)
                 elif named_as_file(path.rstrip("/").rpartition("/")[2]):
                     yield Entry(path, 0, None)  # an empty object that represents a directory
 
@@ -116,7 +115,7 @@ class S3Storage:
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
         answer = head(self._bucket, path)
-        return _entry(path, answer["ContentLength"], answer)
+        return entry_of(path, answer["ContentLength"], answer)
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
@@ -134,13 +133,23 @@ class S3Storage:
         overwrite: bool = False,
         like: str | None = None,
     ) -> Entry:
-        """Makes a file appear complete; one larger than a part is uploaded while it is produced."""
+        """Makes a file appear complete; one larger than a part is uploaded while it is produced.
+
+        A new file of one part, like another, takes one request: the answer has its tag, and all of
+        its settings if the server answers a write as it answers a read. Its time is unknown then.
+        """
+        pieces = iter(chunks)
+        begun = next(pieces, b"")  # by now a fold has read the change whose settings are taken
         params = {} if like is None else self._likeness.params(path, like)
         sizes: list[int] = []
-        parts = _measured(in_parts(chunks, self._options.part_size), sizes)
-        several = self._upload(path, parts, params, overwrite=overwrite)
+        parts = _measured(in_parts(chain((begun,), pieces), self._options.part_size), sizes)
+        answer = self._upload(path, parts, params, overwrite=overwrite)
+        several = len(sizes) > 1
+        if like is not None and not overwrite and answer and self._likeness.writes_show:
+            self._likeness.ensure(path, like, answer, in_parts=False)
+            return Entry(path, sum(sizes), None, answer["ETag"].strip('"'))
         answer = head(self._bucket, path)
-        entry = _entry(path, answer["ContentLength"], answer)
+        entry = entry_of(path, answer["ContentLength"], answer)
         if not overwrite and entry.size != sum(sizes):  # Ceph: see `upload._complete`
             raise taken(path)
         if like is not None:
@@ -149,20 +158,18 @@ class S3Storage:
 
     def _upload(
         self, path: str, parts: Iterator[bytes], params: Params, *, overwrite: bool
-    ) -> bool:
-        """Writes an object and returns whether it has several parts."""
+    ) -> dict[str, Any] | None:
+        """Writes an object; returns the answer to a write in one request, if it came."""
         first, second = next(parts, b""), next(parts, None)
         if second is not None:
             exclusive = not overwrite and self.exclusive
             whole = chain((first, second), parts)
             del first, second
             upload(self._bucket, path, whole, params, new=not overwrite, exclusive=exclusive)
-            return True
+            return None
         if overwrite:
-            put(self._bucket, path, first, **params)
-        else:
-            put_new(self._bucket, self._probe, path, first, **params)
-        return False
+            return put(self._bucket, path, first, **params)
+        return put_new(self._bucket, self._probe, path, first, **params)
 
     def replace(self, path: str, chunks: Iterable[bytes]) -> None:
         """Makes one of our records appear, whatever had its name."""
@@ -211,16 +218,6 @@ class S3Storage:
         if now is None:
             raise S3Error(self._bucket.address, "the server does not report its time")
         return now
-
-
-def _entry(path: str, size: int, answer: dict[str, Any]) -> Entry:
-    # Some servers leave the quotes out of one of the two answers.
-    tag = answer.get("ETag", "").strip('"') or None
-    return Entry(path, size, _seconds(answer["LastModified"]), tag)
-
-
-def _seconds(time_: datetime) -> float | None:
-    return file_time(float(int(time_.timestamp())))
 
 
 def _measured(parts: Iterable[bytes], sizes: list[int]) -> Iterator[bytes]:

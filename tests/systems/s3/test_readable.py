@@ -5,6 +5,7 @@ Ceph encrypts with keys (`aws:kms`), has tags and ACLs, and tells accounts apart
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from statemaint.errors import AlreadyExistsError, StorageError, UnreadableError
 from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
-from statemaint.storage import MemoryStorage, S3Storage
+from statemaint.storage import Identified, MemoryStorage, S3Storage
+from statemaint.storage.s3.shown import LastShown
 from tests.support.ceph import KMS_KEYS
 from tests.support.checkpoints import write_checkpoint
 from tests.support.ledgers import page_of_ledger
@@ -258,7 +260,63 @@ def test_what_a_snapshot_costs_more(place: Place) -> None:
     found.storage.write("2.snapshot.crc", [b"x"], like="2.delta")
     after = found.storage.requests
     added = {verb: count - before.get(verb, 0) for verb, count in after.items()}
-    assert {verb: n for verb, n in added.items() if n} == {"put": 2, "head": 3, "acl": 1, "tags": 1}
+    assert {verb: n for verb, n in added.items() if n} == {"put": 2, "head": 1, "acl": 1, "tags": 1}
+
+
+CHANGES = ("state/0/0/1.delta", "state/0/1/1.delta", "state/0/2/1.delta")
+
+
+def read_changes(place: Place, *, owned: bool = True, **params: Any) -> Bucket:
+    """Returns a bucket of which three changes were read; the last has settings of its own."""
+    found = bucket(place)
+    if owned:  # as a new bucket of AWS
+        rule = {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
+        found.client.put_bucket_ownership_controls(Bucket=found.name, OwnershipControls=rule)
+    for path in CHANGES:
+        found.put(path, **(params if path == CHANGES[-1] else {}))
+        found.storage.read(path)
+    return found
+
+
+def test_a_snapshot_beside_a_change_that_was_read_costs_one_request(moto_place: Place) -> None:
+    found = read_changes(moto_place)
+    for path in CHANGES:
+        before = found.storage.requests
+        entry = found.storage.write(path.replace("delta", "snapshot"), [b"x"], like=path)
+    after = found.storage.requests
+    assert {verb: n - before[verb] for verb, n in after.items() if n > before[verb]} == {"put": 1}
+    (listed,) = (one for one in found.storage.list("state/0/2") if one.path == entry.path)
+    assert (entry.tag, entry.size, entry.modified) == (listed.tag, listed.size, None)
+    with found.storage.open(entry.path) as stream:
+        assert isinstance(stream, Identified)
+        assert stream.entry == listed == found.storage.stat(entry.path)
+
+
+def test_a_change_with_settings_unlike_the_others_gives_them_to_its_snapshot(place: Place) -> None:
+    params = {**KMS, "Tagging": "team=data", "ACL": "public-read"}
+    found = read_changes(place, owned=False, **params)
+    for path in CHANGES:
+        found.storage.write(path.replace("delta", "snapshot"), [b"x"], like=path)
+    snapshots = [path.replace("delta", "snapshot") for path in CHANGES]
+    assert [found.key(path)[1] for path in snapshots] == [None, None, KEY]
+    assert [found.tags(path) for path in snapshots] == [{}, {}, {"team": "data"}]
+    assert [ALL_USERS in found.readers(path) for path in snapshots] == [False, False, True]
+
+
+def test_tags_are_read_of_each_change_where_the_server_does_not_count_them(
+    moto_place: Place,
+) -> None:
+    class Uncounted(LastShown):
+        def note(self, path: str, answer: Mapping[str, Any]) -> None:
+            super().note(path, {name: answer[name] for name in answer if name != "TagCount"})
+
+    found = read_changes(moto_place, Tagging="team=data")
+    found.storage._bucket.shown = Uncounted()
+    for path in CHANGES:
+        found.storage.read(path)
+        found.storage.write(path.replace("delta", "snapshot"), [b"x"], like=path)
+    assert found.storage.requests["tags"] >= len(CHANGES)
+    assert found.tags(CHANGES[-1].replace("delta", "snapshot")) == {"team": "data"}
 
 
 # -- the trash

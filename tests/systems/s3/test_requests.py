@@ -1,52 +1,61 @@
-"""How many requests a run sends, counted by the server."""
+"""How many requests a run sends, counted by the server.
+
+The server is the one in memory of the benchmarks (`tests/benchmarks/far_server.py`), for moto needs
+half a minute for 1,600 requests. It has the settings of a new bucket of AWS. `maintained` and
+`moved` compare each count with what the report says.
+"""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from statemaint.audit import verify
-from statemaint.maintain import maintain
-from statemaint.model.policy import Policy
-from statemaint.report import Report
-from statemaint.storage import LocalStorage
-from tests.benchmarks.far import FarBucket, far_bucket
-from tests.support.checkpoints import write_checkpoint
-
-STORES, DELTAS = 32, 40
-POLICY = Policy(min_deltas_for_snapshot=10, min_batches_to_retain=10, grace=0)
+from tests.benchmarks.far import FarBucket
+from tests.benchmarks.requests import (
+    IDLE,
+    MOVES_OF_45,
+    OF_A_TRASH,
+    STORES,
+    TRASH,
+    WIDE,
+    maintained,
+    moved,
+    moving,
+    wide,
+)
 
 
 @pytest.fixture(scope="module")
-def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FarBucket]:
-    root: Path = tmp_path_factory.mktemp("checkpoint")
-    write_checkpoint(LocalStorage(root), last=DELTAS, partitions=STORES)
-    with far_bucket(root, 0) as found:
+def bucket() -> Iterator[FarBucket]:
+    with wide() as found:
         yield found
 
 
-def maintained(bucket: FarBucket) -> tuple[Report, int]:
-    """Returns the report of a run, and the number of its requests."""
-    bucket.count_anew()
-    report = maintain(bucket.storage(), POLICY)
-    sent = sum(bucket.told()["requests"].values())
-    assert sum(report.requests.values()) == sent, "what the report says is what was sent"
-    return report, sent
-
-
-def test_a_run_costs_little_beside_the_files_and_the_next_one_12_requests(
-    bucket: FarBucket,
-) -> None:
+def test_32_stores_of_40_deltas_take_1620_requests_and_the_next_run_12(bucket: FarBucket) -> None:
     report, sent = maintained(bucket)
     assert report.snapshots_written == 2 * STORES
     assert sum(report.files_deleted.values()) == STORES * 29
-    # every delta is read; each snapshot is written, looked at and read back; one deletion a store
-    unavoidable = STORES * (DELTAS + 2 * 3 + 1)
-    # a store: settings to copy 3, announced and proved 2, one page of the ledger, base, commit
-    assert sent <= unavoidable + STORES * 8 + 80
+    assert sent <= WIDE + 20  # the lease is asked about every two seconds
     report, sent = maintained(bucket)
     assert (report.snapshots_written, report.files_deleted) == (0, {})
-    assert sent <= 12
+    assert sent <= IDLE
     bucket.count_anew()
     assert verify(bucket.storage()).healthy
     assert sum(bucket.told()["requests"].values()) <= STORES * 9 + 7  # nine deltas of each store
+
+
+def test_45_moves_of_three_stores_take_200_requests() -> None:
+    with moving() as bucket:
+        report, sent = moved(bucket)
+        assert (report.files_deleted.total(), report.snapshots_written) == (45, 6)
+        assert sent <= MOVES_OF_45
+
+
+def test_a_trash_of_100000_files_adds_10_requests_to_a_run_with_nothing_to_do() -> None:
+    with wide(trash=TRASH) as bucket:
+        maintained(bucket)
+        _, beside = maintained(bucket)
+        bucket.reset()
+        bucket.storage().delete_all([one.path for one in bucket.storage().list("_statemaint")])
+        maintained(bucket)
+        assert maintained(bucket)[1] < beside <= maintained(bucket)[1] + OF_A_TRASH
