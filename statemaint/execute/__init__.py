@@ -5,6 +5,7 @@ runs in `maintain.history`. One other package writes to a checkpoint: `provider`
 query.
 """
 
+from statemaint.execute.announced import adopt_announcements
 from statemaint.execute.attempts import UnitClaim, forget_units
 from statemaint.execute.claims import Claim, Holder, newest
 from statemaint.execute.commits import must_stand, newest_commit
@@ -43,6 +44,7 @@ __all__ = [
     "RememberedRuns",
     "Restored",
     "UnitClaim",
+    "adopt_announcements",
     "and_then",
     "bytes_in_trash",
     "compact_ledger",

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from statemaint.execute.announced import Announcement
 from statemaint.execute.commits import SharedLook
 from statemaint.execute.fence import Fence
 from statemaint.execute.ledger import Ledger
@@ -25,6 +26,7 @@ class RunContext:
         target: the run's target version.
         commit: the newest entry of the commit log when the run was planned.
         look: looks at the lease and at that entry, for all stores.
+        announcement: what is announced for all stores.
         ahead: the number of files of a store that are fetched at a time.
     """
 
@@ -37,4 +39,5 @@ class RunContext:
     target: int | None = None
     commit: Entry | None = None
     look: SharedLook = field(default_factory=SharedLook)
+    announcement: Announcement = field(default_factory=Announcement)
     ahead: int = 1

@@ -12,6 +12,7 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot, snapshot_version
 from statemaint.model.uploads import Uploads
 from statemaint.plan import Delete, WriteSnapshot, observed
+from statemaint.scan.attestations import StoreNotes
 
 
 @dataclass(slots=True)
@@ -68,6 +69,7 @@ class StoreRecord:
         if self.known.since is None:  # from now on the uploads of executors are known
             self.known.since = self.context.target
         self.context.ledger.knows(self.store.id, self.known)
+        self.context.announcement.recorded(self.store.id)
         self.noted, self.changed = self.known.uploads, False
 
     def settle(self, deletes: Sequence[Delete] = (), *, trash: bool = False) -> None:
@@ -91,14 +93,26 @@ class StoreRecord:
 
     def announce(self, actions: Iterable[WriteSnapshot]) -> None:
         """Notes snapshots about to be written: a crash must not make them look like executors'."""
+        paths = self.expect(actions)
+        self.changed = True
+        if self.held or not self.context.announcement.covers(self.store.id, paths):
+            self.settle()
+
+    def expect(self, actions: Iterable[WriteSnapshot]) -> list[str]:
+        """Adds snapshots about to be written to what is known; returns their paths."""
+        paths = [action.path for action in actions]
         if not self.known.written:
             # The writers of the snapshots from before our first write may have ended by now.
             there = (file for file in self.store.files if isinstance(file, Snapshot))
             self.known.written.update(one.entry.path for one in there)
             self.known.since = self.context.target
-        self.known.written.update(action.path for action in actions)
-        self.changed = True
-        self.settle()
+        self.known.written.update(paths)
+        return paths
+
+    @property
+    def notes(self) -> StoreNotes:
+        """Returns who wrote which snapshots, as an announcement has it."""
+        return StoreNotes(written=tuple(self.known.written), since=self.known.since)
 
     def must_have_no_newcomer(self, *, but: str = "") -> None:
         """Makes sure that no snapshot has appeared except those of this run.

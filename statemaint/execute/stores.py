@@ -18,17 +18,21 @@ from statemaint.errors import (
     UnreadableError,
     UnsupportedError,
 )
+from statemaint.execute.announced import Announcement, announce
 from statemaint.execute.fence import Fence
 from statemaint.execute.ledger import Ledger, Noted
 from statemaint.execute.memory import bytes_read, need_of
 from statemaint.execute.run_context import RunContext
 from statemaint.execute.store_executor import StoreExecutor
+from statemaint.execute.store_record import StoreRecord
 from statemaint.execute.trash import Trash
 from statemaint.fold import Engine, Source, engine_for
 from statemaint.fold.needs import loading
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.plan import Plan, StorePlan
+from statemaint.model.ids import StoreId
+from statemaint.plan import Plan, StorePlan, WriteSnapshot
 from statemaint.report import Halted, Outcome, Skipped
+from statemaint.scan.attestations import StoreNotes
 from statemaint.storage import Storage
 from statemaint.workers import Job, Workers, as_they_come
 
@@ -46,6 +50,7 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
     engine: Engine | None = None,
     workers: Workers | int | None = None,
     noted: Noted = lambda _path, _content: None,
+    together: bool = False,
 ) -> Iterator[Outcome]:
     """Yields the outcomes of a plan as it is carried out.
 
@@ -63,6 +68,7 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
         workers: the number of stores that are worked on at a time, each in a thread, and their
             memory; by default, values that suit the storage, the bytes to read and the machine.
         noted: called with the path and the content of each store's record that was replaced.
+        together: announce the snapshots of all stores together: no other task shares the lease.
 
     Raises:
         LeaseLostError: when another run has taken the lease; nothing more happens.
@@ -71,6 +77,8 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
     ahead = crew.ahead(storage.parallel, sum(1 for one in plan.stores if one.actions), size)
     ledger = Ledger(storage, run, fence or Fence(), noted)
     context = replace(_context(plan, ledger, engine), ahead=ahead)
+    if together and not plan.halted:
+        context = replace(context, announcement=_announced(plan, context))
     jobs = [
         Job(
             partial(_of_plan, plan, store, context, elapsed),
@@ -84,6 +92,19 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
         crew.budget(loading(size, plan.provider)),
     )
     yield from as_they_come(jobs, threads=threads, budget=budget)
+    context.announcement.forget(storage)
+
+
+def _announced(plan: Plan, context: RunContext) -> Announcement:
+    """Announces all snapshots of a plan."""
+    stores: dict[StoreId, StoreNotes] = {}
+    paths: list[str] = []
+    for store in plan.stores:
+        if writes := [one for one in store.actions if isinstance(one, WriteSnapshot)]:
+            record = StoreRecord.of(context, store.store)
+            paths += record.expect(writes)
+            stores[store.store.id] = record.notes
+    return announce(context.storage, context.ledger.run, context.fence, stores, paths)
 
 
 def _need(plan: Plan, store: StorePlan, context: RunContext) -> int:

@@ -79,7 +79,8 @@ def apply(
     must_be_of_query(storage, plan_file.query_id, plan_file.checkpoint)
     work = Work(storage, run, sent, workers=workers)
     with leased(storage, Holder(work.run)) as lease:
-        report = work.carry_out(_same(work.reading, plan_file, skew=lease.skew), lease, on_outcome)
+        decided = _same(work.reading, plan_file, skew=lease.skew)
+        report = work.carry_out(decided, lease, on_outcome, together=True)
         tidy(storage, lease, reading=work.reading)
     return work.counted(report)
 

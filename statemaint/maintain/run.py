@@ -16,6 +16,7 @@ from statemaint.execute import (
     Fence,
     Holder,
     Lease,
+    adopt_announcements,
     empty_trash,
     end_earlier,
     execute,
@@ -105,7 +106,7 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
             decided = plan_checkpoint(
                 reading, policy, request=request, skew=lease.skew, handover=handover
             )[1]
-        report = work.carry_out(decided, lease, on_outcome)
+        report = work.carry_out(decided, lease, on_outcome, together=holder is None)
         emptied = _NOTHING
         if trash and _may_empty(decided) and not damaged(report.findings):
             emptied, _ = _emptied(storage, lambda: trash, lease)
@@ -189,8 +190,8 @@ def reserve(storage: Storage, holder: Holder) -> None:
         NotExclusiveError: when the storage cannot let exactly one of several writers create a file.
         StorageError: when the storage fails.
     """
-    with leased(storage, holder, keep=True):
-        pass
+    with leased(storage, holder, keep=True) as lease:
+        adopt_announcements(storage, lease)  # its tasks would not see what a run has announced
 
 
 def end_run(
@@ -276,8 +277,12 @@ class Work:
     def _elapsed(self) -> float:
         return self._storage.now() - self._started
 
-    def carry_out(self, decided: Plan, fence: Fence, on_outcome: OnOutcome) -> Report:
-        """Carries a plan out under a lease, and notes the run."""
+    def carry_out(
+        self, decided: Plan, fence: Fence, on_outcome: OnOutcome, *, together: bool = False
+    ) -> Report:
+        """Carries a plan out under a lease, which it may have for itself, and notes the run."""
+        if together:
+            adopt_announcements(self._storage, fence)
         outcomes = execute(
             decided,
             self._storage,
@@ -286,6 +291,7 @@ class Work:
             elapsed=lambda: self._elapsed,
             workers=self._workers,
             noted=self.reading.note,
+            together=together,
         )
         for outcome in outcomes:
             self._happened[outcome.store].append(outcome)

@@ -7,12 +7,17 @@ store's directory:
 
     {"format": 4, "files": [[name, size, modified, tag, sum], ...],
      "attestations": [{"path": ..., "inputs": [0, 1, ...], "parts": [...], ...}], ...}
+
+While a run writes snapshots in several stores, another file announces these for all of them:
+
+    {"format": 1, "stores": [[operator, partition, store, [written, ...], since], ...]}
 """
 
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
@@ -24,6 +29,8 @@ from statemaint.model.uploads import MOST_NOTED, NOTHING_SEEN, Upload, Uploads
 from statemaint.storage import Storage
 
 ATTESTATIONS = "_statemaint/attestations"
+ANNOUNCED = f"{ATTESTATIONS}/announced"
+_OF_RUN = re.compile(rf"{ANNOUNCED}/[^/]+\.json")
 _OF_STORE = re.compile(
     rf"{ATTESTATIONS}/(0|[1-9][0-9]{{0,8}})/(0|[1-9][0-9]{{0,8}})/([A-Za-z][A-Za-z0-9-]*)\.json"
 )
@@ -51,6 +58,14 @@ class StoreNotes:
     since: int | None = None
     uploads: Uploads = NOTHING_SEEN
 
+    def announcing(self, announced: "StoreNotes") -> "StoreNotes":
+        """Returns the record with the snapshots that a run has announced."""
+        if set(announced.written) <= set(self.written):
+            return self
+        since = self.since if self.written and self.since is not None else announced.since
+        written = tuple(dict.fromkeys((*self.written, *announced.written)))
+        return replace(self, written=written, since=since)
+
 
 def attestation_path(store: StoreId) -> str:
     """Returns the path of a store's attestations, relative to the checkpoint."""
@@ -63,16 +78,71 @@ def store_of(path: str) -> StoreId | None:
     return StoreId(int(match[1]), int(match[2]), match[3]) if match else None
 
 
-def attested_stores(listed: Iterable[Entry]) -> dict[StoreId, str]:
-    """Returns the path of the ledger's file of each store that has one.
+@dataclass(frozen=True, slots=True)
+class StoreFiles:
+    """The ledger's files about stores.
+
+    Attributes:
+        stores: the path of the file of each store that has one.
+        announcements: the paths of the files of runs.
+    """
+
+    stores: Mapping[StoreId, str] = field(default_factory=dict)
+    announcements: tuple[str, ...] = ()
+
+
+def attested_stores(listed: Iterable[Entry]) -> StoreFiles:
+    """Returns the ledger's files about stores.
 
     No file counts if a link leads to any of them; `link_findings` reports the link.
     """
     try:
         paths = [entry.path for entry in listed]
     except RefusedLinkError:
+        return StoreFiles()
+    stores = {store: path for path in paths if (store := store_of(path))}
+    return StoreFiles(stores, tuple(path for path in paths if _OF_RUN.fullmatch(path)))
+
+
+def announced_in(storage: Storage, paths: Iterable[str]) -> dict[StoreId, StoreNotes]:
+    """Returns what runs have announced of each store.
+
+    Raises:
+        StorageError: when a read failed.
+    """
+    found: dict[StoreId, StoreNotes] = {}
+    for path in sorted(paths):
+        with suppress(NotFoundError):  # its run has ended since it was listed
+            for store, notes in parse_announcement(storage.read(path)).items():
+                found[store] = found.get(store, StoreNotes()).announcing(notes)
+    return found
+
+
+def render_announcement(stores: Mapping[StoreId, StoreNotes]) -> bytes:
+    """Returns the content of a run's announcement."""
+    rows = [
+        [store.operator, store.partition, store.store, sorted(notes.written), notes.since]
+        for store, notes in sorted(stores.items())
+    ]
+    return json.dumps({"format": 1, "stores": rows}, separators=(",", ":")).encode() + b"\n"
+
+
+def parse_announcement(content: bytes) -> dict[StoreId, StoreNotes]:
+    """Returns what a run has announced; nothing if the content is not one of ours, or is cut."""
+    try:
+        stored = json.loads(content)
+        return dict(map(_announced, stored["stores"])) if stored["format"] == 1 else {}
+    except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
         return {}
-    return {store: path for path in paths if (store := store_of(path))}
+
+
+def _announced(row: list[Any]) -> tuple[StoreId, StoreNotes]:
+    operator, partition, name, written, since = row
+    store = store_of(f"{ATTESTATIONS}/{_number(operator)}/{_number(partition)}/{name}.json")
+    if store is None:
+        raise TypeError(row)
+    paths = tuple(map(_path, written))
+    return store, StoreNotes(written=paths, since=_since({"since": since}))
 
 
 def render_attestations(

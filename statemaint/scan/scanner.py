@@ -13,7 +13,9 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.scan.attestations import (
     ATTESTATIONS,
+    StoreFiles,
     StoreNotes,
+    announced_in,
     attested_stores,
     read_attestations,
 )
@@ -91,10 +93,10 @@ def scan(
         # A task does not know which operators have left the query; its plan looked for lost ones.
         described=frozenset() if part else layout.described(),
         copied=frozenset(one.id for one in operators if one.declared_id not in (None, one.id)),
-        noted=frozenset(attested) | (part.others(part.handover.noted) if part else set()),
+        noted=frozenset(attested.stores) | (part.others(part.handover.noted) if part else set()),
     )
     undeclared = undeclared_operators(
-        storage, layout, evidence, attested, None if part else max(commits, default=None)
+        storage, layout, evidence, attested.stores, None if part else max(commits, default=None)
     )
     counts = _counts(
         storage, layout.without(undeclared.removed), ids, offsets, pinned=pinned, part=part
@@ -150,8 +152,8 @@ def scan(
 
 def _looked_up(
     storage: Storage, conf: Mapping[str, str], part: ScanPart | None, refused: Refused
-) -> tuple[Layout, str, dict[StoreId, str]]:
-    """Returns the layout of the state, its codec, and the ledger's file of each store."""
+) -> tuple[Layout, str, StoreFiles]:
+    """Returns the layout of the state, its codec, and the ledger's files about stores."""
     state = part.state(storage, refused) if part else refused.listed(storage.list("state"))
     layout, codec = recognized(storage, conf, state)
     notes = part.attested(storage, refused) if part else refused.listed(storage.list(ATTESTATIONS))
@@ -315,10 +317,13 @@ def _stores(
     storage: Storage,
     layout: Layout,
     requested: tuple[StoreId, ...],
-    attested: Mapping[StoreId, str],
+    attested: StoreFiles,
     refused: Refused,
     listed: float,
 ) -> Iterator[Store]:
+    announced = announced_in(storage, attested.announcements)
+    paths = attested.stores
+
     def store_of_id(store: StoreId) -> Store:
         if error := refused.errors.get(store.unit):
             return unread(Store(store, layout.stores.get(store, ())), error)
@@ -330,7 +335,8 @@ def _stores(
             return unread(Store(store, layout.stores.get(store, ())), error)
 
     def readable(store: StoreId) -> Store:
-        notes = read_attestations(storage, attested[store]) if store in attested else StoreNotes()
+        notes = read_attestations(storage, paths[store]) if store in paths else StoreNotes()
+        notes = notes.announcing(announced.get(store, StoreNotes()))
         files = layout.stores.get(store, ())
         scanned = Store(
             store, files, written=notes.written, since=notes.since,
@@ -339,7 +345,7 @@ def _stores(
         return with_proofs(storage, scanned, notes.proofs, listed)
 
     jobs = (partial(store_of_id, one) for one in requested)
-    return in_order(jobs, threads=storage.parallel if attested else 1)
+    return in_order(jobs, threads=storage.parallel if paths else 1)
 
 
 def _unclassified(layout: Layout, unused: Iterable[StoreId]) -> Iterator[Entry]:

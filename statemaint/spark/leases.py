@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from threading import Lock
 
 from statemaint.errors import LeaseHeldError, StatemaintError
-from statemaint.execute import QUIET, Holder, Lease, leased
+from statemaint.execute import QUIET, Holder, Lease, adopt_announcements, leased
 from statemaint.maintain import begin_run, end_run
 from statemaint.report import Emptied
 from statemaint.spark.fleet import Target
@@ -61,7 +61,8 @@ class Leases:
 
     def _take(self, target: Target, holder: Holder) -> None:
         try:
-            held = leased(target.open(), holder, keep=True)
+            storage = target.open()
+            held = leased(storage, holder, keep=True)
             lease = held.__enter__()
         except StatemaintError as error:
             self.refused[target.query] = error
@@ -70,6 +71,7 @@ class Leases:
             self._held.push(held)
             self.refused.pop(target.query, None)
             self.leases[target.query] = lease
+        adopt_announcements(storage, lease)  # its units would not see what a run has announced
 
     def _is_held(self, target: Target) -> bool:
         return isinstance(self.refused.get(target.query), LeaseHeldError)

@@ -1,5 +1,6 @@
 """Maintenance on a real HDFS does what it does on a local disk, byte for byte."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from statemaint.storage.hadoop.jvm import Jvm
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import write_checkpoint
 
+DAY = 86400.0
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 Build = Callable[[Storage], None]
 
@@ -44,3 +46,18 @@ def _counts(report: Report) -> tuple[object, ...]:
 
 def _state(storage: Storage) -> dict[str, bytes]:
     return {entry.path: storage.read(entry.path) for entry in storage.list("state")}
+
+
+def test_180_moves_are_a_rename_each_and_ask_little_of_the_files(folder: str, jvm: Jvm) -> None:
+    """Before, each was asked about four times: 752 `stat` for 180 moves."""
+    storage, stores = HadoopStorage(folder, jvm=jvm), 12
+    write_checkpoint(storage, last=24, partitions=stores)
+    policy = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
+    maintain(storage, policy.override(grace=DAY))  # writes the snapshots
+    before = Counter(storage.requests)
+    report = maintain(storage, policy.override(trash_for=DAY))
+    added = Counter(storage.requests) - before
+    assert report.files_deleted.total() == 180
+    # Of each store also directories, three records, and looks at base, lease and commit.
+    assert added["rename"] <= 180 + 4 * stores
+    assert added["stat"] <= 25 * stores

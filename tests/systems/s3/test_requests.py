@@ -35,7 +35,7 @@ def test_32_stores_of_40_deltas_take_1620_requests_and_the_next_run_12(bucket: F
     report, sent = maintained(bucket)
     assert report.snapshots_written == 2 * STORES
     assert sum(report.files_deleted.values()) == STORES * 29
-    assert sent <= WIDE + 20  # the lease is asked about every two seconds
+    assert sent <= WIDE
     report, sent = maintained(bucket)
     assert (report.snapshots_written, report.files_deleted) == (0, {})
     assert sent <= IDLE
