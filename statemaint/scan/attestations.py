@@ -79,7 +79,7 @@ def store_of(path: str) -> StoreId | None:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreFiles:
+class LedgerFiles:
     """The ledger's files about stores.
 
     Attributes:
@@ -91,7 +91,7 @@ class StoreFiles:
     announcements: tuple[str, ...] = ()
 
 
-def attested_stores(listed: Iterable[Entry]) -> StoreFiles:
+def attested_stores(listed: Iterable[Entry]) -> LedgerFiles:
     """Returns the ledger's files about stores.
 
     No file counts if a link leads to any of them; `link_findings` reports the link.
@@ -99,9 +99,9 @@ def attested_stores(listed: Iterable[Entry]) -> StoreFiles:
     try:
         paths = [entry.path for entry in listed]
     except RefusedLinkError:
-        return StoreFiles()
+        return LedgerFiles()
     stores = {store: path for path in paths if (store := store_of(path))}
-    return StoreFiles(stores, tuple(path for path in paths if _OF_RUN.fullmatch(path)))
+    return LedgerFiles(stores, tuple(path for path in paths if _OF_RUN.fullmatch(path)))
 
 
 def announced_in(storage: Storage, paths: Iterable[str]) -> dict[StoreId, StoreNotes]:

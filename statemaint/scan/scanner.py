@@ -13,7 +13,7 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.scan.attestations import (
     ATTESTATIONS,
-    StoreFiles,
+    LedgerFiles,
     StoreNotes,
     announced_in,
     attested_stores,
@@ -152,7 +152,7 @@ def scan(
 
 def _looked_up(
     storage: Storage, conf: Mapping[str, str], part: ScanPart | None, refused: Refused
-) -> tuple[Layout, str, StoreFiles]:
+) -> tuple[Layout, str, LedgerFiles]:
     """Returns the layout of the state, its codec, and the ledger's files about stores."""
     state = part.state(storage, refused) if part else refused.listed(storage.list("state"))
     layout, codec = recognized(storage, conf, state)
@@ -317,7 +317,7 @@ def _stores(
     storage: Storage,
     layout: Layout,
     requested: tuple[StoreId, ...],
-    attested: StoreFiles,
+    attested: LedgerFiles,
     refused: Refused,
     listed: float,
 ) -> Iterator[Store]:
