@@ -313,12 +313,15 @@ class _Fit:
         """
         states = {path for path, file in self._files.items() if isinstance(file, Delta | Snapshot)}
         back = {path.rpartition("/")[0] for path in states - stay.keys()}
+        leftovers: dict[str, list[str]] = {}
         for path, file in self._files.items():
-            directory = _OF_STORE.sub("", path.rpartition("/")[0])
-            if path in stay or not isinstance(file, TempFile | ChecksumFile) or directory in back:
-                continue
+            if path not in stay and isinstance(file, TempFile | ChecksumFile):
+                folder = path.rpartition("/")[0]
+                leftovers.setdefault(_OF_STORE.sub("", folder), []).append(path)
+        for directory in sorted(leftovers.keys() - back):
             if not self._has_state(directory):
-                yield path, f"{directory} has no state any more; {_LEAVE}"
+                why = f"{directory} has no state any more; {_LEAVE}"
+                yield from ((path, why) for path in leftovers[directory])
 
     def _has_state(self, directory: str) -> bool:
         files = (one for one in self._storage.list(directory) if _in(one.path, directory))
