@@ -329,7 +329,7 @@ class Operator:
         """Yields the snapshots that each note of attestations names."""
         for path, file in self.stage.world.files.items():
             if path.startswith("_statemaint/attestations/") and path.endswith(".json"):
-                yield [one["path"] for one in json.loads(file.content)["attestations"]]
+                yield [one["path"] for one in json.loads(file.content).get("attestations", ())]
 
     def _put_log_back(self) -> None:
         """Puts what was changed in the log back: nothing else could tell any more."""

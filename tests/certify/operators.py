@@ -72,6 +72,10 @@ def _noted(world: World, operator: int) -> Iterator[int]:
             rows = (*notes["attestations"], *notes.get("uploads", {}).get("newest", ()))
             named = (*notes["written"], *(row["path"] for row in rows))
             yield from (one.version for path in named if (one := spot(path)))
+    for path in world.index.under("_statemaint/attestations/announced/"):
+        stores = json.loads(world.files[path].content)["stores"] if path.endswith(".json") else ()
+        named = (path for row in stores if row[0] == operator for path in row[3])
+        yield from (one.version for path in named if (one := spot(path)))
 
 
 def _metadata(operator: int, count: int) -> bytes:
