@@ -117,6 +117,8 @@ def adopt_announcements(storage: Storage, fence: Fence) -> None:
 
 
 def _adopt(storage: Storage, fence: Fence, store: StoreId, announced: StoreNotes) -> None:
+    if not any(True for _ in storage.list(store.directory)):
+        return  # its folder was moved away, and its record too: the operator has left the query
     path = attestation_path(store)
     try:
         notes = parse_attestations(storage.read(path))

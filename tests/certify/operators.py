@@ -74,8 +74,8 @@ def _noted(world: World, operator: int) -> Iterator[int]:
             yield from (one.version for path in named if (one := spot(path)))
     for path in world.index.under("_statemaint/attestations/announced/"):
         stores = json.loads(world.files[path].content)["stores"] if path.endswith(".json") else ()
-        named = (path for row in stores if row[0] == operator for path in row[3])
-        yield from (one.version for path in named if (one := spot(path)))
+        written = (each for row in stores if row[0] == operator for each in row[3])
+        yield from (one.version for each in written if (one := spot(each)))
 
 
 def _metadata(operator: int, count: int) -> bytes:

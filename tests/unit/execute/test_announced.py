@@ -125,6 +125,16 @@ def test_the_next_run_takes_over_what_a_killed_one_has_announced() -> None:
     assert not any(store.uploads.newest for store in scan(storage).stores)
 
 
+def test_what_is_announced_of_a_store_that_was_moved_away_is_forgotten() -> None:
+    storage = killed()
+    left = f"{STORES[2].directory}/"
+    storage._files = {path: one for path, one in storage._files.items() if left not in path}
+    adopt_announcements(storage, Fence())
+    assert storage.announcements == []
+    there = [attestation_path(one) in storage.files for one in STORES]
+    assert there == [True, True, False]
+
+
 def test_a_run_of_tasks_takes_it_over_before_its_tasks_begin() -> None:
     storage = killed()
     reserve(storage, Holder("run"))
