@@ -5,6 +5,7 @@ authorization reference for S3 says of its operation.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -46,9 +47,14 @@ class Policy:
 
 
 def policy_of(path: Path, address: str) -> Mapping[str, Any]:
-    """Returns the policy in a file, for the checkpoint at an address."""
+    """Returns the policy in a file, or the one in a page, for the checkpoint at an address."""
     bucket, _, prefix = address.removeprefix("s3://").partition("/")
-    text = path.read_text().replace("BUCKET", bucket).replace("CHECKPOINT", prefix)
+    text = path.read_text()
+    if path.suffix == ".md":
+        (text,) = (
+            one for one in re.findall("```json\n(.*?)```", text, re.DOTALL) if "Statement" in one
+        )
+    text = text.replace("BUCKET", bucket).replace("CHECKPOINT", prefix)
     document: Mapping[str, Any] = json.loads(text)
     return document
 

@@ -324,8 +324,9 @@ class Likeness:
         self, path: str, like: str, target: str, shown: Mapping[str, Any] | None = None
     ) -> ObjectSettings:
         """Returns the settings of an object, of which an answer may have shown some."""
+        # The HEAD is refused where the object itself may not be read.
+        encryption = encryption_of(head(self.bucket, target) if shown is None else shown)
         try:
-            encryption = encryption_of(head(self.bucket, target) if shown is None else shown)
             owner, grants = self._read_acl(target)
             tags = () if self._is_untagged(target, shown) else self._read_tags(target)
             return replace(encryption, owner=owner, grants=grants, tags=tags)

@@ -7,6 +7,7 @@ import pytest
 from statemaint.audit import verify
 from statemaint.errors import IncompleteListingError, StorageError
 from statemaint.maintain import maintain
+from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.storage import HadoopStorage
 from statemaint.storage.hadoop.jvm import Jvm
@@ -49,3 +50,34 @@ def test_the_other_partitions_are_maintained(denied: HadoopStorage) -> None:
     assert [(str(one.store), one.path) for one in checked] == [
         ("op 0 / part 1 / default", "state/0/1")
     ]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        ("555", "644", "state/0/1/12.snapshot", "maintainer"),
+        ("755", "000", "state/0/1/", "stranger"),
+    ],
+    ids=["a folder to read only", "files that may not be read"],
+)
+def test_a_partition_that_may_not_be_written_or_read_halts_its_own_store(
+    folder: str, jvm: Jvm, admin: Any, kind: tuple[str, str, str, str]
+) -> None:
+    folder_mode, file_mode, path, who = kind
+    storage = HadoopStorage(folder, jvm=jvm)
+    write_checkpoint(storage, partitions=3, last=12)
+    make, permission = jvm.java(FS + "Path"), jvm.java(FS + "permission.FsPermission")
+    for entry in list(storage.list("state/0/1")):
+        admin.setOwner(make(f"{folder}/{entry.path}"), who, who)
+        admin.setPermission(make(f"{folder}/{entry.path}"), permission(file_mode))
+    admin.setPermission(make(f"{folder}/state/0/1"), permission(folder_mode))
+    before = {entry.path for entry in storage.list("state/0/1")}
+    report = maintain(storage, TIGHT.override(trash_for=86_400.0))
+    (damage,) = (one for one in report.findings if one.damage)
+    assert (str(damage.store), damage.code) == (
+        "op 0 / part 1 / default", FindingCode.STORAGE_FAILED
+    )  # fmt: skip
+    assert damage.detail.startswith(path)
+    assert ": no rights: Permission denied: user=maintainer" in damage.detail
+    assert (report.exit_code, report.snapshots_written) == (5, 4)
+    assert {entry.path for entry in storage.list("state/0/1")} == before

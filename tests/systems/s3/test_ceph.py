@@ -3,12 +3,15 @@
 import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from statemaint.errors import AlreadyExistsError, NotExclusiveError, StorageError
+from statemaint.execute.manifest import FOLDER
 from statemaint.maintain import maintain, undo
+from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
 from statemaint.storage import MemoryStorage, Storage
@@ -18,7 +21,7 @@ from tests.support.paths import ROOT
 from tests.support.s3 import Place
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
-DELETE = ROOT / "helm" / "iam" / "delete.json"
+DELETE, PAGE = ROOT / "helm" / "iam" / "delete.json", ROOT / "docs" / "storage.md"
 _OTHER = "arn:aws:iam:::user/other"
 
 
@@ -48,9 +51,8 @@ class Granted:
         policy = json.dumps({**document, "Statement": statements})
         self.owner.client.put_bucket_policy(Bucket=self.bucket, Policy=policy)
 
-    @property
-    def documented(self) -> Any:
-        return policy_of(DELETE, self.address)
+    def documented(self, page: Path = DELETE) -> Any:
+        return policy_of(page, self.address)
 
     def keys(self) -> list[str]:
         return sorted(entry.path for entry in self.storage.list(""))
@@ -61,10 +63,14 @@ def granted(ceph_place: Place, other_place: Place) -> Granted:
     return Granted(ceph_place, other_place)
 
 
+DOCUMENTED = pytest.mark.parametrize("page", [DELETE, PAGE], ids=["helm/iam", "docs/storage.md"])
+
+
+@DOCUMENTED
 def test_the_documented_policy_deletes_on_ceph(
-    granted: Granted, caplog: pytest.LogCaptureFixture
+    granted: Granted, caplog: pytest.LogCaptureFixture, page: Path
 ) -> None:
-    granted.grant(granted.documented)
+    granted.grant(granted.documented(page))
     granted.owner.fill(granted.address, {f"a/{number:03d}": b"" for number in range(230)})
     with caplog.at_level(logging.WARNING):
         granted.storage.delete_all([f"a/{number:03d}" for number in range(225)])
@@ -81,7 +87,7 @@ def test_the_documented_policy_deletes_on_ceph(
 
 
 def test_bulk_deletions_are_used_once_the_bucket_itself_is_granted(granted: Granted) -> None:
-    document = granted.documented
+    document = granted.documented()
     bucket = {**document["Statement"][-1], "Resource": [f"arn:aws:s3:::{granted.bucket}"]}
     granted.grant({**document, "Statement": [*document["Statement"], bucket]})
     granted.owner.fill(granted.address, {f"a/{number}": b"" for number in range(20)})
@@ -90,7 +96,7 @@ def test_bulk_deletions_are_used_once_the_bucket_itself_is_granted(granted: Gran
 
 
 def test_the_right_that_is_missing_is_named_with_its_resource(granted: Granted) -> None:
-    document = granted.documented
+    document = granted.documented()
     granted.grant({**document, "Statement": document["Statement"][:-1]})
     granted.owner.fill(granted.address, {f"a/{number}": b"" for number in range(20)})
     with pytest.raises(StorageError) as caught:
@@ -103,15 +109,50 @@ def test_the_right_that_is_missing_is_named_with_its_resource(granted: Granted) 
     assert len(granted.keys()) == 20
 
 
+@DOCUMENTED
+@pytest.mark.parametrize("trash_for", [0.0, 86_400.0])
 def test_a_run_with_the_documented_policy_leaves_what_a_run_of_the_owner_leaves(
-    granted: Granted,
+    granted: Granted, page: Path, trash_for: float
 ) -> None:
-    memory = neglected()
-    granted.grant(granted.documented)
+    memory, policy = neglected(), TIGHT.override(trash_for=trash_for)
+    before = state(memory)
+    granted.grant(granted.documented(page))
     granted.owner.fill(granted.address, memory.files)
-    report, expected = maintain(granted.storage, TIGHT), maintain(memory, TIGHT)
+    report, expected = maintain(granted.storage, policy), maintain(memory, policy)
     assert (report.exit_code, report.files_deleted) == (0, expected.files_deleted)
     assert state(granted.storage) == state(memory)
+    if trash_for:
+        assert undo(granted.storage, report.run).left == {}
+        assert before.items() <= state(granted.storage).items()
+
+
+@pytest.mark.parametrize("trash_for", [0.0, 86_400.0])
+@pytest.mark.parametrize("action", ["GetObject", "PutObject", "DeleteObject"])
+def test_a_partition_that_the_policy_denies_halts_its_own_store(
+    granted: Granted, action: str, trash_for: float
+) -> None:
+    denied = f"arn:aws:s3:::{granted.bucket}/checkpoints/hourly/state/0/1/*"
+    deny = {"Effect": "Deny", "Action": [f"s3:{action}"], "Resource": [denied]}
+    document = granted.documented()
+    granted.grant({**document, "Statement": [*document["Statement"], deny]})
+    granted.owner.fill(granted.address, neglected().files)
+    before = state(granted.owner.storage(granted.address))
+    policy = TIGHT.override(trash_for=trash_for)
+    report = maintain(granted.storage, policy)
+    (damage,) = (one for one in report.findings if one.damage)
+    assert str(damage.store) == "op 0 / part 1 / default"
+    assert damage.code is FindingCode.STORAGE_FAILED
+    assert damage.detail.startswith("state/0/1/")
+    assert f"s3:{action} is not allowed" in damage.detail
+    assert report.exit_code == 5
+    left = {one.path for one in granted.storage.list("state")}
+    assert {path.split("/")[2] for path in before.keys() - left} == {"0"}
+    granted.grant(document)
+    assert maintain(granted.storage, policy).exit_code == 0
+    if trash_for:
+        for run in sorted({one.path.split("/")[2] for one in granted.storage.list(FOLDER)}):
+            assert undo(granted.storage, run).left == {}
+        assert before.items() <= state(granted.storage).items()
 
 
 # -- a bucket with a default retention
@@ -188,8 +229,11 @@ def test_a_bucket_without_versions_or_with_suspended_ones_is_maintained_and_undo
     report = maintain(storage, trash)
     assert (report.exit_code, report.findings) == (0, ())
     assert report.files_deleted.total() > 30
-    undo(storage, report.run)
-    assert state(storage).keys() >= {path for path in before if path.startswith("state/")}
+    assert undo(storage, report.run).left == {}
+    assert (
+        state(storage).items()
+        >= {path: one for path, one in before.items() if path.startswith("state/")}.items()
+    )
     assert maintain(ceph_place.storage(address), trash).exit_code == 0
 
 
@@ -230,7 +274,7 @@ def test_a_maintainer_without_the_right_to_see_the_versioning_is_refused_by_the_
     granted.owner.client.put_bucket_versioning(
         Bucket=granted.bucket, VersioningConfiguration=enable
     )
-    granted.grant(granted.documented)
+    granted.grant(granted.documented())
     granted.owner.fill(granted.address, neglected().files)
     _, plan = plan_checkpoint(granted.storage, TIGHT, dry=True)
     assert plan.actions == ()

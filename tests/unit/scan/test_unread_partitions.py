@@ -23,6 +23,7 @@ from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock
 from tests.support.rocks import write_rocks_checkpoint
+from tests.support.users import MAINTAINER, as_user, needs_root, shared_folder
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 PARTITION = "state/0/1"
@@ -197,6 +198,44 @@ def test_a_directory_of_a_disk_that_cannot_be_listed_halts_its_own_store(
     assert (report.exit_code, damage(report.findings)) == (5, ONLY)
     assert report.snapshots_written == 4
     assert os.strerror(number) in report.findings[0].detail
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("mode", "below", "path"),
+    [
+        (0o000, 0o644, PARTITION),
+        (0o755, 0o000, f"{PARTITION}/1.delta"),
+        (0o555, 0o644, f"{PARTITION}/25.snapshot"),
+    ],
+    ids=["a folder that may not be listed", "files that may not be read", "a folder to read only"],
+)
+def test_a_partition_that_another_user_owns_halts_its_own_store(
+    mode: int, below: int, path: str
+) -> None:
+    with shared_folder() as root:
+        storage = LocalStorage(root)
+        write_checkpoint(storage, partitions=3)
+        owned = {path for path in root.rglob("*") if not path.is_relative_to(root / PARTITION)}
+        for one in (root, *owned):
+            os.chown(one, MAINTAINER, MAINTAINER)
+        for one in (root / PARTITION).iterdir():
+            one.chmod(below)
+        (root / PARTITION).chmod(mode)
+        if not below:
+            os.chown(root / PARTITION, MAINTAINER, MAINTAINER)
+        before = {one.name for one in (root / PARTITION).iterdir()}
+
+        def work() -> tuple[int, int, list[tuple[str, str]]]:
+            report = maintain(storage, TIGHT.override(trash_for=86_400.0))
+            found = [(str(one.store), one.detail) for one in report.findings if one.damage]
+            return report.exit_code, report.snapshots_written, found
+
+        exit_code, written, found = as_user(work, uid=MAINTAINER, gid=MAINTAINER)
+        ((store, detail),) = found
+        assert (exit_code, written, store) == (5, 4, "op 0 / part 1 / default")
+        assert detail.startswith(f"{path}: Permission denied")
+        assert {one.name for one in (root / PARTITION).iterdir()} == before
 
 
 def test_a_listing_without_some_directories_ends_with_an_error_that_names_each(
