@@ -33,9 +33,6 @@ from statemaint.model.proof import Attestation
 from statemaint.plan import Delete, DeleteReason
 from statemaint.storage import Storage
 
-# The files that are deleted, and counted, at a time.
-_PAGE = 1000
-
 
 @dataclass(slots=True)
 class Trash:

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from statemaint.errors import CodecError, NotFoundError
+from statemaint.errors import CodecError, NotFoundError, StatemaintError, StorageError
 from statemaint.execute.json_lines import read_lines
 from statemaint.execute.manifest import FOLDER, MANIFEST, folder_of
 from statemaint.listing import Entry
@@ -152,7 +152,8 @@ def empty(
         storage: the storage of the checkpoint.
         trash: what has expired.
         before: called before every request that deletes; whatever it raises ends the work.
-        after: called with each page of deleted files, without the manifests.
+        after: called with the deleted files, page by page, without the manifests; also before a
+            failure.
 
     Raises:
         StorageError: when the storage fails.
@@ -167,10 +168,24 @@ def empty(
             manifests += sorted(one.path for one in seen)
     for start in range(0, len(files), _PAGE):
         page = files[start : start + _PAGE]
-        storage.delete_all([one.path for one in page], before=before)
+        try:
+            storage.delete_all([one.path for one in page], before=before)
+        except StatemaintError:
+            after(_missing(storage, page))
+            raise
         after(page)
     if manifests:
         storage.delete_all(manifests, before=before)
+
+
+def _missing(storage: Storage, page: Sequence[Entry]) -> list[Entry]:
+    """Returns the files that no longer exist after a failure, as far as it is seen."""
+    runs = sorted({one.path.split("/")[2] for one in page})
+    try:
+        there = {one.path for run in runs for one in storage.list(folder_of(run))}
+    except StorageError:
+        return []
+    return [one for one in page if one.path not in there]
 
 
 def index_trash(storage: Storage, unknown: int, files: int) -> None:

@@ -1,4 +1,4 @@
-"""What an undo, a repair or a rollback did before it failed is reported and recorded."""
+"""What a run, an undo, a repair or a rollback did before it failed is reported and recorded."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,10 +10,12 @@ from statemaint.execute.manifest import FOLDER
 from statemaint.maintain import Run, list_runs, maintain, undo
 from statemaint.maintain.history import FOLDER as RUNS
 from statemaint.recover import repair, rollback
+from statemaint.report import Report
 from statemaint.storage import MemoryStorage
 from statemaint.storage.base import nothing
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Ticking
+from tests.support.going_on import run as run_query
 from tests.unit.maintain.test_undo_halfway import (
     COPIES,
     DAY,
@@ -30,6 +32,44 @@ from tests.unit.maintain.test_undo_halfway import (
 
 def newest(storage: MemoryStorage) -> Run:
     return list_runs(storage)[0]
+
+
+@COPIES
+@LOST
+def test_a_run_that_moved_anything_is_reported_and_recorded_whichever_request_fails(
+    *, lost: bool, copies: bool
+) -> None:
+    """It also deletes the trash of an earlier run, which has expired."""
+    whole = neglected(Ticking(), copies=copies)
+    maintain(whole, KEEPING, run="old")
+    passes(whole, 8 * DAY)
+    run_query(whole, 25, 45, retain=9)
+    passes(whole, DAY)
+    before, failed, left = state(whole), 0, 0
+    reports: list[Report] = []
+
+    def work(storage: MemoryStorage) -> None:
+        reports.clear()
+        reports.append(maintain(storage, KEEPING, run="new"))
+
+    for at, storage in failures(work, whole, lost=lost, copies=copies):
+        gone = before.keys() - state(storage).keys()
+        recorded = {one.run: one for one in list_runs(storage)}
+        if not reports:
+            assert not gone, at
+            continue
+        (report,) = reports
+        moved = report.files_deleted.total()
+        assert moved == len(gone), at
+        if moved and f"{RUNS}/new/all.json" in storage.files:
+            assert recorded["new"].files_deleted == moved, at
+            assert recorded["new"].exit_code == report.exit_code, at
+        failed += report.exit_code == 5
+        old = [path for path in in_trash(storage) if path.startswith(f"{FOLDER}/old/")]
+        assert len(old) + report.emptied.files == 17, at
+        left += report.emptied.finding is not None
+    assert failed > 20
+    assert left > 10
 
 
 @COPIES
