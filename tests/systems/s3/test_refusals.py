@@ -42,6 +42,19 @@ def test_expired_credentials_are_named_by_the_first_request_of_a_run(
     assert caught.value.exit_code == 5
 
 
+@pytest.mark.parametrize("code", ["ExpiredToken", "RequestExpired"])
+def test_expired_credentials_are_named_by_a_head(
+    broken: Place, proxy: FaultProxy, code: str
+) -> None:
+    """As they expire in the middle of a run, and where a run begins with the server's time."""
+    proxy.fail("HEAD", Answer(400), times=MANY)
+    proxy.fail("GET", Answer(400, error(code, "The provided token has expired.")), times=MANY)
+    words = rf": the credentials were refused \({code}\)$"
+    for request in (lambda: broken.storage().stat("a"), lambda: broken.storage().now()):
+        with pytest.raises(StorageError, match=words):
+            request()
+
+
 def test_a_head_that_is_refused_for_another_reason_stays_an_error_of_its_own(
     broken: Place, proxy: FaultProxy
 ) -> None:
