@@ -278,11 +278,18 @@ class HadoopFiles:
             finally:
                 stream.close()
 
-    def rename(self, path: str, to: str, *, overwrite: bool = False) -> None:
-        """Renames a file into a directory that must exist."""
+    def rename(self, path: str, to: str, *, of: str, overwrite: bool = False) -> None:
+        """Renames a file into a directory that must exist.
+
+        Args:
+            path: the path of the file.
+            to: its new path.
+            of: the path in errors, unless the new one is taken.
+            overwrite: whether a file may have the new path.
+        """
         self._requests.add("rename")
         try:
-            with self._turn, translated(self.jvm, to):
+            with self._turn, translated(self.jvm, of):
                 self._names.rename(self._path(path), self._path(to), overwrite=overwrite)
         except NotFoundError:
             raise

@@ -256,7 +256,7 @@ class HadoopStorage:
                 self._files.serve(temp, wanted, like, of=path)
             elif mode != wanted.mode:
                 self._files.give(temp, wanted)
-            self._files.rename(temp, path, overwrite=overwrite)
+            self._files.rename(temp, path, of=path, overwrite=overwrite)
         except BaseException:
             with suppress(StatemaintError):  # the first failure is the one to report
                 self._files.delete(temp)
@@ -315,12 +315,12 @@ class HadoopStorage:
         if like is not None:
             self._serve(path, to, like)
         try:
-            self._files.rename(path, to)
+            self._files.rename(path, to, of=path)
         except NotFoundError:
             if not self._files.exists(path):  # else the new name's directory is missing
                 raise NotFoundError(path, "no such file") from None
             self._make_directory(to.rpartition("/")[0], serve=like is not None)
-            self._files.rename(path, to)
+            self._files.rename(path, to, of=path)
 
     def move_all(
         self,

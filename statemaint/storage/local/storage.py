@@ -260,9 +260,9 @@ class LocalStorage:
             with Translated(to), self._directory_of(to, serve=like is not None) as final:
                 _publish(content, final, overwrite=False)
                 _sync(final[0])
-                with suppress(FileNotFoundError):
-                    os.unlink(name, dir_fd=directory)
-                _sync(directory)
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=directory)
+            _sync(directory)
 
     move_all = move_each
 

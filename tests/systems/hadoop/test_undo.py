@@ -165,6 +165,9 @@ def test_every_file_comes_back_after_a_call_that_failed(
         gone = bench.before.keys() - bench.of_the_query().keys()
         if not moves or fault != "lost":
             assert report.files_deleted.total() == len(gone)
+        if moves and fault in ("denied", "safe mode"):
+            (finding,) = report.findings
+            assert finding.detail.startswith(f"{STATE}/")
     assert maintain(bench.sound, KEEPING, run="b").exit_code == 0
     newest_first = [*MAINTAIN].index(step) % 2 == 0
     for run in sorted(bench.trashed(), reverse=newest_first):

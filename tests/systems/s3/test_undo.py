@@ -10,6 +10,7 @@ from statemaint.errors import StatemaintError
 from statemaint.execute.manifest import FOLDER
 from statemaint.maintain import maintain, undo
 from statemaint.model.policy import Policy
+from statemaint.recover import rollback
 from statemaint.storage import MemoryStorage, S3Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.fault_proxy import Answer, Fault, FaultProxy, Lost, Seen, error, fault_proxy
@@ -137,5 +138,39 @@ def test_an_undo_whose_request_failed_is_done_again(
     if list(healthy.list(FOLDER)):
         assert undo(healthy, run).left == {}
     after = state(healthy)
+    assert {path: after.get(path) for path in before} == before
+    assert list(healthy.list(FOLDER)) == []
+
+
+def _of_log(seen: Seen) -> bool:
+    return "/commits/" in seen.target and "/trash/" not in seen.target
+
+
+ROLLBACK: dict[str, tuple[str, When]] = {
+    "COPY of a change": ("PUT", lambda seen: COPIED(seen) and "/state/" in seen.target),
+    "COPY of a commit": ("PUT", lambda seen: COPIED(seen) and "/commits/" in seen.target),
+    "DELETE of a change": STEPS["DELETE"],
+    "DELETE of a commit": ("DELETE", _of_log),
+    "PUT of the ledger": ("PUT", _names("/_statemaint/ledger/rollback/")),
+    "PUT of the manifest": STEPS["PUT of the manifest"],
+}
+
+
+@pytest.mark.parametrize("fault", [one for one in FAULTS if one != "answered with an error"])
+@pytest.mark.parametrize("step", ROLLBACK)
+def test_a_rollback_whose_request_failed_is_undone(
+    place: Place, beside: tuple[FaultProxy, Place], step: str, fault: str
+) -> None:
+    proxy, broken = beside
+    healthy = neglected(place)
+    before = {one.path: healthy.read(one.path) for one in healthy.list("")}
+    method, when = ROLLBACK[step]
+    proxy.fail(method, FAULTS[fault], when=nth(1, when))
+    storage = broken.storage(healthy.root, attempts=2 if fault == "repeated" else 1)
+    with suppress(StatemaintError):
+        rollback(storage, 8, trash_for=86_400.0)
+    for run in sorted({one.path.split("/")[2] for one in healthy.list(FOLDER)}, reverse=True):
+        assert undo(healthy, run).left == {}
+    after = {one.path: healthy.read(one.path) for one in healthy.list("")}
     assert {path: after.get(path) for path in before} == before
     assert list(healthy.list(FOLDER)) == []

@@ -14,6 +14,7 @@ from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from statemaint.storage.local import storage as local
 from tests.support.checkpoints import write_checkpoint
+from tests.support.users import MAINTAINER, as_user, needs_root, shared_folder
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 
@@ -85,3 +86,18 @@ def test_a_disk_without_hard_links_is_refused_with_the_reason(
     monkeypatch.setattr(os, "link", refuse)
     with pytest.raises(NotExclusiveError, match="its file system has no hard links; keep the"):
         maintain(storage, TIGHT)
+
+
+@needs_root
+@pytest.mark.parametrize(("path", "to", "named"), [("a/1", "b/1", "a/1"), ("b/2", "a/2", "a/2")])
+def test_a_move_names_the_file_whose_directory_refuses_it(path: str, to: str, named: str) -> None:
+    with shared_folder() as root:
+        for name in ("a/1", "b/2"):
+            (root / name).parent.mkdir()
+            (root / name).write_bytes(b"x")
+            os.chown(root / name, MAINTAINER, MAINTAINER)
+        for folder in (root, root / "b"):
+            os.chown(folder, MAINTAINER, MAINTAINER)
+        storage = LocalStorage(root)
+        with pytest.raises(StorageError, match=f"^{named}: Permission denied$"):
+            as_user(lambda: storage.move(path, to), uid=MAINTAINER, gid=MAINTAINER)
