@@ -63,6 +63,7 @@ class _Rule:
     holds: Callable[[Seen], bool]
     fault: Fault
     left: int
+    used: bool = False
 
 
 @dataclass(slots=True)
@@ -94,13 +95,18 @@ class FaultProxy:
         """Returns how many requests of a method came in."""
         return sum(seen.method == method for seen in self.seen)
 
+    @property
+    def used(self) -> int:
+        """Returns of how many calls of `fail` at least one request was broken."""
+        return sum(rule.used for rule in self._rules)
+
     def meet(self, seen: Seen) -> Fault | None:
         """Notes a request, and returns what is to go wrong with it."""
         with self._lock:
             self.seen.append(seen)
             for rule in self._rules:
                 if rule.left and rule.method == seen.method and rule.holds(seen):
-                    rule.left -= 1
+                    rule.left, rule.used = rule.left - 1, True
                     return rule.fault
             return None
 
