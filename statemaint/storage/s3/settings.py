@@ -227,7 +227,8 @@ class Likeness:
 
         Raises:
             NotFoundError: when the object does not exist.
-            UnreadableError: when this process has no right to read the settings.
+            S3Error: when this process has no right to read the object.
+            UnreadableError: when it has none to read the settings.
         """
         settings = self._known.get(like)
         if settings is None:

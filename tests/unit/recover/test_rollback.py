@@ -330,7 +330,9 @@ def clean_up(storage: MemoryStorage) -> None:
     storage.delete("state/0/0/23.delta")
 
 
-@pytest.mark.parametrize(("moved", "said"), [(0, "executors; plan"), (3, "; 5 files are in")])
+@pytest.mark.parametrize(
+    ("moved", "said"), [(0, "executors; plan"), (3, r"; plan again\n5 files are in")]
+)
 def test_what_executors_delete_meanwhile_of_the_version_gone_back_to_ends_it(
     storage: MemoryStorage, moved: int, said: str
 ) -> None:
