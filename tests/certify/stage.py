@@ -50,8 +50,7 @@ class Stage:
         self.paused: list[Maintainer] = []
         self.shared: str | None = None
         self.handed: Handover | None = None
-        self.sound = True
-        self.undercut = self.cleaned = False
+        self.sound, self.undercut, self.cleaned = True, False, False
         self.ended: set[str] = set()
         self.glimpses: dict[int, dict[str, int]] = {}
         self.runs, self.usual = 0, 40
@@ -347,12 +346,13 @@ class Stage:
         newest = max(trashed, key=lambda one: (one[:1].isdigit(), one))
         run = trashed[number % len(trashed)] if number >= 0 else newest
         back = self._back(run)
-        if back is not None:
+        left = (self.world.index.under(f"{_TRASH}{run}/{one}") for one in self.query.left)
+        if back is not None or any(left):  # as the notice of such a folder says
             self.operator.move_aside()
+        if back is not None:
             self.query.stop()
         self.step(f"{run} is undone, {halt}")
-        self.tally["undos"] += 1
-        self.tally["undos of rollbacks"] += back is not None
+        self.tally.update({"undos": 1, "undos of rollbacks": back is not None})
         doer = replace(self.doer(Policy(), "undo"), back=work.NEVER if back is None else back)
         self._start(doer, halt, partial(work.undo_work, run))
 
