@@ -18,7 +18,7 @@ WAITING = -n $$(( 2 * $$(nproc) )) --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts test-image grafana-types bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-image grafana-types bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -54,6 +54,9 @@ test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restar
 
 test-recovery: setup ## damage, repair and roll back every kind of query, each restarted by Spark (half an hour)
 	$(WITH_JAVA) STATEMAINT_RECOVERY=all $(BIN)/python -m pytest tests/systems/spark/test_recovery.py $(ARGS)
+
+test-undo: test-parts ## undo after every failed request or call of an S3 and an HDFS (fifteen minutes)
+	$(WITH_JAVA) STATEMAINT_UNDO=all $(BIN)/python -m pytest $(WAITING) tests/systems/s3/test_undo.py tests/systems/hadoop/test_undo.py $(ARGS)
 
 test-verdicts: setup ## damage checkpoints in every known way, and compare the doctor's verdict with Spark's (45 minutes)
 	$(WITH_JAVA) $(BIN)/python -m tests.verdicts $(ARGS)

@@ -25,7 +25,7 @@ from statemaint.storage.hadoop.jvm import Jvm
 from tests.support.checkpoints import write_checkpoint
 from tests.support.hdfs import SUPERUSER, Hdfs, hdfs
 from tests.support.ipc_proxy import Fault, IpcProxy, ipc_proxy
-from tests.support.marks import long
+from tests.support.marks import long, undo_cases
 from tests.systems.conftest import FS
 
 DAY = 86_400.0
@@ -144,13 +144,14 @@ def bench(cluster: Hdfs, folder: str, jvm: Jvm, admin: Any) -> Iterator[Bench]:
 
 
 def cases(steps: dict[str, Step]) -> list[Any]:
-    """Returns each step with each fault; only a few are of `make test`'s length."""
-    return [
+    """Returns each step with each fault, or some of these."""
+    every = [
         long(step, fault, id=f"{step}-{fault}")
         for step, (method, *_) in steps.items()
         for fault in FAULTS
         if fault != "denied" or (method == "rename2" and "move" in step)
     ]
+    return [*undo_cases(every, 7)]
 
 
 @pytest.mark.parametrize(("step", "fault"), cases(MAINTAIN))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import count
+from itertools import count, product
 
 import pytest
 
@@ -14,6 +14,7 @@ from statemaint.recover import rollback
 from statemaint.storage import MemoryStorage, S3Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.fault_proxy import Answer, Fault, FaultProxy, Lost, Seen, error, fault_proxy
+from tests.support.marks import undo_cases
 from tests.support.s3 import Place
 
 # Minutes on both servers; `tests/unit/maintain/test_undo_halfway.py` has each step in memory.
@@ -95,7 +96,7 @@ def state(storage: S3Storage) -> dict[str, bytes]:
     return {one.path: storage.read(one.path) for one in storage.list("state")}
 
 
-@pytest.mark.parametrize(("step", "fault"), CASES)
+@pytest.mark.parametrize(("step", "fault"), undo_cases(CASES, 5))
 def test_every_file_comes_back_after_a_request_that_failed(
     place: Place, beside: tuple[FaultProxy, Place], step: str, fault: str
 ) -> None:
@@ -127,8 +128,7 @@ def test_every_file_comes_back_after_a_request_that_failed(
     assert list(healthy.list(FOLDER)) == []
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("step", ["COPY", "DELETE"])
+@pytest.mark.parametrize(("step", "fault"), undo_cases([*product(("COPY", "DELETE"), FAULTS)], 3))
 def test_an_undo_whose_request_failed_is_done_again(
     place: Place, beside: tuple[FaultProxy, Place], step: str, fault: str
 ) -> None:
@@ -160,10 +160,12 @@ ROLLBACK: dict[str, tuple[str, When]] = {
     "PUT of the ledger": ("PUT", _names("/_statemaint/ledger/rollback/")),
     "PUT of the manifest": STEPS["PUT of the manifest"],
 }
+ROLLBACK_CASES = [
+    (step, fault) for step in ROLLBACK for fault in FAULTS if fault != "answered with an error"
+]
 
 
-@pytest.mark.parametrize("fault", [one for one in FAULTS if one != "answered with an error"])
-@pytest.mark.parametrize("step", ROLLBACK)
+@pytest.mark.parametrize(("step", "fault"), undo_cases(ROLLBACK_CASES, 5))
 def test_a_rollback_whose_request_failed_is_undone(
     place: Place, beside: tuple[FaultProxy, Place], step: str, fault: str
 ) -> None:
