@@ -107,8 +107,7 @@ class FamilyQuery(RocksQuery):
 
     def _loaded(self, directory: str) -> Executor:
         executor = RocksQuery._loaded(self, directory)
-        there = self.rocks.known_from(executor.path)
-        families = there
+        there = families = self._known(directory, executor)
         for name in self.deleted:
             families = families.without(name)
         for name in self.code:
@@ -118,6 +117,19 @@ class FamilyQuery(RocksQuery):
         first = executor.path is None  # the default family is new then
         executor.forced = first or families != there
         return executor
+
+    def _known(self, directory: str, executor: Executor) -> Families:
+        """Returns the families that an executor has loaded.
+
+        If a rewind has left it a wrong zip, they are the true ones, as the rows are: nobody else
+        knows what such a query makes of them.
+        """
+        found = self.rocks.known_from(executor.path)
+        if executor.path is None:
+            return found
+        state = self.loader.whole(executor.path)
+        right = state is not None and self.states.of(state) == self.truth[directory][executor.last]
+        return found if right else self.named.get((directory, self.target), found)
 
     # -- what a batch does
 
