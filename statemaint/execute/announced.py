@@ -108,7 +108,10 @@ def adopt_announcements(storage: Storage, fence: Fence) -> None:
     """
     try:
         for entry in storage.list(ANNOUNCED):
-            for store, notes in parse_announcement(storage.read(entry.path)).items():
+            announced = parse_announcement(storage.read(entry.path))
+            if announced is None:
+                continue  # of another build, or not ours: it says nothing, and stays
+            for store, notes in announced.items():
                 _adopt(storage, fence, store, notes)
             fence.check()
             storage.delete(entry.path)

@@ -113,7 +113,7 @@ def announced_in(storage: Storage, paths: Iterable[str]) -> dict[StoreId, StoreN
     found: dict[StoreId, StoreNotes] = {}
     for path in sorted(paths):
         with suppress(NotFoundError):  # its run has ended since it was listed
-            for store, notes in parse_announcement(storage.read(path)).items():
+            for store, notes in (parse_announcement(storage.read(path)) or {}).items():
                 found[store] = found.get(store, StoreNotes()).announcing(notes)
     return found
 
@@ -127,13 +127,13 @@ def render_announcement(stores: Mapping[StoreId, StoreNotes]) -> bytes:
     return json.dumps({"format": 1, "stores": rows}, separators=(",", ":")).encode() + b"\n"
 
 
-def parse_announcement(content: bytes) -> dict[StoreId, StoreNotes]:
-    """Returns what a run has announced; nothing if the content is not one of ours, or is cut."""
+def parse_announcement(content: bytes) -> dict[StoreId, StoreNotes] | None:
+    """Returns what a run has announced; `None` if the content is not one of ours, or is cut."""
     try:
         stored = json.loads(content)
-        return dict(map(_announced, stored["stores"])) if stored["format"] == 1 else {}
+        return dict(map(_announced, stored["stores"])) if stored["format"] == 1 else None
     except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
-        return {}
+        return None
 
 
 def _announced(row: list[Any]) -> tuple[StoreId, StoreNotes]:

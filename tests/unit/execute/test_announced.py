@@ -193,5 +193,10 @@ def test_an_announcement_is_read_as_it_was_written() -> None:
 )
 def test_a_strange_announcement_announces_nothing(change: dict[str, object]) -> None:
     stored = json.loads(render_announcement({STORES[0]: StoreNotes(written=(SNAPSHOT,), since=4)}))
-    assert parse_announcement(json.dumps({**stored, **change}).encode()) == {}
-    assert parse_announcement(b"{]") == {}
+    content = json.dumps({**stored, **change}).encode()
+    assert parse_announcement(content) is None
+    assert parse_announcement(b"{]") is None
+    storage = neglected(Recording())
+    storage.write(f"{ANNOUNCED}/earlier.json", [content])
+    assert maintain(storage, TIGHT).exit_code == 0
+    assert storage.files[f"{ANNOUNCED}/earlier.json"] == content
