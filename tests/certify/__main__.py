@@ -8,7 +8,7 @@ import json
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -296,26 +296,31 @@ def _tell(seed: int, without: tuple[str, ...]) -> int:
 
 
 def _hunt_all(processes: int) -> int:
-    """Breaks the code in every way; returns 3 when one of them was not noticed."""
-    rows, all_caught = ["| rule | a maintainer that | caught by schedule |", "|---|---|--:|"], True
-    by: dict[str, int] = {}
+    """Breaks the code in every way; returns 3 when one of them was not noticed.
+
+    The schedule that caught a mutant the last time is tried first.
+    """
+    rows = ["| rule | a maintainer that | caught by schedule |", "|---|---|--:|"]
+    by: dict[str, int] = json.loads(CAUGHT.read_text(encoding="utf-8"))
+    hunted = partial(_hunted, by)
+    missed = 0
     with ProcessPoolExecutor(processes) as pool:
-        for mutant, caught in zip(MUTANTS, pool.map(_hunted, range(len(MUTANTS))), strict=True):
-            ends = f"{caught.schedules:,}" if caught else "never"
+        for mutant, caught in zip(MUTANTS, pool.map(hunted, range(len(MUTANTS))), strict=True):
+            ends = f"{caught.schedules:,}" if caught else f"none of {MOST:,}"
             by |= {mutant.name: caught.schedules - 1} if caught else {}
+            missed += not caught
             rows.append(f"| {mutant.rule} | {mutant.says} | {ends} |")
             click.echo(f"{rows[-1]} {caught.loss.split(' (')[0][:90] if caught else ''}")
-            all_caught = all_caught and caught is not None
-    if all_caught:
-        CAUGHT.write_text(json.dumps(dict(sorted(by.items())), indent=2) + "\n")
-        text = "\n".join([f"{of_commits([commit()])}.", "", *rows])
-        rewrite(DOCUMENT, text, by="python -m tests.certify --mutants")
-    return 0 if all_caught else 3
+    CAUGHT.write_text(json.dumps(dict(sorted(by.items())), indent=2) + "\n", encoding="utf-8")
+    said = f"{of_commits([commit()])}: {len(MUTANTS) - missed} of {len(MUTANTS)} are caught."
+    rewrite(DOCUMENT, "\n".join([said, "", *rows]), by="python -m tests.certify --mutants")
+    return 3 if missed else 0
 
 
-def _hunted(number: int) -> Caught | None:
+def _hunted(known: Mapping[str, int], number: int) -> Caught | None:
+    mutant = MUTANTS[number]
     with _in_a_hurry():
-        return hunt(MUTANTS[number], MOST)
+        return hunt(mutant, MOST, first=known.get(mutant.name))
 
 
 def write(counts: Counts, seeds: range) -> None:
