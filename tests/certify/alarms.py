@@ -36,7 +36,7 @@ class Excuse(StrEnum):
     OVER = "what was wrong when a run of maintenance looked is wrong no more"
     SHALLOW = "the verb does not look that deep, and one that does finds it"
     CONSISTENT = "the state is wrong, and all files that are left agree with it"
-    TRACELESS = "no file of any state is left, nor anything that names some"
+    TRACELESS = "no file of a store is left, nor anything that names it"
 
 
 def excuse(stage: "Stage", findings: tuple[Finding, ...], *, late: bool = False) -> Excuse | None:

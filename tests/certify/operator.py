@@ -151,7 +151,10 @@ class Operator:
         if not found:
             return
         version, path = found[number % len(found)]
-        if version <= stage.query.target and self._log_leads_to(directory, version):
+        changes = {(one.version, one.id) for one in live.values() if one.kind == "delta"}
+        below = {number for number, _ in changes}
+        of_log = (version, live[path].id) in changes and below >= {*range(1, version)}
+        if of_log and version <= stage.query.target:
             stage.step(f"{path} goes wrong, cut: {cut}")
             content = stage.world.files[path].content[:30] + bytes(1)
             if not cut and stage.setting.habits.rocks:
@@ -165,11 +168,6 @@ class Operator:
                 content = encode([(b"wrong", bytes([version]))], stage.setting.habits.codec)
             self._damage(path, content)
             stage.tally["wrong snapshots"] += 1
-
-    def _log_leads_to(self, directory: str, version: int) -> bool:
-        live = self.stage.world.index.live[directory].values()
-        changes = {one.version for one in live if one.kind == "delta"}
-        return changes.issuperset(range(1, version + 1))
 
     def _damage(self, path: str, content: bytes, *, old_time: float | None = None) -> None:
         world, certificate = self.stage.world, self.stage.certificate

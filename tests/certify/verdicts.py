@@ -153,13 +153,28 @@ class Verdicts:
 
     def _unseen(self, deepest: Verdict) -> Excuse:
         """Returns why nothing had to be seen of what is wrong."""
-        if self._is_traceless:
+        if all(self._is_traceless(one) for one, *_ in self.stage.certificate.wrong()):
             return Excuse.TRACELESS
         return Excuse.CONSISTENT if deepest.healthy else Excuse.SHALLOW
 
-    @property
-    def _is_traceless(self) -> bool:
-        return not any(True for _ in self.stage.world.index.under("state/"))
+    def _is_traceless(self, directory: str) -> bool:
+        """Returns whether no file shows that there was a store: none of it, none that names it.
+
+        Commits with unique ids name all stores; otherwise those of one operator have the same names
+        in each partition, and our own record of a store names it.
+        """
+        under = self.stage.world.index.under
+        if not under("state/"):
+            return True
+        operator, _, *name = directory.removeprefix("state/").split("/")
+        if not name or self.stage.setting.habits.ids or under(f"state/{operator}/_metadata/"):
+            return False
+        alike = [
+            one.removeprefix("state/") for one in self.stage.stores
+            if one.startswith(f"state/{operator}/") and one.endswith(f"/{name[0]}")
+        ]  # fmt: skip
+        notes = "_statemaint/attestations"
+        return not any(under(f"state/{one}/") or under(f"{notes}/{one}.json") for one in alike)
 
     def _is_said(self, verdict: Verdict, directory: str, version: int) -> bool:
         """Returns whether a verb says that a version is among the oldest, which are gone."""
@@ -176,11 +191,13 @@ class Verdicts:
         Where no state is left, nothing shows that the query had any, and that must be said.
         """
         query, name = self.stage.query, verdict.name
-        if self._is_traceless and query.target > 1:
+        if query.target > 1 and not self.stage.world.index.under("state/"):
             if all(one.code is not FindingCode.NO_STATE for one in verdict.findings):
                 raise Loss(f"S21: {name} says that the query restarts, and nothing of its state")
             return
-        for directory in query.habits.stores if query.target and not self._is_traceless else ():
+        for directory in query.habits.stores if query.target else ():
+            if self._is_traceless(directory):
+                continue
             if query.loader.load(directory, [query.target])[query.target].state is None:
                 raise Loss(f"S21: {name} says that the query restarts, and {directory} does not "
                            f"load")  # fmt: skip
@@ -188,7 +205,7 @@ class Verdicts:
     def _seen(self, verdict: Verdict, directory: str, version: int, read: Read) -> Iterator[str]:
         """Yields why a verb had to see that a version is wrong."""
         name, world = verdict.name, self.stage.world
-        if self._is_traceless or self._is_said(verdict, directory, version):
+        if self._is_traceless(directory) or self._is_said(verdict, directory, version):
             return
         if read.state is None:
             if name != "verify" or any(one not in world.files for one in read.files):
