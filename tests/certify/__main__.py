@@ -111,6 +111,8 @@ _NAMES = {
     "families dropped": "restarts that dropped one",
     "changelogs switched": "restarts that switched changelogs off or on",
     "left beside an old log": "schedules with the log of before a rewind beside right zips",
+    "left with an unfinished rollback": "schedules left with a rollback to end or to undo by hand",
+    "left undercut by executors": "schedules left with a version that executors deleted too early",
     "queries that got unique ids": "queries that got unique ids in mid-life",
     "files lost": "single files lost",
     "with several workers": "schedules with two to eight workers",

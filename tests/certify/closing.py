@@ -1,10 +1,11 @@
 """How a schedule ends: what is wrong is found and repaired, then maintenance has nothing to do."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from statemaint.model.findings import FindingCode
+from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
-from tests.certify.alarms import old_log
+from tests.certify.alarms import Excuse, excuse, old_log
 from tests.certify.files import spot
 from tests.certify.judge import Loss
 from tests.certify.maintainer import ON, Maintainer
@@ -38,10 +39,13 @@ def settle(stage: "Stage", policy: Policy, *, repairs: bool = False) -> None:
         stage.tally["left broken by others"] += 1
         return
     _old_logs_moved(stage)
-    if FindingCode.LOG_REPLACED in _ends(stage, policy):
+    found = _ends(stage, policy)
+    if found and FindingCode.LOG_REPLACED in found:
         for _ in range(stage.setting.habits.retain + policy.min_batches_to_retain + 1):
             stage.query.finish()  # what is in doubt stays until the log has moved past it
-        _ends(stage, policy)
+        found = _ends(stage, policy)
+    if found is None:
+        return
     for directory in stage.stores:
         _rested(stage, directory, policy)
 
@@ -97,13 +101,18 @@ def _garbled(stage: "Stage", directory: str, base: str) -> bool:
     return any(changes >= set(range(start + 1, one.version + 1)) for start in below)
 
 
-def _ends(stage: "Stage", policy: Policy) -> set[FindingCode]:
-    """Runs maintenance until it has nothing more to do, and returns what it finds."""
+def _ends(stage: "Stage", policy: Policy) -> set[FindingCode] | None:
+    """Runs maintenance until it has nothing more to do, and returns what it finds.
+
+    `None` where it rightly waits for an operator.
+    """
     for _ in range(3):
         stage.world.clock += policy.grace + policy.orphan_age + _LEASE
         last = Maintainer(stage.world, stage.doer(policy), stage.tally)
         last.start(ON)
         stage.after(last)
+        if last.report and last.report.exit_code and _waits(stage, last.report.findings):
+            return None
         if last.report is None or last.report.exit_code:
             found = last.report.findings if last.report else last.error
             raise Loss(f"S15: maintenance does not recover: {found}")
@@ -111,6 +120,23 @@ def _ends(stage: "Stage", policy: Policy) -> set[FindingCode]:
         left = last.report.plan.actions
         raise Loss(f"S15: a third run still wants to do {len(left)}, the first is {left[0]}")
     return {one.code for one in last.report.findings} if last.report else set()
+
+
+def _waits(stage: "Stage", findings: Iterable[Finding]) -> bool:
+    """Returns whether maintenance rightly waits for an operator, and counts why.
+
+    An undo of a rollback was killed, and the query was then taken back by hand; or executors have
+    deleted a version that is still retained, below a snapshot that came late.
+    """
+    damage = tuple(one for one in findings if one.damage)
+    try:
+        why = excuse(stage, damage)
+    except LookupError:
+        return False
+    unfinished = {one.code for one in damage} == {FindingCode.UNFINISHED_ROLLBACK}
+    stage.tally["left with an unfinished rollback"] += unfinished
+    stage.tally["left undercut by executors"] += why is Excuse.UNDERCUT
+    return unfinished or why is Excuse.UNDERCUT
 
 
 def _rested(stage: "Stage", directory: str, policy: Policy) -> None:
