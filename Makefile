@@ -55,7 +55,7 @@ test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restar
 test-recovery: setup ## damage, repair and roll back every kind of query, each restarted by Spark (half an hour)
 	$(WITH_JAVA) STATEMAINT_RECOVERY=all $(BIN)/python -m pytest tests/systems/spark/test_recovery.py $(ARGS)
 
-test-undo: test-parts ## undo after every failed request or call of an S3 and an HDFS (fifteen minutes)
+test-undo: test-parts ## undo after every failed request or call of an S3 and an HDFS
 	$(WITH_JAVA) STATEMAINT_UNDO=all $(BIN)/python -m pytest $(WAITING) tests/systems/s3/test_undo.py tests/systems/hadoop/test_undo.py $(ARGS)
 
 test-verdicts: setup ## damage checkpoints in every known way, and compare the doctor's verdict with Spark's (45 minutes)
