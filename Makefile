@@ -126,12 +126,12 @@ screenshots: test-parts ## take the pictures of docs/images from a real Airflow
 generated: setup ## rebuild the files that are made from code: dashboards, alerts, schemas, metrics, help, JSON, chart copies
 	$(BIN)/python -m helm.dashboards
 	$(BIN)/python helm/alerts.py
-	$(BIN)/python -m statemaint.cli.reference > docs/cli.md
-	$(BIN)/python -m statemaint.cli.documents > docs/json.md
-	$(BIN)/python -m statemaint.cli.documents --schema > docs/json.schema.json
+	$(BIN)/python -m tools.cli_reference > docs/cli.md
+	$(BIN)/python -m tools.json_documents > docs/json.md
+	$(BIN)/python -m tools.json_documents --schema > docs/json.schema.json
 	$(BIN)/python .ci/man_pages.py
-	$(BIN)/python -m statemaint.queries | tee docs/queries.schema.json > statemaint/queries/schema.json
-	$(BIN)/python -m statemaint.metrics > docs/metrics.md
+	$(BIN)/python -m tools.queries_schema | tee docs/queries.schema.json > statemaint/queries/schema.json
+	$(BIN)/python -m tools.metrics_document > docs/metrics.md
 	$(BIN)/python helm/sync.py
 	cp docs/runbook.md statemaint/airflow/pages/runbook.md
 	$(BIN)/python -m tests.support.pictures

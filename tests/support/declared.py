@@ -1,9 +1,9 @@
-"""Holds JSON against its declaration (`statemaint.cli.documents`), more strictly than a schema."""
+"""Holds JSON against its declaration (`tools.json_documents`), more strictly than a schema."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from statemaint.cli.documents.kinds import (
+from tools.json_documents.kinds import (
     Choice,
     Columns,
     Either,

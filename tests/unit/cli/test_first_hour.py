@@ -15,13 +15,13 @@ import pytest
 
 from statemaint.cli.examples import EXAMPLES
 from statemaint.cli.main import VERBS as NAMES
-from statemaint.cli.reference import reference
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.paths import ROOT
 from tests.support.terminal import at_terminal
 from tests.unit.cli.test_program import TIGHT, run, run_json
 from tests.unit.cli.test_show import AGGREGATION, unpacked
+from tools.cli_reference import reference
 
 
 @pytest.fixture

@@ -12,11 +12,6 @@ import click
 import jsonschema
 import pytest
 
-from statemaint.cli.documents.catalogue import VERBS, everything, named_in
-from statemaint.cli.documents.kinds import Either, JsonObject
-from statemaint.cli.documents.page import page
-from statemaint.cli.documents.schema import schema
-from statemaint.cli.documents.shared import ERROR
 from statemaint.cli.exporter import _say
 from statemaint.cli.main import VERBS as NAMES
 from statemaint.cli.main import program
@@ -28,6 +23,11 @@ from tests.support.paths import ROOT
 from tests.support.program import run
 from tests.support.unsafe_rows import row
 from tests.unit.cli.test_show import unpacked
+from tools.json_documents.catalogue import VERBS, everything, named_in
+from tools.json_documents.kinds import Either, JsonObject
+from tools.json_documents.page import page
+from tools.json_documents.schema import schema
+from tools.json_documents.shared import ERROR
 
 TIGHT = "--min-deltas-for-snapshot 5 --min-batches-to-retain 2 --grace 0s --trash-for 1d"
 LOOKS = (

@@ -16,7 +16,6 @@ from statemaint.metrics.catalogue import (
     MetricType,
     most_series,
 )
-from statemaint.metrics.document import document
 from statemaint.metrics.families import families, merged, registry_of, waiting
 from statemaint.metrics.options import Named
 from statemaint.model.findings import FindingCode
@@ -45,6 +44,7 @@ from tests.support.metrics import (
     series_of,
 )
 from tests.support.paths import ROOT
+from tools.metrics_document import document
 
 NOW = 1_800_000_000.0
 

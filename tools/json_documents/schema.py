@@ -3,8 +3,8 @@
 from itertools import chain
 from typing import Any
 
-from statemaint.cli.documents.catalogue import VERBS, Named, everything, named_in
-from statemaint.cli.documents.kinds import (
+from tools.json_documents.catalogue import VERBS, Named, everything, named_in
+from tools.json_documents.kinds import (
     Choice,
     Columns,
     Either,
@@ -15,7 +15,7 @@ from statemaint.cli.documents.kinds import (
     MapOf,
     Plain,
 )
-from statemaint.cli.documents.shared import ERROR
+from tools.json_documents.shared import ERROR
 
 Json = dict[str, Any]
 

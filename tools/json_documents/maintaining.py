@@ -2,7 +2,8 @@
 
 from dataclasses import fields
 
-from statemaint.cli.documents.kinds import (
+from statemaint.model.policy import Policy
+from tools.json_documents.kinds import (
     BOOLEAN,
     INTEGER,
     NUMBER,
@@ -16,16 +17,16 @@ from statemaint.cli.documents.kinds import (
     Verb,
     or_null,
 )
-from statemaint.cli.documents.looking import CODEC, PROVIDER_FIELD
-from statemaint.cli.documents.reasons import (
+from tools.json_documents.looking import CODEC, PROVIDER_FIELD
+from tools.json_documents.reasons import (
     DUE_REASON,
     KEEP_REASON,
     OUTCOME,
     STEP_REASON,
     WITHHELD_REASON,
 )
-from statemaint.cli.documents.recovering import RECOVERED, UNDONE
-from statemaint.cli.documents.shared import (
+from tools.json_documents.recovering import RECOVERED, UNDONE
+from tools.json_documents.shared import (
     ATTESTATION,
     COMMITTED,
     FINDINGS,
@@ -36,7 +37,6 @@ from statemaint.cli.documents.shared import (
     STORE,
     STORE_ID,
 )
-from statemaint.model.policy import Policy
 
 _SETTINGS = {
     "min_deltas_for_snapshot": "a chain with more deltas gets a snapshot; of RocksDB, one with as "

@@ -3,8 +3,8 @@
 import json
 import sys
 
-from statemaint.cli.documents.page import page
-from statemaint.cli.documents.schema import schema
+from tools.json_documents.page import page
+from tools.json_documents.schema import schema
 
 if sys.argv[1:] == ["--schema"]:
     sys.stdout.write(json.dumps(schema(), indent=2) + "\n")

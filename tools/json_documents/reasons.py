@@ -2,7 +2,6 @@
 
 from enum import Enum
 
-from statemaint.cli.documents.kinds import Choice, explained, listed
 from statemaint.model.checkpoint import Provider
 from statemaint.model.findings import FindingCode
 from statemaint.plan import (
@@ -17,6 +16,7 @@ from statemaint.plan import (
 from statemaint.report import StoreOutcome
 from statemaint.state.diff import KeyChange
 from statemaint.state.figures import NoticeCode
+from tools.json_documents.kinds import Choice, explained, listed
 
 _SNAPSHOT = explained(
     SnapshotReason,

@@ -1,4 +1,4 @@
-"""docs/cli.md, made from the verbs: `python -m statemaint.cli.reference`."""
+"""docs/cli.md, made from the verbs: `python -m tools.cli_reference`."""
 
 import click
 

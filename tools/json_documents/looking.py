@@ -1,6 +1,6 @@
 """The documents of the verbs that look at a checkpoint: `scan`, `verify`, `doctor`, `digest`."""
 
-from statemaint.cli.documents.kinds import (
+from tools.json_documents.kinds import (
     BOOLEAN,
     INTEGER,
     NUMBER,
@@ -13,8 +13,8 @@ from statemaint.cli.documents.kinds import (
     Verb,
     or_null,
 )
-from statemaint.cli.documents.reasons import FINDING, PROVIDER
-from statemaint.cli.documents.shared import (
+from tools.json_documents.reasons import FINDING, PROVIDER
+from tools.json_documents.shared import (
     CHECKPOINT,
     COMMITTED,
     FINDINGS,

@@ -1,6 +1,6 @@
 """The documents of the verbs around the queries file: `queries`, `exporter`."""
 
-from statemaint.cli.documents.kinds import (
+from tools.json_documents.kinds import (
     BOOLEAN,
     INTEGER,
     TEXT,
@@ -11,7 +11,7 @@ from statemaint.cli.documents.kinds import (
     Verb,
     or_null,
 )
-from statemaint.cli.documents.shared import FORMAT
+from tools.json_documents.shared import FORMAT
 
 QUERIES = Verb(
     "queries",

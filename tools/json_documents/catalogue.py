@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from statemaint.cli.documents.kinds import Choice, JsonObject, Kind, Verb, parts_of
-from statemaint.cli.documents.looking import DIGEST, DOCTOR, SCAN, VERIFY
-from statemaint.cli.documents.maintaining import APPLY, MAINTAIN, PLAN
-from statemaint.cli.documents.recovering import REPAIR, ROLLBACK, RUNS, UNDO
-from statemaint.cli.documents.serving import EXPORTER, QUERIES
-from statemaint.cli.documents.state import DIFF, SHOW, STATS
+from tools.json_documents.kinds import Choice, JsonObject, Kind, Verb, parts_of
+from tools.json_documents.looking import DIGEST, DOCTOR, SCAN, VERIFY
+from tools.json_documents.maintaining import APPLY, MAINTAIN, PLAN
+from tools.json_documents.recovering import REPAIR, ROLLBACK, RUNS, UNDO
+from tools.json_documents.serving import EXPORTER, QUERIES
+from tools.json_documents.state import DIFF, SHOW, STATS
 
 VERBS: tuple[Verb, ...] = (
     SCAN,

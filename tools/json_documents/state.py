@@ -1,6 +1,6 @@
 """The documents of the verbs that read rows of state: `show`, `diff`, `stats`."""
 
-from statemaint.cli.documents.kinds import (
+from tools.json_documents.kinds import (
     INTEGER,
     NUMBER,
     TEXT,
@@ -12,8 +12,8 @@ from statemaint.cli.documents.kinds import (
     Verb,
     or_null,
 )
-from statemaint.cli.documents.reasons import CHANGE, NOTICE
-from statemaint.cli.documents.shared import CHECKPOINT, FAMILY, FINDINGS, HEAD, STORE_ID, fleet
+from tools.json_documents.reasons import CHANGE, NOTICE
+from tools.json_documents.shared import CHECKPOINT, FAMILY, FINDINGS, HEAD, STORE_ID, fleet
 
 _VALUE = (Columns(), ListOf(Columns()))
 _KEY = JsonField("key", Columns(), "its columns")

@@ -1,6 +1,6 @@
 """The documents of the verbs that recover, and of the history: `repair` to `runs`."""
 
-from statemaint.cli.documents.kinds import (
+from tools.json_documents.kinds import (
     BOOLEAN,
     INTEGER,
     NUMBER,
@@ -14,13 +14,13 @@ from statemaint.cli.documents.kinds import (
     Verb,
     or_null,
 )
-from statemaint.cli.documents.reasons import (
+from tools.json_documents.reasons import (
     RECOVERY,
     REMOVE_REASON,
     STEP_REASON,
     WRITE_REASON,
 )
-from statemaint.cli.documents.shared import (
+from tools.json_documents.shared import (
     ATTESTATION,
     CHECKPOINT,
     FINDINGS,

@@ -1,7 +1,7 @@
 """The parts that documents of several verbs have."""
 
 from statemaint.cli import settings
-from statemaint.cli.documents.kinds import (
+from tools.json_documents.kinds import (
     INTEGER,
     TEXT,
     Either,
@@ -10,7 +10,7 @@ from statemaint.cli.documents.kinds import (
     ListOf,
     or_null,
 )
-from statemaint.cli.documents.reasons import FINDING
+from tools.json_documents.reasons import FINDING
 
 FORMAT = JsonField("format", INTEGER, f"the format of the document, {settings.FORMAT}")
 CHECKPOINT = JsonField("checkpoint", TEXT, "its address")

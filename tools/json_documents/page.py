@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from statemaint.cli.documents.catalogue import VERBS, Named, everything, home, named_in
-from statemaint.cli.documents.kinds import (
+from tools.json_documents.catalogue import VERBS, Named, everything, home, named_in
+from tools.json_documents.kinds import (
     Choice,
     Columns,
     Either,
@@ -15,13 +15,13 @@ from statemaint.cli.documents.kinds import (
     Plain,
     Verb,
 )
-from statemaint.cli.documents.shared import ERROR
-from statemaint.cli.documents.state import VALUES
+from tools.json_documents.shared import ERROR
+from tools.json_documents.state import VALUES
 
 _HEAD = """\
 # JSON
 
-Made from `statemaint/cli/documents` by `make generated`; do not edit.
+Made from `tools/json_documents` by `make generated`; do not edit.
 [json.schema.json](json.schema.json) is the same as a JSON Schema (2020-12) of this version, with a
 definition for each verb.
 

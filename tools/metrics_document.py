@@ -1,5 +1,6 @@
-"""Makes docs/metrics.md from the catalogue: `python -m statemaint.metrics > docs/metrics.md`."""
+"""Makes docs/metrics.md from the catalogue: `python -m tools.metrics_document`."""
 
+import sys
 from collections.abc import Iterable, Iterator
 
 from statemaint.metrics.catalogue import METRICS, Detail, Metric, most_series
@@ -64,3 +65,7 @@ def _table(metrics: Iterable[Metric]) -> Iterator[str]:
     for one in metrics:
         labels = ", ".join(f"`{label}`" for label in one.labels)
         yield f"| `{one.name}` | {one.kind} | {one.unit} | {labels} | {one.question} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())
