@@ -1,6 +1,8 @@
-"""Numbers with their nouns, and commands, as every interface of this package writes them. Pure."""
+"""Words that every interface of this package shares: numbers, commands, closed sets. Pure."""
 
 import shlex
+from enum import StrEnum
+from typing import Self
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -11,3 +13,15 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 def command(*words: str) -> str:
     """Returns a command of this program that a shell reads as these words, such as an address."""
     return shlex.join(("statemaint", *words))
+
+
+class Explained(StrEnum):
+    """A closed set of strings, each declared with its meaning."""
+
+    meaning: str
+
+    def __new__(cls, value: str, meaning: str = "") -> Self:
+        """Returns a member; its value alone finds it."""
+        member = str.__new__(cls, value)
+        member._value_, member.meaning = value, meaning
+        return member

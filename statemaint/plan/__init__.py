@@ -57,12 +57,11 @@ from statemaint.plan.snapshots import withheld
 from statemaint.plan.staleness import Suspect, judge, was_replaced
 from statemaint.plan.store import RELY_ON_BASE
 from statemaint.plan.uploads import observed
-from statemaint.plan.withheld import WHY, Waiting, by_reason, long_waits, together
+from statemaint.plan.withheld import Waiting, by_reason, long_waits, together
 
 __all__ = [
     "MOST_SKEW",
     "RELY_ON_BASE",
-    "WHY",
     "Action",
     "Attest",
     "AttestReason",

@@ -1,4 +1,4 @@
-"""Why due snapshots are not written, in words: the only place that has them. Pure."""
+"""Why due snapshots are not written, in words. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -13,47 +13,6 @@ from statemaint.plan.actions import Withheld
 from statemaint.plan.reasons import SnapshotReason, WithheldReason
 from statemaint.wording import counted
 
-WHY = {
-    WithheldReason.EXECUTORS: (
-        "executors may still upload a snapshot, and with a newer one of ours in place Spark's "
-        "clean-up could delete files that theirs needs"
-    ),
-    WithheldReason.LOG_IN_DOUBT: (
-        "files of the log were replaced since they were proved, so it may not give that version"
-    ),
-    WithheldReason.UNNAMED: "no zip that can be read names its column families",
-    WithheldReason.NAME_TAKEN: "a file that is kept has the snapshot's name",
-    WithheldReason.YOUNG_CHECKSUM: (
-        "a checksum file that outlived its snapshot would condemn the new one, and is younger than "
-        "orphan_age"
-    ),
-    WithheldReason.CLOCK_SKEW: (
-        "a file in the way has to be deleted first, and nothing is while clocks disagree"
-    ),
-    WithheldReason.VERIFY_OFF: (
-        "a file in the way has to be deleted first, and nothing is without verification"
-    ),
-    WithheldReason.HALTED: "damage halts the store",
-    WithheldReason.OLD_PARTITION: "only batches before a repartition read the partition",
-    WithheldReason.OUT_OF_TIME: "the run reached max_seconds_per_run before the store",
-    WithheldReason.MOVED_ON: "the query changed files after the run was planned",
-}
-TO_DO = {
-    WithheldReason.EXECUTORS: (
-        "lower the query's spark.sql.streaming.stateStore.minDeltasForSnapshot to have executors "
-        "write snapshots in time; see FOREIGN_MAINTAINER in the runbook to have them write none"
-    ),
-    WithheldReason.LOG_IN_DOUBT: "put the replaced files back, see LOG_REPLACED in the runbook",
-    WithheldReason.UNNAMED: "nothing has to be done: it has no rows, and needs no snapshot",
-    WithheldReason.NAME_TAKEN: "see what `statemaint repair` can repair, or move the file away",
-    WithheldReason.YOUNG_CHECKSUM: "lower orphan_age to have it written earlier",
-    WithheldReason.CLOCK_SKEW: "set the clocks right",
-    WithheldReason.VERIFY_OFF: "run with verification",
-    WithheldReason.HALTED: "see its findings",
-    WithheldReason.OLD_PARTITION: "nothing has to be done: its files are deleted together",
-    WithheldReason.OUT_OF_TIME: "raise max_seconds_per_run, or run more often",
-    WithheldReason.MOVED_ON: "nothing has to be done: the next run plans again",
-}
 # Findings of their own tell the operator of the others.
 _NOTICED = (
     WithheldReason.EXECUTORS,
@@ -125,7 +84,7 @@ class Waiting:
         many = "is" if self.snapshots == 1 else "are"
         head = f"{counted(self.snapshots, 'due snapshot')}{floor} {many} not written"
         chains = f"chains of up to {counted(self.chain, 'delta')}"
-        return f"{head}, {chains}: {WHY[self.reason]}{self._until}; {TO_DO[self.reason]}"
+        return f"{head}, {chains}: {self.reason.meaning}{self._until}; {self.reason.to_do}"
 
     @property
     def _until(self) -> str:

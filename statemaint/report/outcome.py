@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum, unique
+from enum import unique
 from typing import TypeVar
 
 from statemaint.listing import Entry
@@ -21,6 +21,7 @@ from statemaint.plan import (
     WriteSnapshot,
     long_waits,
 )
+from statemaint.wording import Explained
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +105,12 @@ _Kind = TypeVar("_Kind")
 
 
 @unique
-class StoreOutcome(StrEnum):
+class StoreOutcome(Explained):
     """The state of a store after a run."""
 
-    DONE = "done"
-    SKIPPED = "skipped"
-    HALTED = "halted"
+    DONE = "done", "its part of the plan is carried out"
+    SKIPPED = "skipped", "left for the next run: the time ran out, or the query moved on"
+    HALTED = "halted", "damaged, or its storage failed: see its findings"
 
 
 @dataclass(frozen=True, slots=True)

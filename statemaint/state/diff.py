@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from enum import StrEnum, unique
+from enum import unique
 from itertools import chain
 from typing import Any
 
@@ -40,6 +40,7 @@ from statemaint.state.rows import (
 )
 from statemaint.state.versions import committed_version
 from statemaint.storage import Storage
+from statemaint.wording import Explained
 from statemaint.workers import Workers
 
 Row = tuple[bytes, bytes]
@@ -48,13 +49,13 @@ Pair = tuple[bytes, bytes | None, bytes | None]
 
 
 @unique
-class KeyChange(StrEnum):
+class KeyChange(Explained):
     """The change of a key."""
 
-    ADDED = "added"
-    CHANGED = "changed"
-    REMOVED = "removed"
-    REWRITTEN = "rewritten"
+    ADDED = "added", "only in the newer version"
+    CHANGED = "changed", "in both, with other bytes"
+    REMOVED = "removed", "only in the older version"
+    REWRITTEN = "rewritten", "in both, with the same bytes, and in the log between them"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,28 @@
 """The figures of a checkpoint's state, as `stats` returns them."""
 
 from dataclasses import dataclass, field
-from enum import StrEnum, unique
+from enum import unique
 from functools import reduce
 from operator import add
 from typing import Any
 
 from statemaint.model.ids import StoreId
 from statemaint.state.churn import Churn
+from statemaint.wording import Explained
 
 
 @unique
-class NoticeCode(StrEnum):
+class NoticeCode(Explained):
     """The kinds of notices; none of them is damage."""
 
-    NEVER_REMOVES = "never_removes"
-    SKEWED = "skewed"
+    NEVER_REMOVES = (
+        "never_removes",
+        "ten versions or more, with keys added in the newer half too, and none ever removed",
+    )
+    SKEWED = (
+        "skewed",
+        "the largest partition has three times the mean or more, and a thousand rows or more",
+    )
 
 
 @dataclass(frozen=True, slots=True)

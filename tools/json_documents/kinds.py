@@ -140,17 +140,6 @@ def listed(names: type[Enum]) -> dict[str, str]:
     return {str(one.value): "" for one in names}
 
 
-def explained(names: type[Enum], meanings: Mapping[Enum, str]) -> dict[str, str]:
-    """Returns the strings of an enumeration with their meanings, in the order of the latter.
-
-    Raises:
-        LookupError: when one of them has no meaning.
-    """
-    if missing := set(names) - set(meanings):
-        raise LookupError(f"no meaning: {sorted(map(str, missing))}")
-    return {str(one.value): meaning for one, meaning in meanings.items()}
-
-
 def parts_of(kind: Kind) -> tuple[Kind, ...]:
     """Returns the parts of a type."""
     match kind:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from statemaint.airflow.pages.reasons import DELETED, KEPT, VERIFIED, WRITTEN
 from statemaint.listing import Entry
 from statemaint.model.files import (
     ChecksumFile,
@@ -124,12 +123,12 @@ def _timeline(plan: StorePlan, most: int) -> StoreTimeline:
 
 def _files(plan: StorePlan) -> Iterator[File]:
     for kept in plan.kept:
-        yield _file(kept.entry, "Kept", KEPT[kept.reason])
+        yield _file(kept.entry, "Kept", kept.reason.meaning)
     for action in plan.actions:
         if isinstance(action, Delete):
-            yield _file(action.entry, "Deleted", DELETED[action.reason])
+            yield _file(action.entry, "Deleted", action.reason.meaning)
         elif isinstance(action, WriteSnapshot):
-            name, why = action.path.rpartition("/")[2], WRITTEN[action.reason]
+            name, why = action.path.rpartition("/")[2], action.reason.meaning
             yield File(action.version, name, "snapshot", None, None, "New", why)
 
 
@@ -168,4 +167,4 @@ def _stretches(files: Sequence[File]) -> Iterator[Stretch]:
 def _proofs(plan: StorePlan) -> Iterable[str]:
     for action in plan.actions:
         if isinstance(action, Attest):
-            yield f"{action.path.rpartition('/')[2]} is verified because {VERIFIED[action.reason]}"
+            yield f"{action.path.rpartition('/')[2]} is verified because {action.reason.meaning}"

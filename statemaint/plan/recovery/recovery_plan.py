@@ -10,6 +10,7 @@ from statemaint.listing import Entry
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
 from statemaint.plan.actions import WriteSnapshot
+from statemaint.wording import Explained
 
 
 @unique
@@ -21,14 +22,23 @@ class RecoveryVerb(StrEnum):
 
 
 @unique
-class RemoveReason(StrEnum):
+class RemoveReason(Explained):
     """The reason to move a file to the trash."""
 
-    BAD_SNAPSHOT = "bad_snapshot"  # the log gives the state that it should hold
-    STALE_CHECKSUM = "stale_checksum"  # the file beside it is sound
-    ABOVE_TARGET = "above_target"  # Spark would take it for the state of a batch that runs again
-    UNREADABLE_SCHEMA = "unreadable_schema"  # a restarted query writes it again
-    ROLLED_BACK = "rolled_back"  # of a batch above the one that the query restarts after
+    BAD_SNAPSHOT = (
+        "bad_snapshot",
+        "damaged or not equal to its log, which gives the state that it should hold",
+    )
+    STALE_CHECKSUM = "stale_checksum", "of a file other than the sound one beside it"
+    ABOVE_TARGET = (
+        "above_target",
+        "a snapshot above the commit log, which Spark would load for a batch that runs again",
+    )
+    UNREADABLE_SCHEMA = (
+        "unreadable_schema",
+        "a schema file that cannot be read: a restarted query writes it again",
+    )
+    ROLLED_BACK = "rolled_back", "of a batch above the one after which the query continues"
 
 
 @dataclass(frozen=True, slots=True)

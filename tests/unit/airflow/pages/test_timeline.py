@@ -2,7 +2,6 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from statemaint.airflow.pages.reasons import DELETED, KEPT, VERIFIED, WRITTEN
 from statemaint.airflow.pages.timeline import StoreTimeline, timelines
 from statemaint.model.policy import Policy
 from statemaint.plan import (
@@ -27,13 +26,6 @@ def rows(found: StoreTimeline) -> list[tuple[str, str, int, str]]:
     ]
 
 
-def test_each_reason_of_the_planner_has_words() -> None:
-    assert set(KEPT) == set(KeepReason)
-    assert set(DELETED) == set(DeleteReason)
-    assert set(WRITTEN) == set(SnapshotReason)
-    assert set(VERIFIED) == set(AttestReason)
-
-
 def test_files_in_a_row_with_one_fate_are_one_stretch() -> None:
     (found,) = timelines(plan_of(versions("d", 1, 25) + " 20s", first=22))
     assert rows(found) == [
@@ -43,10 +35,10 @@ def test_files_in_a_row_with_one_fate_are_one_stretch() -> None:
         ("21 to 25", "delta", 5, "Kept"),
     ]
     assert found.stretches[0].bytes == 1900
-    assert found.stretches[0].first.why == DELETED[DeleteReason.BELOW_BASE]
-    assert found.stretches[2].first.why == KEPT[KeepReason.BASE]
+    assert found.stretches[0].first.why == DeleteReason.BELOW_BASE.meaning
+    assert found.stretches[2].first.why == KeepReason.BASE.meaning
     assert found.proofs == (
-        f"20.snapshot is verified because {VERIFIED[AttestReason.BASE_OF_DELETION]}",
+        f"20.snapshot is verified because {AttestReason.BASE_OF_DELETION.meaning}",
     )
 
 
@@ -55,7 +47,7 @@ def test_a_snapshot_that_a_run_would_write_is_shown() -> None:
     written = [one.first for one in found.stretches if one.first.fate == "New"]
     assert [one.version for one in written] == [23, 25]
     assert written[-1].bytes is None
-    assert written[-1].why == WRITTEN[SnapshotReason.CHAIN_TOO_LONG]
+    assert written[-1].why == SnapshotReason.CHAIN_TOO_LONG.meaning
 
 
 def test_every_file_of_the_store_is_shown_once() -> None:
@@ -69,7 +61,7 @@ def test_every_file_of_the_store_is_shown_once() -> None:
 def test_what_is_beside_the_state_comes_after_it() -> None:
     (found,) = timelines(plan_of(versions("d", 1, 25) + " 20s 4c 5c x:foo.bar", first=22))
     assert [one.first.kind for one in found.stretches][-2:] == ["checksum", "other"]
-    assert found.stretches[-1].first.why == KEPT[KeepReason.UNKNOWN]
+    assert found.stretches[-1].first.why == KeepReason.UNKNOWN.meaning
 
 
 def test_of_too_many_files_the_newest_are_shown() -> None:
@@ -80,5 +72,5 @@ def test_of_too_many_files_the_newest_are_shown() -> None:
 
 def test_damage_keeps_everything_and_says_why() -> None:
     (found,) = timelines(plan_of(versions("d", 2, 25), first=22))
-    assert {one.first.why for one in found.stretches} == {KEPT[KeepReason.HALTED]}
+    assert {one.first.why for one in found.stretches} == {KeepReason.HALTED.meaning}
     assert found.findings[0][0] == "BROKEN_CHAIN"
