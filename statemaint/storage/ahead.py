@@ -45,7 +45,6 @@ class Ahead(ReadOnly):
         return self._storage
 
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
-        """Opens a file for reading."""
         content = self._content(path)
         return self._storage.open(path) if content is None else BytesIO(content)
 

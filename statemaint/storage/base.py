@@ -1,11 +1,9 @@
 """The contract of a storage; `tests/support/storage_contract.py` tests each storage against it."""
 
-import math
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import BinaryIO, Protocol, TypeVar, runtime_checkable
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
 from statemaint.listing import LATEST, Entry
@@ -21,9 +19,6 @@ NO_DIRECTORY = (
     "restore the directory from a copy"
 )
 NO_FILE = "it is a directory where Spark has a file"
-# Of files that take a short request each, at least this often: a lease is trusted for longer.
-_CHECK_SECONDS = 0.5
-_T = TypeVar("_T")
 _STATE_FILE = re.compile(r".+\.(?:delta|snapshot|changelog|zip)")
 
 
@@ -103,31 +98,6 @@ def read_small(stream: BinaryIO, path: str, most: int = MOST_READ) -> bytes:
     return content
 
 
-def checked(files: Iterable[_T], before: Callable[[], object]) -> Iterator[_T]:
-    """Yields files that take a short request each, and calls a check now and then before."""
-    last = -math.inf
-    for file in files:
-        if (now := time.monotonic()) - last >= _CHECK_SECONDS:
-            last = now
-            before()
-        yield file
-
-
-def move_each(
-    self: "Storage",
-    moves: Sequence[tuple[Entry, str]],
-    *,
-    before: Callable[[], object] = nothing,
-    after: Callable[[Entry], object] = nothing,
-) -> None:
-    """Moves files one by one, in the order given: the `move_all` of a storage without tags."""
-    for entry, to in moves:
-        before()
-        with suppress(NotFoundError):
-            self.move(entry.path, to)
-        after(entry)
-
-
 @runtime_checkable
 class Identified(Protocol):
     """An opened file of which the storage has shown the entry together with the content."""
@@ -137,6 +107,8 @@ class Identified(Protocol):
 
 class Storage(Protocol):
     """A tree of files under one root. Paths are relative to it, with `/` between their parts.
+
+    A storage inherits from it, and with that the methods that take several of its requests.
 
     Every method raises `StorageError` when the place cannot be reached or refuses; an answer is
     always complete (S10). Threads may share one storage.
@@ -236,7 +208,7 @@ class Storage(Protocol):
 
         It takes one request on S3, because the new file's entry is not needed.
         """
-        ...
+        self.write(path, chunks, overwrite=True)
 
     def append(self, path: str, lines: bytes) -> None:
         """Appends whole lines to a file, durable on return; creates the file if it is missing.
@@ -261,7 +233,9 @@ class Storage(Protocol):
             StorageError: naming the first refused file and the number of refused files. Others may
                 already be deleted, in any order.
         """
-        ...
+        for path in paths:
+            before()
+            self.delete(path)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Renames a file, which appears complete and durable under its new name in one step.
@@ -308,7 +282,11 @@ class Storage(Protocol):
                 untouched.
             StorageError: when a file is not moved. Others may already be moved, in any order.
         """
-        ...
+        for entry, to in moves:
+            before()
+            with suppress(NotFoundError):
+                self.move(entry.path, to)
+            after(entry)
 
     def check_readable(self, path: str, *, like: str) -> None:
         """Checks that every reader of one file may read another, as far as that can be known.
@@ -324,7 +302,8 @@ class Storage(Protocol):
 
         It is empty, at no cost, if the storage has no links.
         """
-        ...
+        del folder
+        return ()
 
     @property
     def requests(self) -> Mapping[str, int]:
@@ -334,7 +313,7 @@ class Storage(Protocol):
     @property
     def parallel(self) -> int:
         """Returns the number of requests that are worth making at a time; 1 if all are fast."""
-        ...
+        return 1
 
     @property
     def exclusive(self) -> bool:

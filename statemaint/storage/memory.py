@@ -8,11 +8,11 @@ from typing import BinaryIO
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, Superseded
 from statemaint.listing import Entry
-from statemaint.storage.base import move_each, must_be_small, nothing
+from statemaint.storage.base import Storage, must_be_small, nothing
 from statemaint.storage.tally import Tally
 
 
-class MemoryStorage:
+class MemoryStorage(Storage):
     """A dictionary of files, stamped by the given clock (always 0 by default).
 
     Entries carry a tag of their content, as in S3, unless `tagged` is false.
@@ -31,7 +31,6 @@ class MemoryStorage:
 
     @property
     def requests(self) -> Mapping[str, int]:
-        """Returns the number of calls of each kind."""
         return self._requests.counts()
 
     @property
@@ -45,26 +44,22 @@ class MemoryStorage:
         return {path: content for path, (content, _) in self._files.items()}
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        """Yields every file below a directory."""
         self._requests.add("list")
         under = f"{prefix.rstrip('/')}/" if prefix else ""
         files = list(self._files.items())  # a copy in one step: other threads write meanwhile
         yield from [self._entry(path, file) for path, file in files if path.startswith(under)]
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """Yields the names of the folders directly in a directory."""
         self._requests.add("list")
         under = f"{prefix}/" if prefix else ""
         rests = [path[len(under) :] for path in list(self._files) if path.startswith(under)]
         yield from sorted({rest.partition("/")[0] for rest in rests if "/" in rest})
 
     def stat(self, path: str) -> Entry:
-        """Returns one file's entry."""
         self._requests.add("stat")
         return self._entry(path, self._file(path))
 
     def read(self, path: str) -> bytes:
-        """Returns a file's whole content."""
         self._requests.add("read")
         content = self._file(path)[0]
         must_be_small(len(content), path)
@@ -72,7 +67,6 @@ class MemoryStorage:
 
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:
-        """Opens a file for reading."""
         yield io.BytesIO(self.read(path))
 
     def write(
@@ -83,7 +77,6 @@ class MemoryStorage:
         overwrite: bool = False,
         like: str | None = None,
     ) -> Entry:
-        """Makes a file appear complete in one step, or not at all."""
         self._requests.add("write")
         if like is not None:
             self._file(like)
@@ -94,27 +87,15 @@ class MemoryStorage:
             raise AlreadyExistsError(path, "a file of that name is already there")
         return self._entry(path, file)
 
-    def replace(self, path: str, chunks: Iterable[bytes]) -> None:
-        """Makes one of our records appear, whatever had its name."""
-        self.write(path, chunks, overwrite=True)
-
     def append(self, path: str, lines: bytes) -> None:
-        """Appends whole lines to a file."""
         self._requests.add("append")
         before = self._files[path][0] if path in self._files else b""
         cut = b"" if before.endswith(b"\n") or not before else b"\n"
         self._files[path] = (before + cut + lines, self._clock())
 
     def delete(self, path: str) -> None:
-        """Deletes a file; deleting a missing file is not an error."""
         self._requests.add("delete")
         self._files.pop(path, None)
-
-    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
-        """Deletes files one by one, in the order given."""
-        for path in paths:
-            before()
-            self.delete(path)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Renames a file; it keeps its time, as on a disk."""
@@ -139,22 +120,12 @@ class MemoryStorage:
             file = self._files.get(entry.path)
             if file and entry.tag not in (None, self._entry(entry.path, file).tag):
                 raise Superseded(entry.path, "was replaced since it was listed")
-            move_each(self, [(entry, to)], after=after)
+            super().move_all([(entry, to)], after=after)
 
     def check_readable(self, path: str, *, like: str) -> None:
-        """Checks that both files exist: every user may read every file."""
         self._requests.add("stat", 2)
         for one in (path, like):
             self._file(one)
-
-    def links(self, _folder: str) -> tuple[str, ...]:
-        """Returns nothing: there are no links."""
-        return ()
-
-    @property
-    def parallel(self) -> int:
-        """Returns the number of requests that are worth making at a time."""
-        return 1
 
     @property
     def exclusive(self) -> bool:
@@ -167,7 +138,6 @@ class MemoryStorage:
         return ""
 
     def now(self) -> float:
-        """Returns the clock's time."""
         return self._clock()
 
     def _file(self, path: str) -> tuple[bytes, float]:

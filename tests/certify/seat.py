@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from statemaint.errors import AlreadyExistsError, StorageError, Superseded
 from statemaint.listing import Entry
-from statemaint.storage.base import move_each, nothing
+from statemaint.storage.base import Storage, nothing
 from tests.certify.world import Doer, World
 from tests.support.faults import Crash
 
@@ -59,7 +59,7 @@ class Turn:
         self._lock.release()
 
 
-class Seat:
+class Seat(Storage):
     """One maintainer's view of the world: a `Storage`."""
 
     def __init__(self, world: World, doer: Doer, gate: Gate) -> None:
@@ -74,10 +74,6 @@ class Seat:
     @property
     def requests(self) -> Mapping[str, int]:
         return dict(self._requests)
-
-    @property
-    def parallel(self) -> int:
-        return 1
 
     @property
     def exclusive(self) -> bool:
@@ -234,9 +230,6 @@ class Seat:
         self._world.garble = None
         return garbled
 
-    def replace(self, path: str, chunks: Iterable[bytes]) -> None:
-        self.write(path, chunks, overwrite=True)
-
     def append(self, path: str, lines: bytes) -> None:
         with self._operation("append", path):
             try:
@@ -262,9 +255,7 @@ class Seat:
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
         """Deletes one after the other; where there are no temp files, in any order (as S3 does)."""
         if self._world.local:
-            for path in paths:
-                before()
-                self.delete(path)
+            super().delete_all(paths, before=before)
             return
         if not paths:
             return
@@ -306,7 +297,7 @@ class Seat:
         A crash in between leaves all copies. What was copied before a refusal is still deleted.
         """
         if self._world.local:
-            move_each(self, moves, before=before, after=after)
+            super().move_all(moves, before=before, after=after)
             return
         copied: list[Entry] = []
         try:
@@ -332,10 +323,6 @@ class Seat:
             self._world.change({to: self._content(entry.path)}, self._doer)
             self._gate("linked", to)
         return True
-
-    def links(self, _folder: str) -> tuple[str, ...]:
-        """Returns nothing: this world has no links (`tests.certify.on_disk` has)."""
-        return ()
 
     def check_readable(self, path: str, *, like: str) -> None:
         with self._operation("stat", path):

@@ -1,12 +1,13 @@
 """Storage on any file system that the user's Hadoop configuration reaches."""
 
+import math
 import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from statemaint.errors import (
     AlreadyExistsError,
@@ -19,7 +20,7 @@ from statemaint.errors import (
 )
 from statemaint.listing import Access, Entry
 from statemaint.storage.access import USE, of_directory, of_file
-from statemaint.storage.base import checked, file_time, is_ours, move_each, nothing, read_small
+from statemaint.storage.base import Storage, file_time, is_ours, nothing, read_small
 from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
 from statemaint.storage.hadoop.exclusive import FOLDER, obstacle_of
 from statemaint.storage.hadoop.files import HadoopFiles, must_serve
@@ -35,9 +36,12 @@ from statemaint.storage.tally import Tally
 _REQUESTS_AT_A_TIME = 8
 # Until a file has its final rights, only its creator may use it.
 _PRIVATE = 0o600
+# Before one file of many, a check is made at least this often: a lease is trusted for longer.
+_CHECK_SECONDS = 0.5
+_T = TypeVar("_T")
 
 
-class HadoopStorage:
+class HadoopStorage(Storage):
     """A directory that Java reaches. A write is a temp file beside its target, then a rename.
 
     Java starts at the first request. Files are passed through local temp files, never through the
@@ -67,22 +71,18 @@ class HadoopStorage:
 
     @property
     def root(self) -> str:
-        """Returns the address as it was given."""
         return self._root
 
     @property
     def requests(self) -> Mapping[str, int]:
-        """Returns the number of requests of each kind."""
         return self._requests.counts()
 
     @property
     def parallel(self) -> int:
-        """Returns the number of requests that are worth making at a time."""
         return _REQUESTS_AT_A_TIME
 
     @property
     def exclusive(self) -> bool:
-        """Returns whether `write` without `overwrite` is atomic among writers."""
         with self._probing:
             if self._obstacle is None:
                 self._obstacle = self._tried()
@@ -103,7 +103,6 @@ class HadoopStorage:
         return why
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        """Yields every file below a directory."""
         files = self._files
         self._check_ours(prefix)
         for status in self._walk(prefix):
@@ -116,7 +115,6 @@ class HadoopStorage:
                 yield Entry(path, status.size, time, access=status.access, outside=outside)
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """Yields the names of the directories directly in a directory."""
         self._check_ours(prefix)
         top = f"{self._files.root}/{prefix}".rstrip("/") or "/"
         try:
@@ -167,7 +165,6 @@ class HadoopStorage:
         return False
 
     def stat(self, path: str) -> Entry:
-        """Returns one file's entry."""
         self._check_ours(path)
         status = self._files.status(path)
         if status.is_directory:
@@ -175,7 +172,6 @@ class HadoopStorage:
         return Entry(path, status.size, file_time(status.modified))
 
     def read(self, path: str) -> bytes:
-        """Returns a file's whole content."""
         with self.open(path) as stream:
             return read_small(stream, path)
 
@@ -198,12 +194,10 @@ class HadoopStorage:
         overwrite: bool = False,
         like: str | None = None,
     ) -> Entry:
-        """Makes a file appear complete and durable in one step, or not at all."""
         self._write(path, chunks, overwrite=overwrite, like=like)
         return self.stat(path)
 
     def replace(self, path: str, chunks: Iterable[bytes]) -> None:
-        """Makes one of our records appear, whatever had its name."""
         self._write(path, chunks, overwrite=True, like=None)
 
     def _write(
@@ -299,13 +293,12 @@ class HadoopStorage:
             self._files.append(local.name, path)
 
     def delete(self, path: str) -> None:
-        """Deletes a file; deleting a missing file is not an error."""
         self._check(path)
         self._files.delete(path)
 
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
         """Deletes files one by one, in the order given; the first refusal ends the work."""
-        for path in checked(paths, before):
+        for path in _checked(paths, before):
             self.delete(path)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
@@ -330,8 +323,8 @@ class HadoopStorage:
         after: Callable[[Entry], object] = nothing,
     ) -> None:
         """Renames files one by one, in the order given; the first refusal ends the work."""
-        for move in checked(moves, before):
-            move_each(self, [move], after=after)
+        for move in _checked(moves, before):
+            super().move_all([move], after=after)
 
     def _serve(self, path: str, to: str, like: str) -> None:
         """Lets every reader of one file read another, whose rights change only if they must."""
@@ -342,7 +335,6 @@ class HadoopStorage:
             self._files.serve(path, wanted, like, of=to)
 
     def check_readable(self, path: str, *, like: str) -> None:
-        """Checks that every reader of one file may read another."""
         must_serve(path, self._files.access(path), like, self._files.access(like))
 
     def now(self) -> float:
@@ -397,3 +389,13 @@ class HadoopStorage:
 
 def _missing_newline(before: bytes) -> bytes:
     return b"\n" if before and not before.endswith(b"\n") else b""
+
+
+def _checked(files: Iterable[_T], before: Callable[[], object]) -> Iterator[_T]:
+    """Yields files that take a short request each, and calls a check now and then before."""
+    last = -math.inf
+    for file in files:
+        if (now := time.monotonic()) - last >= _CHECK_SECONDS:
+            last = now
+            before()
+        yield file

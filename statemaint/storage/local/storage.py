@@ -5,7 +5,7 @@ import os
 import stat
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -17,10 +17,9 @@ from statemaint.storage.access import of_file
 from statemaint.storage.base import (
     NO_DIRECTORY,
     OURS,
+    Storage,
     file_time,
     is_ours,
-    move_each,
-    nothing,
     own_link,
     read_small,
 )
@@ -55,7 +54,7 @@ _PRIVATE = 0o600
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
 
-class LocalStorage:
+class LocalStorage(Storage):
     """A directory. A write is a temp file, fsync, a link or rename, then fsync of the directory.
 
     Names that are made for every file are joined as text: a `Path` costs more than a request.
@@ -70,16 +69,13 @@ class LocalStorage:
 
     @property
     def requests(self) -> Mapping[str, int]:
-        """Returns the number of calls of each kind."""
         return self._requests.counts()
 
     @property
     def root(self) -> str:
-        """Returns the directory's path."""
         return str(self._root)
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        """Yields every file below a directory."""
         self._requests.add("list")
         prefix = prefix.strip("/")
         top = self._at(prefix) if prefix else self._top
@@ -103,19 +99,16 @@ class LocalStorage:
             raise IncompleteListingError(walk.refused)
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """Yields the names of the directories directly in a directory."""
         self._requests.add("list")
         with Translated(prefix):
             yield from folders_in(self._top, prefix)
 
     def links(self, folder: str) -> tuple[str, ...]:
-        """Returns the paths of all links at or below a folder."""
         self._requests.add("list")
         with Translated(folder):
             return tuple(sorted(links_below(self._top, folder)))
 
     def stat(self, path: str) -> Entry:
-        """Returns one file's entry."""
         self._requests.add("stat")
         with Translated(path):
             if not is_ours(path):
@@ -143,13 +136,11 @@ class LocalStorage:
         return access
 
     def read(self, path: str) -> bytes:
-        """Returns a file's whole content."""
         self._requests.add("read")
         with Opened(self._open_regular, path, small=True) as stream:
             return read_small(stream, path)
 
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
-        """Opens a file for reading."""
         self._requests.add("read")
         return Opened(self._open_regular, path)
 
@@ -176,7 +167,6 @@ class LocalStorage:
         overwrite: bool = False,
         like: str | None = None,
     ) -> Entry:
-        """Makes a file appear complete and durable in one step, or not at all."""
         self._requests.add("write")
         settle = self._settling(path, like)
         with Translated(path), self._directory_of(path, serve=like is not None) as place:
@@ -206,12 +196,7 @@ class LocalStorage:
 
         return settle
 
-    def replace(self, path: str, chunks: Iterable[bytes]) -> None:
-        """Makes one of our records appear, whatever had its name."""
-        self.write(path, chunks, overwrite=True)
-
     def append(self, path: str, lines: bytes) -> None:
-        """Appends whole lines to a file, durable on return."""
         self._requests.add("append")
         with Translated(path), self._directory_of(path) as (directory, name):
             with self._for_appending(directory, name, path) as stream:
@@ -241,12 +226,6 @@ class LocalStorage:
         ):
             os.unlink(name, dir_fd=directory)
 
-    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
-        """Deletes files one by one, in the order given; the first refusal ends the work."""
-        for path in paths:
-            before()
-            self.delete(path)
-
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Renames a file in one durable step."""
         self._requests.add("move")
@@ -263,8 +242,6 @@ class LocalStorage:
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=directory)
             _sync(directory)
-
-    move_all = move_each
 
     def _content_of(self, path: str, place: _Place) -> _Directory:
         """Returns the place of a file's content: for a link, of the file that it leads to."""
@@ -288,17 +265,11 @@ class LocalStorage:
                 must_serve(handle, to, wanted, like)
 
     def check_readable(self, path: str, *, like: str) -> None:
-        """Checks that every reader of one file may read another."""
         self._requests.add("stat", 2)
         with Translated(like):
             wanted = read_access(self._at(like))
         with Translated(path):
             must_serve(self._at(path), path, wanted, like)
-
-    @property
-    def parallel(self) -> int:
-        """Returns the number of requests that are worth making at a time."""
-        return 1
 
     @property
     def exclusive(self) -> bool:

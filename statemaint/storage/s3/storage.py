@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from statemaint.errors import ConfigError, NotFoundError, StorageError
 from statemaint.listing import Entry
-from statemaint.storage.base import named_as_file, nothing
+from statemaint.storage.base import Storage, named_as_file, nothing
 from statemaint.storage.s3.bucket import CONNECTIONS, Bucket
 from statemaint.storage.s3.copy import copy
 from statemaint.storage.s3.delete import delete_all
@@ -25,7 +25,7 @@ from statemaint.storage.s3.upload import in_parts, upload
 _ADDRESS = re.compile(rf"(?:{'|'.join(SCHEMES)})://([A-Za-z0-9._-]{{1,255}})(?:/(.*))?", re.DOTALL)
 
 
-class S3Storage:
+class S3Storage(Storage):
     """A bucket, or the objects below a prefix in it. A write is a PUT, which appears complete.
 
     Times are the server's, in whole seconds, as in all of S3's answers except listings.
@@ -51,7 +51,6 @@ class S3Storage:
 
     @property
     def root(self) -> str:
-        """Returns the address that was given."""
         return self._address
 
     @property
@@ -59,13 +58,8 @@ class S3Storage:
         """Returns the number of HTTP requests sent, including retries: `list`, `get`, `put`, ..."""
         return self._bucket.requests
 
-    def links(self, _folder: str) -> tuple[str, ...]:
-        """Returns nothing: there are no links."""
-        return ()
-
     @property
     def parallel(self) -> int:
-        """Returns the number of requests that are worth making at a time."""
         return CONNECTIONS
 
     @property
@@ -113,12 +107,10 @@ class S3Storage:
             more = {"ContinuationToken": token}
 
     def stat(self, path: str) -> Entry:
-        """Returns one file's entry."""
         answer = head(self._bucket, path)
         return entry_of(path, answer["ContentLength"], answer)
 
     def read(self, path: str) -> bytes:
-        """Returns a file's whole content."""
         return read_object(self._bucket, path, small=True)[0]
 
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
@@ -172,7 +164,6 @@ class S3Storage:
         return put_new(self._bucket, self._probe, path, first, **params)
 
     def replace(self, path: str, chunks: Iterable[bytes]) -> None:
-        """Makes one of our records appear, whatever had its name."""
         self._upload(path, in_parts(chunks, self._options.part_size), {}, overwrite=True)
 
     def append(self, path: str, lines: bytes) -> None:
@@ -180,7 +171,6 @@ class S3Storage:
         append(self._bucket, self._probe, path, lines, sleep=self._sleep)
 
     def delete(self, path: str) -> None:
-        """Deletes a file; deleting a missing file is not an error."""
         with suppress(NotFoundError):  # the answer of some servers
             self._bucket.call_object("delete_object", path)
 
