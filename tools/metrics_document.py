@@ -10,11 +10,23 @@ _HEAD = """\
 
 Made from `statemaint/metrics/catalogue.py` by `make generated`; do not edit.
 
-All names have the prefix `statemaint_`, all series the label `query`. They show the record that
-the report of each run makes (ADR 0040). There are three ways to get them:
+All names have the prefix `statemaint_`. They show the record that the report of each run makes
+(ADR 0040). Every series of a query has these labels, where they are known:
+
+| label | value |
+|---|---|
+| `query` | the query's name |
+| `origin` | the installation: `STATEMAINT_ORIGIN`, or a digest (see below) |
+| `namespace` | the namespace in Kubernetes: `STATEMAINT_NAMESPACE`, or that of the pod |
+| `owner` | `owner` of the query's entry |
+| those of `alert_labels` | with `[team]`, the tag `team:payments` becomes `team="payments"` |
+
+The chart sets both variables. The digest is that of the path of the queries file and, in Airflow,
+of Airflow's address; so where both the Pushgateway and the exporter are scraped, give both the same
+`STATEMAINT_ORIGIN`: otherwise each query counts as two. There are three ways to get the metrics:
 
 - **Pushgateway** (`pushgateway:` in the queries file): the task `report` pushes one group for each
-  query, `job="statemaint", query=...`, in one request. A run spends at most 10 s on all of its
+  query, `job="statemaint", origin=..., query=...`, in one request. A run spends at most 10 s on its
   pushes, whatever the Pushgateway does; a lost push is logged and counted. The groups of queries
   that are no longer in the file are deleted. Credentials never belong in the address:
   `pushgateway_auth:` names a file with `user:password` or with a bearer token, the files of a TLS

@@ -1,6 +1,7 @@
 """The metrics of a run, published by its report; errors are only logged."""
 
 import logging
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,12 +14,12 @@ from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import LeaseHeldError, LeaseLostError, StatemaintError, StorageError
 from statemaint.maintain.record import read_record, trash_size, write_record
-from statemaint.metrics.options import Named, Targets
+from statemaint.metrics.options import Named, Targets, namespace_of
 from statemaint.model.findings import FindingCode
 from statemaint.queries.interval import expected_interval
 from statemaint.report.facts import RunFacts, total
 from statemaint.report.record import Cause, LastRun, Record, next_record, with_loss
-from statemaint.storage import Storage
+from statemaint.storage import Storage, storage_of
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +60,9 @@ def named(settings: QuerySettings) -> Named:
         interval=expected_interval(about.schedule),
         version=__version__,
         every_unit=about.every_unit,
+        namespace=namespace_of(os.environ),
+        storage=storage_of(settings.checkpoint),
+        routing=about.routing,
     )
 
 

@@ -1,11 +1,11 @@
 """The facts of the queries file that the metrics of a query need."""
 
-from hashlib import sha256
+import os
 
 from airflow.configuration import conf
 
 from statemaint.airflow.names import dag_id, together_id
-from statemaint.metrics.options import GatewayAuth, MetricsSettings
+from statemaint.metrics.options import GatewayAuth, MetricsSettings, origin_of
 from statemaint.queries import QueriesReading
 
 
@@ -23,16 +23,11 @@ def metrics_settings(reading: QueriesReading, name: str) -> MetricsSettings:
     auth, query = file.pushgateway_auth, file.queries[name]
     return MetricsSettings(
         dag=together_id(query.together) if query.together else dag_id(name),
-        origin=_origin(reading.path),
+        origin=origin_of(os.environ, conf.get("api", "base_url", fallback=""), reading.path),
         schedule=query.schedule,
         every_unit=query.detail == "partition",
+        routing=file.routing_of(name),
         auth=GatewayAuth(**auth.model_dump()) if auth else GatewayAuth(),
         known=frozenset(enabled) if prunes else None,
         detailed=frozenset(detailed),
     )
-
-
-def _origin(path: str) -> str:
-    """Returns a name of this installation and its file, as several may share a gateway."""
-    address = conf.get("api", "base_url", fallback="")
-    return sha256(f"{address} {path}".encode()).hexdigest()[:12]

@@ -1,6 +1,7 @@
 """`exporter`: serves the metrics of all queries of a file, to be scraped."""
 
 import json
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -15,10 +16,10 @@ from statemaint import __version__
 from statemaint.cli.options import Duration, as_json
 from statemaint.cli.output import headed
 from statemaint.errors import ConfigError, NotInstalledError
-from statemaint.metrics.options import Named
-from statemaint.queries import Query, read_queries
+from statemaint.metrics.options import Named, labels_of, namespace_of, origin_of
+from statemaint.queries import read_queries
 from statemaint.queries.interval import expected_interval
-from statemaint.storage import open_storage
+from statemaint.storage import open_storage, storage_of
 
 if TYPE_CHECKING:
     from statemaint.metrics.exporter import RecordPlaces
@@ -131,17 +132,21 @@ def _sources(file: str) -> "RecordPlaces":
     queries = {name: one for name, one in reading.file.queries.items() if one.enabled}
     if not reading.usable:
         raise ConfigError("; ".join(map(str, reading.problems)))
+    origin, namespace = origin_of(os.environ, reading.path), namespace_of(os.environ)
     places = tuple(
-        RecordPlace(_named(name, one), partial(open_storage, one.checkpoint))
+        RecordPlace(
+            Named(
+                query=name,
+                origin=origin,
+                interval=expected_interval(one.schedule),
+                version=__version__,
+                every_unit=one.detail == "partition",
+                namespace=namespace,
+                storage=storage_of(one.checkpoint),
+                routing=reading.file.routing_of(name),
+            ),
+            partial(open_storage, one.checkpoint),
+        )
         for name, one in sorted(queries.items())
     )
-    return RecordPlaces(places, len(reading.all_problems))
-
-
-def _named(name: str, query: Query) -> Named:
-    return Named(
-        query=name,
-        interval=expected_interval(query.schedule),
-        version=__version__,
-        every_unit=query.detail == "partition",
-    )
+    return RecordPlaces(places, len(reading.all_problems), labels_of(origin, namespace))

@@ -44,7 +44,7 @@ class Metric:
         name: its name without the prefix; a counter's ends in `_total`.
         question: the question that it answers.
         unit: the unit of its values.
-        labels: its labels except `query`.
+        labels: its labels besides those of each series of a query (`options.Named.labels`).
         kind: its type.
         bound: the largest number of its series of one query, or of one partition.
         detail: the subject of a series.
@@ -80,7 +80,7 @@ _RUN = (
            _S),
     Metric("last_run_duration_seconds", "How long did the slowest task take?", _S),
     Metric("last_run_failed", "Why did the last run fail? 1 for each cause, 0 for the others.",
-           labels=("cause",), bound=len(Cause)),
+           labels=("cause", "storage"), bound=len(Cause)),
     Metric("last_run_tasks", "How many tasks did the last run have, and how many gave no report?",
            "tasks", ("state",), bound=2),
     Metric("last_run_storage_errors", "In how many tasks did the storage fail?", "tasks"),
@@ -164,8 +164,8 @@ _OTHER = (
     Metric("last_verify_failed", "Did it find damage?"),
     Metric(
         "query_info",
-        "Which DAG maintains the query, for which installation?",
-        labels=("dag", "origin"),
+        "Which queries are there, and which DAG maintains each?",
+        labels=("dag",),
     ),
     Metric("build_info", "Which version maintained it last? Always 1.", labels=("version",)),
 )
@@ -185,10 +185,10 @@ _PARTITION = tuple(
 )  # fmt: skip
 
 _EXPORTER = tuple(
-    Metric(name, question, unit, detail=Detail.EXPORTER)
-    for name, question, unit in (
+    Metric(name, question, unit, tuple(labels), detail=Detail.EXPORTER)
+    for name, question, unit, *labels in (
         ("exporter_read_timestamp_seconds", "When was the query's record last read?", _TIME),
-        ("exporter_read_failed", "Did reading it fail the last time?", ""),
+        ("exporter_read_failed", "Did reading it fail the last time?", "", "storage"),
         ("exporter_queries", "How many queries are in the queries file? Without `query`.",
          "queries"),
         ("exporter_problems", "How many mistakes are in the queries file? Without `query`.", ""),

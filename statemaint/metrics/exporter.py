@@ -6,16 +6,16 @@ so that old values do not look new; `exporter_read_failed` reports it immediatel
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from prometheus_client.metrics_core import Metric as Family
 
 from statemaint.errors import StatemaintError
 from statemaint.maintain.record import read_record
-from statemaint.metrics.families import families, family, merged
+from statemaint.metrics.families import about, families, family, merged
 from statemaint.metrics.options import Named
 from statemaint.report.record import Record
 from statemaint.storage import Storage
@@ -36,10 +36,17 @@ class RecordPlace:
 
 @dataclass(frozen=True, slots=True)
 class RecordPlaces:
-    """The queries of a file, and the number of mistakes in it."""
+    """The queries of a file, and the number of mistakes in it.
+
+    Attributes:
+        queries: the queries.
+        problems: the number of mistakes.
+        labels: the labels of the installation.
+    """
 
     queries: tuple[RecordPlace, ...]
     problems: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,7 @@ class Exporter:
         with ThreadPoolExecutor(READERS, "statemaint-exporter") as readers:
             readings = [*readers.map(self._read, sources.queries)]
         self._readings = {one.named.query: one for one in readings}
-        made = [*self._all(readings, sources.problems)]
+        made = [*self._all(readings, sources)]
         with self._lock:
             self._made = made
 
@@ -94,9 +101,9 @@ class Exporter:
             made = self._made
         yield from made
 
-    def _all(self, readings: list[RecordReading], problems: int) -> Iterator[Family]:
-        yield family("exporter_queries", None, [({}, len(readings))])
-        yield family("exporter_problems", None, [({}, problems)])
+    def _all(self, readings: list[RecordReading], sources: RecordPlaces) -> Iterator[Family]:
+        yield family("exporter_queries", sources.labels, [({}, len(readings))])
+        yield family("exporter_problems", sources.labels, [({}, sources.problems)])
         yield from merged([*self._families(one)] for one in readings)
 
     def _read(self, source: RecordPlace) -> RecordReading:
@@ -112,21 +119,15 @@ class Exporter:
         return RecordReading(source.named, record, self._clock())
 
     def _families(self, one: RecordReading) -> Iterator[Family]:
-        query = one.named.query
-        yield family("exporter_read_failed", query, [({}, one.failed)])
+        common = one.named.labels
+        failed = {**common, "storage": one.named.storage}
+        yield family("exporter_read_failed", failed, [({}, one.failed)])
         if one.time is not None:
-            yield family("exporter_read_timestamp_seconds", query, [({}, one.time)])
+            yield family("exporter_read_timestamp_seconds", common, [({}, one.time)])
         if one.record and not self._outdated(one):
             yield from families(one.named, one.record)
         else:
-            yield from _without_record(one.named)
+            yield from about(one.named)
 
     def _outdated(self, one: RecordReading) -> bool:
         return one.failed and one.time is not None and self._clock() - one.time > self._keep
-
-
-def _without_record(named: Named) -> Iterator[Family]:
-    labels = {"dag": named.dag, "origin": named.origin}
-    yield family("query_info", named.query, [(labels, 1)])
-    if named.interval is not None:
-        yield family("expected_interval_seconds", named.query, [({}, named.interval)])

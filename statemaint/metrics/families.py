@@ -6,7 +6,7 @@ and one that a later run must be able to reset always has a series.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry
@@ -63,31 +63,31 @@ _TOTALS = {
 
 
 def family(
-    name: str, query: str | None, values: Iterable[tuple[Mapping[str, str], Value]]
+    name: str, common: Mapping[str, str], values: Iterable[tuple[Mapping[str, str], Value]]
 ) -> Family:
-    """Returns the family of a metric of the catalogue with its series."""
+    """Returns the family of a metric of the catalogue; `common` are labels of all its series."""
     metric = BY_NAME[name]
     base = metric.full.removesuffix("_total")
     made = Family(base, metric.question, metric.kind.value)
     for labels, value in values:
-        whole = {**({} if query is None else {"query": query}), **labels}
-        made.add_sample(metric.full, whole, math.nan if value is None else float(value))
+        known = math.nan if value is None else float(value)
+        made.add_sample(metric.full, {**common, **labels}, known)
     return made
 
 
 def families(named: Named, record: Record) -> Iterator[Family]:
     """Yields the families of a query's record."""
+    common = named.labels
 
     def one(name: str, value: Value) -> Family:
-        return family(name, named.query, [({}, value)])
+        return family(name, common, [({}, value)])
 
     def many(name: str, label: str, values: Mapping[str, Value]) -> Family:
-        return family(name, named.query, [({label: key}, value) for key, value in values.items()])
+        return family(name, common, [({label: key}, value) for key, value in values.items()])
 
     yield many("build_info", "version", {named.version: 1})
-    yield family("query_info", named.query, [({"dag": named.dag, "origin": named.origin}, 1)])
-    if named.interval is not None:
-        yield one("expected_interval_seconds", named.interval)
+    yield from about(named)
+    yield failures(named, record.last.failed)
     yield from _run(one, many, record)
     if record.totals:  # unknown while the storage fails: a counter must not begin again
         yield from _totals(one, many, record.totals)
@@ -96,9 +96,22 @@ def families(named: Named, record: Record) -> Iterator[Family]:
     yield from _units(named, record.last.facts)
 
 
+def about(named: Named) -> Iterator[Family]:
+    """Yields the families of a query that are known without a record of it."""
+    yield family("query_info", named.labels, [({"dag": named.dag}, 1)])
+    if named.interval is not None:
+        yield family("expected_interval_seconds", named.labels, [({}, named.interval)])
+
+
+def failures(named: Named, failed: Collection[Cause]) -> Family:
+    """Returns the family that says why the last run of a query failed."""
+    common = {**named.labels, "storage": named.storage}
+    return family("last_run_failed", common, [({"cause": one}, one in failed) for one in Cause])
+
+
 def waiting(named: Named, since: float) -> Family:
     """Returns the family of a query that waits for another run's lease."""
-    return family("lease_held_timestamp_seconds", named.query, [({}, since)])
+    return family("lease_held_timestamp_seconds", named.labels, [({}, since)])
 
 
 class _Given:
@@ -134,7 +147,6 @@ def _run(one: _One, many: _Many, record: Record) -> Iterator[Family]:
     yield one("last_run_timestamp_seconds", last.ended)
     if record.success is not None:
         yield one("last_success_timestamp_seconds", record.success)
-    yield many("last_run_failed", "cause", {cause: cause in last.failed for cause in Cause})
     done = {"reported": last.tasks - last.silent, "silent": last.silent}
     yield many("last_run_tasks", "state", done)
     yield one("last_run_storage_errors", last.storage_errors)
@@ -179,24 +191,24 @@ def _facts(one: _One, many: _Many, named: Named, facts: RunFacts) -> Iterator[Fa
     yield many("findings", "code", findings)
     yield many("last_run_storage_requests", "verb", _verbs(counts.get("requests", {})))
     for name, (key, bounds) in _SPREADS.items():
-        yield _spread(name, named.query, facts.spreads.get(key), bounds)
-    yield from _worst(named.query, facts)
+        yield _spread(name, named.labels, facts.spreads.get(key), bounds)
+    yield from _worst(named.labels, facts)
 
 
-def _worst(query: str, facts: RunFacts) -> Iterator[Family]:
+def _worst(common: Mapping[str, str], facts: RunFacts) -> Iterator[Family]:
     halted = [
         ({"operator": str(op), "partition": str(part), "store": store}, 1)
         for op, part, store in facts.halted
     ]
     # As above: a series with empty labels if no store is halted.
     none = [({"operator": "", "partition": "", "store": ""}, 0)]
-    yield family("halted_store", query, halted or none)
+    yield family("halted_store", common, halted or none)
     for name, field in (
         ("restart_seconds", "seconds"),
         ("chain_length", "chain"),
         ("bytes", "bytes"),
     ):
-        yield _of_units(f"worst_partition_{name}", query, facts.worst, field)
+        yield _of_units(f"worst_partition_{name}", common, facts.worst, field)
 
 
 def _units(named: Named, facts: RunFacts | None) -> Iterator[Family]:
@@ -211,24 +223,28 @@ def _units(named: Named, facts: RunFacts | None) -> Iterator[Family]:
     }
     if named.every_unit and facts:
         for name, field in fields.items():
-            yield _of_units(f"partition_{name}", named.query, facts.units, field)
+            yield _of_units(f"partition_{name}", named.labels, facts.units, field)
 
 
-def _of_units(name: str, query: str, units: Iterable[UnitFacts], field: str) -> Family:
+def _of_units(
+    name: str, common: Mapping[str, str], units: Iterable[UnitFacts], field: str
+) -> Family:
     found = (
         ({"operator": str(x.operator), "partition": str(x.partition)}, getattr(x, field))
         for x in units
     )
-    return family(name, query, found)
+    return family(name, common, found)
 
 
-def _spread(name: str, query: str, spread: Spread | None, bounds: tuple[float, ...]) -> Family:
+def _spread(
+    name: str, common: Mapping[str, str], spread: Spread | None, bounds: tuple[float, ...]
+) -> Family:
     spread = spread or Spread.of((), bounds)
     full, made = (
         PREFIX + name,
         Family(PREFIX + name, BY_NAME[name].question, MetricType.HISTOGRAM.value),
     )
-    labels = {"query": query}
+    labels = dict(common)
     for bound, count in zip((*bounds, math.inf), accumulate(spread.counts), strict=True):
         le = "+Inf" if bound == math.inf else str(float(bound))
         made.add_sample(f"{full}_bucket", {**labels, "le": le}, count)

@@ -1,7 +1,12 @@
-"""The destinations of the metrics of a query; nothing here loads a library."""
+"""The identity and the destinations of the metrics of a query; nothing here loads a library."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
+
+ORIGIN_VARIABLE, NAMESPACE_VARIABLE = "STATEMAINT_ORIGIN", "STATEMAINT_NAMESPACE"
+_OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,9 @@ class Named:
         interval: the seconds between two runs by the schedule; `None` without one.
         version: the version that maintained it last.
         every_unit: whether each partition has its own series.
+        namespace: the namespace of Kubernetes that it is maintained in; empty without one.
+        storage: the storage that holds its checkpoint, such as `s3://lake`.
+        routing: the labels that route its alerts: `owner`, and those named by `alert_labels`.
     """
 
     query: str
@@ -45,6 +53,19 @@ class Named:
     interval: float | None = None
     version: str = ""
     every_unit: bool = False
+    namespace: str = ""
+    storage: str = ""
+    routing: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def group(self) -> dict[str, str]:
+        """Returns the labels that identify the query among those of all installations."""
+        return {**({"origin": self.origin} if self.origin else {}), "query": self.query}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Returns the labels of each of its series."""
+        return {**labels_of(self.origin, self.namespace), "query": self.query, **self.routing}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +97,7 @@ class MetricsSettings:
         origin: the installation.
         schedule: its schedule, if it has one.
         every_unit: whether each partition has its own series.
+        routing: as in `Named`.
         auth: the credentials for the Pushgateway.
         known: as in `Targets`.
         detailed: as in `Targets`.
@@ -85,6 +107,28 @@ class MetricsSettings:
     origin: str = ""
     schedule: str | None = None
     every_unit: bool = False
+    routing: Mapping[str, str] = field(default_factory=dict)
     auth: GatewayAuth = GatewayAuth()
     known: frozenset[str] | None = None
     detailed: frozenset[str] = frozenset()
+
+
+def origin_of(environment: Mapping[str, str], *facts: str) -> str:
+    """Returns the name of an installation, or a digest of facts that distinguish it."""
+    return environment.get(ORIGIN_VARIABLE) or sha256(" ".join(facts).encode()).hexdigest()[:12]
+
+
+def labels_of(origin: str, namespace: str) -> dict[str, str]:
+    """Returns the labels of each series of an installation."""
+    given = {"origin": origin, "namespace": namespace}
+    return {name: value for name, value in given.items() if value}
+
+
+def namespace_of(environment: Mapping[str, str]) -> str:
+    """Returns the namespace of the program's pod; empty outside Kubernetes."""
+    if (given := environment.get(NAMESPACE_VARIABLE)) is not None:
+        return given
+    try:
+        return _OWN_NAMESPACE.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""

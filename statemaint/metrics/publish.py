@@ -56,7 +56,7 @@ def publish_waiting(
         _try(lambda: write_textfile(made, query=named.query, folder=folder))
     if targets.gateway:
         gateway = _gateway(targets, credentials)
-        _try(lambda: within(WAITING_SECONDS, lambda: gateway.add(named.query, made)))
+        _try(lambda: within(WAITING_SECONDS, lambda: gateway.add(named.group, made)))
 
 
 def _gateway(targets: Targets, credentials: Credentials) -> Gateway:
@@ -71,7 +71,7 @@ def _write(folder: Path, named: Named, targets: Targets, made: list[Family]) -> 
 
 
 def _push(gateway: Gateway, named: Named, targets: Targets, made: list[Family]) -> None:
-    gateway.add(named.query, made)
+    gateway.add(named.group, made)
     if targets.known is not None:
         for removed in gateway.prune(named.origin, targets.known, targets.detailed):
             _log.info("%s is no longer in the queries file; its metrics are removed", removed)

@@ -1,8 +1,8 @@
 """Pushes metrics to a Pushgateway, within a time that is bounded whatever the Pushgateway does.
 
-A query has one group, `job="statemaint"` and the query, and a push is one request: it adds to the
-group, so that other families keep their last value. Series of each partition have their own group,
-which is replaced as a whole.
+A query has one group, `job="statemaint"` with its origin and name, and a push is one request: it
+adds to the group, so that other families keep their last value. Series of each partition have their
+own group, which is replaced as a whole.
 """
 
 import json
@@ -28,6 +28,7 @@ SECONDS = 8.0
 WAITING_SECONDS = 1.0
 # The grouping label of the series of each partition.
 _DETAIL = "detail"
+_UNITS = {_DETAIL: "partition"}
 _TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -50,8 +51,8 @@ class Gateway:
         self._base = (address if "://" in address else f"http://{address}").rstrip("/")
         self._auth, self._credentials = auth, credentials
 
-    def add(self, query: str, families: list[Family]) -> None:
-        """Adds families to a query's group, and replaces those of its partitions.
+    def add(self, group: Mapping[str, str], families: list[Family]) -> None:
+        """Adds families to a group, such as a query's, and replaces those of its partitions.
 
         Raises:
             OSError: when the Pushgateway cannot be reached or refuses.
@@ -59,9 +60,9 @@ class Gateway:
         """
         whole = [one for one in families if _detail(one) is not Detail.PARTITION]
         units = [one for one in families if _detail(one) is Detail.PARTITION]
-        self._ask("POST", _path(query), registry_of(whole))
+        self._ask("POST", _path(group), registry_of(whole))
         if units:
-            self._ask("PUT", _path(query, detail=True), registry_of(units))
+            self._ask("PUT", _path({**group, **_UNITS}), registry_of(units))
 
     def prune(self, origin: str, known: frozenset[str], detailed: frozenset[str]) -> list[str]:
         """Deletes the groups of an installation's missing queries, and returns their names.
@@ -76,15 +77,19 @@ class Gateway:
             ValueError: when its answer is unexpected.
         """
         groups = json.loads(self._ask("GET", "/api/v1/metrics"))["data"]
-        ours = {group["labels"]["query"] for group in groups if _is_of(group, origin)}
-        missing = ours - known
-        for group in groups:
-            labels = group["labels"]
-            query, detail = labels.get("query"), _DETAIL in labels
-            if labels.get("job") != JOB or query not in ours:
+        found = [group["labels"] for group in groups if group["labels"].get("job") == JOB]
+        # Earlier builds pushed to groups without the origin.
+        former = {group["labels"].get("query") for group in groups if _is_of(group, origin)}
+        own = [one for one in found if one.get("origin") == origin]
+        present = {one["query"] for one in own if one.keys() == {"job", "origin", "query"}}
+        missing = (former | present) - known
+        for labels in found:
+            query, current = labels.get("query"), labels in own
+            if not current and ("origin" in labels or query not in former):
                 continue
-            if query in missing or (detail and query not in detailed):
-                self._ask("DELETE", _path(query, detail=detail))
+            unwanted = _DETAIL in labels and query not in detailed
+            if query in missing or unwanted or (query in present and not current):
+                self._ask("DELETE", _path({k: v for k, v in labels.items() if k != "job"}))
         return sorted(missing)
 
     def _ask(self, method: str, path: str, registry: CollectorRegistry | None = None) -> bytes:
@@ -178,9 +183,9 @@ def _detail(family: Family) -> Detail:
     return BY_NAME[name if name in BY_NAME else f"{name}_total"].detail
 
 
-def _path(query: str, *, detail: bool = False) -> str:
-    group = f"/metrics/job/{JOB}/query/{quote(query, safe='')}"
-    return f"{group}/{_DETAIL}/partition" if detail else group
+def _path(group: Mapping[str, str]) -> str:
+    labels = "".join(f"/{name}/{quote(value, safe='')}" for name, value in group.items())
+    return f"/metrics/job/{JOB}{labels}"
 
 
 def _is_of(group: Mapping[str, object], origin: str) -> bool:

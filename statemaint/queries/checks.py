@@ -25,6 +25,10 @@ _CRON = r"\S+( +\S+){4,5}"
 # As in Airflow's check of a connection's id.
 _CONNECTION = r"[\w#!()\-.:/\\]{1,250}"
 _CALLABLE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+"
+_LABELS = (
+    r"__.*|alertname|cause|code|dag|detail|file|instance|job|key|le|line|namespace|operator|origin"
+    r"|outcome|owner|partition|query|reason|result|severity|state|storage|store|task|verb|version"
+)
 # No year of the calendar is special to a cron expression, except for 29 February.
 _SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -37,6 +41,13 @@ def duration_in_seconds(value: object) -> float:
         return seconds(value)
     except ConfigError as error:
         raise ValueError(str(error)) from None
+
+
+def free_label(name: str) -> str:
+    """Returns the name of a label if it has no meaning in metrics and alerts yet."""
+    if re.fullmatch(_LABELS, name):
+        raise ValueError(f"{name} is a label of metrics or alerts already; choose another tag")
+    return name
 
 
 def some_time(value: float) -> float:

@@ -21,6 +21,7 @@ from statemaint.queries.checks import (
     absolute_file,
     absolute_folder,
     duration_in_seconds,
+    free_label,
     open_argument,
     some_time,
     spark_setting,
@@ -52,6 +53,9 @@ SparkSetting = Annotated[
 QueryName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.{}-]+$", max_length=200)]
 SharedName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=200)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
+AlertLabel = Annotated[
+    str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,99}$"), AfterValidator(free_label)
+]
 Text = Annotated[str, Field(min_length=1, max_length=250)]
 ForEach = Annotated[
     Mapping[
@@ -346,9 +350,23 @@ class QueriesFile(_Strict):
         default=None,
         description="A folder for the plans of dry runs; by default beside Airflow's task logs.",
     )
+    alert_labels: Annotated[tuple[AlertLabel, ...], Field(strict=False, max_length=5)] = Field(
+        default=(),
+        description=(
+            "Labels of metrics and alerts beside `owner`: a tag `team:payments` becomes "
+            '`team="payments"` where this list has `team`.'
+        ),
+    )
     queries: Mapping[QueryName, Query] = Field(
         description="The queries, by name; each has its own checkpoint."
     )
+
+    def routing_of(self, name: str) -> dict[str, str]:
+        """Returns the labels that route the alerts of one query."""
+        query = self.queries[name]
+        tags = (tag.replace("=", ":", 1).partition(":") for tag in reversed(query.tags))
+        labels = {key: value for key, _, value in tags if value and key in self.alert_labels}
+        return {**({"owner": query.owner} if query.owner else {}), **labels}
 
     def policy_of(self, name: str) -> Policy:
         """Returns the policy of one query: its own settings on top of the file's defaults."""

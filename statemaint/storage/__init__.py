@@ -14,7 +14,7 @@ from statemaint.storage.below import checkpoint_around, checkpoints_below, folde
 from statemaint.storage.local.storage import LocalStorage
 from statemaint.storage.memory import MemoryStorage
 from statemaint.storage.open import open_storage
-from statemaint.storage.place import overlaps, place_of
+from statemaint.storage.place import overlaps, place_of, storage_of
 from statemaint.storage.s3.options import S3Options
 from statemaint.storage.wrappers import ReadOnly, Stoppable, Without, stoppable
 
@@ -49,6 +49,7 @@ __all__ = [
     "place_of",
     "read_small",
     "stoppable",
+    "storage_of",
 ]
 
 # Most runs need one storage.

@@ -65,6 +65,15 @@ def place_of(address: str) -> Place:
     return Place(system, host, parts, port if scheme == system else None)
 
 
+def storage_of(address: str) -> str:
+    """Returns the storage that holds an address: `s3://lake`, `hdfs://node`, `file:///`."""
+    scheme, separator, _ = address.removeprefix(FORCED).partition("://")
+    if not separator or scheme.lower() == "file":
+        return "file:///"
+    place = place_of(address)
+    return f"{place.system}://{place.host}"
+
+
 def overlaps(addresses: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yields the names of two addresses of which the second equals the first or is inside it.
 

@@ -99,4 +99,4 @@ def _other(labels: Mapping[str, str]) -> dict[str, str]:
     return {key: str(float(one)) if key == "le" else one for key, one in kept.items()}
 
 
-_GROUP = ("query", "job", "instance", "detail")
+_GROUP = ("query", "origin", "namespace", "owner", "storage", "job", "instance", "detail")

@@ -108,7 +108,7 @@ class Takings:
 
     @property
     def groups(self) -> dict[str, str]:
-        """The series of each group by its path, in the text format, without the group's labels."""
+        """The series of each group by its path, in the text format, without shared labels."""
         if self.ended is not None:
             return self.ended
         groups = defaultdict[str, list[str]](list)
@@ -116,9 +116,10 @@ class Takings:
             labels = dict(sample.labels)
             if labels.pop("job", None) == "statemaint" and not sample.name.startswith("push_"):
                 del labels["instance"]  # which the Pushgateway adds
-                detail = labels.pop("detail", None)
-                path = f"{_PATH}/{labels['query']}" + (f"/detail/{detail}" if detail else "")
-                groups[path].append(_line(sample.name, labels, sample.value))
+                shared = {name: labels.pop(name, None) for name in _SHARED}
+                grouped = {**shared, "query": labels["query"], "detail": labels.pop("detail", None)}
+                path = "".join(f"/{key}/{grouped[key]}" for key in _GROUPED if grouped[key])
+                groups[_PATH + path].append(_line(sample.name, labels, sample.value))
         return {path: "\n".join(lines) for path, lines in groups.items()}
 
     def _samples(self) -> list[Any]:
@@ -135,17 +136,22 @@ class Takings:
 
     def query(self, query: str) -> str:
         """Returns what was pushed of a query as a whole."""
-        return self.groups.get(f"{_PATH}/{query}", "")
+        return self._of(f"/query/{query}")
 
     def partitions(self, query: str, metric: str) -> dict[str, str]:
         """Returns what was pushed of each partition of a query with one operator, by partition."""
-        body = self.groups.get(f"{_PATH}/{query}/detail/partition", "")
+        body = self._of(f"/query/{query}/detail/partition")
         line = re.compile(rf'statemaint_{metric}{{.*partition="(\d+)".*}} (.*)')
         matches = filter(None, map(line.match, body.splitlines()))
         return {found[1]: found[2] for found in matches}
 
+    def _of(self, end: str) -> str:
+        return next((text for path, text in self.groups.items() if path.endswith(end)), "")
 
-_PATH = "/metrics/job/statemaint/query"
+
+_PATH = "/metrics/job/statemaint"
+_SHARED = ("origin", "namespace", "owner", "storage")
+_GROUPED = ("origin", "query", "detail")
 
 
 def _line(name: str, labels: Mapping[str, str], value: float) -> str:

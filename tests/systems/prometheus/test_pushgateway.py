@@ -5,6 +5,12 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 
 from statemaint.demo.prometheus import Server
+from statemaint.metrics.families import about
+from statemaint.metrics.options import Targets
+from statemaint.metrics.publish import publish_record
+from statemaint.metrics.push import Gateway
+from statemaint.report.record import LastRun, Record
+from tests.support.metrics import named
 from tests.systems.prometheus.support import push
 
 pytestmark = pytest.mark.prometheus
@@ -39,3 +45,37 @@ def test_a_metric_that_is_pushed_again_loses_the_series_that_are_not(gateway: Se
     push(gateway.url, [("chain_length", {**GROUP, "store": "right"}, 2)], GROUP)
     [chain] = exposed(gateway, "chain_length")
     assert 'store="right"' in chain
+
+
+def test_two_installations_with_a_query_of_one_name_leave_each_others_groups_alone(
+    gateway: Server,
+) -> None:
+    for origin, ended in (("blue", 1.0), ("green", 2.0)):
+        about = named("q", origin=origin, namespace="streams", routing={"owner": origin})
+        record = Record(LastRun("r", ended))
+        known = frozenset({"q"})
+        assert publish_record(about, record, Targets(gateway.url, known=known))
+    found = exposed(gateway, "last_run_timestamp_seconds")
+    assert [line.rsplit(" ", 1)[1] for line in found] == ["1", "2"]
+    assert 'namespace="streams",origin="blue",owner="blue",query="q"' in found[0]
+    publisher = Gateway(gateway.url)
+    assert publisher.prune("green", frozenset(), frozenset()) == ["q"]
+    assert exposed(gateway, "last_run_timestamp_seconds") == found[:1]
+
+
+def test_the_group_of_an_earlier_build_is_deleted_once_there_is_one_with_the_origin(
+    gateway: Server,
+) -> None:
+    # Until then it is all that is known of the query.
+    groups = [("q", "blue", {}), ("q", "blue", {"detail": "partition"}), ("other", "green", {})]
+    for query, origin, more in groups:
+        push(gateway.url, [("query_info", {"query": query, "origin": origin}, 1)],
+             {"query": query, **more})  # fmt: skip
+    publisher = Gateway(gateway.url)
+    assert publisher.prune("blue", frozenset({"q"}), frozenset({"q"})) == []
+    assert len(exposed(gateway, "query_info")) == 3
+    publisher.add(named("q", origin="blue").group, [*about(named("q", origin="blue"))])
+    publisher.prune("blue", frozenset({"q"}), frozenset({"q"}))
+    found = sorted('query="other"' in line for line in exposed(gateway, "query_info"))
+    assert found == [False, True]
+    assert 'dag="statemaint__q"' in "".join(exposed(gateway, "query_info"))

@@ -14,6 +14,7 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 import yaml
 
+from statemaint.cli.exporter import _sources
 from statemaint.maintain.record import write_record
 from statemaint.storage import LocalStorage
 from tests.support.metrics import maintained, neglected, plain, series_of
@@ -60,6 +61,23 @@ def test_fifty_queries_are_scraped_at_once_and_it_ends_when_asked(
         assert plain(series_of(text, f"q{number}"))["last_run_timestamp_seconds"] == NOW
     with capsys.disabled():
         print(f"\na scrape of 50 queries: {seconds:.3f} s, {len(text)} bytes")  # noqa: T201
+
+
+def test_series_have_the_labels_of_the_installation_and_of_the_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATEMAINT_ORIGIN", "blue")
+    monkeypatch.setenv("STATEMAINT_NAMESPACE", "streams")
+    content = {
+        "alert_labels": ["team", "tier"],
+        "queries": {"q": {"checkpoint": "s3://lake/q", "owner": "ann", "tags": ["team:x", "y:z"]}},
+    }
+    (tmp_path / "queries.yaml").write_text(yaml.safe_dump(content))
+    [place] = (sources := _sources(str(tmp_path / "queries.yaml"))).queries
+    installation = {"origin": "blue", "namespace": "streams"}
+    assert sources.labels == installation
+    assert place.named.labels == {**installation, "query": "q", "owner": "ann", "team": "x"}
+    assert place.named.storage == "s3://lake"
 
 
 def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:

@@ -106,6 +106,17 @@ def test_every_metric_of_the_catalogue_has_its_series_and_its_type() -> None:
     assert len(types) == sum(one.detail is not Detail.EXPORTER for one in METRICS)
 
 
+def test_each_series_of_a_query_has_the_labels_of_its_installation_and_its_entry() -> None:
+    routing = {"owner": "ann", "team": "payments"}
+    about = named(origin="blue", namespace="streams", storage="s3://lake", routing=routing)
+    common = {"query": "q", "origin": "blue", "namespace": "streams", **routing}
+    made = [*families(about, maintained(neglected(NOW), NOW)), waiting(about, NOW)]
+    samples = [sample for one in made for sample in one.samples]
+    assert all(one.labels.items() >= common.items() for one in samples)
+    [storage] = {s.labels["storage"] for s in samples if s.name == "statemaint_last_run_failed"}
+    assert storage == "s3://lake"
+
+
 def test_no_query_has_more_series_than_the_bound() -> None:
     counts = {
         "outcomes": {"done": 1, "skipped": 1, "halted": 5},

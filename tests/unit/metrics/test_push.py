@@ -76,7 +76,9 @@ def record() -> Record:
 def test_a_query_of_thirty_partitions_is_one_request() -> None:
     with server() as asked:
         assert publish_record(named("a/b"), record(), Targets(asked.url))
-    assert asked.requests == [("POST", "/metrics/job/statemaint/query/a%2Fb", None)]
+    assert asked.requests == [
+        ("POST", "/metrics/job/statemaint/origin/an%20installation/query/a%2Fb", None)
+    ]
 
 
 def test_every_partition_is_a_second_one_that_replaces_its_group() -> None:
@@ -84,11 +86,17 @@ def test_every_partition_is_a_second_one_that_replaces_its_group() -> None:
     with server() as asked:
         publish_record(named(every_unit=True), next_record(None, last), Targets(asked.url))
     assert [one[:2] for one in asked.requests] == [
-        ("POST", "/metrics/job/statemaint/query/q"),
-        ("PUT", "/metrics/job/statemaint/query/q/detail/partition"),
+        ("POST", "/metrics/job/statemaint/origin/an%20installation/query/q"),
+        ("PUT", "/metrics/job/statemaint/origin/an%20installation/query/q/detail/partition"),
     ]
     assert "statemaint_partition_" not in asked.bodies[0]
     assert asked.bodies[1].count("\nstatemaint_partition_bytes{") == 30
+
+
+def test_a_query_without_an_installation_has_a_group_of_its_name_alone() -> None:
+    with server() as asked:
+        publish_record(named(origin=""), record(), Targets(asked.url))
+    assert [one[1] for one in asked.requests] == ["/metrics/job/statemaint/query/q"]
 
 
 def test_a_pushgateway_that_hangs_is_left_after_the_time_is_up(
@@ -174,7 +182,7 @@ def test_a_certificate_that_is_not_there_is_a_loss() -> None:
     auth = GatewayAuth(ca_file="/nowhere.pem")
     assert not publish_record(named(), record(), Targets("https://127.0.0.1:9", auth))
     with pytest.raises(FileNotFoundError):
-        Gateway("https://x", GatewayAuth(cert_file="/nowhere.pem")).add("q", [])
+        Gateway("https://x", GatewayAuth(cert_file="/nowhere.pem")).add({"query": "q"}, [])
 
 
 def test_a_textfile_keeps_what_a_failed_plan_did_not_see(tmp_path: Path) -> None:

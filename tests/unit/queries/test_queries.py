@@ -563,3 +563,24 @@ def test_the_example_is_a_queries_file() -> None:
     file = valid_queries(EXAMPLE)
     assert list(file.queries) == ["hourly_revenue", "click_join"]
     assert file.policy_of("hourly_revenue") == Policy(min_batches_to_retain=50)
+
+
+def test_owner_and_the_chosen_tags_are_labels_of_alerts(tmp_path: Path) -> None:
+    file = tmp_path / "queries.yaml"
+    file.write_text(
+        "alert_labels: [team, tier]\n"
+        "queries:\n"
+        "  a: {checkpoint: /a, owner: ann, tags: ['team:x', team=y, tier=1:2, 'other:z', team]}\n"
+        "  b: {checkpoint: /b, tags: ['tier:']}\n"
+    )
+    read = valid_queries(file)
+    assert read.routing_of("a") == {"owner": "ann", "team": "x", "tier": "1:2"}
+    assert read.routing_of("b") == {}
+
+
+@pytest.mark.parametrize("name", ["query", "severity", "__name__"])
+def test_a_label_that_metrics_have_already_cannot_be_a_tag(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "queries.yaml"
+    file.write_text(f"alert_labels: [{name}]\nqueries: {{}}\n")
+    [problem] = read_queries(file).all_problems
+    assert f"{name} is a label of metrics or alerts already" in str(problem)

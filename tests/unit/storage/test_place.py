@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from statemaint.errors import ConfigError
 from statemaint.queries import valid_queries
-from statemaint.storage import overlaps, place_of
+from statemaint.storage import overlaps, place_of, storage_of
 
 SAME = [
     ("/data/x", "/data/x"),
@@ -141,3 +141,17 @@ def test_every_text_names_some_place(text: str, scheme: str) -> None:
     place = place_of(scheme + text)
     assert not {"", ".", ".."} & {*place.parts}
     assert place == place_of(scheme + text)
+
+
+@pytest.mark.parametrize(
+    ("address", "storage"),
+    [
+        ("s3a://lake/a/b", "s3://lake"),
+        ("hadoop+hdfs://Node:8020/a", "hdfs://node"),
+        ("abfss://c@account.dfs.core.windows.net/a", "azure://c@account.dfs.core.windows.net"),
+        ("/data/a", "file:///"),
+        ("file:///data/a", "file:///"),
+    ],
+)
+def test_an_address_has_the_storage_that_fails_as_a_whole(address: str, storage: str) -> None:
+    assert storage_of(address) == storage
