@@ -4,22 +4,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from statemaint.airflow.texts import size
-from statemaint.model.findings import OF_STORAGE, FindingCode
+from statemaint.model.findings import FindingCode
 from statemaint.wording import command, counted
 
 # Airflow's notes hold a thousand characters.
 _MOST_CHARACTERS = 1000
 _RUNBOOK = "docs/runbook.md"
-# These pass once the storage answers again, or the query has moved on: the next run repeats them.
-_PASSING = (*OF_STORAGE, FindingCode.SUPERSEDED)
-# No damage, but something that the operator should change.
-_ADVISED = (
-    FindingCode.FOREIGN_MAINTAINER,
-    FindingCode.LOG_REPLACED,
-    FindingCode.SNAPSHOT_WITHHELD,
-    FindingCode.TRASH_NOT_EMPTIED,
-)
 
+# Another build may have found what this one has no code for.
+_PASSING = frozenset(code for code in FindingCode if code.about.passes)
+_ADVISED = frozenset(code for code in FindingCode if code.about.advised)
 _DONE = ("snapshots", "files", "bytes")
 
 Json = dict[str, Any]

@@ -6,14 +6,13 @@ from typing import Any
 
 from statemaint.airflow import advice
 from statemaint.audit import Diagnosis, doctor
-from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.findings import Finding, Subject
 from statemaint.planning import scan_checkpoint
 from statemaint.recover import repair
 from statemaint.report.part import findings_json, reasons
 from statemaint.report.to_json import chain_length
 from statemaint.storage import Storage
 
-_OF_ROWS = (FindingCode.WRONG_PARTITION, FindingCode.JOIN_MISMATCH)
 _MONTH = 30 * 24 * 3600.0
 
 
@@ -128,7 +127,7 @@ def _reason(diagnosis: Diagnosis, spark: str | None) -> str | None:
         condition = f"with Spark {spark}" if spark else f"unless its Spark is {since} or later"
         return f"the query would not restart {condition}: {reasons(diagnosis.findings)}"
     if diagnosis.misplaced or diagnosis.doubtful:
-        rows = [one for one in diagnosis.findings if one.code in _OF_ROWS]
+        rows = [one for one in diagnosis.findings if one.code.about.subject is Subject.ROWS]
         of = rows or diagnosis.findings
         return f"the query would restart with rows that may be wrong: {reasons(of)}"
     return None

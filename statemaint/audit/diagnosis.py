@@ -7,112 +7,15 @@ from dataclasses import dataclass
 
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
-from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.findings import Blocks, Finding, FindingCode, Subject
 from statemaint.model.ids import batch_of
 from statemaint.model.policy import PRESETS
 from statemaint.plan import blocks_batch, blocks_load, newest_to_go_back_to
 
 REPAIRS_ITSELF = "4.2"
 """The first Spark that passes over a bad snapshot: `stateStore.autoSnapshotRepair.enabled`."""
-OF_ROWS = frozenset({FindingCode.WRONG_PARTITION, FindingCode.JOIN_MISMATCH})
-"""Findings about rows that load nevertheless."""
-OF_LOGS = frozenset(
-    {
-        FindingCode.MISSING_COMMIT,
-        FindingCode.UNREADABLE_COMMIT,
-        FindingCode.MISSING_OFFSET,
-        FindingCode.UNREADABLE_OFFSET,
-    }
-)
-"""Findings about the query's logs, of which a restart reads only the newest entries."""
-
 _LONG = PRESETS["safe"].min_deltas_for_snapshot
 _SHOWN = 3
-# A batch runs again if its commit is missing.
-_OF_AN_ENTRY = OF_LOGS - {FindingCode.MISSING_COMMIT}
-# Findings that no rollback resolves: they block every batch.
-_OF_ALL_BATCHES = frozenset(
-    {
-        FindingCode.MISSING_METADATA,
-        FindingCode.MISSING_SOURCE_LOG,
-        FindingCode.UNLOADABLE_NAME,
-        FindingCode.UNREADABLE_METADATA,
-        FindingCode.FOREIGN_OPERATOR,
-    }
-)
-# The last one does not fail: Spark loads the snapshot as the state, which is silently wrong.
-_BLOCKING = (
-    _OF_AN_ENTRY
-    | _OF_ALL_BATCHES
-    | {FindingCode.UNFINISHED_REPARTITION, FindingCode.SNAPSHOT_ABOVE_TARGET}
-)
-_COPY = "put the missing files back from a copy or a bucket's old versions"
-_ENTRIES = "put these log entries back from a copy"
-_ASIDE = "move the named files and directories out of the stores' directories"
-_ADVICE = {
-    FindingCode.BROKEN_CHAIN: _COPY,
-    FindingCode.LINEAGE_BROKEN: _COPY,
-    FindingCode.MISSING_SST: "put the missing tables back from a copy or a bucket's old versions",
-    FindingCode.CORRUPT_FILE: "put the damaged files back from a copy",
-    FindingCode.SNAPSHOT_MISMATCH: "find out which is right, the snapshot or the log below it",
-    FindingCode.STALE_SNAPSHOT: (
-        "run `statemaint maintain`: it moves stale snapshots to the trash, the log has the state"
-    ),
-    FindingCode.LOG_REPLACED: "put the replaced files of the log back from a copy",
-    FindingCode.STALE_CHECKSUM: "put the file that does not fit its checksum back from a copy",
-    FindingCode.SNAPSHOT_ABOVE_TARGET: "move away the snapshots above the last commit",
-    FindingCode.JOIN_MISMATCH: "restore all stores of the join from one time",
-    FindingCode.WRONG_PARTITION: "restore the files of these partitions from a copy",
-    FindingCode.UNREADABLE_BY_QUERY: (
-        "give the snapshots that the query cannot read the owner, group and mode of the changes "
-        "beside them"
-    ),
-    FindingCode.STORAGE_FAILED: "find out why the storage fails, and run again",
-    FindingCode.TRASH_NOT_EMPTIED: "find out why the storage deletes nothing, and run again",
-    FindingCode.MISSING_COMMIT: _ENTRIES,
-    FindingCode.UNREADABLE_COMMIT: _ENTRIES,
-    FindingCode.MISSING_OFFSET: _ENTRIES,
-    FindingCode.UNREADABLE_OFFSET: _ENTRIES,
-    FindingCode.MISSING_SCHEMA: "put the schema files back from a copy",
-    FindingCode.UNREADABLE_METADATA: "put the metadata files back from a copy",
-    FindingCode.MISSING_METADATA: (
-        "put `metadata` back from a copy; without a copy, see the runbook: the query gets a new id"
-    ),
-    FindingCode.MISSING_SOURCE_LOG: "put the source's log back from a copy",
-    FindingCode.NO_STATE: "put the folder `state` back from a copy",
-    FindingCode.UNLOADABLE_NAME: _ASIDE,
-    FindingCode.BLOCKED_NAME: _ASIDE,
-    FindingCode.FOREIGN_OPERATOR: "move the folders of foreign operators out of `state`",
-    FindingCode.REFUSED_LINK: (
-        "put what each link leads to in its place, or remove the link: maintenance follows none"
-    ),
-    FindingCode.UNFINISHED_ROLLBACK: (
-        "run the rollback again, or `statemaint undo` of it, before the query starts"
-    ),
-}
-_ELSE = "see the runbook"
-# Advice on notices, which `doctor` does not print.
-_TIDY = {
-    FindingCode.UNDECLARED_OPERATOR: (
-        "if its operator was removed from the query, move {paths} away as `statemaint scan` says"
-    ),
-    FindingCode.UNUSED_STORE: "move {paths} away as `statemaint scan` says: no restart reads it",
-}
-_REPAIRABLE = frozenset(
-    {
-        FindingCode.CORRUPT_FILE,
-        FindingCode.LINEAGE_BROKEN,
-        FindingCode.MISSING_SST,
-        FindingCode.SNAPSHOT_ABOVE_TARGET,
-        FindingCode.SNAPSHOT_MISMATCH,
-        FindingCode.STALE_CHECKSUM,
-        FindingCode.UNREADABLE_BY_QUERY,
-        FindingCode.UNREADABLE_METADATA,
-    }
-)
-_BY_HAND = frozenset(
-    {FindingCode.UNLOADABLE_NAME, FindingCode.BLOCKED_NAME, FindingCode.FOREIGN_OPERATOR}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +87,11 @@ class Diagnosis:
         needed = [one for one in checkpoint.stores if version and checkpoint.asks(one.id, version)]
         if version is None or any(one.damage for one in checkpoint.findings):
             return 0, len(needed)
-        of_files = (one for one in self.findings if one.damage and one.code not in OF_ROWS)
+        of_files = (
+            one
+            for one in self.findings
+            if one.damage and one.code.about.subject is not Subject.ROWS
+        )
         broken = {one.store for one in of_files if batch_of(version) in one.batches}
         loads = (isinstance(one.versions.chain(version), Chain) for one in needed)
         read = [one for one, chain in zip(needed, loads, strict=True) if chain]
@@ -228,9 +135,10 @@ class Diagnosis:
         return (one for one in self.findings if self._blocks(one))
 
     def _blocks(self, finding: Finding) -> bool:
-        older = finding.code in _OF_AN_ENTRY and finding.path not in self._newest_entries
+        blocks = finding.code.about.blocks
+        older = blocks is Blocks.ITS_ENTRY and finding.path not in self._newest_entries
         unread = finding.code is FindingCode.UNREADABLE_METADATA and _is_of_operator(finding.path)
-        if finding.code in _BLOCKING and not (older or unread):
+        if blocks is not Blocks.NOTHING and not (older or unread):
             return True
         # RocksDB passes over a directory, as over any bad zip.
         hdfs = self.checkpoint.provider is Provider.HDFS_BACKED
@@ -266,7 +174,9 @@ class Diagnosis:
     @property
     def _in_the_way(self) -> bool:
         taken = (one.code is FindingCode.BLOCKED_NAME for one in self.findings)
-        return any(taken) or any(one.code in _OF_ALL_BATCHES for one in self.blockers)
+        return any(taken) or any(
+            one.code.about.blocks is Blocks.EVERY_BATCH for one in self.blockers
+        )
 
     @property
     def doubtful(self) -> bool:
@@ -276,13 +186,13 @@ class Diagnosis:
     @property
     def misplaced(self) -> bool:
         """Returns whether rows of the newest version are known to be wrong."""
-        return any(one.code in OF_ROWS for one in self.findings)
+        return any(one.code.about.subject is Subject.ROWS for one in self.findings)
 
     @property
     def next(self) -> tuple[str, ...]:
         """Returns the steps to take, the most urgent first."""
-        steps = [_ADVICE.get(code, f"{code}: {_ELSE}") for code in sorted(self.counts)]
-        if _REPAIRABLE & self.counts.keys():
+        steps = [code.about.next or f"{code}: see the runbook" for code in sorted(self.counts)]
+        if self._repairable:
             steps.insert(0, "see what `statemaint repair` can repair from the log")
         steps = [*self.disputed, *steps, *self._tidying, *self._way_out()]
         if not steps and self.chain and len(self.chain.deltas) > _LONG:
@@ -291,10 +201,15 @@ class Diagnosis:
         return tuple(dict.fromkeys(steps)) or ("nothing",)
 
     @property
+    def _repairable(self) -> bool:
+        return any(code.about.repairable for code in self.counts)
+
+    @property
     def _tidying(self) -> Iterator[str]:
-        for code, step in _TIDY.items():
-            if paths := {one.path for one in self.findings if one.code is code and one.path}:
-                yield step.format(paths=_some(paths))
+        for code in FindingCode:
+            paths = {one.path for one in self.findings if one.code is code and one.path}
+            if code.about.tidy and paths:
+                yield code.about.tidy.format(paths=_some(paths))
 
     def _way_out(self) -> Iterator[str]:
         """Yields the advice on a rollback, or that none helps, if the query does not restart."""
@@ -307,8 +222,8 @@ class Diagnosis:
                 f"or go back: `statemaint rollback --to-batch {batch}`, the newest batch that "
                 f"loads in every store{right}"
             )
-        elif not _BY_HAND & self.counts.keys():
-            first = "what repair leaves" if _REPAIRABLE & self.counts.keys() else "this"
+        elif not any(code.about.by_hand for code in self.counts):
+            first = "what repair leaves" if self._repairable else "this"
             yield (
                 f"{first} cannot be repaired from the remaining files: "
                 f"restore {self._needed} from a copy"

@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from statemaint.audit.diagnosis import OF_LOGS, OF_ROWS, Diagnosis, Reading, is_doubt
+from statemaint.audit.diagnosis import Diagnosis, Reading, is_doubt
 from statemaint.audit.rebuild import Depth
 from statemaint.audit.row_rules import newest_right
 from statemaint.audit.verify import Verification, verify_at
@@ -13,7 +13,7 @@ from statemaint.fold import Source, engine_for
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.files import ChecksumFile, Snapshot
-from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.findings import Finding, FindingCode, Subject
 from statemaint.model.ids import batch_of, version_of
 from statemaint.model.policy import PRESETS
 from statemaint.plan import blocks_load, by_reason, judge, names_snapshot, plan
@@ -92,7 +92,7 @@ def _resumes(verified: Verification) -> bool:
     if any(blocks_load(one, verified.checkpoint) for one in verified.findings):
         return False
     # Findings in the logs that stop a restart are in `Diagnosis.blockers`.
-    of_state = [one for one in verified.findings if one.code not in OF_LOGS]
+    of_state = [one for one in verified.findings if one.code.about.subject is not Subject.LOGS]
     read = [one for one in of_state if not is_doubt(one)]
     if batch_of(version) in _spoiled(read):
         return False
@@ -187,7 +187,7 @@ def _right(
     workers: Workers | int | None,
 ) -> Iterator[int]:
     """Yields the newest batch whose rows are right, if those of the newest version are not."""
-    if any(one.code in OF_ROWS for one in verified.findings):
+    if any(one.code.about.subject is Subject.ROWS for one in verified.findings):
         threads = Workers.of(workers).number or storage.parallel
         newest = newest_right(storage, verified.checkpoint, loadable, threads=threads)
         yield from () if newest is None else (newest,)
@@ -208,7 +208,7 @@ def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
 
 def _spoiled(findings: Iterable[Finding]) -> set[int]:
     # Misplaced rows still load; `misplaced` reports them.
-    damage = (one for one in findings if one.damage and one.code not in OF_ROWS)
+    damage = (one for one in findings if one.damage and one.code.about.subject is not Subject.ROWS)
     return {batch for one in damage for batch in one.batches}
 
 
