@@ -278,18 +278,18 @@ class _Rules:
         columns, values = key_reader(stored.layout, wrapping), value_reader(stored.layout, wrapping)
 
         def count(side: _Side, raw: bytes, value: bytes) -> None:
-            side.counts[key.bytes_of(raw)] = _long(values.read(raw, value)[0])
+            side.counts[key.bytes_of(raw)] = _long(values(raw, value)[0])
 
         def entry(side: _Side, raw: bytes, _: bytes) -> None:
             at = key.bytes_of(raw)
             number, most = side.entries.get(at, (0, -1))
-            side.entries[at] = number + 1, max(most, _long(columns.read(raw)))
+            side.entries[at] = number + 1, max(most, _long(columns(raw)))
 
         def by_key(side: _Side, raw: bytes, _: bytes) -> None:
-            side.by_key.add((key.bytes_of(raw), columns.read(raw)[-1]))
+            side.by_key.add((key.bytes_of(raw), columns(raw)[-1]))
 
         def by_time(side: _Side, raw: bytes, _: bytes) -> None:
-            side.by_time.add((key.bytes_of(raw), columns.read(raw)[-1]))
+            side.by_time.add((key.bytes_of(raw), columns(raw)[-1]))
 
         notes = {_COUNTS: count, _ENTRIES: entry, _BY_KEY: by_key, _BY_TIME: by_time}
         return cls(key, side, notes.get(kind))

@@ -352,7 +352,7 @@ def _refuse_row(_key: bytes, _value: bytes) -> DecodedRow:
 
 def _family(part: Part, name: str | None, wrapping: Wrapping) -> Family:
     layout, store = part.layouts[name], part.store.id
-    of_key, of_value = key_reader(layout, wrapping).read, value_reader(layout, wrapping).read
+    of_key, of_value = key_reader(layout, wrapping), value_reader(layout, wrapping)
     return Family(
         name,
         lambda key, value: DecodedRow(store, name, layout, of_key(key), of_value(key, value)),

@@ -19,9 +19,9 @@ the row or array. So the work is bounded by the bytes, however contradictory the
 """
 
 import struct
-from dataclasses import dataclass
+from collections.abc import Callable
 from decimal import Context, Decimal
-from typing import Any, Protocol, assert_never
+from typing import Any, assert_never
 
 from statemaint.codec.rows.types import (
     ArrayType,
@@ -42,6 +42,12 @@ and a map as a tuple of pairs."""
 Row = tuple[Value, ...]
 """The fields of a struct, in its order."""
 
+RowReader = Callable[[bytes, int, int], Row]
+"""Reads the row that begins at a byte and takes some bytes.
+
+It raises `CodecError` when the bytes are not such a row; `offset` counts in all of them.
+"""
+
 _LONG, _POINTER, _CALENDAR = struct.Struct("<q"), struct.Struct("<II"), struct.Struct("<iiq")
 _MOST_DECIMAL_BYTES = 16
 _EXACT = Context(prec=60)
@@ -54,7 +60,7 @@ def decode(kind: StructType, row: bytes) -> Row:
     Raises:
         CodecError: when the bytes are not such a row; `offset` counts in them.
     """
-    return RowReader.of(kind).read(row, 0, len(row))
+    return row_reader(kind)(row, 0, len(row))
 
 
 class _Parts:
@@ -76,256 +82,126 @@ class _Parts:
         return self.base + offset, size
 
 
-class _WordReader(Protocol):
-    """Reads the values of one type, each from its word or from the part that the word points to."""
-
-    def read(self, parts: _Parts, at: int) -> Value:
-        """Returns the value whose word begins at a byte."""
-        ...
+_WordReader = Callable[[_Parts, int], Value]
+"""Reads the value whose word begins at a byte, from the word or from the part it points to."""
+_PartReader = Callable[[bytes, int, int], Value]
+"""Reads the part that begins at a byte and takes some bytes."""
 
 
-class _PartReader(Protocol):
-    """Reads the parts of one type."""
+def row_reader(kind: StructType) -> RowReader:
+    """Returns the reader of a struct's rows, which keeps nothing between two reads."""
+    fields = tuple(_word_reader(field.type) for field in kind.fields)
+    nulls = (len(fields) + 63) // 64 * 8
+    least = nulls + _WIDTH * len(fields)
 
-    def read(self, data: bytes, at: int, size: int) -> Value:
-        """Returns the value of the `size` bytes from a byte on."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class RowReader:
-    """Reads the rows of a struct.
-
-    Attributes:
-        fields: the readers of the fields, in their order.
-        nulls: the size of the null bits.
-        least: the size of a row whose fields have no parts.
-    """
-
-    fields: tuple[_WordReader, ...]
-    nulls: int
-    least: int
-
-    @classmethod
-    def of(cls, kind: StructType) -> "RowReader":
-        """Returns the reader of a struct's rows."""
-        count = len(kind.fields)
-        nulls = (count + 63) // 64 * 8
-        fields = tuple(_word_reader(field.type) for field in kind.fields)
-        return cls(fields, nulls, nulls + _WIDTH * count)
-
-    def read(self, data: bytes, at: int, size: int) -> Row:
-        """Returns the fields of the row in the `size` bytes from a byte on.
-
-        Raises:
-            CodecError: when the bytes are not such a row; `offset` counts in `data`.
-        """
-        if size < self.least:
-            text = f"row of {max(size, 0)} bytes is too short for {len(self.fields)} fields"
+    def read(data: bytes, at: int, size: int) -> Row:
+        if size < least:
+            text = f"row of {max(size, 0)} bytes is too short for {len(fields)} fields"
             raise CodecError(text, offset=min(at, len(data)))
-        words = at + self.nulls
+        words = at + nulls
         bits = int.from_bytes(data[at:words], "little")
         parts = _Parts(data, at, size)
         return tuple(
-            None if bits >> number & 1 else field.read(parts, words + _WIDTH * number)
-            for number, field in enumerate(self.fields)
+            None if bits >> number & 1 else field(parts, words + _WIDTH * number)
+            for number, field in enumerate(fields)
         )
+
+    return read
 
 
 def _word_reader(kind: DataType) -> _WordReader:
     match kind:
         case AtomicType("void"):
-            return _Void()
-        case AtomicType(name) if kind.layout:
-            return _Fixed(name, kind.layout)
+            return lambda _parts, _at: None
+        case AtomicType() if kind.layout:
+            number = kind.layout.unpack_from
+            return lambda parts, at: number(parts.data, at)[0]
         case DecimalType(_, scale) if kind.long:
-            return _LongDecimal(scale)
+            return lambda parts, at: _scaled(_LONG.unpack_from(parts.data, at)[0], scale)
         case _:
-            return _Pointed(_part_reader(kind))
+            part = _part_reader(kind)
+            return lambda parts, at: part(parts.data, *parts.locate(at))
 
 
 def _part_reader(kind: DataType) -> _PartReader:
     match kind:
         case StructType():
-            return RowReader.of(kind)
+            return row_reader(kind)
         case ArrayType(element):
-            return _Array.of(element)
+            return _array_reader(element)
         case MapType(key, value):
-            return _Map(_Array.of(key), _Array.of(value))
+            return _map_reader(_array_reader(key), _array_reader(value))
         case DecimalType(_, scale):
-            return _Digits(scale)
+            return lambda data, at, size: _scaled(_digits(data, at, size), scale)
         case AtomicType(name):
             return _ATOMIC_PARTS[name]
         case _:
             assert_never(kind)
 
 
-# -- values in words
+def _text(data: bytes, at: int, size: int) -> str:
+    """Returns a string; bytes that are not UTF-8 become replacement characters."""
+    return data[at : at + size].decode("utf-8", "replace")
 
 
-@dataclass(frozen=True, slots=True)
-class _Void:
-    """Reads the type whose only value is null."""
-
-    def read(self, _parts: _Parts, _at: int) -> None:
-        return None
+def _binary(data: bytes, at: int, size: int) -> bytes:
+    return bytes(data[at : at + size])
 
 
-@dataclass(frozen=True, slots=True)
-class _Fixed:
-    """Reads numbers of a fixed size.
-
-    Attributes:
-        name: the type's name.
-        layout: the layout of a number in its word.
-    """
-
-    name: str
-    layout: struct.Struct
-
-    def read(self, parts: _Parts, at: int) -> Value:
-        return self.layout.unpack_from(parts.data, at)[0]
-
-
-@dataclass(frozen=True, slots=True)
-class _LongDecimal:
-    """Reads decimals that are stored as a long.
-
-    Attributes:
-        scale: the number of digits after the point.
-    """
-
-    scale: int
-
-    def read(self, parts: _Parts, at: int) -> Decimal:
-        return _scaled(_LONG.unpack_from(parts.data, at)[0], self.scale)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pointed:
-    """Reads values whose word points to a part.
-
-    Attributes:
-        part: the reader of the part.
-    """
-
-    part: _PartReader
-
-    def read(self, parts: _Parts, at: int) -> Value:
-        start, size = parts.locate(at)
-        return self.part.read(parts.data, start, size)
-
-
-# -- values in parts
-
-
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """Reads strings; bytes that are not UTF-8 become replacement characters."""
-
-    def read(self, data: bytes, at: int, size: int) -> str:
-        return data[at : at + size].decode("utf-8", "replace")
-
-
-@dataclass(frozen=True, slots=True)
-class _Binary:
-    """Reads bytes."""
-
-    def read(self, data: bytes, at: int, size: int) -> bytes:
-        return bytes(data[at : at + size])
-
-
-@dataclass(frozen=True, slots=True)
-class _Calendar:
-    """Reads calendar intervals: months, days and microseconds."""
-
-    def read(self, data: bytes, at: int, size: int) -> tuple[int, int, int]:
-        if size != _CALENDAR.size:
-            raise CodecError(f"calendar interval of {size} bytes", offset=at)
-        interval: tuple[int, int, int] = _CALENDAR.unpack_from(data, at)
-        return interval
+def _calendar(data: bytes, at: int, size: int) -> tuple[int, int, int]:
+    if size != _CALENDAR.size:
+        raise CodecError(f"calendar interval of {size} bytes", offset=at)
+    interval: tuple[int, int, int] = _CALENDAR.unpack_from(data, at)
+    return interval
 
 
 _ATOMIC_PARTS: dict[str, _PartReader] = {
-    "string": _Text(),
-    "binary": _Binary(),
-    "interval": _Calendar(),
-}
+    "string": _text, "binary": _binary, "interval": _calendar,
+}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Digits:
-    """Reads decimals that are too large for a long.
-
-    Attributes:
-        scale: the number of digits after the point.
-    """
-
-    scale: int
-
-    def read(self, data: bytes, at: int, size: int) -> Decimal:
-        if size > _MOST_DECIMAL_BYTES:
-            raise CodecError(f"decimal of {size} bytes", offset=at)
-        return _scaled(int.from_bytes(data[at : at + size], "big", signed=True), self.scale)
+def _digits(data: bytes, at: int, size: int) -> int:
+    if size > _MOST_DECIMAL_BYTES:
+        raise CodecError(f"decimal of {size} bytes", offset=at)
+    return int.from_bytes(data[at : at + size], "big", signed=True)
 
 
 def _scaled(unscaled: int, scale: int) -> Decimal:
     return Decimal(unscaled).scaleb(-scale, context=_EXACT)
 
 
-@dataclass(frozen=True, slots=True)
-class _Array:
-    """Reads arrays.
+def _array_reader(kind: DataType) -> _PartReader:
+    element, width = _word_reader(kind), element_width(kind)
 
-    Attributes:
-        element: the reader of the elements.
-        width: the size of an element, without the part that it may point to.
-    """
-
-    element: _WordReader
-    width: int
-
-    @classmethod
-    def of(cls, element: DataType) -> "_Array":
-        return cls(_word_reader(element), element_width(element))
-
-    def read(self, data: bytes, at: int, size: int) -> Row:
+    def read(data: bytes, at: int, size: int) -> Row:
         count = _long(data, at, size)
         begin = _LONG.size + (count + 63) // 64 * 8
-        element, width = self.element, self.width
         if count < 0 or begin + width * count > size:
             raise CodecError(f"array of {size} bytes cannot have {count} elements", offset=at)
         bits = int.from_bytes(data[at + _LONG.size : at + begin], "little")
         parts, first = _Parts(data, at, size), at + begin
         return tuple(
-            None if bits >> number & 1 else element.read(parts, first + width * number)
+            None if bits >> number & 1 else element(parts, first + width * number)
             for number in range(count)
         )
 
+    return read
 
-@dataclass(frozen=True, slots=True)
-class _Map:
-    """Reads maps, as pairs in their order.
 
-    Attributes:
-        keys: the reader of the array of keys.
-        values: the reader of the array of values.
-    """
-
-    keys: _Array
-    values: _Array
-
-    def read(self, data: bytes, at: int, size: int) -> Row:
+def _map_reader(read_keys: _PartReader, read_values: _PartReader) -> _PartReader:
+    def read(data: bytes, at: int, size: int) -> Row:
         width = _long(data, at, size)
         rest = size - _LONG.size - width
         if width < 0 or rest < 0:
             raise CodecError(f"map of {size} bytes cannot have keys of {width}", offset=at)
         begin = at + _LONG.size
-        keys = self.keys.read(data, begin, width)
-        values = self.values.read(data, begin + width, rest)
+        keys = read_keys(data, begin, width)
+        values = read_values(data, begin + width, rest)
         if len(keys) != len(values):
             raise CodecError(f"map of {len(keys)} keys and {len(values)} values", offset=at)
         return tuple(zip(keys, values, strict=True))
+
+    return read
 
 
 def _long(data: bytes, at: int, size: int) -> int:

@@ -79,7 +79,7 @@ def test_keys_that_spark_wrote(
     kind: StructType, encoder: KeyEncoder, wrapping: Wrapping, key: str, expected: tuple[Any, ...]
 ) -> None:
     reader = key_reader(RowLayout(kind, COUNT, encoder), wrapping)
-    assert reader.read(bytes.fromhex(key)) == expected
+    assert reader(bytes.fromhex(key)) == expected
 
 
 NUMBERS = [
@@ -115,7 +115,7 @@ def test_other_bytes_are_no_number(column: bytes) -> None:
 def ordered(name: str, column: bytes | None) -> tuple[Any, ...]:
     row = b"\0" + unsafe_rows.row(of(a="binary"), [column])
     reader = key_reader(RowLayout(of(a=name), COUNT, RangeScan((0,))), PLAIN)
-    return reader.read(struct.pack("<i", len(row)) + row)
+    return reader(struct.pack("<i", len(row)) + row)
 
 
 def test_columns_in_order_come_back_to_their_places() -> None:
@@ -124,14 +124,14 @@ def test_columns_in_order_come_back_to_their_places() -> None:
     others = unsafe_rows.row(of(a="string", c="string"), ["first", None])
     key = struct.pack("<i", 1 + len(ordered)) + b"\0" + ordered + b"\0" + others
     reader = key_reader(RowLayout(kind, COUNT, RangeScan((3, 1))), PLAIN)
-    assert reader.read(key) == ("first", None, None, 7)
+    assert reader(key) == ("first", None, None, 7)
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1))
 def test_timestamps_sort_as_their_bytes(moment: int) -> None:
     key = struct.pack(">Q", moment + (1 << 63)) + bytes.fromhex(f"00{K0}")
     reader = key_reader(RowLayout(JOIN, COUNT, TimestampFirst()), PLAIN)
-    assert reader.read(key) == ("k0", moment)
+    assert reader(key) == ("k0", moment)
 
 
 @pytest.mark.parametrize("encoder", [TimestampFirst(), TimestampLast()])
@@ -140,13 +140,13 @@ def test_all_columns_but_the_last_are_beside_a_timestamp(encoder: KeyEncoder) ->
     row = b"\0" + unsafe_rows.row(of(a="long", b="long"), [1, 2])
     moment = struct.pack(">Q", 1 << 63)
     key = moment + row if encoder == TimestampFirst() else row + moment
-    assert key_reader(RowLayout(kind, COUNT, encoder), PLAIN).read(key) == (1, 2, 0)
+    assert key_reader(RowLayout(kind, COUNT, encoder), PLAIN)(key) == (1, 2, 0)
 
 
 def test_a_key_that_is_shorter_than_its_timestamp_is_damage() -> None:
     reader = key_reader(RowLayout(of(at="long"), COUNT, TimestampLast()), PLAIN)
     with pytest.raises(CodecError, match="no row where a row should be"):
-        reader.read(b"\0")
+        reader(b"\0")
 
 
 def test_a_column_that_ends_beyond_its_row_is_damage() -> None:
@@ -155,30 +155,30 @@ def test_a_column_that_ends_beyond_its_row_is_damage() -> None:
     for wrapping in (PLAIN, FAMILIES):
         reader = key_reader(RowLayout(TEXT, COUNT, NoPrefix()), wrapping)
         with pytest.raises(CodecError):
-            reader.read(b"\2\0"[: wrapping.families] + b"\0" + row)
+            reader(b"\2\0"[: wrapping.families] + b"\0" + row)
 
 
 def test_columns_in_front_that_end_beyond_their_key_are_damage() -> None:
     reader = key_reader(RowLayout(JOIN, COUNT, PrefixScan(1)), FAMILIES)
     with pytest.raises(CodecError, match="4 bytes do not fit into 9"):
-        reader.read(b"\2\0" + struct.pack("<i", 4) + bytes(3))
+        reader(b"\2\0" + struct.pack("<i", 4) + bytes(3))
 
 
 def test_a_value_alone_is_one_row() -> None:
     row = unsafe_rows.row(COUNT, [3])
-    assert value_reader(RowLayout(TEXT, COUNT, Bare()), PLAIN).read(b"", row) == ((3,),)
-    assert value_reader(RowLayout(TEXT, COUNT, NoPrefix()), PLAIN).read(b"", b"\0" + row) == ((3,),)
+    assert value_reader(RowLayout(TEXT, COUNT, Bare()), PLAIN)(b"", row) == ((3,),)
+    assert value_reader(RowLayout(TEXT, COUNT, NoPrefix()), PLAIN)(b"", b"\0" + row) == ((3,),)
 
 
 def test_a_value_alone_behind_its_checksum() -> None:
     row, sealed = unsafe_rows.row(COUNT, [3]), Wrapping(checksums=True)
     # Whoever reads the file has compared it by then.
     bare = value_reader(RowLayout(TEXT, COUNT, Bare()), sealed)
-    assert bare.read(b"key", b"sum!" + row) == ((3,),)
+    assert bare(b"key", b"sum!" + row) == ((3,),)
     in_rocks = value_reader(RowLayout(TEXT, COUNT, NoPrefix()), sealed)
-    assert in_rocks.read(b"key", entry(b"\0" + row, b"key")) == ((3,),)
+    assert in_rocks(b"key", entry(b"\0" + row, b"key")) == ((3,),)
     with pytest.raises(CodecError, match="row checksum") as caught:
-        in_rocks.read(b"kez", entry(b"\0" + row, b"key"))
+        in_rocks(b"kez", entry(b"\0" + row, b"key"))
     assert caught.value.offset == 0
 
 
@@ -198,7 +198,7 @@ def test_a_list_has_an_entry_each(
         RowLayout(TEXT, COUNT, NoPrefix(), many=True),
         Wrapping(checksums=checksums, delimiter=delimiter),
     )
-    assert reader.read(b"key", value) == tuple((number,) for number in numbers)
+    assert reader(b"key", value) == tuple((number,) for number in numbers)
 
 
 def entry(row: bytes, key: bytes | None) -> bytes:
@@ -226,7 +226,7 @@ LIST = RowLayout(TEXT, COUNT, NoPrefix(), many=True)
 )
 def test_a_list_that_cannot_be_says_why(value: bytes, text: str) -> None:
     with pytest.raises(CodecError, match=text):
-        value_reader(LIST, Wrapping(delimiter=b",")).read(b"key", value)
+        value_reader(LIST, Wrapping(delimiter=b","))(b"key", value)
 
 
 ENCODERS: list[KeyEncoder] = [
@@ -238,7 +238,7 @@ ENCODERS: list[KeyEncoder] = [
 @given(key=st.binary(max_size=80))
 def test_garbage_is_an_error_or_a_key(encoder: KeyEncoder, key: bytes) -> None:
     try:
-        found = key_reader(RowLayout(JOIN, COUNT, encoder), FAMILIES).read(key)
+        found = key_reader(RowLayout(JOIN, COUNT, encoder), FAMILIES)(key)
     except CodecError as error:
         assert error.offset <= len(key)  # noqa: PT017 -- either is fine
     else:
@@ -250,7 +250,7 @@ def test_garbage_is_an_error_or_a_value(value: bytes, checksums: bool) -> None: 
     for encoder in (Bare(), NoPrefix()):
         layout = RowLayout(TEXT, COUNT, encoder, many=encoder == NoPrefix())
         try:
-            value_reader(layout, Wrapping(checksums=checksums)).read(b"key", value)
+            value_reader(layout, Wrapping(checksums=checksums))(b"key", value)
         except CodecError as error:
             assert error.offset <= len(value)  # noqa: PT017 -- either is fine
 
