@@ -13,12 +13,12 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
 from statemaint.plan import Action, Attest, Delete, Plan, Request, WriteSnapshot, diagnose, plan
+from statemaint.records.remembered import recalling
 from statemaint.scan import (
     Handover,
     Recalling,
     ScanPart,
     missing_source_logs,
-    recalling,
     scan,
     unfinished_rollbacks,
 )

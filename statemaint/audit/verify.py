@@ -29,7 +29,8 @@ from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId, batch_of
 from statemaint.plan import diagnose, diagnose_logs
 from statemaint.planning import damage, settled
-from statemaint.scan import is_of_one_store, recalling, scan, unfinished_rollbacks, unread
+from statemaint.records.remembered import recalling
+from statemaint.scan import is_of_one_store, scan, unfinished_rollbacks, unread
 from statemaint.storage import Storage, stoppable
 from statemaint.workers import Job, Workers, in_turn
 

@@ -1,13 +1,11 @@
 """Carries out plans: snapshots, deletions, trash, ledger and lease. It chooses no state file.
 
-Maintenance, repair, rollback and undo write only through this package, except for the notes of
-runs in `maintain.history`. One other package writes to a checkpoint: `provider`, for a stopped
-query.
+Maintenance, repair, rollback and undo write to a query's files only through this package. One other
+package writes to a checkpoint: `provider`, for a stopped query.
 """
 
 from statemaint.execute.announced import adopt_announcements
 from statemaint.execute.attempts import UnitClaim, forget_units
-from statemaint.execute.claims import Claim, Holder, newest
 from statemaint.execute.commits import must_stand, newest_commit
 from statemaint.execute.compaction import RememberedRuns
 from statemaint.execute.compaction import compact as compact_ledger
@@ -20,24 +18,10 @@ from statemaint.execute.publish import and_then
 from statemaint.execute.recovery import recover
 from statemaint.execute.restore import Restored, must_be_in_trash, plan_restore, restore
 from statemaint.execute.stores import execute
-from statemaint.execute.trashed import (
-    ExpiredTrash,
-    bytes_in_trash,
-    forget_trashed,
-    index_trash,
-    size_in_trash,
-    size_of_trash,
-    trashed_runs,
-)
-from statemaint.execute.trashed import empty as empty_trash
-from statemaint.execute.trashed import expired as expired_trash
 
 __all__ = [
     "QUIET",
-    "Claim",
-    "ExpiredTrash",
     "Fence",
-    "Holder",
     "Lease",
     "Ledger",
     "Neighbours",
@@ -46,25 +30,16 @@ __all__ = [
     "UnitClaim",
     "adopt_announcements",
     "and_then",
-    "bytes_in_trash",
     "compact_ledger",
-    "empty_trash",
     "end_earlier",
     "execute",
-    "expired_trash",
-    "forget_trashed",
     "forget_units",
-    "index_trash",
     "leased",
     "ledger_is_due",
     "must_be_in_trash",
     "must_stand",
-    "newest",
     "newest_commit",
     "plan_restore",
     "recover",
     "restore",
-    "size_in_trash",
-    "size_of_trash",
-    "trashed_runs",
 ]

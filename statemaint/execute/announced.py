@@ -1,6 +1,6 @@
 """The snapshots that a run is about to write, announced for all of its stores at once (S18).
 
-    _statemaint/attestations/announced/<run>.json      see `scan.attestations`
+    _statemaint/attestations/announced/<run>.json      see `records.attestations`
 
 A store that writes a snapshot announces it before, so that it does not look like an executor's
 after a crash. Its own record says so once the snapshot is proved. Until then one file of the run
@@ -19,7 +19,7 @@ from statemaint.errors import CodecError, LeaseLostError, NotFoundError, Storage
 from statemaint.execute.fence import Fence
 from statemaint.execute.publish import and_then
 from statemaint.model.ids import StoreId, run_folder
-from statemaint.scan.attestations import (
+from statemaint.records.attestations import (
     ANNOUNCED,
     StoreNotes,
     attestation_path,

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from statemaint.errors import LeaseHeldError, LeaseLostError, NotFoundError
-from statemaint.execute.claims import Holder
 from statemaint.execute.lease import Lease, leased
 from statemaint.listing import Entry
 from statemaint.model.ids import run_folder
+from statemaint.records.claims import Holder
 from statemaint.storage import ReadOnly, Storage
 from statemaint.storage.base import nothing
 

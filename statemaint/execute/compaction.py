@@ -20,7 +20,10 @@ from dataclasses import dataclass, field, replace
 
 from statemaint.errors import CodecError
 from statemaint.execute.deeds import GONE, restored_of
-from statemaint.execute.segments import (
+from statemaint.listing import Entry
+from statemaint.model.ids import RecoveryVerb
+from statemaint.records import ATTESTATIONS, parse_attestations
+from statemaint.records.segments import (
     UNDO,
     Line,
     in_order,
@@ -28,9 +31,6 @@ from statemaint.execute.segments import (
     read_segment,
     write_merged,
 )
-from statemaint.listing import Entry
-from statemaint.plan import RecoveryVerb
-from statemaint.scan import ATTESTATIONS, parse_attestations
 from statemaint.storage import Storage
 
 # A ledger is compacted when it has this many segments.

@@ -4,9 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from statemaint.execute.segments import UNDO, Line, ledger_of, read_ledger
-from statemaint.model.ids import UnitId, run_folder
-from statemaint.plan import RecoveryVerb
+from statemaint.model.ids import RecoveryVerb, UnitId, run_folder
+from statemaint.records.segments import UNDO, Line, ledger_of, read_ledger
 from statemaint.storage import Storage
 
 GONE = ("delete", "remove")

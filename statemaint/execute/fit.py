@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.execute.deeds import Deeds
-from statemaint.execute.manifest import FOLDER, Contents, Note, StoreWorld
 from statemaint.execute.same import Same
 from statemaint.execute.world import Versioned, log_of
 from statemaint.listing import Entry
@@ -28,8 +27,8 @@ from statemaint.model.files import (
     TempFile,
     classify_any,
 )
-from statemaint.model.ids import UnitId, run_folder, version_of
-from statemaint.plan import RecoveryVerb
+from statemaint.model.ids import RecoveryVerb, UnitId, run_folder, version_of
+from statemaint.records.manifest import FOLDER, Contents, Note, StoreWorld
 from statemaint.scan import shared_paths
 from statemaint.storage import Storage
 

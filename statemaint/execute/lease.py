@@ -24,7 +24,8 @@ from statemaint.errors import (
     NotFoundError,
     StorageError,
 )
-from statemaint.execute.claims import (
+from statemaint.execute.fence import Fence
+from statemaint.records.claims import (
     FOLDER,
     LAST,
     SECONDS,
@@ -38,7 +39,6 @@ from statemaint.execute.claims import (
     take_back,
     waits,
 )
-from statemaint.execute.fence import Fence
 from statemaint.scan import check_links
 from statemaint.storage import Storage
 

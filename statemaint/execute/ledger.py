@@ -15,15 +15,15 @@ from typing import Any
 
 from statemaint.execute.fence import Fence
 from statemaint.execute.publish import and_then
-from statemaint.execute.segments import UNDO, add_segment, ledger_of, page_of
 from statemaint.listing import Entry
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
 from statemaint.model.uploads import NOTHING_SEEN, Uploads
 from statemaint.plan import Attest, Delete, Remove, WriteSnapshot
+from statemaint.records import attestation_path, render_attestations
+from statemaint.records.segments import UNDO, add_segment, ledger_of, page_of
 from statemaint.report import SnapshotWritten
 from statemaint.report.to_json import action_json
-from statemaint.scan import attestation_path, render_attestations
 from statemaint.storage import Storage
 
 Noted = Callable[[str, bytes], object]

@@ -21,13 +21,13 @@ from statemaint.errors import (
 from statemaint.execute.deeds import read_deeds
 from statemaint.execute.fit import staying, units_of
 from statemaint.execute.fit_rollback import must_fit
-from statemaint.execute.manifest import Contents, contents, folder_of
 from statemaint.execute.neighbours import Neighbours
 from statemaint.execute.same import Same, equal
 from statemaint.execute.world import fingerprint
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, checksum_file_of, classify_any
 from statemaint.plan import PutBack, UndoPlan
+from statemaint.records.manifest import Contents, contents, folder_of
 from statemaint.scan import check_inside
 from statemaint.storage import Storage
 

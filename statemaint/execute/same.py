@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from statemaint.errors import NotFoundError
 from statemaint.execute.deeds import Deeds, Removal, RestoreNote
-from statemaint.execute.manifest import Contents, Seen, folder_of
 from statemaint.execute.world import fingerprint
 from statemaint.listing import Entry
+from statemaint.records.manifest import Contents, Seen, folder_of
 from statemaint.storage import Storage
 
 _PIECE = 1024 * 1024

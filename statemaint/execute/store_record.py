@@ -12,7 +12,7 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot, snapshot_version
 from statemaint.model.uploads import Uploads
 from statemaint.plan import Delete, WriteSnapshot, observed
-from statemaint.scan.attestations import StoreNotes
+from statemaint.records.attestations import StoreNotes
 
 
 @dataclass(slots=True)

@@ -31,8 +31,8 @@ from statemaint.fold.needs import loading
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.plan import Plan, StorePlan, WriteSnapshot
+from statemaint.records.attestations import StoreNotes
 from statemaint.report import Halted, Outcome, Skipped
-from statemaint.scan.attestations import StoreNotes
 from statemaint.storage import Storage
 from statemaint.workers import Job, Workers, as_they_come
 

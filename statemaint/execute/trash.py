@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from statemaint.errors import AlreadyExistsError, NotFoundError
-from statemaint.execute.manifest import (
+from statemaint.execute.same import equal
+from statemaint.execute.world import maintained
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Store
+from statemaint.model.ids import UnitId
+from statemaint.model.proof import Attestation
+from statemaint.plan import Delete, DeleteReason
+from statemaint.records.manifest import (
     LogWorld,
     Note,
     Seen,
@@ -23,14 +30,7 @@ from statemaint.execute.manifest import (
     page_name,
     render,
 )
-from statemaint.execute.same import equal
-from statemaint.execute.trashed import forget_trashed
-from statemaint.execute.world import maintained
-from statemaint.listing import Entry
-from statemaint.model.checkpoint import Store
-from statemaint.model.ids import UnitId
-from statemaint.model.proof import Attestation
-from statemaint.plan import Delete, DeleteReason
+from statemaint.records.trashed import forget_trashed
 from statemaint.storage import Storage
 
 

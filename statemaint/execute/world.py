@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 import google_crc32c
 
 from statemaint.errors import NotFoundError, Superseded
-from statemaint.execute.manifest import LogWorld, Note, Seen, StoreWorld
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot, StateFile, checksum_file_of
 from statemaint.model.findings import FindingCode
-from statemaint.model.ids import StoreId, version_of
+from statemaint.model.ids import RecoveryVerb, StoreId, version_of
 from statemaint.model.proof import Attestation
-from statemaint.plan import RecoveryPlan, RecoveryVerb, Remove
+from statemaint.plan import RecoveryPlan, Remove
+from statemaint.records.manifest import LogWorld, Note, Seen, StoreWorld
 from statemaint.storage import Storage
 
 _PIECE = 1024 * 1024

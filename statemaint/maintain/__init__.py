@@ -4,7 +4,7 @@ These are use cases: each combines `planning`, `execute` and `report`. Use cases
 belong in `audit` or `state`, repair and rollback in `recover`.
 """
 
-from statemaint.execute import Holder, Restored, bytes_in_trash
+from statemaint.execute import Restored
 from statemaint.maintain.actions import list_actions
 from statemaint.maintain.apply import PlanFile, apply, parse_plan
 from statemaint.maintain.run import (
@@ -17,6 +17,7 @@ from statemaint.maintain.run import (
 )
 from statemaint.maintain.runs import Run, list_runs
 from statemaint.maintain.undo import UndoFile, Undone, parse_undo, plan_undo, undo
+from statemaint.records import Holder, bytes_in_trash
 
 __all__ = [
     "Holder",

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from statemaint.execute.segments import in_order, ledgers, read_ledger
 from statemaint.model.ids import run_folder
+from statemaint.records.segments import in_order, ledgers, read_ledger
 from statemaint.storage import Storage
 
 

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 from statemaint.errors import ConfigError, Superseded
-from statemaint.execute import Holder, leased
+from statemaint.execute import leased
 from statemaint.maintain.run import OnOutcome, Work
 from statemaint.maintain.tidy import tidy
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.plan import MOST_SKEW, Plan, Request
 from statemaint.planning import plan_checkpoint
+from statemaint.records import Holder
 from statemaint.report import Report
 from statemaint.report.to_json import fingerprint
 from statemaint.scan import must_be_checkpoint, must_be_of_query

@@ -7,10 +7,10 @@ from heapq import heapify, heappop, heappush
 from math import ceil
 from typing import Any
 
-from statemaint.execute import Holder
 from statemaint.execute.memory import bytes_read
 from statemaint.model.ids import UnitId
 from statemaint.plan import Delete, Plan
+from statemaint.records import Holder
 
 # The cost of a partition in addition to the bytes read, and the cost of a deletion, as bytes.
 _PER_PARTITION = 100_000.0

@@ -19,15 +19,11 @@ from statemaint.errors import (
     StatemaintError,
     StorageError,
 )
-from statemaint.execute import (
-    Fence,
-    RememberedRuns,
-    Restored,
-    trashed_runs,
-)
+from statemaint.execute import Fence, RememberedRuns, Restored
 from statemaint.listing import Entry
 from statemaint.model.ids import run_folder
 from statemaint.plan import Remove, Request
+from statemaint.records import trashed_runs
 from statemaint.report import Halted, Report, Skipped, SnapshotWritten
 from statemaint.storage import Storage
 

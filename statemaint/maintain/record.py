@@ -10,8 +10,8 @@ import logging
 from dataclasses import replace
 
 from statemaint.errors import CodecError, NotFoundError, StorageError
-from statemaint.execute import size_of_trash
 from statemaint.model.findings import OF_STORAGE
+from statemaint.records import size_of_trash
 from statemaint.report import Report
 from statemaint.report.facts import facts_of
 from statemaint.report.query_state import lag

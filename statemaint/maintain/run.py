@@ -11,19 +11,13 @@ from uuid import uuid4
 
 from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.execute import (
-    Claim,
-    ExpiredTrash,
     Fence,
-    Holder,
     Lease,
     adopt_announcements,
-    empty_trash,
     end_earlier,
     execute,
-    expired_trash,
     forget_units,
     leased,
-    newest,
 )
 from statemaint.listing import Entry
 from statemaint.maintain.history import note_end, note_run
@@ -33,8 +27,17 @@ from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import MOST_SKEW, Attest, Plan, Request
 from statemaint.planning import plan_checkpoint
+from statemaint.records import (
+    Claim,
+    ExpiredTrash,
+    Holder,
+    empty_trash,
+    expired_trash,
+    newest,
+    recalling,
+)
 from statemaint.report import Emptied, Outcome, Report, exit_code_of, summarize
-from statemaint.scan import Handover, check_links, recalling
+from statemaint.scan import Handover, check_links
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 

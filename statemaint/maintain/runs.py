@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from statemaint.errors import CodecError, NotFoundError, StatemaintError
-from statemaint.execute import size_in_trash, trashed_runs
 from statemaint.listing import LATEST, Entry
 from statemaint.maintain.actions import list_actions
 from statemaint.maintain.history import FOLDER, RunNote, run_of
+from statemaint.records import size_in_trash, trashed_runs
 from statemaint.scan import must_be_checkpoint
 from statemaint.storage import Storage
 

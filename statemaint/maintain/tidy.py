@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from statemaint.errors import CodecError, LeaseLostError, StorageError
-from statemaint.execute import Lease, and_then, compact_ledger, index_trash, ledger_is_due
+from statemaint.execute import Lease, and_then, compact_ledger, ledger_is_due
 from statemaint.maintain.history import forget, remembered
-from statemaint.scan import REMEMBERED, Remembering, recalling
+from statemaint.records import REMEMBERED, Remembering, index_trash, recalling
 from statemaint.storage import Storage
 
 _log = logging.getLogger(__name__)

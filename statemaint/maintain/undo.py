@@ -9,10 +9,8 @@ from typing import Any
 
 from statemaint.errors import ConfigError, StatemaintError, Superseded
 from statemaint.execute import (
-    Holder,
     Ledger,
     Restored,
-    forget_trashed,
     leased,
     must_be_in_trash,
     must_stand,
@@ -23,6 +21,7 @@ from statemaint.execute import (
 from statemaint.maintain.history import note_undo
 from statemaint.maintain.run import new_run_id
 from statemaint.plan import UndoPlan
+from statemaint.records import Holder, forget_trashed
 from statemaint.report.undo_json import VERB, undo_fingerprint
 from statemaint.scan import must_be_checkpoint
 from statemaint.storage import ReadOnly, Storage

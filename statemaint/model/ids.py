@@ -1,7 +1,8 @@
-"""The two coordinates of all state: the store and the version."""
+"""The two coordinates of all state, the store and the version, and the names of runs."""
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum, unique
 
 DEFAULT_STORE = "default"
 
@@ -25,6 +26,14 @@ def run_folder(run: str) -> str:
     Airflow's run ids contain times, and Hadoop's paths cannot contain colons.
     """
     return re.sub(r"[^A-Za-z0-9_.@=-]", "-", run).lstrip(".") or "-"
+
+
+@unique
+class RecoveryVerb(StrEnum):
+    """The verb of a run that moves files away at the operator's request."""
+
+    REPAIR = "repair"
+    ROLLBACK = "rollback"
 
 
 @dataclass(frozen=True, slots=True, order=True)

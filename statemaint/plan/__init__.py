@@ -36,7 +36,6 @@ from statemaint.plan.reasons import (
 from statemaint.plan.recovery.recovery_plan import (
     Proof,
     RecoveryPlan,
-    RecoveryVerb,
     Remove,
     RemoveReason,
     RepairStep,
@@ -73,7 +72,6 @@ __all__ = [
     "Proof",
     "PutBack",
     "RecoveryPlan",
-    "RecoveryVerb",
     "Remove",
     "RemoveReason",
     "RepairStep",

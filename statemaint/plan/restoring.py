@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from statemaint.listing import Entry
-from statemaint.plan.recovery.recovery_plan import RecoveryVerb
+from statemaint.model.ids import RecoveryVerb
 from statemaint.wording import command
 
 

@@ -33,7 +33,7 @@ from statemaint.errors import (
     StatemaintError,
     UnsupportedError,
 )
-from statemaint.execute import Holder, Lease, leased
+from statemaint.execute import Lease, leased
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
 from statemaint.model.files import spark_checksums
@@ -41,6 +41,7 @@ from statemaint.model.ids import DEFAULT_STORE, StoreId, version_of
 from statemaint.plan import diagnose
 from statemaint.provider.conf import StateStoreConf
 from statemaint.provider.hdfs import HDFSBackedStateStoreProvider
+from statemaint.records import Holder
 from statemaint.scan import scan
 from statemaint.storage import Storage
 

@@ -5,12 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from statemaint.errors import StatemaintError, Superseded
-from statemaint.execute import Holder, leased, newest, recover
+from statemaint.execute import leased, recover
 from statemaint.listing import Entry
 from statemaint.maintain.history import note_recovery
 from statemaint.maintain.run import alone_since, new_run_id
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.plan import RecoveryPlan, Remove, WriteSnapshot
+from statemaint.records import Holder, newest
 from statemaint.recover.basis import must_stand
 from statemaint.report import SnapshotWritten
 from statemaint.report.recovery_json import recovery_fingerprint

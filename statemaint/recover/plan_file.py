@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from statemaint.errors import ConfigError
-from statemaint.plan import RecoveryVerb
+from statemaint.model.ids import RecoveryVerb
 from statemaint.recover.carry_out import RecoveryReport
 from statemaint.recover.repair import repair
 from statemaint.recover.rollback import rollback

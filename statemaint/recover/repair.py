@@ -13,10 +13,9 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import ChecksumFile
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.model.ids import batch_of
+from statemaint.model.ids import RecoveryVerb, batch_of
 from statemaint.plan import (
     RecoveryPlan,
-    RecoveryVerb,
     RemoveReason,
     RepairStep,
     judge,

@@ -21,8 +21,8 @@ from statemaint.fold.needs import loading
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.model.ids import version_of
-from statemaint.plan import RecoveryPlan, RecoveryVerb, Remove, judge, rolled_back
+from statemaint.model.ids import RecoveryVerb, version_of
+from statemaint.plan import RecoveryPlan, Remove, judge, rolled_back
 from statemaint.planning import scan_checkpoint
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
 from statemaint.scan import check_inside, check_links, interrupted_rollbacks, partition_counts

@@ -3,18 +3,11 @@
 File names of a store are parsed here, by `model.files`; no later step handles them as raw strings.
 """
 
-from statemaint.scan.attestations import (
-    ATTESTATIONS,
-    attestation_path,
-    parse_attestations,
-    render_attestations,
-)
 from statemaint.scan.handover import Handover, Recalling, Recorder, ScanPart
 from statemaint.scan.identity import must_be_checkpoint, must_be_of_query
 from statemaint.scan.links import check_inside, check_links
 from statemaint.scan.partitions import partition_counts
 from statemaint.scan.proofs import fingerprint
-from statemaint.scan.remembered import REMEMBERED, Remembering, recalling
 from statemaint.scan.rocks import shared_paths
 from statemaint.scan.rollbacks import interrupted_rollbacks, unfinished_rollbacks
 from statemaint.scan.scanner import scan
@@ -23,15 +16,11 @@ from statemaint.scan.unread import is_of_one_store, unread
 
 __all__ = [
     "ADVICE",
-    "ATTESTATIONS",
-    "REMEMBERED",
     "Handover",
     "Recalling",
     "Recorder",
-    "Remembering",
     "ScanPart",
     "SourceLog",
-    "attestation_path",
     "check_inside",
     "check_links",
     "fingerprint",
@@ -40,10 +29,7 @@ __all__ = [
     "missing_source_logs",
     "must_be_checkpoint",
     "must_be_of_query",
-    "parse_attestations",
     "partition_counts",
-    "recalling",
-    "render_attestations",
     "scan",
     "shared_paths",
     "unfinished_rollbacks",

@@ -16,8 +16,8 @@ from typing import Any
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId, UnitId
-from statemaint.scan.attestations import ATTESTATIONS, store_of
-from statemaint.scan.remembered import Remembering
+from statemaint.records.attestations import ATTESTATIONS, store_of
+from statemaint.records.remembered import Remembering
 from statemaint.scan.unread import Refused
 from statemaint.storage import ReadOnly, Storage
 from statemaint.workers import in_order

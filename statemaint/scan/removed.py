@@ -28,7 +28,7 @@ from statemaint.model.chain import Versions
 from statemaint.model.files import Delta, Snapshot, StateFile, snapshot_version
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, batch_of, version_of
-from statemaint.scan.attestations import ATTESTATIONS, read_attestations
+from statemaint.records.attestations import ATTESTATIONS, read_attestations
 from statemaint.scan.layout import Layout
 from statemaint.scan.required import Evidence, foreign_operators, required_partitions, store_names
 from statemaint.storage import Storage

@@ -1,6 +1,6 @@
 """A rollback that was interrupted: some state is in the trash, and the logs still have its batches.
 
-The manifest of a rollback (`execute.manifest`) records the log entries that it removes last. As
+The manifest of a rollback (`records.manifest`) records the log entries that it removes last. As
 long as these are as they were, the rest of the state is of no batch: a chain without the snapshots
 that were above it.
 """

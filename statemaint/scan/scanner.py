@@ -11,7 +11,7 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Operator, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
-from statemaint.scan.attestations import (
+from statemaint.records.attestations import (
     ATTESTATIONS,
     LedgerFiles,
     StoreNotes,

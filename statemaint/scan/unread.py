@@ -14,7 +14,7 @@ from statemaint.model.checkpoint import Provider, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import DEFAULT_STORE, StoreId, UnitId
 from statemaint.model.rocks import Rocks
-from statemaint.scan.attestations import ATTESTATIONS
+from statemaint.records.attestations import ATTESTATIONS
 from statemaint.scan.layout import Layout
 
 _NUMBER = "(0|[1-9][0-9]{0,8})"

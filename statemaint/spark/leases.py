@@ -8,8 +8,9 @@ from contextlib import ExitStack, contextmanager
 from threading import Lock
 
 from statemaint.errors import LeaseHeldError, StatemaintError
-from statemaint.execute import QUIET, Holder, Lease, adopt_announcements, leased
+from statemaint.execute import QUIET, Lease, adopt_announcements, leased
 from statemaint.maintain import begin_run, end_run
+from statemaint.records import Holder
 from statemaint.report import Emptied
 from statemaint.spark.fleet import Target
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from statemaint.audit import verify
 from statemaint.errors import LeaseLostError, StatemaintError
-from statemaint.execute import Holder, UnitClaim, newest
+from statemaint.execute import UnitClaim
 from statemaint.maintain.bundles import Bundle, Costs, weights
 from statemaint.maintain.parts import Prepared, maintain_part, prepare
 from statemaint.plan import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
+from statemaint.records import Holder, newest
 from statemaint.report import exit_code_of
 from statemaint.scan import Handover
 from statemaint.spark.fleet import Target

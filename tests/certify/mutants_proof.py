@@ -17,7 +17,7 @@ from statemaint.scan.proofs import _Comparison
 from tests.certify.mutant import RARE, REWOUND, ROCKS, ROLLED_BACK, Mutant
 
 # Their packages have functions of the same names.
-attesting = import_module("statemaint.scan.attestations")
+attesting = import_module("statemaint.records.attestations")
 deciding = import_module("statemaint.plan.store")
 judging = import_module("statemaint.plan.staleness")
 rewinding = import_module("statemaint.plan.rewinds")

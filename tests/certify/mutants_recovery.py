@@ -6,12 +6,12 @@ from typing import Any
 from statemaint.audit.rebuild import _Rebuild
 from statemaint.errors import NotFoundError, StorageError
 from statemaint.execute.fit_rollback import _Rollback
-from statemaint.execute.manifest import Contents
 from statemaint.execute.restore import _OCCUPIED, _Undo
 from statemaint.execute.same import Same
 from statemaint.execute.trash import Trash
 from statemaint.plan import Remove
 from statemaint.plan.recovery.rollback import rolled_back
+from statemaint.records.manifest import Contents
 from tests.certify.mutant import FAILING, IDS, Mutant
 
 # Their packages have functions of the same names.

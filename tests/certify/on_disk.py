@@ -20,9 +20,9 @@ from random import Random
 
 from statemaint.audit import doctor, verify
 from statemaint.errors import StatemaintError
-from statemaint.execute import trashed_runs
 from statemaint.maintain import list_runs, maintain, undo
 from statemaint.model.policy import Policy
+from statemaint.records import trashed_runs
 from statemaint.recover import repair, rollback
 from statemaint.storage import LocalStorage, Storage
 from tests.certify.judge import Loss

@@ -7,12 +7,13 @@ import pytest
 
 from statemaint.audit import verify
 from statemaint.errors import LeaseHeldError, LeaseLostError
-from statemaint.execute import Claim, Holder, Lease, end_earlier
-from statemaint.execute.claims import LAST, SECONDS, newest_number, path_of
+from statemaint.execute import Lease, end_earlier
 from statemaint.execute.lease import QUIET, TRUSTED, acquire
 from statemaint.listing import Entry
 from statemaint.maintain import end_run, maintain
 from statemaint.model.policy import Policy
+from statemaint.records import Claim, Holder
+from statemaint.records.claims import LAST, SECONDS, newest_number, path_of
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, PausingStorage, SlowStorage

@@ -79,6 +79,7 @@ WRITERS = {
     "maintain/history.py",
     "provider/bootstrap.py",
     "provider/files.py",
+    "records",
 }
 VERBS = {"write", "append", "move", "move_all", "delete", "delete_all"}
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from statemaint.execute.segments import FOLDER, read_ledger
+from statemaint.records.segments import FOLDER, read_ledger
 from statemaint.storage import Storage
 
 

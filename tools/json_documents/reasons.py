@@ -5,11 +5,11 @@ from itertools import chain
 
 from statemaint.model.checkpoint import Provider
 from statemaint.model.findings import FindingCode
+from statemaint.model.ids import RecoveryVerb
 from statemaint.plan import (
     AttestReason,
     DeleteReason,
     KeepReason,
-    RecoveryVerb,
     RemoveReason,
     SnapshotReason,
     WithheldReason,

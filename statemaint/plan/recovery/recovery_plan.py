@@ -4,21 +4,13 @@ Neither deletes anything: `undo` restores every removed file, byte for byte.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum, unique
+from enum import unique
 
 from statemaint.listing import Entry
 from statemaint.model.findings import Finding
-from statemaint.model.ids import StoreId
+from statemaint.model.ids import RecoveryVerb, StoreId
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.wording import Explained
-
-
-@unique
-class RecoveryVerb(StrEnum):
-    """The verb that made a plan."""
-
-    REPAIR = "repair"
-    ROLLBACK = "rollback"
 
 
 @unique

@@ -10,12 +10,12 @@ import pytest
 from statemaint.airflow.settings import Failure, Options, QuerySettings
 from statemaint.airflow.tasks import Maintained, finish, maintain_bundle, plan_query
 from statemaint.errors import LeaseHeldError, LeaseLostError
-from statemaint.execute import Holder, newest, trashed_runs
-from statemaint.execute.claims import path_of
 from statemaint.execute.lease import QUIET, acquire
 from statemaint.maintain import begin_run, list_runs, undo
 from statemaint.maintain.bundles import Bundle
 from statemaint.model.policy import Policy
+from statemaint.records import Holder, newest, trashed_runs
+from statemaint.records.claims import path_of
 from statemaint.storage import LocalStorage, MemoryStorage
 from tests.systems.airflow.support import TARGET, damaged, neglected, tree_hash
 

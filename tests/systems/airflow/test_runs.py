@@ -9,8 +9,8 @@ from urllib.parse import quote
 import pytest
 
 from statemaint.demo.airflow_client import ApiError
-from statemaint.execute import Claim, Holder, newest
 from statemaint.execute.lease import acquire
+from statemaint.records import Claim, Holder, newest
 from statemaint.storage import LocalStorage
 from tests.systems.airflow.conftest import KILLED, Ended, Scene
 from tests.systems.airflow.support import (

@@ -19,11 +19,11 @@ from statemaint.airflow.tasks import (
     plan_query,
     run_costs,
 )
-from statemaint.execute import Holder
 from statemaint.maintain import apply, list_runs, parse_plan
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.record import PATH, read_record
 from statemaint.model.policy import Policy
+from statemaint.records import Holder
 from statemaint.report.record import Cause
 from statemaint.storage import LocalStorage
 from statemaint.storage.s3.errors import S3Error

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import psutil
 import pytest
 
-from statemaint.execute import Holder
 from statemaint.execute.lease import acquire
+from statemaint.records import Holder
 from statemaint.storage import LocalStorage
 from tests.systems.airflow.conftest import TOGETHER, Ended, Scene
 from tests.systems.airflow.support import FLOOR, TARGET, snapshots, tree_hash

@@ -15,10 +15,10 @@ import pytest
 from statemaint.audit import verify
 from statemaint.demo.processes import wait_until
 from statemaint.errors import StatemaintError, StorageError
-from statemaint.execute import newest
-from statemaint.execute.manifest import FOLDER
 from statemaint.maintain import maintain, undo
 from statemaint.model.policy import Policy
+from statemaint.records import newest
+from statemaint.records.manifest import FOLDER
 from statemaint.recover import rollback
 from statemaint.storage import HadoopStorage
 from statemaint.storage.hadoop.jvm import Jvm

@@ -10,11 +10,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from statemaint.errors import AlreadyExistsError, NotExclusiveError, StorageError
-from statemaint.execute.manifest import FOLDER
 from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
+from statemaint.records.manifest import FOLDER
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.iam import policy_of

@@ -7,10 +7,10 @@ import pytest
 
 from statemaint.audit import verify
 from statemaint.errors import StorageError, Superseded
-from statemaint.execute import index_trash, size_of_trash
-from statemaint.execute.trashed import INDEX
 from statemaint.maintain import list_runs, maintain, undo
 from statemaint.model.policy import Policy
+from statemaint.records import index_trash, size_of_trash
+from statemaint.records.trashed import INDEX
 from statemaint.storage import MemoryStorage, S3Storage
 from tests.support.ceph import KMS_KEYS
 from tests.support.checkpoints import write_checkpoint

@@ -7,9 +7,9 @@ from itertools import count, product
 import pytest
 
 from statemaint.errors import StatemaintError
-from statemaint.execute.manifest import FOLDER
 from statemaint.maintain import maintain, undo
 from statemaint.model.policy import Policy
+from statemaint.records.manifest import FOLDER
 from statemaint.recover import rollback
 from statemaint.storage import MemoryStorage, S3Storage
 from tests.support.checkpoints import write_checkpoint

@@ -12,8 +12,9 @@ from statemaint.airflow.on_spark import QueryWork, maintain_queries
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import finish, plan_query
 from statemaint.airflow.whole import maintain_query
-from statemaint.execute import Holder, leased
+from statemaint.execute import leased
 from statemaint.maintain import list_runs
+from statemaint.records import Holder
 from statemaint.spark import Target, frames, inventory, maintain_fleet, plan_fleet, verify_fleet
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED, ddl
 from statemaint.spark.frames import spread

@@ -23,11 +23,12 @@ from statemaint.airflow.tasks import (
     plan_query,
 )
 from statemaint.errors import ConfigError
-from statemaint.execute import Holder, leased
+from statemaint.execute import leased
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.handed import read_handed, store_outcomes
 from statemaint.maintain.outcomes import PartOutcome
 from statemaint.model.policy import Policy
+from statemaint.records import Holder
 from statemaint.spark.fleet import Target
 from statemaint.spark.handed import maintain_handed
 from statemaint.spark.units import Piece

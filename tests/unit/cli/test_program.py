@@ -17,8 +17,8 @@ import pytest
 
 from statemaint.cli.main import VERBS as NAMES
 from statemaint.cli.main import program
-from statemaint.execute import Holder
 from statemaint.execute.lease import acquire
+from statemaint.records import Holder
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import offsets_bytes, snapshot_bytes, write_checkpoint
 from tests.support.program import run as run_here

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 import pytest
 
 from statemaint.errors import StorageError
-from statemaint.execute import Holder
 from statemaint.execute.announced import adopt_announcements
 from statemaint.execute.fence import Fence
 from statemaint.maintain import maintain
@@ -14,15 +13,16 @@ from statemaint.maintain.run import reserve
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.report import Report
-from statemaint.scan import attestation_path, scan
-from statemaint.scan.attestations import (
+from statemaint.records import Holder, attestation_path
+from statemaint.records.attestations import (
     ANNOUNCED,
     StoreNotes,
     parse_announcement,
     parse_attestations,
     render_announcement,
 )
+from statemaint.report import Report
+from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import NOW, write_checkpoint
 from tests.support.faults import Crash

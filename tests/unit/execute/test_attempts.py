@@ -6,7 +6,7 @@ from threading import Barrier, Thread
 import pytest
 
 from statemaint.errors import LeaseLostError, StorageError
-from statemaint.execute import Holder, leased
+from statemaint.execute import leased
 from statemaint.execute.attempts import (
     FOLDER,
     SECONDS,
@@ -21,6 +21,7 @@ from statemaint.listing import Entry
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.parts import maintain_part
 from statemaint.model.policy import Policy
+from statemaint.records import Holder
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock

@@ -17,7 +17,6 @@ from statemaint.audit import verify
 from statemaint.codec.integrity import checksum_file
 from statemaint.errors import AlreadyExistsError
 from statemaint.execute import execute, publish
-from statemaint.execute.claims import SECONDS
 from statemaint.fold import ClearEngine, Engine
 from statemaint.fold.compiled.engine import FastEngine
 from statemaint.listing import Entry
@@ -29,10 +28,12 @@ from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation
 from statemaint.plan import Attest, AttestReason, Delete, Request
 from statemaint.planning import plan_checkpoint
+from statemaint.records import attestation_path, parse_attestations, render_attestations
+from statemaint.records.claims import SECONDS
 from statemaint.recover import repair
 from statemaint.report import Deleted, Report, Skipped, StoreOutcome
 from statemaint.report.to_json import report_json
-from statemaint.scan import attestation_path, parse_attestations, render_attestations, scan
+from statemaint.scan import scan
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import (
     COMMIT,

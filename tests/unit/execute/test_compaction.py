@@ -12,7 +12,7 @@ from statemaint.execute.compaction import (
     _Needs,
     compact,
 )
-from statemaint.execute.segments import FOLDER, Line
+from statemaint.records.segments import FOLDER, Line
 from statemaint.storage import MemoryStorage
 from tests.support.ledgers import plant_lines
 

@@ -9,7 +9,6 @@ import pytest
 
 from statemaint.errors import AlreadyExistsError, Superseded
 from statemaint.execute import Fence, Ledger
-from statemaint.execute.manifest import contents
 from statemaint.execute.run_context import RunContext
 from statemaint.execute.store_executor import StoreExecutor
 from statemaint.execute.trash import Trash
@@ -21,6 +20,7 @@ from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation
 from statemaint.plan import Delete, DeleteReason
 from statemaint.planning import plan_checkpoint
+from statemaint.records.manifest import contents
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock

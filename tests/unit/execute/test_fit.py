@@ -16,10 +16,10 @@ from statemaint.execute.fit import (
     staying,
     units_of,
 )
-from statemaint.execute.manifest import Contents, Note, Seen, StoreWorld, folder_of
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, Snapshot, classify_any
 from statemaint.model.ids import UnitId
+from statemaint.records.manifest import Contents, Note, Seen, StoreWorld, folder_of
 from statemaint.storage import MemoryStorage
 
 GONE = "nothing is left of the log above it"

@@ -7,10 +7,10 @@ import pytest
 from statemaint.errors import ConfigError
 from statemaint.execute.deeds import Deeds, Removal, RestoreNote
 from statemaint.execute.fit_rollback import _by_batch, _committed, _Rollback
-from statemaint.execute.manifest import Contents, LogWorld, Note, Seen, folder_of
 from statemaint.execute.same import Same
 from statemaint.listing import Entry
-from statemaint.plan import RecoveryVerb
+from statemaint.model.ids import RecoveryVerb
+from statemaint.records.manifest import Contents, LogWorld, Note, Seen, folder_of
 from statemaint.storage import MemoryStorage
 from tests.support.faults import Clock
 

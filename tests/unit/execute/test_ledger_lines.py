@@ -15,8 +15,8 @@ from statemaint.model.uploads import Upload, Uploads
 from statemaint.plan import Attest, Delete, DeleteReason, Remove, WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
 from statemaint.plan.recovery.recovery_plan import RemoveReason
+from statemaint.records import attestation_path
 from statemaint.report import SnapshotWritten
-from statemaint.scan import attestation_path
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import STORE, store
 from tests.support.faults import Clock

@@ -3,8 +3,8 @@
 import google_crc32c
 import pytest
 
-from statemaint.execute.manifest import Contents, contents
 from statemaint.execute.world import is_same
+from statemaint.records.manifest import Contents, contents
 from statemaint.recover import repair, rollback
 from statemaint.scan import scan
 from statemaint.storage import MemoryStorage

@@ -6,10 +6,10 @@ import google_crc32c
 import pytest
 
 from statemaint.execute.deeds import Deeds, Removal, RestoreNote
-from statemaint.execute.manifest import Contents, Note, Seen
 from statemaint.execute.same import Same, equal
 from statemaint.execute.world import fingerprint, is_same
 from statemaint.listing import Entry
+from statemaint.records.manifest import Contents, Note, Seen
 from statemaint.storage import MemoryStorage
 from tests.support.faults import Clock
 

@@ -14,7 +14,7 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.plan import Delete, DeleteReason, StorePlan, WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
-from statemaint.scan import attestation_path
+from statemaint.records import attestation_path
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import STORE, checkpoint, store
 from tests.support.rocks import rocks_checkpoint, rocks_store

@@ -17,7 +17,7 @@ from statemaint.model.proof import Attestation, Outdated
 from statemaint.model.uploads import Upload, Uploads
 from statemaint.plan import WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
-from statemaint.scan import attestation_path
+from statemaint.records import attestation_path
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import STORE, files
 

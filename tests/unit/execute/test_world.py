@@ -4,7 +4,6 @@ import google_crc32c
 import pytest
 
 from statemaint.errors import Superseded
-from statemaint.execute.manifest import Seen, StoreWorld
 from statemaint.execute.world import (
     _judged,
     _read,
@@ -20,6 +19,7 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import classify_any
 from statemaint.plan import Remove
 from statemaint.plan.recovery.recovery_plan import RemoveReason
+from statemaint.records.manifest import Seen, StoreWorld
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import STORE, files, names, store
 from tests.support.faults import Clock

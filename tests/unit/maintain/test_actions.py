@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from statemaint.execute.segments import add_segment
 from statemaint.maintain import list_actions, maintain
 from statemaint.model.policy import Policy
+from statemaint.records.segments import add_segment
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 

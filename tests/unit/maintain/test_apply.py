@@ -12,12 +12,12 @@ from statemaint.audit import verify
 from statemaint.cli.digest import digest_json
 from statemaint.cli.verify import verify_json
 from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError, Superseded
-from statemaint.execute import Holder
 from statemaint.execute.lease import acquire
 from statemaint.maintain import apply, maintain, parse_plan
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
+from statemaint.records import Holder
 from statemaint.report import Report
 from statemaint.report.to_json import plan_json, report_json, scan_json
 from statemaint.storage import MemoryStorage, Storage

@@ -8,13 +8,13 @@ from prometheus_client import generate_latest
 
 from statemaint.cli.maintain import end_with_report
 from statemaint.errors import LeaseLostError, StorageError
-from statemaint.execute import Holder
-from statemaint.execute.manifest import FOLDER
 from statemaint.maintain import end_run, list_runs, maintain
 from statemaint.maintain.record import note_run, read_record
 from statemaint.metrics.families import families, registry_of
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
+from statemaint.records import Holder
+from statemaint.records.manifest import FOLDER
 from statemaint.report import Emptied, Report
 from statemaint.report.facts import RunFacts
 from statemaint.report.record import Cause, LastRun, with_emptied

@@ -6,9 +6,9 @@ import pytest
 
 from statemaint.cli.endings import line_of
 from statemaint.errors import StatemaintError, StorageError
-from statemaint.execute.manifest import FOLDER
 from statemaint.maintain import Run, list_runs, maintain, undo
 from statemaint.maintain.history import FOLDER as RUNS
+from statemaint.records.manifest import FOLDER
 from statemaint.recover import repair, rollback
 from statemaint.report import Report
 from statemaint.storage import MemoryStorage

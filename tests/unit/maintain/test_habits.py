@@ -15,7 +15,8 @@ import pytest
 
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
-from statemaint.scan import attestation_path, scan
+from statemaint.records import attestation_path
+from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
 from tests.property.test_rocks_machine import Judge, in_memory
 from tests.support.checkpoints import STORE

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from statemaint.errors import LeaseHeldError, UnsupportedError
-from statemaint.execute import Holder
 from statemaint.execute.lease import QUIET, acquire
 from statemaint.listing import Entry
 from statemaint.maintain import end_run, maintain
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
+from statemaint.records import Holder
 from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint

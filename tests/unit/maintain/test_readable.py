@@ -14,8 +14,9 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation, FileRecord
 from statemaint.plan import diagnose
+from statemaint.records import attestation_path
 from statemaint.recover import plan_repair, rollback
-from statemaint.scan import attestation_path, scan
+from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import COMMIT, NOW, STORE, files, store, write_checkpoint
 from tests.support.faults import Clock, CopyingStorage

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from statemaint.audit import verify
 from statemaint.codec.integrity import checksum_file
 from statemaint.errors import ConfigError, LeaseHeldError, StorageError
-from statemaint.execute import Holder, expired_trash, trashed_runs
 from statemaint.execute.lease import QUIET, acquire
-from statemaint.execute.manifest import FOLDER, contents
 from statemaint.maintain import end_run, list_runs, maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import run_folder
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
+from statemaint.records import Holder, expired_trash, trashed_runs
+from statemaint.records.manifest import FOLDER, contents
 from statemaint.report import Report
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import COMMIT, NOW, changes, delta_bytes, write_checkpoint

@@ -8,7 +8,10 @@ import pytest
 from statemaint.audit import verify
 from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.errors import Superseded
-from statemaint.execute.manifest import (
+from statemaint.maintain import maintain, undo
+from statemaint.model.policy import Policy
+from statemaint.plan import Request
+from statemaint.records.manifest import (
     FOLDER,
     Note,
     Seen,
@@ -16,9 +19,6 @@ from statemaint.execute.manifest import (
     manifest_path,
     render,
 )
-from statemaint.maintain import maintain, undo
-from statemaint.model.policy import Policy
-from statemaint.plan import Request
 from statemaint.recover import repair, rollback
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import UUID, delta_bytes, snapshot_bytes, state_at, write_checkpoint

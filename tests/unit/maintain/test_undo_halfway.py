@@ -8,10 +8,10 @@ import pytest
 
 from statemaint.audit import verify
 from statemaint.errors import StatemaintError, StorageError
-from statemaint.execute.manifest import FOLDER
 from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
+from statemaint.records.manifest import FOLDER
 from statemaint.recover import repair, rollback
 from statemaint.storage import LocalStorage, MemoryStorage
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint

@@ -16,10 +16,10 @@ import pytest
 
 from statemaint.audit import verify
 from statemaint.errors import StatemaintError
-from statemaint.execute import newest
-from statemaint.execute.manifest import FOLDER
 from statemaint.maintain import maintain, undo
 from statemaint.model.policy import Policy
+from statemaint.records import newest
+from statemaint.records.manifest import FOLDER
 from statemaint.recover import rollback
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint

@@ -5,8 +5,9 @@ import pytest
 from statemaint.errors import ConfigError, NotACheckpointError, Superseded
 from statemaint.maintain import maintain, plan_undo, undo
 from statemaint.maintain.undo import parse_undo
+from statemaint.model.ids import RecoveryVerb
 from statemaint.model.policy import Policy
-from statemaint.plan import RecoveryVerb, UndoPlan
+from statemaint.plan import UndoPlan
 from statemaint.recover import rollback
 from statemaint.report.undo_json import undo_fingerprint
 from statemaint.storage import MemoryStorage

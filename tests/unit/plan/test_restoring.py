@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from statemaint.listing import Entry
-from statemaint.plan import PutBack, RecoveryVerb, UndoPlan
+from statemaint.model.ids import RecoveryVerb
+from statemaint.plan import PutBack, UndoPlan
 
 BACK = PutBack("state/0/0/2.delta", Entry("_statemaint/trash/R/state/0/0/2.delta", 46, 5.0))
 

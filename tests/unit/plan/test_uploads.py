@@ -17,7 +17,7 @@ from statemaint.plan.uploads import (
     _shared_with_ours,
     _written_by,
 )
-from statemaint.scan import parse_attestations, render_attestations
+from statemaint.records import parse_attestations, render_attestations
 from tests.support.checkpoints import NOW, STORE, store, versions
 from tests.support.rocks import rocks_store, table
 

@@ -19,7 +19,7 @@ from statemaint.errors import (
     LeaseHeldError,
     UnsupportedError,
 )
-from statemaint.execute import Holder, leased
+from statemaint.execute import leased
 from statemaint.listing import Entry
 from statemaint.model.ids import StoreId
 from statemaint.provider import (
@@ -28,6 +28,7 @@ from statemaint.provider import (
     LiveCheckpointError,
     bootstrap,
 )
+from statemaint.records import Holder
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import COMMIT, delta_bytes, offsets_bytes
 from tests.support.faults import Crash, CrashingStorage

@@ -16,7 +16,7 @@ from statemaint.codec.integrity import checksum_file
 from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.errors import LeaseHeldError, Superseded
-from statemaint.execute import Holder, leased
+from statemaint.execute import leased
 from statemaint.maintain import list_runs, maintain, undo
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
@@ -29,6 +29,7 @@ from statemaint.plan import (
     rebuilt,
 )
 from statemaint.planning import scan_checkpoint
+from statemaint.records import Holder
 from statemaint.recover import plan_repair, repair
 from statemaint.report.recovery_json import recovery_fingerprint, recovery_json
 from statemaint.storage import MemoryStorage, Without

@@ -12,7 +12,7 @@ from statemaint.model.checkpoint import Operator
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.planning import scan_checkpoint
-from statemaint.scan.attestations import store_of
+from statemaint.records.attestations import store_of
 from statemaint.scan.required import (
     Evidence,
     expected_stores,

@@ -18,7 +18,8 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
-from statemaint.scan import REMEMBERED, Recorder
+from statemaint.records import REMEMBERED
+from statemaint.scan import Recorder
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock

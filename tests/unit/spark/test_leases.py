@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from statemaint.errors import LeaseHeldError, StorageError
-from statemaint.execute import QUIET, Holder
+from statemaint.execute import QUIET
 from statemaint.execute.lease import acquire
-from statemaint.execute.manifest import FOLDER, Note, Seen, manifest_path, render
 from statemaint.listing import Entry
 from statemaint.model.findings import FindingCode
+from statemaint.records import Holder
+from statemaint.records.manifest import FOLDER, Note, Seen, manifest_path, render
 from statemaint.spark.fleet import Target
 from statemaint.spark.leases import leases
 from statemaint.storage import MemoryStorage, Storage

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from statemaint.execute import Holder, leased
+from statemaint.execute import leased
 from statemaint.maintain.bundles import Bundle
 from statemaint.model.policy import Policy
+from statemaint.records import Holder
 from statemaint.spark import units
 from statemaint.spark.columns import NOTED
 from statemaint.spark.fleet import Target

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from statemaint.execute.manifest import (
+from statemaint.listing import Entry
+from statemaint.model.ids import UnitId
+from statemaint.records.manifest import (
     Contents,
     LogWorld,
     Note,
@@ -18,8 +20,6 @@ from statemaint.execute.manifest import (
     page_name,
     render,
 )
-from statemaint.listing import Entry
-from statemaint.model.ids import UnitId
 from statemaint.storage import MemoryStorage
 from tests.support.faults import Clock
 

@@ -5,8 +5,11 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from statemaint.execute.manifest import FOLDER, manifest_path
-from statemaint.execute.trashed import (
+from statemaint.listing import Entry
+from statemaint.maintain import maintain, undo
+from statemaint.model.policy import Policy
+from statemaint.records.manifest import FOLDER, manifest_path
+from statemaint.records.trashed import (
     INDEX,
     empty,
     expired,
@@ -15,9 +18,6 @@ from statemaint.execute.trashed import (
     size_of_trash,
     trashed_runs,
 )
-from statemaint.listing import Entry
-from statemaint.maintain import maintain, undo
-from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock

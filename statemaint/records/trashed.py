@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from statemaint.errors import CodecError, NotFoundError, StatemaintError, StorageError
-from statemaint.execute.json_lines import read_lines
-from statemaint.execute.manifest import FOLDER, MANIFEST, folder_of
 from statemaint.listing import Entry
 from statemaint.model.ids import run_folder
+from statemaint.records.json_lines import read_lines
+from statemaint.records.manifest import FOLDER, MANIFEST, folder_of
 from statemaint.storage import Storage
 from statemaint.storage.base import nothing
 

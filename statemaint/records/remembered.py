@@ -23,7 +23,7 @@ from threading import Lock
 
 from statemaint.errors import CodecError, NotFoundError, StorageError
 from statemaint.listing import Entry
-from statemaint.scan.attestations import ATTESTATIONS
+from statemaint.records.attestations import ATTESTATIONS
 from statemaint.storage import ReadOnly, Storage
 from statemaint.workers import in_order
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from statemaint.errors import NotFoundError, StorageError
-from statemaint.execute.json_lines import stored_lines
 from statemaint.listing import Entry
 from statemaint.model.ids import UnitId, run_folder
+from statemaint.records.json_lines import stored_lines
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/ledger"

@@ -25,10 +25,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from statemaint.execute.json_lines import read_lines
 from statemaint.listing import Entry
-from statemaint.model.ids import UnitId, run_folder
-from statemaint.plan import RecoveryVerb
+from statemaint.model.ids import RecoveryVerb, UnitId, run_folder
+from statemaint.records.json_lines import read_lines
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/trash"

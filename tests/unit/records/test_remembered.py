@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from statemaint.audit import verify
 from statemaint.errors import NotFoundError
-from statemaint.execute import Holder
 from statemaint.listing import Entry
 from statemaint.maintain import end_run, maintain
 from statemaint.maintain.parts import prepare
@@ -19,8 +18,9 @@ from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.planning import plan_checkpoint
-from statemaint.scan import REMEMBERED, Handover, recalling, scan
-from statemaint.scan.remembered import parse_remembered, render_remembered
+from statemaint.records import REMEMBERED, Holder, recalling
+from statemaint.records.remembered import parse_remembered, render_remembered
+from statemaint.scan import Handover, scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import COMMIT, write_checkpoint
 
