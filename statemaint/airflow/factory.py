@@ -49,6 +49,8 @@ from statemaint.queries.together import groups
 
 # The delays between attempts double up to this.
 _LONGEST_DELAY = timedelta(hours=1)
+# The address of the Pushgateway of a query.
+Gateway = Callable[[str], str | None]
 
 
 def build_dags(path: str | Path, *, environ: Mapping[str, str] = os.environ) -> dict[str, DAG]:
@@ -72,10 +74,10 @@ def _builders(reading: QueriesReading, environ: Mapping[str, str]) -> dict[str, 
     gateway, wrong = _gateway(reading, environ)
     builders: dict[str, Callable[[], DAG]] = {
         dag_id(name): partial(_dag, reading, name, gateway)
-        for name, query in reading.file.queries.items()
+        for name, query in reading.queries.items()
         if query.enabled and not query.together
     }
-    for shared, names in groups(reading.file.queries).items():
+    for shared, names in groups(reading.queries).items():
         builders[together_id(shared)] = partial(_together, reading, shared, names, gateway)
     for entry in reading.broken:
         name = broken_dag_id(entry.name)
@@ -90,25 +92,26 @@ def _builders(reading: QueriesReading, environ: Mapping[str, str]) -> dict[str, 
 
 def _broken(name: str, entry: BrokenEntry) -> DAG:
     problems = [str(one) for one in entry.problems]
-    return broken_dag(name, _what(entry.name), problems, entry.schedule)
+    return broken_dag(name, _what(entry.name), problems)
 
 
 def _what(name: str) -> str:
     return f"`{name}` in the queries file is not valid, so it is not maintained"
 
 
-def _gateway(
-    reading: QueriesReading, environ: Mapping[str, str]
-) -> tuple[str | None, list[Problem]]:
+def _gateway(reading: QueriesReading, environ: Mapping[str, str]) -> tuple[Gateway, list[Problem]]:
     given = environ.get(GATEWAY_VARIABLE)
+    if not given:
+        return lambda query: reading.settings_of(query).pushgateway, []
     try:
-        return (must_be_open(given) if given else reading.file.pushgateway), []
+        gateway = must_be_open(given)
     except ValueError as error:
-        return None, [Problem(0, GATEWAY_VARIABLE, str(error), "the environment")]
+        return lambda _: None, [Problem(0, GATEWAY_VARIABLE, str(error), "the environment")]
+    return lambda _: gateway, []
 
 
-def _dag(reading: QueriesReading, name: str, gateway: str | None) -> DAG:
-    query, identity = reading.file.queries[name], dag_id(name)
+def _dag(reading: QueriesReading, name: str, gateway: Gateway) -> DAG:
+    query, identity = reading.queries[name], dag_id(name)
     try:
         return _maintenance(query, _settings(reading, name, gateway))
     except Exception as error:  # noqa: BLE001 -- one query's mistake must not stop the others
@@ -117,11 +120,9 @@ def _dag(reading: QueriesReading, name: str, gateway: str | None) -> DAG:
         return broken_dag(identity, _what(name), [str(problem)], query.schedule)
 
 
-def _together(
-    reading: QueriesReading, shared: str, names: Sequence[str], gateway: str | None
-) -> DAG:
+def _together(reading: QueriesReading, shared: str, names: Sequence[str], gateway: Gateway) -> DAG:
     """Returns the DAG of all queries with one `together`."""
-    query, identity = reading.file.queries[names[0]], together_id(shared)
+    query, identity = reading.queries[names[0]], together_id(shared)
     try:
         settings = [_settings(reading, one, gateway) for one in names]
         arguments = {
@@ -143,13 +144,13 @@ def _together(
 
 
 def _tags(reading: QueriesReading, names: Sequence[str]) -> Iterator[str]:
-    return (tag for one in names for tag in reading.file.queries[one].tags)
+    return (tag for one in names for tag in reading.queries[one].tags)
 
 
-def _settings(reading: QueriesReading, name: str, gateway: str | None) -> QuerySettings:
-    file = reading.file
-    outputs = Outputs(gateway, file.textfile, file.plans)
-    settings = query_settings(name, file.queries[name], file.policy_of(name), outputs)
+def _settings(reading: QueriesReading, name: str, gateway: Gateway) -> QuerySettings:
+    file = reading.settings_of(name)
+    outputs = Outputs(gateway(name), file.textfile, file.plans)
+    settings = query_settings(name, reading.queries[name], reading.policy_of(name), outputs)
     return replace(settings, metrics=metrics_settings(reading, name))
 
 

@@ -38,7 +38,7 @@ def manual_dags(path: str | Path) -> dict[str, DAG]:
     Args:
         path: the queries file. The DAGs of `build_dags` show its mistakes.
     """
-    queries = read_queries(path).file.queries
+    queries = read_queries(path).queries
     if not queries:
         return {}
     made = (dag(queries) for dag in (_verify_dag, _repair_dag, _rollback_dag, _undo_dag))

@@ -15,18 +15,17 @@ def metrics_settings(reading: QueriesReading, name: str) -> MetricsSettings:
     The first query of a valid file removes the metrics of removed queries; with a mistake in the
     file, a query may only seem to be removed.
     """
-    file = reading.file
-    enabled = {one: query for one, query in file.queries.items() if query.enabled}
+    enabled = {one: query for one, query in reading.queries.items() if query.enabled}
     whole = reading.usable and not reading.all_problems
     prunes = whole and name == min(enabled, default=None)
     detailed = (one for one, query in enabled.items() if query.detail == "partition")
-    auth, query = file.pushgateway_auth, file.queries[name]
+    auth, query = reading.settings_of(name).pushgateway_auth, reading.queries[name]
     return MetricsSettings(
         dag=together_id(query.together) if query.together else dag_id(name),
         origin=origin_of(os.environ, conf.get("api", "base_url", fallback=""), reading.path),
         schedule=query.schedule,
         every_unit=query.detail == "partition",
-        routing=file.routing_of(name),
+        routing=reading.routing_of(name),
         auth=GatewayAuth(**auth.model_dump()) if auth else GatewayAuth(),
         known=frozenset(enabled) if prunes else None,
         detailed=frozenset(detailed),

@@ -129,7 +129,7 @@ def _sources(file: str) -> "RecordPlaces":
     from statemaint.metrics.exporter import RecordPlace, RecordPlaces  # noqa: PLC0415 -- as above
 
     reading = read_queries(file)
-    queries = {name: one for name, one in reading.file.queries.items() if one.enabled}
+    queries = {name: one for name, one in reading.queries.items() if one.enabled}
     if not reading.usable:
         raise ConfigError("; ".join(map(str, reading.problems)))
     origin, namespace = origin_of(os.environ, reading.path), namespace_of(os.environ)
@@ -143,7 +143,7 @@ def _sources(file: str) -> "RecordPlaces":
                 every_unit=one.detail == "partition",
                 namespace=namespace,
                 storage=storage_of(one.checkpoint),
-                routing=reading.file.routing_of(name),
+                routing=reading.routing_of(name),
             ),
             partial(open_storage, one.checkpoint),
         )

@@ -22,7 +22,7 @@ from statemaint.wording import counted
 def queries_verb(config: str, what: str, *, as_json: bool) -> None:
     """Validate the queries file from which Airflow's DAGs are generated, or list its queries."""
     reading = read_queries(config)
-    queries = dict(sorted(reading.file.queries.items()))
+    queries = dict(sorted(reading.queries.items()))
     wrong = (
         reading.problem_of(name, why, "notify", place) for name, place, why in unresolved(queries)
     )

@@ -83,7 +83,7 @@ def _names(path: str | None) -> list[str]:
     if path is None:
         return []
     try:
-        return sorted(read_queries(path).file.queries)
+        return sorted(read_queries(path).queries)
     except (StatemaintError, OSError, ValueError):
         return []
 
@@ -105,24 +105,25 @@ def _in_working_folder() -> str | None:
 
 def _named(name: str, path: str) -> Address:
     """Returns the address and the policy of a query in the queries file."""
-    from statemaint.queries import load_queries, read_queries  # noqa: PLC0415 -- loads pydantic
+    from statemaint.queries import InvalidQueriesError, read_queries  # noqa: PLC0415 -- loads pydantic
 
-    file = load_queries(path)
-    if name not in file.queries:
-        broken = {one.name: one for one in read_queries(path).broken}
+    reading = read_queries(path)
+    if name not in reading.queries:
+        broken = {one.name: one for one in reading.broken}
         if name in broken:
             problems = "; ".join(map(str, broken[name].problems))
             raise ConfigError(f"{path}: query {name!r} is not valid: {problems}")
-        raise ConfigError(
-            f"{name!r} is neither a folder here nor a query in {path}{_near(name, file.queries)}"
-        )
-    query = file.queries[name]
+        if not reading.usable:
+            raise InvalidQueriesError(reading.problems)
+        near = _near(name, reading.queries)
+        raise ConfigError(f"{name!r} is neither a folder here nor a query in {path}{near}")
+    query = reading.queries[name]
     if query.connection:
         note(
             f"{name}: Airflow's connection {query.connection!r} is not used here; credentials "
             "come from this environment"
         )
-    return Address(query.checkpoint, file.policy_of(name))
+    return Address(query.checkpoint, reading.policy_of(name))
 
 
 def _near(name: str, names: Iterable[str]) -> str:

@@ -16,6 +16,8 @@ from statemaint.report.record import Cause
 PREFIX = "statemaint_"
 # The storages' names for their requests: the most of any storage, with room for a few more.
 MOST_VERBS = 12
+# The mistakes in the queries file that have a series of their own.
+MOST_PROBLEMS = 20
 
 
 @unique
@@ -184,7 +186,7 @@ _PARTITION = tuple(
     )
 )  # fmt: skip
 
-_EXPORTER = tuple(
+_EXPORTER = (*(
     Metric(name, question, unit, tuple(labels), detail=Detail.EXPORTER)
     for name, question, unit, *labels in (
         ("exporter_read_timestamp_seconds", "When was the query's record last read?", _TIME),
@@ -193,7 +195,11 @@ _EXPORTER = tuple(
          "queries"),
         ("exporter_problems", "How many mistakes are in the queries file? Without `query`.", ""),
     )
-)  # fmt: skip
+), Metric(
+    "configuration_problem",
+    f"Where is each of them? The first {MOST_PROBLEMS}; without `query` outside of entries.",
+    labels=("file", "line"), detail=Detail.EXPORTER,
+))  # fmt: skip
 
 METRICS = (*_RUN, *_STATE, *_TOTALS, *_OTHER, *_PARTITION, *_EXPORTER)
 BY_NAME = {one.name: one for one in METRICS}

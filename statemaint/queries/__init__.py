@@ -12,13 +12,6 @@ Loading it reads no storage. `schema.json` is its JSON schema, in docs/ as well.
 """
 
 from statemaint.queries.checks import must_be_open
-from statemaint.queries.load import (
-    BrokenEntry,
-    QueriesReading,
-    load_queries,
-    read_queries,
-    valid_queries,
-)
 from statemaint.queries.models import (
     DEFAULT_POOL,
     Notifier,
@@ -28,6 +21,8 @@ from statemaint.queries.models import (
     json_schema,
 )
 from statemaint.queries.problems import InvalidQueriesError, Problem
+from statemaint.queries.reader import QueriesReader, read_queries, valid_queries
+from statemaint.queries.reading import BrokenEntry, QueriesReading
 
 __all__ = [
     "DEFAULT_POOL",
@@ -37,10 +32,10 @@ __all__ = [
     "PolicySettings",
     "Problem",
     "QueriesFile",
+    "QueriesReader",
     "QueriesReading",
     "Query",
     "json_schema",
-    "load_queries",
     "must_be_open",
     "read_queries",
     "valid_queries",

@@ -361,16 +361,15 @@ class QueriesFile(_Strict):
         description="The queries, by name; each has its own checkpoint."
     )
 
-    def routing_of(self, name: str) -> dict[str, str]:
-        """Returns the labels that route the alerts of one query."""
-        query = self.queries[name]
+    def routing_of(self, query: Query) -> dict[str, str]:
+        """Returns the labels that route the alerts of a query."""
         tags = (tag.replace("=", ":", 1).partition(":") for tag in reversed(query.tags))
         labels = {key: value for key, _, value in tags if value and key in self.alert_labels}
         return {**({"owner": query.owner} if query.owner else {}), **labels}
 
-    def policy_of(self, name: str) -> Policy:
-        """Returns the policy of one query: its own settings on top of the file's defaults."""
-        return self.queries[name].policy.on_top_of(self.defaults.on_top_of(_SAFE))
+    def policy_of(self, query: Query) -> Policy:
+        """Returns the policy of a query: its own settings on top of the file's defaults."""
+        return query.policy.on_top_of(self.defaults.on_top_of(_SAFE))
 
 
 def json_schema() -> dict[str, Any]:

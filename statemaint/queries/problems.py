@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from types import MappingProxyType
 
 from pydantic import BaseModel, ValidationError
@@ -30,16 +31,25 @@ class Problem:
         key: the dotted path of its key.
         what: the mistake, and what to do.
         file: the path of the file.
+        entry: the key of the entry below `queries` that has it; empty outside of them.
+        kept: since when the last good version is used instead, in seconds since the epoch; `None`
+            if it is not.
     """
 
     line: int
     key: str
     what: str
     file: str
+    entry: str = ""
+    kept: float | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{place}: {self.key}: {self.what}" if self.key else f"{place}: {self.what}"
+        text = f"{place}: {self.key}: {self.what}" if self.key else f"{place}: {self.what}"
+        if self.kept is None:
+            return text
+        since = datetime.fromtimestamp(self.kept, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return f"{text} (its last good version is used, since {since})"
 
 
 class InvalidQueriesError(ConfigError):

@@ -45,13 +45,12 @@ class Document:
         return line
 
 
-def read_yaml(path: str | Path) -> Document:
-    """Returns the content of a YAML file.
+def parse_yaml(text: str) -> Document:
+    """Returns the content of a YAML text.
 
     Raises:
-        YamlError: when the file cannot be read, or is not YAML.
+        YamlError: when it is not YAML.
     """
-    text = _text(path)
     try:
         loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
@@ -68,14 +67,36 @@ def read_yaml(path: str | Path) -> Document:
         raise YamlError("not YAML that can be read: it is nested too deeply") from None
 
 
-def _text(path: str | Path) -> str:
+def texts_at(path: str | Path) -> dict[str, str | YamlError]:
+    """Returns the text of a file, or of each `*.yaml` and `*.yml` of a folder, by its path.
+
+    Raises:
+        YamlError: when a folder cannot be listed, or has no such file.
+    """
+    place = Path(path)
+    if not place.is_dir():
+        return {str(path): _text(place)}
     try:
-        return Path(path).read_text(encoding="utf-8")
+        files = sorted(one for one in place.iterdir() if _is_queries_file(one))
+    except OSError as error:
+        raise YamlError(f"cannot be read ({error.strerror or error})") from None
+    if not files:
+        raise YamlError("has no file *.yaml; for no queries, write one with `queries: {}`")
+    return {str(one): _text(one) for one in files}
+
+
+def _is_queries_file(path: Path) -> bool:
+    return path.suffix in (".yaml", ".yml") and not path.name.startswith(".")
+
+
+def _text(path: Path) -> str | YamlError:
+    try:
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
-        raise YamlError(f"cannot be read ({reason}); write the queries file") from None
+        return YamlError(f"cannot be read ({reason}); write the queries file")
     except UnicodeDecodeError as error:
-        raise YamlError(f"not UTF-8 text at byte {error.start}; save it as such") from None
+        return YamlError(f"not UTF-8 text at byte {error.start}; save it as such")
 
 
 def _twice(

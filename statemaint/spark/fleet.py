@@ -7,7 +7,7 @@ from typing import Any
 
 from statemaint.errors import ConfigError
 from statemaint.model.policy import PRESETS, Policy
-from statemaint.queries import InvalidQueriesError, QueriesFile, valid_queries
+from statemaint.queries import InvalidQueriesError, QueriesReading, valid_queries
 from statemaint.storage import Storage, open_storage
 
 
@@ -39,7 +39,7 @@ class Target:
         return cls(fields["query"], fields["checkpoint"], Policy(**fields["policy"]))
 
 
-Queries = str | Path | QueriesFile | Mapping[str, str] | Iterable[Target]
+Queries = str | Path | QueriesReading | Mapping[str, str] | Iterable[Target]
 """A fleet: the path of a queries file, the file itself, addresses by name, or the queries."""
 
 
@@ -62,22 +62,22 @@ def fleet_of(queries: Queries, change: Mapping[str, Any] | None = None) -> tuple
 def _targets(queries: Queries) -> tuple[Target, ...]:
     if isinstance(queries, str | Path):
         return _of_file(_read(queries))
-    if isinstance(queries, QueriesFile):
+    if isinstance(queries, QueriesReading):
         return _of_file(queries)
     if isinstance(queries, Mapping):
         return tuple(Target(name, address) for name, address in queries.items())
     return tuple(queries)
 
 
-def _read(path: str | Path) -> QueriesFile:
+def _read(path: str | Path) -> QueriesReading:
     try:
         return valid_queries(path)
     except InvalidQueriesError as error:
         raise ConfigError(str(error)) from None
 
 
-def _of_file(file: QueriesFile) -> tuple[Target, ...]:
-    enabled = {name: query for name, query in file.queries.items() if query.enabled}
+def _of_file(reading: QueriesReading) -> tuple[Target, ...]:
+    enabled = {name: query for name, query in reading.queries.items() if query.enabled}
     for name, query in enabled.items():
         if query.connection:
             raise ConfigError(
@@ -85,5 +85,5 @@ def _of_file(file: QueriesFile) -> tuple[Target, ...]:
                 "take it out, and give them credentials through their environment"
             )
     return tuple(
-        Target(name, query.checkpoint, file.policy_of(name)) for name, query in enabled.items()
+        Target(name, query.checkpoint, reading.policy_of(name)) for name, query in enabled.items()
     )

@@ -51,10 +51,10 @@ def source_of(dag: str, query: str, session: Session) -> CheckpointSource:
     Raises:
         UnknownQueryError: when neither the queries file nor the DAG names it.
     """
-    file = _reading().file
-    entry = file.queries.get(query)
+    reading = _reading()
+    entry = reading.queries.get(query)
     if entry and dag == (together_id(entry.together) if entry.together else dag_id(query)):
-        policy = file.policy_of(query)
+        policy = reading.policy_of(query)
         return CheckpointSource(query, entry.checkpoint, entry.connection, policy, in_file=True)
     stored = SerializedDagModel.get(dag, session=session)
     for about in _descriptions(stored.data if stored else None):

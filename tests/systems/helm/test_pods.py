@@ -12,7 +12,7 @@ import yaml
 
 from statemaint.cli.main import program
 from statemaint.model.policy import Policy
-from statemaint.queries import QueriesFile, valid_queries
+from statemaint.queries import QueriesReading, valid_queries
 from statemaint.report import Report
 from tests.support.planted import secret
 from tests.systems.helm.support import SCENARIOS, Manifest, one, render, scenario, texts
@@ -88,7 +88,7 @@ def test_a_deployments_pod_is_probed(name: str) -> None:
 # -- what the program makes of it
 
 
-def queries_of(manifests: list[Manifest], folder: Path) -> QueriesFile:
+def queries_of(manifests: list[Manifest], folder: Path) -> QueriesReading:
     """Returns the delivered queries file, as the program reads it."""
     file = folder / "queries.yaml"
     file.write_text(one(manifests, "ConfigMap", "-queries")["data"]["queries.yaml"])

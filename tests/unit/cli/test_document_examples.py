@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.queries import load_queries
+from statemaint.queries import read_queries
 from tests.support.paths import ROOT
 from tests.support.program import run
 from tests.unit.cli.test_show import AGGREGATION, unpacked
@@ -113,7 +113,7 @@ def test_every_other_command_names_what_exists(document: str, command: str) -> N
 def test_every_queries_file_is_valid(tmp_path: Path, document: str, text: str) -> None:
     file = tmp_path / "queries.yaml"
     file.write_text(text)
-    assert load_queries(file).queries, document
+    assert read_queries(file).queries, document
 
 
 @pytest.mark.parametrize(("document", "text"), [*blocks("python")], ids=lambda one: one[:20])

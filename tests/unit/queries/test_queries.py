@@ -7,13 +7,10 @@ import pytest
 from statemaint.errors import ConfigError
 from statemaint.model.policy import PRESETS, Policy
 from statemaint.queries import (
-    InvalidQueriesError,
     Notifier,
-    QueriesFile,
     QueriesReading,
     Query,
     json_schema,
-    load_queries,
     read_queries,
     valid_queries,
 )
@@ -28,7 +25,7 @@ SECOND = "checkpoint: /y, engine: spark, together: t"
 EXAMPLE = ROOT / "dags" / "statemaint_queries.example.yaml"
 
 
-def load(folder: Path, text: str) -> QueriesFile:
+def load(folder: Path, text: str) -> QueriesReading:
     file = folder / "queries.yaml"
     file.write_text(text, encoding="utf-8")
     return valid_queries(file)
@@ -58,10 +55,12 @@ def test_a_query_has_the_defaults_of_the_file_and_its_own_settings_on_top(tmp_pa
     )
 
 
-def test_an_empty_file_of_queries_is_the_safe_policy_and_no_query(tmp_path: Path) -> None:
-    file = load(tmp_path, "defaults: {}\nqueries: {}\n")
-    assert dict(file.queries) == {}
-    assert file.defaults.on_top_of(Policy()) == PRESETS["safe"]
+def test_an_empty_file_of_queries_has_no_query(tmp_path: Path) -> None:
+    assert load(tmp_path, "defaults: {}\nqueries: {}\n").queries == {}
+
+
+def test_the_policy_is_safe_by_default(tmp_path: Path) -> None:
+    assert load(tmp_path, "queries: {a: {checkpoint: /a}}").policy_of("a") == PRESETS["safe"]
 
 
 def test_a_preset_of_a_query_replaces_the_defaults(tmp_path: Path) -> None:
@@ -80,8 +79,8 @@ def test_a_preset_of_a_query_replaces_the_defaults(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_file_may_name_every_preset(tmp_path: Path, preset: str) -> None:
-    file = load(tmp_path, f"queries: {{}}\ndefaults: {{preset: {preset}}}")
-    assert file.defaults.on_top_of(Policy()) == PRESETS[preset]
+    text = f"defaults: {{preset: {preset}}}\nqueries: {{a: {{checkpoint: /a}}}}"
+    assert load(tmp_path, text).policy_of("a") == PRESETS[preset]
 
 
 def test_null_takes_a_time_limit_of_the_defaults_away(tmp_path: Path) -> None:
@@ -390,15 +389,14 @@ queries:
   also: {checkpoint: /also}
 """,
     )
-    assert list(reading.file.queries) == ["good", "also"]
+    assert list(reading.queries) == ["good", "also"]
     assert places(reading) == [
         (6, "queries.cron.schedule"),
         (9, "queries.misspelt.polic"),
         (10, "queries.misspelt.retries"),
         (11, "queries.lacking.checkpoint"),
     ]
-    schedules = {entry.name: entry.schedule for entry in reading.broken}
-    assert schedules == {"cron": None, "misspelt": None, "lacking": "@hourly"}
+    assert [entry.name for entry in reading.broken] == ["cron", "misspelt", "lacking"]
 
 
 def test_queries_with_one_checkpoint_are_all_left_out(tmp_path: Path) -> None:
@@ -412,7 +410,7 @@ queries:
   d: {checkpoint: /x/inside}
 """,
     )
-    assert list(reading.file.queries) == ["b"]
+    assert list(reading.queries) == ["b"]
     assert [line for line, _ in places(reading)] == [3, 3, 5, 6]
     assert "c and d" not in str(reading.all_problems)
 
@@ -430,33 +428,22 @@ queries:
   b: {{checkpoint: /b, policy: {{preset: safe}}}}
 """,
     )
-    assert list(reading.file.queries) == ["b"]
+    assert list(reading.queries) == ["b"]
     assert [entry.name for entry in reading.broken] == ["a"]
     assert [line for line, _ in places(reading)] == [2]
 
 
-def test_loading_leaves_out_what_is_wrong_and_fails_where_nothing_is_known(
-    tmp_path: Path,
-) -> None:
-    file = tmp_path / "queries.yaml"
-    file.write_text("queries: {a: {checkpoint: /a}, b: {}}", encoding="utf-8")
-    assert list(load_queries(file).queries) == ["a"]
-    file.write_text("queries: [", encoding="utf-8")
-    with pytest.raises(InvalidQueriesError, match=r"queries\.yaml:1: expected the node content"):
-        load_queries(file)
-
-
 def test_a_mistake_in_an_address_for_metrics_leaves_the_queries_alone(tmp_path: Path) -> None:
     reading = read(tmp_path, "pushgateway: host:9091\nqueries: {a: {checkpoint: /a}}")
-    assert list(reading.file.queries) == ["a"]
-    assert (reading.file.pushgateway, reading.broken) == (None, ())
+    assert list(reading.queries) == ["a"]
+    assert (reading.queries and reading.settings_of("a").pushgateway, reading.broken) == (None, ())
     assert places(reading) == [(1, "pushgateway")]
 
 
 def test_a_key_that_stands_twice_leaves_its_query_out(tmp_path: Path) -> None:
     text = "queries:\n  a:\n    checkpoint: /a\n    checkpoint: /b\n  c: {checkpoint: /c}\n"
     reading = read(tmp_path, text)
-    assert list(reading.file.queries) == ["c"]
+    assert list(reading.queries) == ["c"]
     assert places(reading) == [(4, "queries.a.checkpoint")]
 
 

@@ -1,0 +1,127 @@
+"""What a reader of the queries remembers of each file: its last good version.
+
+    {"format": 1, "path": "/etc/statemaint/queries", "files": {"/etc/statemaint/queries/a.yaml":
+     {"texts": ["queries: ..."], "doubt": null, "kept": {"queries.orders": [0, 1795000000.0]}}}}
+
+A process that lives for one reading only, as Airflow's parsing does, keeps it in a file. That file
+is never trusted over a queries file that can be read, and is replaced atomically.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+_FORMAT = 1
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why the file as it is now is not used.
+
+    Attributes:
+        seen: what is there now: a text by its checksum, or an error.
+        since: when that was seen first.
+        first: when the last good version was first used instead.
+    """
+
+    seen: str
+    since: float
+    first: float
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The last good version of an entry that has a mistake.
+
+    Attributes:
+        text: the text of the file when the entry had none; `None` if there was never one.
+        since: when the mistake was seen first.
+    """
+
+    text: str | None
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class FileMemory:
+    """The last good version of a file.
+
+    Attributes:
+        text: its text.
+        doubt: why it is used instead of the present one; `None` if it is the present one.
+        kept: by the part of the file, the last good version of what has a mistake in `text`.
+    """
+
+    text: str
+    doubt: Doubt | None = None
+    kept: Mapping[str, Kept] = field(default_factory=dict)
+
+
+Memory = Mapping[str, FileMemory]
+"""By the path of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFile:
+    """The file in which the memory of a reader outlives its process."""
+
+    folder: Path
+    path: str
+
+    @property
+    def file(self) -> Path:
+        """Returns its path."""
+        return self.folder / f"queries-{sha256(self.path.encode()).hexdigest()[:12]}.json"
+
+    def load(self) -> dict[str, FileMemory]:
+        """Returns the memory; empty if there is none that can be read."""
+        try:
+            found = json.loads(self.file.read_text(encoding="utf-8"))
+            if found["format"] != _FORMAT or found["path"] != self.path:
+                return {}
+            return {path: _from_json(one) for path, one in found["files"].items()}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+            _log.warning("%s is not used: %s", self.file, error)
+            return {}
+
+    def save(self, memory: Memory) -> None:
+        """Replaces the memory; a folder that cannot be written to is a warning in the log."""
+        files = {path: _to_json(one) for path, one in memory.items()}
+        text = json.dumps({"format": _FORMAT, "path": self.path, "files": files})
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with NamedTemporaryFile("w", dir=self.folder, delete=False, encoding="utf-8") as file:
+                file.write(text)
+            Path(file.name).chmod(0o644)
+            Path(file.name).replace(self.file)
+        except OSError as error:
+            _log.warning("the last good queries cannot be kept in %s: %s", self.folder, error)
+
+
+def _to_json(memory: FileMemory) -> dict[str, Any]:
+    """Returns a file's memory with each text once; the first is the file's own."""
+    others = (one.text for one in memory.kept.values() if one.text is not None)
+    number = {text: number for number, text in enumerate(dict.fromkeys([memory.text, *others]))}
+    kept = {
+        part: [None if one.text is None else number[one.text], one.since]
+        for part, one in memory.kept.items()
+    }
+    doubt = asdict(memory.doubt) if memory.doubt else None
+    return {"texts": [*number], "doubt": doubt, "kept": kept}
+
+
+def _from_json(fields: Mapping[str, Any]) -> FileMemory:
+    texts, doubt = [str(one) for one in fields["texts"]], fields["doubt"]
+    kept = {
+        part: Kept(None if number is None else texts[number], since)
+        for part, (number, since) in fields["kept"].items()
+    }
+    return FileMemory(texts[0], Doubt(**doubt) if doubt else None, kept)

@@ -1,0 +1,145 @@
+"""The queries of several files together: names, checkpoints and Assets that collide. Pure.
+
+One file cannot affect the queries of another: what collides is a mistake of the entry that came
+last, or that is in the later file if both are new.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from statemaint.queries.models import Query
+from statemaint.queries.parsed import ParsedFile, entry_part
+from statemaint.queries.problems import Problem
+from statemaint.queries.together import groups, unlike
+from statemaint.storage import overlaps, place_of
+
+Part = tuple[str, str]
+"""The path of a file, and a part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A query, and where it is from.
+
+    Attributes:
+        query: the query.
+        file: its file; of the last good version of its entry, if that is used.
+        key: the key of its entry.
+        kept: since when the last good version is used; `None` if the present one is.
+    """
+
+    query: Query
+    file: ParsedFile
+    key: str
+    kept: float | None = None
+
+    @property
+    def part(self) -> Part:
+        """Returns the part of the file that has it."""
+        return self.file.path, entry_part(self.key)
+
+
+@dataclass(slots=True)
+class Merge:
+    """Files together.
+
+    Attributes:
+        files: the files.
+        sources: the queries by name, those with mistakes included.
+        problems: the mistakes of each part of a file.
+    """
+
+    files: Sequence[ParsedFile]
+    sources: dict[str, Source] = field(default_factory=dict)
+    problems: dict[Part, list[Problem]] = field(default_factory=dict)
+
+
+def merge(files: Sequence[ParsedFile], is_new: Callable[[Part], bool]) -> Merge:
+    """Returns files together, with the mistakes of each by itself and beside the others.
+
+    Args:
+        files: the files, in their order.
+        is_new: whether a part was not valid, or missing, at the previous reading.
+    """
+    made = Merge(files)
+    for file in files:
+        for part, problems in file.problems.items():
+            made.problems[file.path, part] = [*problems]
+    given = [
+        (name, Source(query, file, key))
+        for file in files
+        for name, (key, query) in file.queries.items()
+    ]
+    for name, source in sorted(given, key=lambda one: is_new(one[1].part)):
+        if name in made.sources:
+            other = _place(made.sources[name])
+            _note(made, source, f"is a query of {other}, too; rename one of the two")
+        else:
+            made.sources[name] = source
+    _note_overlaps(made)
+    _note_loops(made)
+    for name, what in unlike({name: one.query for name, one in made.sources.items()}):
+        _note(made, made.sources[name], what, "together")
+    return made
+
+
+def _note(made: Merge, source: Source, what: str, *path: str) -> None:
+    problem = source.file.problem_of(source.key, what, *path)
+    made.problems.setdefault(source.part, []).append(problem)
+
+
+def _place(source: Source) -> str:
+    line = source.file.document.line(("queries", source.key))
+    return f"{source.file.path}:{line}"
+
+
+def _note_overlaps(made: Merge) -> None:
+    order = {name: number for number, name in enumerate(made.sources)}
+    for outer, inner in overlaps(addresses(made.sources)):
+        first, last = sorted((outer, inner), key=order.__getitem__)
+        one, other = made.sources[first], made.sources[last]
+        same_file = one.file.path == other.file.path
+        what = _overlap(made, outer, inner, with_places=not same_file)
+        for source in (one, other) if same_file else (other,):
+            _note(made, source, what, "checkpoint")
+
+
+def addresses(sources: Mapping[str, Source]) -> dict[str, str]:
+    """Returns the addresses of queries by name."""
+    return {name: source.query.checkpoint for name, source in sources.items()}
+
+
+def _overlap(made: Merge, outer: str, inner: str, *, with_places: bool) -> str:
+    one, other = (made.sources[name].query.checkpoint for name in (outer, inner))
+    names = [
+        f"{name} ({_place(made.sources[name])})" if with_places else name for name in (outer, inner)
+    ]
+    if place_of(one) != place_of(other):
+        return (
+            f"the checkpoint of {names[1]}, {other}, lies inside that of {names[0]}, {one}; give "
+            "each query the checkpointLocation that is its own"
+        )
+    spelled = one if one == other else f"{one} and {other} name the same place"
+    return (
+        f"{names[0]} and {names[1]} have one checkpoint ({spelled}); leave one of the two out, or "
+        "give each its own"
+    )
+
+
+def _note_loops(made: Merge) -> None:
+    shared = groups({name: source.query for name, source in made.sources.items()})
+    for name, source in made.sources.items():
+        names = {name, *shared.get(source.query.together or "", ())}
+        own = {f"statemaint://{one}{end}" for one in names for end in ("", "/findings")}
+        if (source.query.after or "").rstrip("/") in own:
+            what = "the query's DAG updates this Asset itself, and would run forever"
+            _note(made, source, what, "after")
+
+
+def without_overlaps(good: Mapping[str, Source], kept: Mapping[str, Source]) -> dict[str, Source]:
+    """Returns queries with the last good versions of others that do not overlap with any."""
+    chosen = dict(good)
+    together = {**good, **kept}
+    meeting = {name for pair in overlaps(addresses(together)) for name in pair} if kept else set()
+    chosen.update((name, one) for name, one in kept.items() if name not in meeting)
+    return chosen

@@ -1,0 +1,186 @@
+"""Parses one queries file into its models, with all of its mistakes. Pure."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from statemaint.queries.models import PolicySettings, QueriesFile, Query
+from statemaint.queries.patterns import PatternError, expand
+from statemaint.queries.problems import Problem, explained, shown
+from statemaint.queries.yaml_file import Document, YamlError, parse_yaml
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+# A mistake in these does not affect the queries; only their metrics and plans are missing.
+APART = ("pushgateway", "pushgateway_auth", "textfile", "plans", "alert_labels")
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFile:
+    """One queries file by itself.
+
+    Attributes:
+        path: its path.
+        head: its valid settings, without its queries.
+        queries: its queries by name, each with the key of its entry, which for a pattern is that of
+            several; a query may be among the problems as well.
+        problems: its mistakes, by the part that they concern: `queries.KEY` for an entry, otherwise
+            the first key of the file.
+        usable: whether it is known which queries the file has.
+        document: the file as values.
+    """
+
+    path: str
+    head: QueriesFile
+    queries: Mapping[str, tuple[str, Query]]
+    problems: Mapping[str, tuple[Problem, ...]]
+    usable: bool
+    document: Document
+
+    def problem_of(self, key: str, what: str, *path: str | int, query: str = "") -> Problem:
+        """Returns a problem of an entry that the file by itself does not have, with its line.
+
+        Args:
+            key: the key of the entry.
+            what: the mistake, and what to do.
+            path: the path of the key within the entry; the whole entry by default.
+            query: the query's name, if the entry is that of several.
+        """
+        line = self.document.line(("queries", key, *path)) or 0
+        dotted = ".".join(("queries", query or key, *(one for one in path if isinstance(one, str))))
+        return Problem(line, dotted, what, self.path, key)
+
+
+def entry_part(key: str) -> str:
+    """Returns the part of a file that an entry is, as `ParsedFile.problems` has it."""
+    return f"queries.{key}"
+
+
+def parse(path: str, text: str | YamlError) -> ParsedFile:
+    """Returns a queries file by its text, or by the error of reading it; never raises.
+
+    An entry with a mistake is omitted, and the others stay. So is each entry that a mistake in
+    `defaults`, or an unknown key of the file, concerns: its intended policy is unknown.
+    """
+    return _Parser(path).parse(text)
+
+
+@dataclass(slots=True)
+class _Parser:
+    """The problems of each part of a file so far."""
+
+    path: str
+    document: Document = field(default_factory=lambda: Document(None, None, ()))
+    problems: dict[str, list[Problem]] = field(default_factory=lambda: defaultdict(list))
+    # The path of each problem that leaves the intended policy of some entries unknown.
+    doubts: list[tuple[tuple[str | int, ...], Problem]] = field(default_factory=list)
+
+    def parse(self, text: str | YamlError) -> ParsedFile:
+        queries: Mapping[str, tuple[str, Query]] = {}
+        head, usable = QueriesFile(queries={}), False
+        try:
+            if isinstance(text, YamlError):
+                raise text
+            self.document = parse_yaml(text)
+        except YamlError as error:
+            self._note((), str(error), error.line)
+        else:
+            if isinstance(self.document.value, dict):
+                self._note_twice()
+                head = self._head(self.document.value)
+                entries, usable = self._entries(self.document.value)
+                queries = self._queries(entries)
+                self._note_doubts(entries)
+            else:
+                self._note((), "must be a mapping with the key `queries`, even if it is empty")
+        problems = {part: tuple(sorted(set(listed))) for part, listed in self.problems.items()}
+        return ParsedFile(self.path, head, queries, problems, usable, self.document)
+
+    def _note(self, path: tuple[str | int, ...], what: str, line: int | None = None) -> None:
+        """Records a problem of a part of the file."""
+        at = line or self.document.line(path) or 0
+        of_entry = len(path) > 1 and path[0] == "queries"
+        entry = str(path[1]) if of_entry else ""
+        problem = Problem(at, ".".join(map(str, path)), what, self.path, entry)
+        part = entry_part(entry) if of_entry else str(path[0]) if path else ""
+        self.problems[part].append(problem)
+        if path and path[0] not in (*APART, "queries"):
+            self.doubts.append((path, problem))
+
+    def _note_twice(self) -> None:
+        for path, line in self.document.twice:
+            self._note(path, "appears twice in its mapping; remove one", line)
+
+    def _head(self, content: Mapping[Any, Any]) -> QueriesFile:
+        """Returns the file without its queries, and without the values that are not valid."""
+        given = {str(key): value for key, value in content.items() if key != "queries"}
+        try:
+            return QueriesFile.model_validate({**given, "queries": {}})
+        except ValidationError as error:
+            for path, what in explained(error, ()):
+                self._note(path, what)
+                if path[0] == "defaults" and len(path) > 1 and path[1] in given["defaults"]:
+                    rest = given["defaults"].items()
+                    given["defaults"] = {key: value for key, value in rest if key != path[1]}
+                else:
+                    given.pop(str(path[0]), None)
+        return QueriesFile.model_validate({**given, "queries": {}})
+
+    def _entries(self, content: Mapping[Any, Any]) -> tuple[dict[str, Any], bool]:
+        """Returns the entries by key, and whether there is a mapping of them."""
+        if "queries" not in content:
+            self._note(("queries",), "is missing; add it")
+            return {}, False
+        listed = content["queries"]
+        if not isinstance(listed, dict):
+            self._note(("queries",), f"must be a mapping, not {shown(listed)}")
+            return {}, False
+        for name in listed:
+            if not isinstance(name, str):
+                what = "must be text (in quotes, where YAML reads it as something else)"
+                self._note(("queries", str(name)), f"{what}, not {shown(name)}")
+        return {str(name): entry for name, entry in listed.items()}, True
+
+    def _queries(self, entries: Mapping[str, Any]) -> dict[str, tuple[str, Query]]:
+        """Returns the valid queries by name, each with the key of its entry."""
+        queries: dict[str, tuple[str, Query]] = {}
+        for key, entry in entries.items():
+            for name, query in self._of(key, entry):
+                if name in queries:
+                    what = f"makes a query {name}, as {queries[name][0]} does; rename one"
+                    self._note(("queries", key), what)
+                else:
+                    queries[name] = (key, query)
+        return queries
+
+    def _of(self, key: str, entry: Any) -> Iterator[tuple[str, Query]]:
+        """Yields the queries of one entry, up to the first invalid one."""
+        below = ("queries", key)
+        if not isinstance(entry, dict):
+            self._note(below, f"must be a mapping, not {shown(entry)}")
+            return
+        try:
+            for name, settings in expand(key, entry):
+                if not _NAME.fullmatch(name):
+                    what = "must be a name of up to 200 letters, digits and _ . -"
+                    self._note(below, f"{what}, not {shown(name)}")
+                    return
+                yield name, Query.model_validate(settings)
+        except PatternError as error:
+            self._note(below if error.key == "name" else (*below, error.key), str(error))
+        except ValidationError as error:
+            for path, what in explained(error, below):
+                self._note(path, what)
+
+    def _note_doubts(self, entries: Mapping[str, Any]) -> None:
+        """Records the problems of the defaults for each entry that they concern."""
+        for path, problem in self.doubts:
+            known = path[0] == "defaults" and path[-1] in PolicySettings.model_fields
+            for key, entry in entries.items():
+                given = entry.get("policy") if isinstance(entry, dict) else None
+                policy = given if isinstance(given, dict) else {}
+                if not policy.get("preset") and not (known and path[-1] in policy):
+                    self.problems[entry_part(key)].append(problem)

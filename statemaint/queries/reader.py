@@ -1,0 +1,240 @@
+"""Reads the queries of a file or a folder, and keeps the last good version of what it cannot read.
+
+A file that cannot be read, is not a mapping of queries, or is only the beginning of its last good
+version, counts as it was. So does, until it has been unchanged for a minute, a file that lacks an
+entry that it had, and a file that is no longer in its folder: that is how a file looks while it is
+written. An entry with a mistake counts as it was when it had none.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from zlib import crc32
+
+from statemaint.queries.memory import Doubt, FileMemory, Kept, Memory, MemoryFile
+from statemaint.queries.merged import Merge, Part, Source, merge, without_overlaps
+from statemaint.queries.parsed import APART, ParsedFile, entry_part, parse
+from statemaint.queries.problems import InvalidQueriesError, Problem
+from statemaint.queries.reading import BrokenEntry, QueriesReading, in_order
+from statemaint.queries.yaml_file import YamlError, texts_at
+
+SETTLED = 60.0
+"""The seconds after which a file that lacks something is believed."""
+
+Texts = dict[str, str | YamlError]
+
+
+def read_queries(path: str | Path) -> QueriesReading:
+    """Returns the valid queries of a file or a folder, and the mistakes in the rest; never raises.
+
+    An entry with a mistake is omitted. So is each entry that a mistake in `defaults`, or an unknown
+    key of its file, concerns: its intended policy is unknown.
+    """
+    return QueriesReader(path, clock=lambda: 0.0).read()  # it has no last good version to date
+
+
+def valid_queries(path: str | Path) -> QueriesReading:
+    """Returns the queries of a file or a folder without mistakes.
+
+    Raises:
+        InvalidQueriesError: when there is one; a line for each problem names the file, the line,
+            the key, the problem and the solution.
+    """
+    reading = read_queries(path)
+    if reading.all_problems:
+        raise InvalidQueriesError(reading.all_problems)
+    return reading
+
+
+class QueriesReader:
+    """Reads the queries as often as wanted; one thread at a time.
+
+    Args:
+        path: the file or the folder.
+        clock: the time, in seconds since the epoch.
+        folder: where the last good version outlives the process; `None` for nowhere.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        clock: Callable[[], float],
+        folder: Path | None = None,
+    ) -> None:
+        self._path, self._clock = str(path), clock
+        self._file = MemoryFile(folder, self._path) if folder else None
+        self._memory: Memory = self._file.load() if self._file else {}
+        self._parsed: dict[tuple[str, str], ParsedFile] = {}
+        self._before: tuple[Texts, QueriesReading] | None = None
+
+    def read(self) -> QueriesReading:
+        """Returns the queries; never raises. What has not changed is not parsed again."""
+        texts, of_folder = self._texts()
+        if self._before and self._before[0] == texts and not self._doubtful():
+            return self._before[1]
+        one = _Reading(self._path, texts, self._memory, self._clock(), self._parse, of_folder)
+        reading = one.read()
+        self._before = texts, reading
+        self._parsed = {key: self._parsed[key] for key in one.used}
+        if self._file and one.remembered != self._memory:
+            self._file.save(one.remembered)
+        self._memory = one.remembered
+        return reading
+
+    def _texts(self) -> tuple[Texts, Problem | None]:
+        try:
+            return texts_at(self._path), None
+        except YamlError as error:
+            return {}, Problem(0, "", str(error), self._path)
+
+    def _doubtful(self) -> bool:
+        return any(one.doubt for one in self._memory.values())
+
+    def _parse(self, path: str, text: str) -> ParsedFile:
+        if (path, text) not in self._parsed:
+            self._parsed[path, text] = parse(path, text)
+        return self._parsed[path, text]
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One reading, with the problems so far and what is to be remembered."""
+
+    path: str
+    texts: Texts
+    memory: Memory
+    now: float
+    parser: Callable[[str, str], ParsedFile]
+    of_folder: Problem | None
+    problems: list[Problem] = field(default_factory=list)
+    remembered: dict[str, FileMemory] = field(default_factory=dict)
+    used: set[tuple[str, str]] = field(default_factory=set)
+
+    def read(self) -> QueriesReading:
+        current = map(self._current, sorted({*self.texts, *self.memory}))
+        files = [self._with_last_settings(file) for file in current if file]
+        made = merge(files, self._is_new)
+        good = {name: one for name, one in made.sources.items() if one.part not in made.problems}
+        kept = {part: self._kept(part) for part in made.problems}
+        sources = without_overlaps(good, dict(self._last_good(kept, good)))
+        for (path, part), one in kept.items():
+            if before := self.remembered.get(path):
+                self.remembered[path] = replace(before, kept={**before.kept, part: one})
+        self._note_folder()
+        broken, general = self._sorted_out(made, kept, sources)
+        usable = bool(files) and all(one.usable for one in files)
+        return QueriesReading(self.path, sources, broken, in_order(general), usable)
+
+    def _parse(self, path: str, text: str) -> ParsedFile:
+        self.used.add((path, text))
+        return self.parser(path, text)
+
+    def _current(self, path: str) -> ParsedFile | None:
+        """Returns the version of a file that counts, if any."""
+        text = self.texts.get(path)
+        if text is None:
+            return self._as_it_was(path, "missing", settles=self.of_folder is None)
+        parsed = parse(path, text) if isinstance(text, YamlError) else self._parse(path, text)
+        if isinstance(text, YamlError) or not parsed.usable:
+            what = [one for listed in parsed.problems.values() for one in listed]
+            return self._as_it_was(path, "unusable", *what) or parsed
+        before = self.memory.get(path)
+        if before and self._lacks(parsed, text, before):
+            cut = before.text.startswith(text) and bool(parsed.problems)
+            sizes = f"{len(text)} of {len(before.text)} characters"
+            what = [Problem(0, "", f"was cut: {sizes} are left; write it again", path)]
+            seen = f"{crc32(text.encode()):08x}"
+            if last := self._as_it_was(path, seen, *(what if cut else ()), settles=not cut):
+                return last
+        self.remembered[path] = FileMemory(text)
+        return parsed
+
+    def _as_it_was(
+        self, path: str, seen: str, *what: Problem, settles: bool = False
+    ) -> ParsedFile | None:
+        """Returns the last good version of a file; `None` without one, or when it is outdated."""
+        before = self.memory.get(path)
+        if before is None:
+            return None
+        doubt = before.doubt or Doubt(seen, self.now, self.now)
+        if doubt.seen != seen:
+            doubt = Doubt(seen, self.now, doubt.first)
+        if settles and self.now - doubt.since >= SETTLED:
+            return None
+        self.problems += (replace(one, kept=doubt.first) for one in what)
+        self.remembered[path] = FileMemory(before.text, doubt)
+        return self._parse(path, before.text)
+
+    def _lacks(self, parsed: ParsedFile, text: str, before: FileMemory) -> bool:
+        """Returns whether a file may have been cut, or be only partly written."""
+        if text == before.text:
+            return False
+        entries = _parts(self._parse(parsed.path, before.text))
+        lost = {part for part, one in before.kept.items() if one.text is None}
+        gone = entries - lost - _parts(parsed) - parsed.problems.keys()
+        return before.text.startswith(text) or bool(gone)
+
+    def _is_new(self, part: Part) -> bool:
+        path, name = part
+        before = self.memory.get(path)
+        return before is None or name in before.kept or not self._was_valid(path, name, before)
+
+    def _was_valid(self, path: str, name: str, before: FileMemory) -> bool:
+        old = self._parse(path, before.text)
+        return name not in old.problems and (name in APART or name in _parts(old))
+
+    def _kept(self, part: Part) -> Kept:
+        path, name = part
+        before = self.memory.get(path)
+        if before and name in before.kept:
+            return before.kept[name]
+        valid = before and self._was_valid(path, name, before)
+        return Kept(before.text if before and valid else None, self.now)
+
+    def _with_last_settings(self, file: ParsedFile) -> ParsedFile:
+        """Returns a file with the last good version of its settings that are not valid."""
+        last = {}
+        for name in APART:
+            text = self._kept((file.path, name)).text if name in file.problems else None
+            if text is not None:
+                last[name] = getattr(self._parse(file.path, text).head, name)
+        return replace(file, head=file.head.model_copy(update=last)) if last else file
+
+    def _last_good(
+        self, kept: Mapping[Part, Kept], good: Mapping[str, Source]
+    ) -> Iterator[tuple[str, Source]]:
+        """Yields the queries of the last good versions of entries with mistakes."""
+        texts = {(path, one.text): None for (path, _), one in kept.items() if one.text is not None}
+        for path, text in texts:
+            old = self._parse(path, text)
+            for name, (key, query) in old.queries.items():
+                one = kept.get((path, entry_part(key)))
+                if one and one.text == text and name not in good:
+                    yield name, Source(query, old, key, one.since)
+
+    def _note_folder(self) -> None:
+        if self.of_folder:
+            first = [one.doubt.first for one in self.remembered.values() if one.doubt]
+            self.problems.append(replace(self.of_folder, kept=min(first, default=None)))
+
+    def _sorted_out(
+        self, made: Merge, kept: Mapping[Part, Kept], sources: Mapping[str, Source]
+    ) -> tuple[tuple[BrokenEntry, ...], list[Problem]]:
+        """Returns the broken entries, and the mistakes outside of them."""
+        maintained = {one.part for one in sources.values() if one.kept is not None}
+        broken, general = [], self.problems
+        for (path, name), problems in made.problems.items():
+            part, entry = (path, name), name.removeprefix(entry_part(""))
+            in_use = part in maintained or (name in APART and kept[part].text is not None)
+            since = kept[part].since if in_use else None
+            listed = [replace(one, kept=since) for one in sorted(set(problems))]
+            if entry == name:
+                general += listed
+            else:
+                broken.append(BrokenEntry(entry, path, tuple(listed), part in maintained))
+        return tuple(broken), general
+
+
+def _parts(file: ParsedFile) -> set[str]:
+    return {entry_part(key) for key, _ in file.queries.values()}

@@ -1,0 +1,86 @@
+"""The result of reading the queries: a file, or a folder of files."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from statemaint.model.policy import Policy
+from statemaint.queries.merged import Source
+from statemaint.queries.models import QueriesFile, Query
+from statemaint.queries.problems import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenEntry:
+    """One invalid entry below `queries`.
+
+    Attributes:
+        name: its key in the file.
+        file: the path of the file.
+        problems: its mistakes.
+        kept: whether the last good version of it is used.
+    """
+
+    name: str
+    file: str
+    problems: tuple[Problem, ...]
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class QueriesReading:
+    """The result of reading the queries.
+
+    Attributes:
+        path: the file or the folder.
+        sources: the valid queries by name, and last good versions of others; where each is from.
+        broken: the invalid entries.
+        problems: the mistakes outside entries.
+        usable: whether it is known which queries there are: by each file, now or before.
+    """
+
+    path: str
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    broken: tuple[BrokenEntry, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    usable: bool = True
+
+    @cached_property
+    def queries(self) -> dict[str, Query]:
+        """Returns the queries by name."""
+        return {name: source.query for name, source in self.sources.items()}
+
+    @property
+    def all_problems(self) -> tuple[Problem, ...]:
+        """Returns each problem once, in the order of the files."""
+        entries = (one for entry in self.broken for one in entry.problems)
+        found = {one: one for one in (*entries, *self.problems)}
+        return in_order(found)
+
+    def settings_of(self, query: str) -> QueriesFile:
+        """Returns the settings of the file of a query, without its queries."""
+        return self.sources[query].file.head
+
+    def routing_of(self, query: str) -> dict[str, str]:
+        """Returns the labels that route the alerts of a query."""
+        return self.settings_of(query).routing_of(self.queries[query])
+
+    def policy_of(self, query: str) -> Policy:
+        """Returns the policy of a query."""
+        return self.settings_of(query).policy_of(self.queries[query])
+
+    def problem_of(self, query: str, what: str, *path: str | int) -> Problem:
+        """Returns a problem of a query that the models cannot see, with its line in the file.
+
+        Args:
+            query: the query's name.
+            what: the mistake, and what to do.
+            path: the path of its key within the entry; the whole entry by default.
+        """
+        source = self.sources[query]
+        return source.file.problem_of(source.key, what, *path, query=query)
+
+
+def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Returns problems in the order of the files and their lines."""
+    return tuple(sorted(problems, key=lambda one: (one.file, one)))
