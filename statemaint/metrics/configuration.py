@@ -14,10 +14,10 @@ def problem_families(problems: Sequence[tuple[str, int, str]]) -> Iterator[Famil
     Args:
         problems: the file, the line and the entry of each; the entry is empty outside of entries.
     """
-    yield family("exporter_problems", None, [({}, len(problems))])
+    yield family("exporter_problems", {}, [({}, len(problems))])
     first = dict.fromkeys(problems)
     places = [
         {"file": file, "line": str(line), **({"query": query} if query else {})}
         for file, line, query in [*first][:MOST_PROBLEMS]
     ]
-    yield family("configuration_problem", None, [(one, 1) for one in places])
+    yield family("configuration_problem", {}, [(one, 1) for one in places])
