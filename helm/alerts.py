@@ -80,6 +80,21 @@ _DAG = (
     "the DAG {{ with printf \"statemaint_query_info{query=%q,dag!=''}\" $labels.query | query }}"
     '{{ . | first | label "dag" }}{{ else }}of the query{{ end }}'
 )
+_TASK = "query, origin, task"
+# The time of a task's last push, or of its last file: node_exporter knows that by the file's name.
+_FILE = 'node_textfile_mtime_seconds{file=~".*/statemaint_[^/]+@.+"}'
+for _label, _group in (("query", "1"), ("task", "2"), ("origin", "3")):
+    _FILE = (
+        f'label_replace({_FILE}, "{_label}", "${_group}", "file", '
+        '".*/statemaint_([^/@]+)@([^@]+)@(.*).prom")'
+    )
+_REPORTED = f'max by ({_TASK}) (\n    push_time_seconds{{task!=""}}\n    or {_FILE}\n  )'
+# The report of the run has told of it.
+_LOST = 'max by (query, origin, namespace) (statemaint_last_run_failed{cause="task"}) > 0'
+_SILENT = (
+    "{{ range printf \"max by (task) (statemaint_task_state{query=%q,state='working'})\" "
+    "$labels.query | query }}{{ .Labels.task }} {{ end }}"
+)
 # Where the links lead; the chart puts the addresses of Grafana and Airflow before them.
 _BOARD = "/d/statemaint-query?var-query={{ $labels.query }}"
 _DAGS = (
@@ -132,6 +147,19 @@ ALERTS = (
         f"More than two runs are missing by the query's own schedule{_INTERVAL}. Is {_DAG} paused, "
         "waiting for a worker, or running without end?",
         "5m",
+    ),
+    Alert(
+        "StatemaintRunStalled",
+        "max by (query, origin, namespace) (\n"
+        f'  max by (query, origin, namespace, task) (statemaint_task_state{{state="working"}})\n'
+        f"  * on ({_TASK}) group_left () (time() - {_REPORTED}) > 600\n"
+        ")\n"
+        f"unless on (query, origin, namespace) {_LOST}",
+        WARNING,
+        f"{_QUERY}: a task at work has not reported for {_AGE}",
+        f"Tasks: {_SILENT}. A task reports several times a minute: it was killed and not tried "
+        f"again, its worker is lost, or it cannot reach the Pushgateway. Its log in {_DAG} says "
+        "more; the next run continues its work.",
     ),
     Alert(
         "StatemaintChainTooLong", f"{_LONG}\nunless on (query) {_HALTED}", WARNING,

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from statemaint.metrics.catalogue import METRICS, Detail, Metric, most_series
+from statemaint.metrics.tasks import ENDING_SECONDS, EVERY
 
 _HEAD = """\
 # Metrics
@@ -31,7 +32,7 @@ of Airflow's address; so where both the Pushgateway and the exporter are scraped
   that are no longer in the file are deleted. Credentials never belong in the address:
   `pushgateway_auth:` names a file with `user:password` or with a bearer token, the files of a TLS
   client, or an Airflow connection.
-- **Textfile** (`textfile:`): one file per query for node_exporter.
+- **Textfile** (`textfile:`): one file per query for node_exporter, and one per task.
 - **Exporter** (`statemaint exporter --queries FILE`): a server for scraping, which reads one small
   file of each checkpoint every minute, and no state.
 
@@ -39,6 +40,22 @@ A query has at most {query} series, whatever the number of its partitions. With
 `detail: partition` in its entry it has {partition} more for each partition. Counters are stored
 with the checkpoint and survive restarts of everything else. An unknown value is NaN or absent,
 never 0.
+
+## Tasks
+
+Each task of a DAG reports its own work in the group `job="statemaint", origin, query, task`: when
+it begins, every {every:g} s while it works, and when it ends, whatever its outcome (ADR 0041).
+`origin` is the installation whose file has the query; queries of DAGs in Python have none. `task`
+is the verb with the index or the part: `maintain-plan`, `maintain-3`, `maintain-report`,
+`verify-0`, `repair-plan`, `undo-apply`. The first task of a run deletes the groups of the query's
+earlier run of that verb, so that each verb has at most `max_tasks` + 2. A task has at most {task}
+series, besides those of its query; a figure that is unknown is absent. It waits for a push only at
+its end: for at most {ending:g} s, and for at most 1 s if an earlier push was lost. The exporter
+does not serve these series. The query's record counts the same work again once the run has
+reported it: never add the two.
+
+A task that is killed keeps the state `working`, and the Pushgateway's `push_time_seconds` of its
+group (node_exporter's `node_textfile_mtime_seconds` of its file) no longer changes.
 
 ## Alerts and dashboards
 
@@ -55,7 +72,13 @@ and sets the variables
 def document() -> str:
     """Returns the text of docs/metrics.md."""
     per_partition = most_series(1) - most_series()
-    head = _HEAD.format(query=most_series(), partition=per_partition)
+    head = _HEAD.format(
+        query=most_series(),
+        partition=per_partition,
+        task=sum(one.detail is Detail.TASK for one in METRICS),
+        every=EVERY,
+        ending=ENDING_SECONDS,
+    )
     return "\n".join([head, *_sections()])
 
 
@@ -63,6 +86,7 @@ def _sections() -> Iterator[str]:
     titles = {
         Detail.QUERY: "Of a query",
         Detail.PARTITION: "Of a partition (`detail: partition`)",
+        Detail.TASK: "Of a task, while it works and after it",
         Detail.EXPORTER: "Of the exporter itself",
     }
     for detail, title in titles.items():

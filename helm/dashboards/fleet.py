@@ -29,6 +29,7 @@ from helm.dashboards.promql import (
     per,
     since,
 )
+from helm.dashboards.tasks import runs_at_work
 
 _TO: Mapping[str, tuple[Link, ...]] = {"query": (TO_QUERY, TO_PAGE)}
 
@@ -44,6 +45,7 @@ def fleet() -> Board:
         rows={
             "What is broken, and since when": _broken(),
             "Queries": _queries(),
+            "Runs at work": runs_at_work(_TO),
             "Does maintenance keep up?": _keeping_up(),
             "What it reclaims and costs": _totals(),
             "Where these numbers come from": _sources(),

@@ -17,6 +17,7 @@ from helm.dashboards.panels import (
     unloadable,
 )
 from helm.dashboards.promql import UNIT, moment, of_query, or_zero, per, since
+from helm.dashboards.tasks import tasks_at_work
 
 
 def query() -> Board:
@@ -30,6 +31,7 @@ def query() -> Board:
         rows={
             "Does it restart?": _restarts(),
             "What is wrong": _trouble(),
+            "Runs at work": tasks_at_work(),
             "Last runs": _runs(),
             "Sizes": _sizes(),
         },

@@ -31,7 +31,7 @@ def publish(settings: QuerySettings, last: LastRun) -> None:
     storage, record = _record(settings, last)
     where = targets(settings)
     if where.gateway or where.textfile:
-        word = _credentials(settings)
+        word = credentials(settings)
         if not publish_record(named(settings), record, where, credentials=word) and record.totals:
             record = with_loss(record)
     if storage:
@@ -44,7 +44,7 @@ def publish_held(settings: QuerySettings) -> None:
 
     where = targets(settings)
     if where.gateway or where.textfile:
-        word = _credentials(settings)
+        word = credentials(settings)
         publish_waiting(named(settings), time.time(), where, credentials=word)
 
 
@@ -167,7 +167,7 @@ def _write(storage: Storage, record: Record) -> None:
         _log.warning("the record of the run is not stored: %s", error)
 
 
-def _credentials(settings: QuerySettings) -> tuple[str | None, str] | None:
+def credentials(settings: QuerySettings) -> tuple[str | None, str] | None:
     """Returns the login and password of the Pushgateway's Airflow connection."""
     name = settings.metrics.auth.connection
     if name is None or settings.gateway is None:

@@ -21,6 +21,7 @@ from statemaint.airflow.links import links
 from statemaint.airflow.names import COSTS, asset_uri, findings_uri, run_name
 from statemaint.airflow.notify import notify_all
 from statemaint.airflow.passed_on import PassedOn, reported
+from statemaint.airflow.reporting import reporting
 from statemaint.airflow.settings import Options, QuerySettings, about, unknown_options
 from statemaint.airflow.spark_program import start_spark
 from statemaint.maintain import Holder
@@ -74,6 +75,7 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
     """Returns the task `plan`."""
 
     @task(task_id="plan", doc_md="Fixes the target version; finds the partitions with work.")
+    @reporting(settings, "plan", first=True)
     def plan(about: dict[str, Any]) -> list[dict[str, Any]]:
         del about  # only for the pages, which read it from the DAG as Airflow stores it
         context = get_current_context()
@@ -127,22 +129,28 @@ def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
             "run": _run(terms),
             "handover": ti.xcom_pull(task_ids=_sibling("plan"), key=_HANDOVER),
         }
-        if "bundles" in bundle:
-            start = partial(start_spark, on_kill=partial(setattr, context["task"], "on_kill"))
-            attempt = ti.try_number
-            done, failure = on_spark.maintain_bundles(
-                where, planned, options, **work, attempt=attempt, start=start
-            )
-        else:
-            done = [tasks.maintain_bundle(where, planned[0], options, **work)]
-            failure = done[0].failure
-        # Passed on before the task may fail: a failed task returns nothing.
-        if summaries := [one.summary for one in done if one.summary]:
-            ti.xcom_push(_REPORT, summaries)
-        if errors := [one.error for one in done if one.error]:
-            ti.xcom_push(_ERROR, errors)
-        if failure:
-            fail(failure)
+        with reporting(where) as progress:
+            if "bundles" in bundle:
+                start = partial(start_spark, on_kill=partial(setattr, context["task"], "on_kill"))
+                attempt = ti.try_number
+                done, failure = on_spark.maintain_bundles(
+                    where, planned, options, **work, attempt=attempt, start=start
+                )
+                progress.add_summaries(one.summary for one in done)
+            else:
+                done = [
+                    tasks.maintain_bundle(
+                        where, planned[0], options, **work, on_outcome=progress.changes()
+                    )
+                ]
+                failure = done[0].failure
+            # Passed on before the task may fail: a failed task returns nothing.
+            if summaries := [one.summary for one in done if one.summary]:
+                ti.xcom_push(_REPORT, summaries)
+            if errors := [one.error for one in done if one.error]:
+                ti.xcom_push(_ERROR, errors)
+            if failure:
+                fail(failure)
 
     return maintain
 
@@ -157,6 +165,7 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
         show_return_value_in_logs=False,
         doc_md="Adds up the results of the partitions.",
     )
+    @reporting(settings, "report")
     def report() -> dict[str, Any]:
         context = get_current_context()
         if _options(terms).dry_run:

@@ -32,12 +32,13 @@ from statemaint.maintain.bundles import (
 )
 from statemaint.maintain.outcomes import PartOutcome
 from statemaint.maintain.parts import maintain_part, prepare
+from statemaint.maintain.run import OnOutcome, ignored
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import run_folder
 from statemaint.plan import Plan, by_reason
 from statemaint.planning import plan_checkpoint
-from statemaint.report import Emptied, Report
+from statemaint.report import Emptied
 from statemaint.report.facts import facts_of
 from statemaint.report.part import MOST_FINDINGS, findings_json, reasons
 from statemaint.report.query_state import lag
@@ -244,13 +245,22 @@ def maintain_bundle(
     *,
     run: str,
     handover: str | None = None,
+    on_outcome: OnOutcome = ignored,
 ) -> Maintained:
     """Maintains some partitions at the target that `plan` fixed, as `run`; safe to repeat.
 
     The summary has the facts for the metrics, which `finish` publishes for all bundles together.
     """
     try:
-        report = _maintain(settings, bundle, options, run, handover)
+        report = maintain_part(
+            _storage(settings),
+            options.change(settings.policy),
+            bundle,
+            run=run,
+            force_snapshot=options.force_snapshot,
+            handover=Handover.from_json(handover) if handover else None,
+            on_outcome=on_outcome,
+        )
     except StatemaintError as error:
         return Maintained(None, Failure.of(error))
     _tell(report.findings)
@@ -382,16 +392,6 @@ def _end_run(
         _log.warning("the lease is left to expire, and the trash to the next run: %s", error)
         emptied = Emptied()
     return with_emptied(ended, emptied), emptied
-
-
-def _maintain(
-    settings: QuerySettings, bundle: Bundle, options: Options, run: str, handover: str | None
-) -> Report:
-    return maintain_part(
-        _storage(settings), options.change(settings.policy), bundle, run=run,
-        force_snapshot=options.force_snapshot,
-        handover=Handover.from_json(handover) if handover else None,
-    )  # fmt: skip
 
 
 def _tell(findings: Sequence[Finding], before: str = "") -> None:

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass, replace
 
 from statemaint.maintain.bundles import Bundle
-from statemaint.maintain.run import maintain
+from statemaint.maintain.run import OnOutcome, ignored, maintain
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request
 from statemaint.planning import plan_checkpoint
@@ -75,6 +75,7 @@ def maintain_part(  # noqa: PLR0913 -- each is a separate choice
     force_snapshot: bool = False,
     handover: Handover | None = None,
     workers: Workers | None = None,
+    on_outcome: OnOutcome = ignored,
 ) -> Report:
     """Maintains some partitions at the target that the run's plan fixed; safe to repeat.
 
@@ -86,6 +87,7 @@ def maintain_part(  # noqa: PLR0913 -- each is a separate choice
         force_snapshot: as in the run's plan.
         handover: the data that the plan has read.
         workers: the stores at a time; by default few, in the memory that the environment sets.
+        on_outcome: called with each outcome as it happens, for progress.
 
     Raises:
         StatemaintError: as `maintain` does.
@@ -105,4 +107,5 @@ def maintain_part(  # noqa: PLR0913 -- each is a separate choice
         holder=bundle.holder,
         workers=workers or Workers(few, memory_from(os.environ)),
         handover=handover,
+        on_outcome=on_outcome,
     )

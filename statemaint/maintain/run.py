@@ -46,6 +46,10 @@ _NOTHING = Emptied()
 OnOutcome = Callable[[Outcome, Plan], None]
 
 
+def ignored(outcome: Outcome, plan: Plan) -> None:
+    """Receives an outcome, and does nothing."""
+
+
 def new_run_id(now: float) -> str:
     """Returns a unique run id that sorts by time."""
     return f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}"
@@ -61,7 +65,7 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
     holder: Holder | None = None,
     workers: Workers | int | None = None,
     handover: Handover | None = None,
-    on_outcome: OnOutcome = lambda _outcome, _plan: None,
+    on_outcome: OnOutcome = ignored,
 ) -> Report:
     """Maintains a checkpoint once, and returns the report of the run.
 

@@ -35,6 +35,7 @@ class Detail(StrEnum):
 
     QUERY = "query"
     PARTITION = "partition"
+    TASK = "task"
     EXPORTER = "exporter"
 
 
@@ -186,6 +187,25 @@ _PARTITION = tuple(
     )
 )  # fmt: skip
 
+_TASK = (
+    Metric("task_state", "Does the task work, wait, or how has it ended? 1 for its state.",
+           "", ("task", "state"), detail=Detail.TASK),
+    *(
+        Metric(f"task_{name}", question, unit, ("task",), detail=Detail.TASK)
+        for name, question, unit in (
+            ("started_timestamp_seconds", "When did this attempt begin?", _TIME),
+            ("ended_timestamp_seconds", "When did it end? Absent while it works.", _TIME),
+            ("stores_done", "How many stores is it done with?", "stores"),
+            ("stores_planned", "Of how many?", "stores"),
+            ("snapshots_written", "How many snapshots has it written?", "snapshots"),
+            ("files_deleted", "How many files has it deleted?", "files"),
+            ("bytes_deleted", "How large were these?", _B),
+            ("bytes_written", "How large are the snapshots?", _B),
+            ("retries", "How many attempts were there before this one?", "attempts"),
+        )
+    ),
+)  # fmt: skip
+
 _EXPORTER = (*(
     Metric(name, question, unit, tuple(labels), detail=Detail.EXPORTER)
     for name, question, unit, *labels in (
@@ -201,7 +221,7 @@ _EXPORTER = (*(
     labels=("file", "line"), detail=Detail.EXPORTER,
 ))  # fmt: skip
 
-METRICS = (*_RUN, *_STATE, *_TOTALS, *_OTHER, *_PARTITION, *_EXPORTER)
+METRICS = (*_RUN, *_STATE, *_TOTALS, *_OTHER, *_PARTITION, *_TASK, *_EXPORTER)
 BY_NAME = {one.name: one for one in METRICS}
 
 
@@ -211,5 +231,6 @@ def most_series(partitions: int = 0) -> int:
     Args:
         partitions: the number of partitions if each has its series, `detail: partition`.
     """
-    whole = sum(one.bound for one in METRICS if one.detail is not Detail.PARTITION)
+    apart = (Detail.PARTITION, Detail.TASK)
+    whole = sum(one.bound for one in METRICS if one.detail not in apart)
     return whole + partitions * len(_PARTITION)

@@ -42,7 +42,7 @@ def publish_record(
     written = folder is None or _try(lambda: _write(folder, named, targets, made))
     if not targets.gateway:
         return written
-    gateway = _gateway(targets, credentials)
+    gateway = gateway_of(targets, credentials)
     pushed = _try(lambda: within(SECONDS, lambda: _push(gateway, named, targets, made)))
     return pushed and written
 
@@ -55,11 +55,12 @@ def publish_waiting(
     if folder := targets.textfile:
         _try(lambda: write_textfile(made, query=named.query, folder=folder))
     if targets.gateway:
-        gateway = _gateway(targets, credentials)
+        gateway = gateway_of(targets, credentials)
         _try(lambda: within(WAITING_SECONDS, lambda: gateway.add(named.group, made)))
 
 
-def _gateway(targets: Targets, credentials: Credentials) -> Gateway:
+def gateway_of(targets: Targets, credentials: Credentials) -> Gateway:
+    """Returns the Pushgateway of some targets."""
     given = credentials or credentials_from(os.environ)
     return Gateway(str(targets.gateway), targets.auth, given)
 

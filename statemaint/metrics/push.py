@@ -64,6 +64,18 @@ class Gateway:
         if units:
             self._ask("PUT", _path({**group, **_UNITS}), registry_of(units))
 
+    def replace(self, group: Mapping[str, str], families: list[Family]) -> None:
+        """Replaces a group, such as a task's; deletes it if there are no families.
+
+        Raises:
+            OSError, ValueError: as `add` does.
+        """
+        path = _path(group)
+        if families:
+            self._ask("PUT", path, registry_of(families))
+        else:
+            self._ask("DELETE", path)
+
     def prune(self, origin: str, known: frozenset[str], detailed: frozenset[str]) -> list[str]:
         """Deletes the groups of an installation's missing queries, and returns their names.
 
@@ -82,7 +94,8 @@ class Gateway:
         former = {group["labels"].get("query") for group in groups if _is_of(group, origin)}
         own = [one for one in found if one.get("origin") == origin]
         present = {one["query"] for one in own if one.keys() == {"job", "origin", "query"}}
-        missing = (former | present) - known
+        # One whose first run was killed has only groups of tasks.
+        missing = (former | {one["query"] for one in own if "query" in one}) - known
         for labels in found:
             query, current = labels.get("query"), labels in own
             if not current and ("origin" in labels or query not in former):

@@ -1,7 +1,8 @@
 """Writes metrics as files for node_exporter's textfile collector: one for each query."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from prometheus_client import write_to_textfile
 from prometheus_client.metrics_core import Metric as Family
@@ -24,25 +25,43 @@ def write_textfile(families: Iterable[Family], *, query: str, folder: Path) -> N
     write_to_textfile(str(file), registry_of([*given, *kept]))
 
 
+def replace_task_textfile(
+    folder: Path, group: Mapping[str, str], families: Sequence[Family]
+) -> None:
+    """Replaces the file of a task; deletes it if there are no families.
+
+    Raises:
+        OSError: when the folder cannot be written to.
+    """
+    # No query's name has an `@`, so that no file of a query has this name.
+    origin = quote(group.get("origin", ""), safe="")
+    file = folder / f"statemaint_{group['query']}@{group['task']}@{origin}.prom"
+    if families:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_to_textfile(str(file), registry_of(families))
+    else:
+        file.unlink(missing_ok=True)
+
+
 def remove_textfiles(folder: Path, *, origin: str, known: frozenset[str]) -> list[str]:
     """Deletes the files of an installation's missing queries, and returns their names.
 
     Raises:
         OSError: when the folder cannot be read or written to.
     """
-    removed = []
+    removed = set[str]()
     for file in sorted(folder.glob("statemaint_*.prom")):
         queries = {label["query"] for label in _info(file) if label.get("origin") == origin}
         if queries and not queries & known:
             file.unlink(missing_ok=True)
-            removed += sorted(queries)
-    return removed
+            removed |= queries
+    return sorted(removed)
 
 
 def _info(file: Path) -> Iterator[dict[str, str]]:
-    wanted = BY_NAME["query_info"].full
+    wanted = {BY_NAME["query_info"].full, BY_NAME["task_state"].full}
     for one in _before(file):
-        if one.name == wanted:
+        if one.name in wanted:
             yield from (sample.labels for sample in one.samples)
 
 

@@ -10,8 +10,11 @@ from prometheus_client import CollectorRegistry, Gauge, pushadd_to_gateway
 from statemaint.demo.prometheus import MissingPart, find
 from statemaint.maintain import maintain
 from statemaint.maintain.record import write_record
+from statemaint.metrics.catalogue import METRICS, Detail
 from statemaint.metrics.options import Targets
 from statemaint.metrics.publish import publish_record
+from statemaint.metrics.push import Gateway
+from statemaint.metrics.tasks import Task, TaskState, task_families
 from statemaint.report.record import LastVerification, Record, next_record
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
@@ -58,11 +61,30 @@ def write_example(folder: Path, url: str, *, now: float) -> Path:
         write_record(storage, record)
         about = named(query, interval=3600.0, every_unit=each)
         assert publish_record(about, record, Targets(gateway=url))
+        push_tasks(url, query, now=now)
         entries[query] = {"checkpoint": str(folder / query), "schedule": "@hourly"}
     entries["hourly_revenue"]["detail"] = "partition"
     file = folder / "queries.yaml"
     file.write_text(yaml.safe_dump({"queries": entries}))
     return file
+
+
+def push_tasks(url: str, query: str, *, now: float) -> None:
+    """Pushes two tasks of a query, as they do: one that works, and one that has ended."""
+    gateway = Gateway(url)
+    counted = dict.fromkeys((one.name for one in METRICS if one.detail is Detail.TASK), 4.0)
+    figures = {
+        **{name.removeprefix("task_"): value for name, value in counted.items()},
+        "stores_planned": 8.0,
+        "started_timestamp_seconds": now - 60,
+        "ended_timestamp_seconds": now - 30,
+    }
+    del figures["state"]
+    for number, state in enumerate((TaskState.SUCCEEDED, TaskState.WORKING)):
+        task = Task(named(query), f"maintain-{number}")
+        group = {**task.of.group, "task": task.name}
+        gateway.replace(group, [*task_families(task, state, figures)])
+        figures.pop("ended_timestamp_seconds", None)
 
 
 def push(url: str, samples: Iterable[Sample], group: Mapping[str, str]) -> None:

@@ -57,6 +57,15 @@ def fine(query: str = "q") -> dict[str, str]:
     }
 
 
+def at_work(
+    origin: str, pushed: str, state: str = "working", task: str = "maintain-3"
+) -> dict[str, str]:
+    """Returns the series of a task, and the times of its pushes."""
+    labels = {"task": task, **({"origin": origin} if origin else {})}
+    push = of("task", **labels).replace("statemaint_task", "push_time_seconds")
+    return {of("task_state", state=state, **labels): f"1x{LONG}", push: pushed}
+
+
 @dataclass(frozen=True)
 class Case:
     """Series on top of those of a healthy query, and the alerts that fire: names and queries."""
@@ -123,6 +132,27 @@ CASES = [
         of("last_run_timestamp_seconds"): f"75000x{LONG}",
     }, without=(of("expected_interval_seconds"),)),
     Case("a query that is gone", {of("last_run_timestamp_seconds", "gone"): "0x300 stale"}),
+    # Stalled: a task that works has stopped reporting, in one installation of two.
+    Case("a task was killed", {
+        **at_work("ours", f"84000x{LONG}"), **at_work("theirs", "0+60x2880"),
+    }, [("StatemaintRunStalled", Q)]),
+    Case("a task that writes files was killed", {
+        of("task_state", origin="ours", task="maintain-3", state="working"): f"1x{LONG}",
+        'node_textfile_mtime_seconds{file="/metrics/statemaint_q@maintain-3@ours.prom"}': f"84000x{LONG}",
+    }, [("StatemaintRunStalled", Q)]),
+    Case("a task reports", at_work("ours", "0+60x2880")),
+    Case("a task has missed five minutes", at_work("ours", f"86100x{LONG}")),
+    Case("tasks have ended, and one waits", {
+        name: values
+        for state in ("succeeded", "failed", "waiting")
+        for name, values in at_work("ours", f"0x{LONG}", state, f"maintain-{state}").items()
+    }),
+    Case("a task was killed in one installation and ended in another", {
+        **at_work("ours", f"86000x{LONG}"), **at_work("theirs", f"84000x{LONG}", "succeeded"),
+    }),
+    Case("a killed task that the report has told of", {
+        **at_work("", f"84000x{LONG}"), of("last_run_failed", cause="task"): f"1x{LONG}",
+    }, [("StatemaintRunFailed", Q)]),
     # The cost of a restart.
     Case("a long chain", {
         of("chain_length_max"): f"8760x{LONG}", of("restart_seconds"): f"900x{LONG}",
@@ -168,6 +198,7 @@ SPARED = {
     "StatemaintRunFailed": "a storage that failed once",
     "StatemaintTwoMaintainers": "another maintainer had the lease once",
     "StatemaintLeaseStale": "a run waits for minutes",
+    "StatemaintRunStalled": "a task was killed in one installation and ended in another",
     "StatemaintStale": "an hourly query without a run for two hours",
     "StatemaintChainTooLong": "a long chain before its first run ends",
     "StatemaintRestartTooSlow": "a restart of four minutes",

@@ -28,6 +28,7 @@ from tests.support.metrics import (
     plain,
     series_of,
 )
+from tests.systems.prometheus.support import push_tasks
 
 pytestmark = pytest.mark.prometheus
 
@@ -55,6 +56,7 @@ def test_every_metric_arrives_with_its_type(storage: MemoryStorage, gateway: Ser
     about = named(interval=3600, every_unit=True)
     publish_waiting(about, NOW, Targets(gateway.url))
     assert publish_record(about, record, Targets(gateway.url))
+    push_tasks(gateway.url, about.query, now=NOW)
     lines = served(gateway).splitlines()
     for one in METRICS:
         if one.detail is not Detail.EXPORTER:

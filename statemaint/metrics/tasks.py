@@ -1,0 +1,238 @@
+"""The figures that a task publishes of itself while it works, in a group of its own.
+
+A thread publishes them when the task begins, every few seconds, and when it ends. The task waits
+for that thread only at its end, and for a limited time. A killed task keeps the state `working`,
+and the time of its last push gets old.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum, unique
+from threading import Event, Lock, Thread
+from typing import Any
+
+from prometheus_client.metrics_core import Metric as Family
+
+from statemaint.metrics.families import family
+from statemaint.metrics.options import Named, Targets
+from statemaint.metrics.publish import ERRORS, Credentials, gateway_of
+from statemaint.metrics.push import WAITING_SECONDS
+from statemaint.metrics.textfile import replace_task_textfile
+from statemaint.plan import Plan
+from statemaint.report import Deleted, Outcome, SnapshotWritten, StoreOutcome
+from statemaint.workers import watched
+
+EVERY = 15.0
+"""The seconds between two publications of a task that works."""
+ENDING_SECONDS = 4.0
+"""How long a task waits at its end for a Pushgateway that has answered it before."""
+
+Clock = Callable[[], float]
+
+_log = logging.getLogger(__name__)
+_CHANGES = ("snapshots_written", "files_deleted", "bytes_deleted", "bytes_written")
+
+
+@unique
+class TaskState(StrEnum):
+    """The state of a task; one that waits for a lease or a retry does not work."""
+
+    WORKING = "working"
+    WAITING = "waiting"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class Progress:
+    """The figures of a task so far; it observes its work (`workers.Observer`), in any thread.
+
+    Attributes:
+        values: by the metric's name without `task_`; a figure that is unknown is missing.
+        failed: whether the work has failed, even if the task does not raise.
+    """
+
+    values: dict[str, float] = field(default_factory=dict)
+    failed: bool = False
+    _lock: Lock = field(default_factory=Lock)
+
+    def begin(self, jobs: int, size: int) -> None:
+        """Adds stores to those that are planned."""
+        del size
+        self.add(stores_planned=jobs, stores_done=0)
+
+    def done(self, size: int) -> None:
+        """Adds a store that is done."""
+        del size
+        self.add(stores_done=1)
+
+    def changes(self) -> Callable[[Outcome, Plan], None]:
+        """Returns a function that adds an outcome of maintenance; nothing is changed so far."""
+        self.add(**dict.fromkeys(_CHANGES, 0))
+        return self._add_outcome
+
+    def add_summaries(self, summaries: Iterable[Mapping[str, Any] | None]) -> None:
+        """Adds the summaries of bundles (`report.part.summary`) that others have maintained."""
+        for one in filter(None, summaries):
+            stores = sum(one[state.value] for state in StoreOutcome)
+            self.add(
+                stores_planned=stores,
+                stores_done=stores,
+                snapshots_written=one["snapshots"],
+                files_deleted=one["files"],
+                bytes_deleted=one["bytes"],
+                bytes_written=one["bytes_written"],
+            )
+
+    def _add_outcome(self, outcome: Outcome, plan: Plan) -> None:
+        del plan
+        match outcome:
+            case SnapshotWritten():
+                self.add(snapshots_written=1, bytes_written=outcome.bytes)
+            case Deleted():
+                self.add(files_deleted=1, bytes_deleted=outcome.action.entry.size)
+            case _:
+                pass
+
+    def add(self, **amounts: float) -> None:
+        """Adds to figures; those that were unknown begin at 0."""
+        with self._lock:
+            for name, amount in amounts.items():
+                self.values[name] = self.values.get(name, 0) + amount
+
+    def seen(self) -> dict[str, float]:
+        """Returns the figures of this moment."""
+        with self._lock:
+            return dict(self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task that reports.
+
+    Attributes:
+        of: the query that it works on.
+        name: its verb and index or part, such as `maintain-3` or `verify-0`.
+        retries: the number of its earlier attempts.
+        earlier: the tasks of the query's earlier runs, whose groups are deleted first.
+    """
+
+    of: Named
+    name: str
+    retries: int = 0
+    earlier: Sequence[str] = ()
+
+
+@contextmanager
+def reporting(
+    task: Task,
+    targets: Targets,
+    *,
+    clock: Clock,
+    endings: Mapping[type[BaseException], TaskState] | None = None,
+    credentials: Credentials = None,
+) -> Iterator[Progress]:
+    """Publishes the figures of the task that the block does, until it ends with any outcome.
+
+    The stores that the block's thread works on are counted.
+
+    Args:
+        task: the task.
+        targets: the destinations; without any, nothing is published.
+        clock: returns the time.
+        endings: the states of tasks that end with an exception and have not failed.
+        credentials: as for `publish_record`.
+    """
+    progress = Progress()
+    reporter = _Reporter(task, targets, progress, clock, credentials)
+    reporter.start()
+    state = TaskState.FAILED
+    try:
+        with watched(progress):
+            yield progress
+        state = TaskState.FAILED if progress.failed else TaskState.SUCCEEDED
+    except BaseException as error:
+        kinds = (one for kind, one in (endings or {}).items() if isinstance(error, kind))
+        state = next(kinds, TaskState.FAILED)
+        raise
+    finally:
+        reporter.end(state)
+
+
+class _Reporter:
+    """A thread that publishes a task's figures; it is abandoned if it does not end in time."""
+
+    def __init__(
+        self,
+        task: Task,
+        targets: Targets,
+        progress: Progress,
+        clock: Clock,
+        credentials: Credentials,
+    ) -> None:
+        self._task, self._targets, self._progress = task, targets, progress
+        self._clock, self._credentials = clock, credentials
+        self._fixed = {"started_timestamp_seconds": clock(), "retries": float(task.retries)}
+        self._state, self._ended, self._lost = TaskState.WORKING, Event(), 0
+        self._thread = Thread(target=self._run, name=f"statemaint-{task.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begins; the first publication is the thread's."""
+        if self._targets.gateway or self._targets.textfile:
+            self._thread.start()
+
+    def end(self, state: TaskState) -> None:
+        """Publishes the task's end, and waits for it: longer if the Pushgateway has answered."""
+        if not self._thread.ident:
+            return
+        self._state = state
+        self._fixed["ended_timestamp_seconds"] = self._clock()
+        self._ended.set()
+        self._thread.join(WAITING_SECONDS if self._lost else ENDING_SECONDS)
+        if self._thread.is_alive():
+            _log.warning("the end of %s is not published: no answer in time", self._task.name)
+        if self._lost > 1:
+            _log.warning("%d publications of %s were lost", self._lost, self._task.name)
+
+    def _run(self) -> None:
+        self._try(self._forget)
+        while True:
+            last = self._ended.is_set()
+            self._try(self._publish)
+            if last:
+                return
+            self._ended.wait(EVERY)
+
+    def _try(self, publish: Callable[[], None]) -> None:
+        try:
+            publish()
+        except ERRORS as error:
+            self._lost += 1
+            if self._lost == 1:
+                _log.warning("the progress of %s is not published: %s", self._task.name, error)
+
+    def _publish(self) -> None:
+        figures = {**self._fixed, **self._progress.seen()}
+        self._replace(self._task.name, [*task_families(self._task, self._state, figures)])
+
+    def _forget(self) -> None:
+        for name in self._task.earlier:
+            self._replace(name, [])
+
+    def _replace(self, name: str, families: list[Family]) -> None:
+        """Replaces what is published of a task; without families it is deleted."""
+        group = {**self._task.of.group, "task": name}
+        if folder := self._targets.textfile:
+            replace_task_textfile(folder, group, families)
+        if self._targets.gateway:
+            gateway_of(self._targets, self._credentials).replace(group, families)
+
+
+def task_families(task: Task, state: TaskState, figures: Mapping[str, float]) -> Iterator[Family]:
+    """Yields the families of a task."""
+    labels = {**task.of.labels, "task": task.name}
+    yield family("task_state", labels, [({"state": state.value}, 1)])
+    for metric, value in figures.items():
+        yield family(f"task_{metric}", labels, [({}, value)])

@@ -1,0 +1,153 @@
+"""What a task publishes of itself, and what that may cost it: a Pushgateway that is a fake."""
+
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+
+from statemaint.maintain import maintain
+from statemaint.metrics import tasks
+from statemaint.metrics.options import Named, Targets
+from statemaint.metrics.tasks import Task, TaskState, reporting
+from statemaint.metrics.textfile import remove_textfiles
+from tests.support.metrics import ORIGIN, TIGHT, neglected
+from tests.unit.metrics.test_push import server
+
+NOW = 1_800_000_000.0
+HERE = Named("q", origin="here")
+TASK = Task(HERE, "maintain-3", retries=2)
+PATH = "/metrics/job/statemaint/origin/here/query/q/task/maintain-3"
+
+
+def clock() -> float:
+    return NOW
+
+
+def written(folder: Path, task: str = "maintain-3", origin: str = "here") -> str:
+    return (folder / f"statemaint_q@{task}@{origin}.prom").read_text()
+
+
+def test_a_task_is_pushed_when_it_begins_and_ends_and_replaces_its_group() -> None:
+    with server() as asked, reporting(TASK, Targets(asked.url), clock=clock):
+        pass
+    assert {one[:2] for one in asked.requests} == {("PUT", PATH)}
+    labels = 'origin="here",query="q",state="succeeded",task="maintain-3"'
+    assert f"statemaint_task_state{{{labels}}} 1.0" in asked.bodies[-1]
+    assert "statemaint_task_retries{" in asked.bodies[-1]
+    assert "statemaint_task_ended_timestamp_seconds{" in asked.bodies[-1]
+
+
+def test_a_task_that_works_is_pushed_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "EVERY", 0.01)
+    with server() as asked, reporting(TASK, Targets(asked.url), clock=clock) as progress:
+        progress.begin(8, 0)
+        for done in range(3):
+            progress.done(0)
+            wanted = f"}} {done + 1:.1f}"
+            while not any(
+                wanted in line
+                for body in list(asked.bodies)
+                for line in body.splitlines()
+                if line.startswith("statemaint_task_stores_done")
+            ):
+                threading.Event().wait(0.01)
+    assert 'state="working"' in asked.bodies[-2]
+    assert "task_ended" not in asked.bodies[-2]
+
+
+def test_figures_that_are_not_known_are_absent(tmp_path: Path) -> None:
+    with reporting(TASK, Targets(textfile=tmp_path), clock=clock):
+        pass
+    assert "deleted" not in written(tmp_path)
+    assert "stores" not in written(tmp_path)
+
+
+def test_the_figures_of_maintenance_are_those_of_its_report(tmp_path: Path) -> None:
+    with reporting(TASK, Targets(textfile=tmp_path), clock=clock) as progress:
+        report = maintain(neglected(NOW, 8), TIGHT, on_outcome=progress.changes())
+    assert progress.seen() == {
+        "stores_planned": 8,
+        "stores_done": 8,
+        "snapshots_written": report.snapshots_written,
+        "bytes_written": report.bytes_written,
+        "files_deleted": report.files_deleted.total(),
+        "bytes_deleted": report.bytes_deleted,
+    }
+    assert report.snapshots_written > 0
+
+
+@pytest.mark.parametrize(
+    ("error", "state"), [(OSError, "failed"), (KeyboardInterrupt, "failed"), (KeyError, "waiting")]
+)
+def test_a_task_that_raises_has_ended_too(
+    tmp_path: Path, error: type[BaseException], state: str
+) -> None:
+    endings: dict[type[BaseException], TaskState] = {KeyError: TaskState.WAITING}
+    where = Targets(textfile=tmp_path)
+    with (
+        pytest.raises(error),
+        reporting(TASK, where, clock=clock, endings=endings),
+    ):
+        raise error
+    assert f'state="{state}"' in written(tmp_path)
+
+
+def test_a_task_that_says_it_has_failed_has_failed(tmp_path: Path) -> None:
+    with reporting(TASK, Targets(textfile=tmp_path), clock=clock) as progress:
+        progress.failed = True
+    assert 'state="failed"' in written(tmp_path)
+
+
+def test_a_pushgateway_that_hangs_neither_stops_nor_fails_a_task(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tasks, "ENDING_SECONDS", 0.05)
+    held = threading.Event()
+    with server(hold=held) as asked, reporting(TASK, Targets(asked.url), clock=clock):
+        pass
+    assert "the end of maintain-3 is not published: no answer in time" in caplog.text
+
+
+def test_lost_pushes_are_logged_once_and_counted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tasks, "EVERY", 0.01)
+    with server(status=503) as asked, reporting(TASK, Targets(asked.url), clock=clock):
+        while len(asked.requests) < 5:
+            threading.Event().wait(0.01)
+    assert caplog.text.count("the progress of maintain-3 is not published: the Pushgat") == 1
+    assert "publications of maintain-3 were lost" in caplog.text
+    assert all(one.levelno == logging.WARNING for one in caplog.records)
+
+
+def test_the_first_task_of_a_run_deletes_the_files_of_the_run_before(tmp_path: Path) -> None:
+    where = Targets(textfile=tmp_path)
+    for task in (TASK, Task(Named("q", origin="there"), "maintain-3"), Task(HERE, "verify-0")):
+        with reporting(task, where, clock=clock):
+            pass
+    earlier = [f"maintain-{number}" for number in range(16)]
+    with reporting(Task(HERE, "maintain-plan", 0, earlier), where, clock=clock):
+        pass
+    assert sorted(one.name for one in tmp_path.iterdir()) == [
+        "statemaint_q@maintain-3@there.prom",
+        "statemaint_q@maintain-plan@here.prom",
+        "statemaint_q@verify-0@here.prom",
+    ]
+
+
+def test_the_files_of_a_missing_querys_tasks_are_deleted(tmp_path: Path) -> None:
+    for query in ("gone", "kept"):
+        for origin in (ORIGIN, "theirs"):
+            with reporting(
+                Task(Named(query, origin=origin), "verify-0"),
+                Targets(textfile=tmp_path),
+                clock=clock,
+            ):
+                pass
+    assert remove_textfiles(tmp_path, origin=ORIGIN, known=frozenset({"kept"})) == ["gone"]
+    assert sorted(one.name.partition("@")[0] for one in tmp_path.iterdir()) == [
+        "statemaint_gone",
+        "statemaint_kept",
+        "statemaint_kept",
+    ]
