@@ -20,7 +20,6 @@ Belongs = Callable[[str, str], bool]
 
 
 def unknown(_user: str, _group: str) -> bool:
-    """Returns false: no group's members are known."""
     return False
 
 
@@ -54,15 +53,7 @@ def deprived(
 
 
 def unreadable(path: str, like: str, who: str, shown: str, *, bits: int) -> UnreadableError:
-    """Returns the error about a user or group that may use one file and not another.
-
-    Args:
-        path: the path of the other file.
-        like: the path of the file that they may use.
-        who: the user or group.
-        shown: the owner, the group and the mode of the other file.
-        bits: the permission bits that the use requires.
-    """
+    """Returns the error about a user or group that may use the file `like` and not another."""
     verb = "use" if bits == USE else "read"
     return UnreadableError(
         path,

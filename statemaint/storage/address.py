@@ -24,11 +24,7 @@ def has_secret(address: str) -> bool:
 
 
 def must_have_no_secret(address: str, instead: str) -> None:
-    """Checks that an address can be shown.
-
-    Args:
-        address: the address.
-        instead: where a secret belongs.
+    """Checks that an address can be shown; `instead` names the place where a secret belongs.
 
     Raises:
         ConfigError: when the address contains a secret; the error does not show the address.

@@ -24,13 +24,9 @@ class Ahead(ReadOnly):
     """
 
     def __init__(self, storage: Storage, files: Iterable[tuple[str, int]], threads: int) -> None:
-        """Begins to fetch.
+        """Begins to fetch some files at a time, in their order.
 
-        Args:
-            storage: the storage of the files.
-            files: the paths of the files in order, each with its size as it was listed; one that is
-                larger is not fetched ahead.
-            threads: the number of files that are fetched at a time.
+        Each has its size as it was listed; one that is larger is not fetched ahead.
         """
         super().__init__(storage)
         self._waiting = deque(one for one in files if one[1] <= _MOST_OF_A_FILE)

@@ -47,12 +47,7 @@ def own_link(path: str) -> RefusedLinkError:
 
 
 def outside_link(path: str, real: str = "") -> RefusedLinkError:
-    """Returns the error of a file whose real place is outside the checkpoint.
-
-    Args:
-        path: the file.
-        real: its real place; empty if it is not known.
-    """
+    """Returns the error of a file whose real place, if it is known, is outside the checkpoint."""
     detail = (
         f"its real place{f', {real},' if real else ''} is outside the checkpoint: nothing is "
         "written or deleted there. Put a copy in place of the link, or mount a disk of its own "
@@ -72,13 +67,7 @@ def file_time(seconds: float) -> float | None:
 
 
 def must_be_small(size: int, path: str, most: int = MOST_READ) -> None:
-    """Raises `CodecError` for a file that is too large to be read whole.
-
-    Args:
-        size: of the file, or of the part that was read, in bytes.
-        path: its name in the error.
-        most: the size of the largest file of its kind.
-    """
+    """Raises `CodecError` for a file of a size, or with a part of it, that is never read whole."""
     if size > most:
         shown = f"{most >> 20} MiB" if most >> 20 else f"{most >> 10} KiB"
         detail = f"it has more than {shown}, more than any such file; it is not read"
@@ -86,11 +75,7 @@ def must_be_small(size: int, path: str, most: int = MOST_READ) -> None:
 
 
 def read_small(stream: BinaryIO, path: str, most: int = MOST_READ) -> bytes:
-    """Returns the rest of a stream.
-
-    Raises:
-        CodecError: when the rest is longer than any file that is read whole, or than `most`.
-    """
+    """Returns the rest of a stream; raises `CodecError` if it has more than `most` bytes."""
     content = stream.read(most + 1)
     if len(content) > most:
         content = b""  # an error that is kept keeps this frame

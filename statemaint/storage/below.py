@@ -39,11 +39,7 @@ def checkpoints_below(uri: str) -> list[str]:
 
 
 def folders_in(uri: str) -> frozenset[str]:
-    """Returns the names of the folders directly in a folder; none if it does not exist.
-
-    Raises:
-        StorageError: when it cannot be listed.
-    """
+    """Returns the names of the folders directly in a folder; none if it does not exist."""
     return frozenset(open_storage(uri).folders(""))
 
 

@@ -114,7 +114,6 @@ class MemoryStorage(Storage):
         before: Callable[[], object] = nothing,
         after: Callable[[Entry], object] = nothing,
     ) -> None:
-        """Moves files one by one, in the order given."""
         for entry, to in moves:
             before()
             file = self._files.get(entry.path)
@@ -134,7 +133,6 @@ class MemoryStorage(Storage):
 
     @property
     def obstacle(self) -> str:
-        """Returns nothing: it is exclusive."""
         return ""
 
     def now(self) -> float:

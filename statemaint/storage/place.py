@@ -77,10 +77,7 @@ def storage_of(address: str) -> str:
 def overlaps(addresses: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yields the names of two addresses of which the second equals the first or is inside it.
 
-    Each address is yielded once at most as the second of two.
-
-    Args:
-        addresses: the addresses by name.
+    Each address, given by its name, is yielded once at most as the second of two.
     """
     named: dict[Place, list[tuple[str, Place]]] = defaultdict(list)
     for name, address in addresses.items():

@@ -12,11 +12,9 @@ class Tally:
         self._lock = Lock()
 
     def add(self, verb: str, requests: int = 1) -> None:
-        """Counts some requests."""
         with self._lock:
             self._counts[verb] += requests
 
     def counts(self) -> dict[str, int]:
-        """Returns the number of requests of each kind so far."""
         with self._lock:
             return dict(self._counts)

@@ -34,7 +34,7 @@ class Encoder(Protocol):
 
     def begin(self) -> bytes:
         """Returns the bytes before the first block."""
-        ...
+        return b""
 
     def block(self, payload: Buffer) -> bytes:
         """Returns the stored bytes of 1 to `block_size` bytes; empty while they are held back."""
@@ -42,7 +42,7 @@ class Encoder(Protocol):
 
     def end(self) -> bytes:
         """Returns the bytes after the last block."""
-        ...
+        return b""
 
 
 class Compression(Protocol):
@@ -86,11 +86,7 @@ class ExactStream:
         self.offset = 0
 
     def header(self, size: int) -> bytes:
-        """Returns the header of a block; empty at the end of the stream.
-
-        Raises:
-            CodecError: when the stream ends within the header.
-        """
+        """Returns the header of a block; empty at the end of the stream."""
         content = self.piece(size)
         if 0 < len(content) < size:
             start = self.offset - len(content)
@@ -98,11 +94,7 @@ class ExactStream:
         return content
 
     def body(self, size: int) -> bytes:
-        """Returns exactly `size` bytes.
-
-        Raises:
-            CodecError: when the stream ends before.
-        """
+        """Returns exactly `size` bytes."""
         content = self.piece(size)
         if len(content) < size:
             start = self.offset - len(content)
@@ -125,11 +117,7 @@ class ExactStream:
 
 
 def decode(compression: Compression, stream: BinaryIO) -> Iterator[bytes]:
-    """Yields a stream's payload, block by block.
-
-    Raises:
-        CodecError: on the first byte that does not follow the format.
-    """
+    """Yields a stream's payload, block by block."""
     for block in compression.blocks(stream):
         yield bytes(block.payload)
 

@@ -19,7 +19,7 @@ import cramjam
 import lz4.block
 import xxhash
 
-from statemaint.codec.compression.base import Block, Buffer, ExactStream
+from statemaint.codec.compression.base import Block, Buffer, Encoder, ExactStream
 from statemaint.errors import CodecError
 
 MAGIC = b"LZ4Block"
@@ -42,21 +42,14 @@ class Lz4Block:
         block_size: a power of two from 1 KiB to 32 MiB; every block but the last has this size.
     """
 
+    name = "lz4"
     block_size: int = 32 * 1024
 
-    @property
-    def name(self) -> str:
-        """Returns Spark's short name for it."""
-        return "lz4"
-
     def blocks(self, stream: BinaryIO) -> Iterator[Block]:
-        """Yields a stream's blocks, each checked.
+        """Yields blocks; memory is bounded by one.
 
-        Memory is bounded by one block: a length field is trusted only up to the limit that the
-        block's own level sets, and to the most that its stored bytes can expand to.
-
-        Raises:
-            CodecError: on the first byte that does not follow the format.
+        A length field is trusted only up to the limit that the block's own level sets, and to the
+        most that its stored bytes can expand to.
         """
         source = ExactStream(stream)
         while header := source.header(_HEADER.size):
@@ -67,8 +60,7 @@ class Lz4Block:
                 payload = _payload(method, body, original, checksum, offset=body_at)
                 yield Block(payload, header + body)
 
-    def encoder(self) -> "_Encoder":
-        """Returns the writer of a new stream."""
+    def encoder(self) -> Encoder:
         return _Encoder(self.level)
 
     @property
@@ -78,11 +70,8 @@ class Lz4Block:
 
 
 @dataclass(frozen=True, slots=True)
-class _Encoder:
+class _Encoder(Encoder):
     level: int
-
-    def begin(self) -> bytes:
-        return b""
 
     def block(self, payload: Buffer) -> bytes:
         packed = lz4.block.compress(payload, store_size=False)

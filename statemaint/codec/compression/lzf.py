@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, MutableSequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from statemaint.codec.compression.base import Block, Buffer, ExactStream
+from statemaint.codec.compression.base import Block, Buffer, Encoder, ExactStream
 from statemaint.errors import CodecError
 
 _HEADER = struct.Struct(">2sBH")
@@ -120,21 +120,12 @@ class Lzf:
         pack: this module's `pack`, or a faster equivalent.
     """
 
+    name = "lzf"
     block_size: int = _LARGEST
     expand: Expand = expand
     pack: Pack = pack
 
-    @property
-    def name(self) -> str:
-        """Returns Spark's short name for it."""
-        return "lzf"
-
     def blocks(self, stream: BinaryIO) -> Iterator[Block]:
-        """Yields a stream's chunks.
-
-        Raises:
-            CodecError: on the first byte that does not follow the format.
-        """
         source = ExactStream(stream)
         while header := source.header(_HEADER.size):
             kind, size = _parse(header, source.offset - _HEADER.size)
@@ -144,8 +135,7 @@ class Lzf:
             payload = self._expanded(body, length, start) if length else body
             yield Block(payload, header + length + body)
 
-    def encoder(self) -> "_Encoder":
-        """Returns the writer of a new stream."""
+    def encoder(self) -> Encoder:
         return _Encoder(self.pack)
 
     def _expanded(self, body: bytes, length: bytes, offset: int) -> Buffer:
@@ -160,12 +150,9 @@ class Lzf:
 
 
 @dataclass(frozen=True, slots=True)
-class _Encoder:
+class _Encoder(Encoder):
     pack: Pack
     table: Table = field(default_factory=lambda: array("i", bytes(4 * _SLOTS)))
-
-    def begin(self) -> bytes:
-        return b""
 
     def block(self, payload: Buffer) -> bytes:
         # The room is just enough for a chunk that shrinks even with its longer header.
@@ -174,9 +161,6 @@ class _Encoder:
         if not size:
             return _HEADER.pack(_MAGIC, _RAW, len(payload)) + payload
         return _HEADER.pack(_MAGIC, _PACKED, size) + _LENGTH.pack(len(payload)) + packed[:size]
-
-    def end(self) -> bytes:
-        return b""
 
 
 def _parse(header: bytes, offset: int) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import cramjam
 
-from statemaint.codec.compression.base import Block, Buffer, ExactStream
+from statemaint.codec.compression.base import Block, Buffer, Encoder, ExactStream
 from statemaint.errors import CodecError
 
 _HEADER = struct.Struct(">8sii")
@@ -35,21 +35,11 @@ class Snappy:
         block_size: the number of payload bytes in a block.
     """
 
+    name = "snappy"
     block_size: int = 32 * 1024
 
-    @property
-    def name(self) -> str:
-        """Returns Spark's short name for it."""
-        return "snappy"
-
     def blocks(self, stream: BinaryIO) -> Iterator[Block]:
-        """Yields a stream's blocks.
-
-        Memory is bounded by one block, which expands to at most 22 times its stored bytes.
-
-        Raises:
-            CodecError: on the first byte that does not follow the format.
-        """
+        """Yields blocks; memory is bounded by one, which expands to at most 22 times its bytes."""
         source = ExactStream(stream)
         _check_header(source.header(_HEADER.size), 0)
         while length := source.header(_LENGTH.size):
@@ -62,22 +52,18 @@ class Snappy:
             if payload:
                 yield Block(payload, length + body)
 
-    def encoder(self) -> "_Encoder":
-        """Returns the writer of a new stream."""
+    def encoder(self) -> Encoder:
         return _Encoder()
 
 
 @dataclass(frozen=True, slots=True)
-class _Encoder:
+class _Encoder(Encoder):
     def begin(self) -> bytes:
         return _HEADER.pack(_MAGIC, _VERSION, _VERSION)
 
     def block(self, payload: Buffer) -> bytes:
         body = bytes(cramjam.snappy.compress_raw(payload))
         return _LENGTH.pack(len(body)) + body
-
-    def end(self) -> bytes:
-        return b""
 
 
 def _check_header(header: bytes, offset: int) -> None:

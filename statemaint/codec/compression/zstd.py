@@ -19,7 +19,7 @@ if sys.version_info >= (3, 14):  # pragma: no cover
 else:  # pragma: no cover
     from backports import zstd
 
-from statemaint.codec.compression.base import Block, Buffer, ExactStream
+from statemaint.codec.compression.base import Block, Buffer, Encoder, ExactStream
 from statemaint.errors import CodecError
 
 # The rest of a piece after the end of a frame is copied, so pieces are small.
@@ -35,12 +35,8 @@ class Zstd:
         level: Spark's default is 1.
     """
 
+    name = "zstd"
     level: int = 1
-
-    @property
-    def name(self) -> str:
-        """Returns Spark's short name for it."""
-        return "zstd"
 
     @property
     def block_size(self) -> int:
@@ -48,11 +44,7 @@ class Zstd:
         return _MOST
 
     def blocks(self, stream: BinaryIO) -> Iterator[Block]:
-        """Yields a stream's payload in pieces of at most 128 KiB, whatever its expanded size.
-
-        Raises:
-            CodecError: on the first piece of the file that does not follow the format.
-        """
+        """Yields a stream's payload in pieces of at most 128 KiB, whatever its expanded size."""
         source = ExactStream(stream)
         rest = source.piece(_PIECE)
         while rest:
@@ -60,8 +52,7 @@ class Zstd:
             yield from frame
             rest = frame.rest
 
-    def encoder(self) -> "_Encoder":
-        """Returns the writer of a new stream."""
+    def encoder(self) -> Encoder:
         parameter = zstd.CompressionParameter
         options: dict[int, int] = {
             parameter.compression_level: self.level,
@@ -71,11 +62,8 @@ class Zstd:
 
 
 @dataclass(frozen=True, slots=True)
-class _Encoder:
+class _Encoder(Encoder):
     frame: zstd.ZstdCompressor
-
-    def begin(self) -> bytes:
-        return b""
 
     def block(self, payload: Buffer) -> bytes:
         return self.frame.compress(payload)

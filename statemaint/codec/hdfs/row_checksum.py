@@ -28,11 +28,7 @@ def seal(record: Record) -> Record:
 
 
 def verify(record: Record, *, offset: int) -> Record:
-    """Returns a verified record: a put as it is, a tombstone with its bare key.
-
-    Raises:
-        CodecError: when the record is too short for a checksum or does not match it.
-    """
+    """Returns a verified record: a put as it is, a tombstone with its bare key."""
     key, value = record
     if value is None:
         bare = _bare(key, "key of a removal", offset)

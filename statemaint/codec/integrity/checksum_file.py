@@ -39,11 +39,7 @@ def hadoop(content: bytes) -> bytes:
 
 
 def hadoop_matches(side_file: bytes, content: BinaryIO) -> bool:
-    """Returns whether a `.NAME.crc` belongs to a file, which is read to its end.
-
-    Raises:
-        CodecError: when the side file itself is malformed.
-    """
+    """Returns whether a `.NAME.crc` belongs to a file, which is read to its end."""
     if len(side_file) < _HEADER.size or side_file[:4] != _MAGIC:
         raise CodecError("not a Hadoop checksum file", offset=0)
     _, step = _HEADER.unpack_from(side_file)
@@ -92,11 +88,7 @@ def spark(crc32c: int, size: int, modified: float) -> bytes:
 
 
 def parse_spark(side_file: bytes) -> FileChecksum:
-    """Returns the content of Spark's `NAME.crc`.
-
-    Raises:
-        CodecError: when it is not that JSON, or names another algorithm.
-    """
+    """Returns the content of Spark's `NAME.crc`."""
     try:
         fields = json.loads(side_file)
         algorithm, value, size = fields["algorithm"], fields["value"], fields["mainFileSize"]

@@ -72,11 +72,7 @@ def parse_query_id(content: bytes) -> str:
 
 
 def check_commit(content: bytes) -> None:
-    """Checks that a commit log entry is complete and of a known format.
-
-    Raises:
-        CodecError: when the entry is cut, empty, or of a format this version does not know.
-    """
+    """Checks that a commit log entry is complete and of a known format."""
     _body(content, formats=(1, 2, 3))
 
 
@@ -84,10 +80,6 @@ def parse_commit(content: bytes) -> UniqueIds:
     """Returns the unique ids that a commit log entry gives to the versions its batch wrote.
 
     The result is empty if the query has no such ids (checkpoint structure V1).
-
-    Raises:
-        CodecError: when the entry is cut, empty, of a format this version does not know, or has
-            invalid ids.
     """
     stored = _body(content, formats=(1, 2, 3)).get("stateUniqueIds")
     operators = {} if stored is None else _typed(stored, dict)
@@ -153,11 +145,7 @@ def is_source(name: str) -> bool:
 
 
 def parse_offsets(content: bytes) -> Offsets:
-    """Returns an entry of the offset log.
-
-    Raises:
-        CodecError: when it is cut, empty, or of a format this version does not know.
-    """
+    """Returns an entry of the offset log."""
     fields = _body(content, formats=(1, 2))
     conf, watermark = fields.get("conf", {}), fields.get("batchWatermarkMs", 0)
     if not isinstance(conf, dict):
@@ -194,9 +182,6 @@ def parse_state_metadata(content: bytes) -> StateMetadata:
 
     Only the names in the paths of schema files count: the paths are those of the original
     checkpoint, which may have been copied since.
-
-    Raises:
-        CodecError: when the metadata are cut, or of a format this version does not know.
     """
     fields = _body(content, formats=(1, 2))
     variables = _properties(fields).get("stateVariables")
@@ -237,11 +222,7 @@ def _store_name(name: object) -> str:
 
 
 def check_partitions(count: int) -> int:
-    """Returns a valid number of partitions.
-
-    Raises:
-        CodecError: when it is not valid; a loop up to a huge number would never end.
-    """
+    """Returns a valid number of partitions."""
     if not 1 <= count <= _MOST_PARTITIONS:
         raise CodecError(f"{count} is not a valid number of partitions", offset=0)
     return count

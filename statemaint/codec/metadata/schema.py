@@ -68,11 +68,7 @@ class ColumnFamily:
 
 
 def parse_schema(content: bytes) -> StateSchema:
-    """Returns the schema of a store without column families, formats v1 and v2.
-
-    Raises:
-        CodecError: on an unknown format, a length beyond the file, extra bytes, or invalid JSON.
-    """
+    """Returns the schema of a store without column families, formats v1 and v2."""
     reader = _Reader(content)
     version = reader.utf()
     readers: dict[str, Callable[[], str]] = {"v1": reader.utf, "v2": reader.chunked}
@@ -85,11 +81,7 @@ def parse_schema(content: bytes) -> StateSchema:
 
 
 def parse_families(content: bytes) -> tuple[ColumnFamily, ...]:
-    """Returns the schemas of a store's column families, format v3.
-
-    Raises:
-        CodecError: on another format, a length beyond the file, extra bytes, or invalid JSON.
-    """
+    """Returns the schemas of a store's column families, format v3."""
     reader = _Reader(content)
     if (version := reader.utf()) != "v3":
         text = f"state schema of unknown format {version[:8]!r}, not of column families"

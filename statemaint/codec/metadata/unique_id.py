@@ -19,11 +19,7 @@ def are_unique_ids(texts: Sequence[str]) -> bool:
 
 
 def check_unique_id(value: object, offset: int) -> str:
-    """Returns an id that can be part of a file name.
-
-    Raises:
-        CodecError: when it is not such a text.
-    """
+    """Returns an id that can be part of a file name."""
     if not isinstance(value, str) or not _ID.fullmatch(value):
         raise CodecError(f"unique id {str(value)[:80]!r} is not valid", offset=offset)
     return value

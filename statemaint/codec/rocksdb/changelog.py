@@ -99,11 +99,7 @@ class Header:
 
 
 def read_header(chunks: Iterable[bytes]) -> Header:
-    """Returns the header of a payload; takes no more pieces of it than necessary.
-
-    Raises:
-        CodecError: when it is cut, of an unknown format, or its lineage is invalid.
-    """
+    """Returns the header of a payload; takes no more pieces of it than necessary."""
     return _header(_Payload(iter(chunks)))
 
 
@@ -131,9 +127,6 @@ def families_used(header: Header, changes: Iterable[Change]) -> frozenset[int]:
 
     Spark counts the keys of each family while it replays a changelog, and fails at the first new
     key of a family without a name. Removals of absent keys are not counted.
-
-    Raises:
-        CodecError: when the changes do not follow the format.
     """
     if not header.column_families:
         deque(changes, maxlen=0)

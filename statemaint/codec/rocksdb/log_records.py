@@ -26,11 +26,7 @@ _ROTATED, _ADDED, _WORD = 15, 0xA282EAD8, 0xFFFFFFFF
 
 
 def check(content: bytes) -> None:
-    """Checks that a file is whole.
-
-    Raises:
-        CodecError: at the first record that is damaged, cut, of an unknown kind, or out of place.
-    """
+    """Checks that a file is whole."""
     within = False
     for offset, kind in _records(content):
         if kind not in _ALONE[within]:

@@ -30,11 +30,7 @@ def seal_key(key: bytes) -> bytes:
 
 
 def bare_key(sealed: bytes, *, offset: int) -> bytes:
-    """Returns the key of a delete without its checksum.
-
-    Raises:
-        CodecError: when the key is too short for a checksum or does not match it.
-    """
+    """Returns the key of a delete without its checksum."""
     return row_checksum.verify((sealed, None), offset=offset)[0]
 
 
@@ -44,11 +40,7 @@ def seal_row(key: bytes, row: bytes) -> bytes:
 
 
 def bare_row(key: bytes, value: bytes, *, offset: int) -> bytes:
-    """Returns the one row of a value, or the end of a range, without its checksum.
-
-    Raises:
-        CodecError: when it is not exactly one row, or does not match its checksum.
-    """
+    """Returns the one row of a value, or the end of a range, without its checksum."""
     end = _check_row(key, value, 0, offset)
     if end != len(value):
         raise CodecError(f"{len(value) - end} bytes follow a row", offset=offset)
@@ -56,11 +48,7 @@ def bare_row(key: bytes, value: bytes, *, offset: int) -> bytes:
 
 
 def check_rows(key: bytes, value: bytes, *, offset: int) -> None:
-    """Checks that all rows of a value match their checksums.
-
-    Raises:
-        CodecError: when one does not, or the value is cut.
-    """
+    """Checks that all rows of a value match their checksums."""
     end = _check_row(key, value, 0, offset)
     width = _delimiter_width(key, value, end)
     while end < len(value):

@@ -117,20 +117,12 @@ class ZipMetadata:
 
 
 def parse_metadata(content: bytes) -> ZipMetadata:
-    """Returns the metadata of a zip; nothing else in the zip is unpacked.
-
-    Raises:
-        CodecError: when it is not such a zip, or its metadata are invalid.
-    """
+    """Returns the metadata of a zip; nothing else in the zip is unpacked."""
     return metadata_of(_unpack(content, only=METADATA))
 
 
 def metadata_of(members: Mapping[str, bytes]) -> ZipMetadata:
-    """Returns the metadata among the members of a zip.
-
-    Raises:
-        CodecError: when there are none, or they are invalid.
-    """
+    """Returns the metadata among the members of a zip."""
     content = members.get(METADATA)
     if content is None:
         raise CodecError("no metadata in the zip", offset=0)
@@ -138,11 +130,7 @@ def metadata_of(members: Mapping[str, bytes]) -> ZipMetadata:
 
 
 def members(content: bytes) -> Mapping[str, bytes]:
-    """Returns every member of a zip by its name, including `metadata`.
-
-    Raises:
-        CodecError: when it is not one of Spark's zips, is damaged, or would take too much memory.
-    """
+    """Returns every member of a zip by its name, including `metadata`."""
     return MappingProxyType(_unpack(content))
 
 
@@ -151,9 +139,6 @@ def render(members: Mapping[str, bytes], metadata: ZipMetadata, *, mark: bool = 
 
     The same arguments give the same bytes. With the mark, `marked` distinguishes it from Spark's
     own zips.
-
-    Raises:
-        CodecError: when a name is not one of RocksDB's.
     """
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as archive:

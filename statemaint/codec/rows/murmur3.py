@@ -71,11 +71,7 @@ def pmod(number: int, divisor: int) -> int:
 
 
 def hash_row(row: bytes, kind: StructType, *, columns: int | None = None) -> int:
-    """Returns the hash of all columns of an `UnsafeRow`, or of the first `columns`.
-
-    Raises:
-        CodecError: when the row is cut or points beyond its end.
-    """
+    """Returns the hash of all columns of an `UnsafeRow`, or of the first `columns`."""
     try:
         unsigned = _struct(row, 0, kind, SEED, columns=columns)
     except (struct.error, IndexError) as error:

@@ -49,11 +49,7 @@ _Tail = Callable[[bytes, int], Row]
 
 
 def key_reader(layout: RowLayout, wrapping: Wrapping) -> KeyReader:
-    """Returns the reader of a layout's keys.
-
-    Raises:
-        CodecError: when the layout names columns that the key does not have.
-    """
+    """Returns the reader of a layout's keys."""
     kind, at = layout.key, wrapping.families
     match layout.encoder:
         case Bare():

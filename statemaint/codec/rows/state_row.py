@@ -104,11 +104,7 @@ class Wrapping:
 
 
 def parse_encoder(text: str) -> KeyEncoder:
-    """Returns the key encoder in a schema file, from the JSON of a `KeyStateEncoderSpec`.
-
-    Raises:
-        CodecError: when Spark 4.3 has no such encoder.
-    """
+    """Returns the key encoder in a schema file, from the JSON of a `KeyStateEncoderSpec`."""
     try:
         fields = json.loads(text)
         match fields["keyStateEncoderType"]:

@@ -90,11 +90,7 @@ class StructType:
     fields: tuple[Field, ...]
 
     def only(self, ordinals: tuple[int, ...]) -> "StructType":
-        """Returns a struct of some of the fields.
-
-        Raises:
-            CodecError: when one of them does not exist, or is named twice.
-        """
+        """Returns a struct of some of the fields."""
         if not set(ordinals) <= set(range(len(self.fields))) or len({*ordinals}) < len(ordinals):
             text = f"columns {str(ordinals)[:80]} of {len(self.fields)} are not valid"
             raise CodecError(text, offset=0)

@@ -200,11 +200,7 @@ def encode_row(values: Values, schema: Json) -> bytes:
 
 
 def prefix_of(row: bytes, kind: StructType, columns: int) -> bytes:
-    """Returns a row of another row's first columns, as Spark's projection would write it.
-
-    Raises:
-        CodecError: when the row is cut or points beyond its end.
-    """
+    """Returns a row of another row's first columns, as Spark's projection would write it."""
     old = _bitset(len(kind.fields))
     start = _bitset(columns)
     parts = _Parts(bytearray(start + _WORD * columns), 0)
@@ -239,11 +235,7 @@ def is_fixed(kind: DataType) -> bool:
 
 
 def pointed(row: bytes, base: int, at: int) -> bytes:
-    """Returns the bytes that a word points to; its offset counts from `base`.
-
-    Raises:
-        CodecError: when it points beyond the end.
-    """
+    """Returns the bytes that a word points to; its offset counts from `base`."""
     if not 0 <= at <= len(row) - _WORD:
         raise CodecError("row cut short", offset=min(at, len(row)))
     offset, size = divmod(_LONG.unpack_from(row, at)[0], 1 << 32)

@@ -11,12 +11,7 @@ _ALL = 0o7
 
 
 def with_entries(access: Access, entries: str) -> Access:
-    """Returns a file's access, extended by the entries of its ACL.
-
-    Args:
-        access: the access that its status reports.
-        entries: Java's list of the ACL's entries as text; empty if there is no ACL.
-    """
+    """Returns a file's access, extended by the entries of its ACL: Java's list of them as text."""
     own, named = None, []
     for entry in filter(None, entries.strip("[]").split(", ")):
         kind, *rest = entry.split(":")

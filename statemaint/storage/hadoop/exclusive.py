@@ -32,13 +32,7 @@ _ELSEWHERE = "keep the checkpoint on HDFS, `s3://`, or `abfss://` with a hierarc
 def obstacle_of(files: HadoopFiles, read: Callable[[str], bytes], allowed: Collection[str]) -> str:
     """Returns why two writers may both create a file; empty if one of them is always refused.
 
-    Args:
-        files: the file system; its folder for probes must exist.
-        read: reads a file.
-        allowed: the schemes that the operator's setting allows.
-
-    Raises:
-        StorageError: when a trial fails.
+    The folder for probes must exist. `allowed` are the schemes that the operator's setting allows.
     """
     scheme = files.scheme
     late, single = _two_writers(files, read)

@@ -72,11 +72,7 @@ class HadoopFiles:
         return make(self.jvm, self._files)
 
     def list(self, directories: Sequence[str]) -> list[Status]:
-        """Returns the entries of some directories; these paths begin at the file system's root.
-
-        Raises:
-            NotFoundError: when one of the directories does not exist.
-        """
+        """Returns the entries of some directories; these paths begin at the file system's root."""
         self._requests.add("list", len(directories))
         return self._lister(directories)
 
@@ -92,7 +88,6 @@ class HadoopFiles:
             return scheme in _ATOMIC
 
     def status(self, path: str) -> Status:
-        """Returns a file's or a directory's status."""
         self._requests.add("stat")
         with translated(self.jvm, path):
             status = self._files.getFileStatus(self._path(path))
@@ -100,7 +95,6 @@ class HadoopFiles:
             return Status(path, status.isDirectory(), status.getLen(), modified)
 
     def exists(self, path: str) -> bool:
-        """Returns whether a file or a directory exists."""
         try:
             self.status(path)
         except NotFoundError:
@@ -108,13 +102,11 @@ class HadoopFiles:
         return True
 
     def make_directory(self, path: str, mode: int) -> None:
-        """Creates a directory with a mode in a directory that must exist."""
         self._requests.add("mkdir")
         with translated(self.jvm, path):
             self._names.make_directory(self._path(path), mode)
 
     def access(self, path: str) -> Access:
-        """Returns the access to a file or a directory, including its ACL."""
         self._requests.add("stat")
         with translated(self.jvm, path):
             status = self._files.getFileStatus(self._path(path))
@@ -140,27 +132,16 @@ class HadoopFiles:
             return str(status.getEntries().toString())
 
     def serve(self, path: str, wanted: Access, like: str, *, of: str, bits: int = READ) -> None:
-        """Lets every user of one file use another, as far as this process may grant it.
+        """Lets every user of a file use one of ours, as far as this process may grant it.
 
-        Args:
-            path: the other file, one of our files or directories.
-            wanted: the access to the first file.
-            like: the name of the first file in errors.
-            of: the name of the other file in errors.
-            bits: the permission bits that the use requires.
-
-        Raises:
-            UnreadableError: when a user still may not use the other file.
+        The access to that file is `wanted`; errors have the names `of` and `like` for ours and for
+        that.
         """
         access = self.give(path, wanted)
         must_serve(of, access, like, wanted, bits=bits)
 
     def give(self, path: str, wanted: Access) -> Access:
-        """Gives one of our files an owner, a group, a mode and an ACL, as far as permitted.
-
-        Returns:
-            The resulting access.
-        """
+        """Gives one of our files an owner, a group, a mode and an ACL; returns what it has then."""
         access = self.access(path)
         if access == wanted:
             return access
@@ -209,14 +190,10 @@ class HadoopFiles:
     def copy_in(
         self, local: str, path: str, *, of: str, mode: int, overwrite: bool = False
     ) -> None:
-        """Copies a local file to a file, which is new unless it may be overwritten.
+        """Copies a local file to one that is new, unless it may be overwritten.
 
-        Args:
-            local: the local file.
-            path: the file; its directory must exist.
-            of: the path in errors, if the file is a temp file for another path.
-            mode: the mode of the file.
-            overwrite: whether the file may exist.
+        Its directory must exist. Errors have the path `of`, as the file may be a temp file for
+        another.
         """
         self._requests.add("write")
 
@@ -228,8 +205,7 @@ class HadoopFiles:
     def open_new(self, path: str, mode: int) -> Any:
         """Opens a new file for writing, which the caller closes; its directory must exist.
 
-        Raises:
-            AlreadyExistsError: when the file exists, or another writer has it open.
+        A file that another writer has open is also refused with `AlreadyExistsError`.
         """
         self._requests.add("write")
         try:
@@ -239,12 +215,7 @@ class HadoopFiles:
             raise AlreadyExistsError(path, "another writer has it open") from error
 
     def append(self, local: str, path: str) -> None:
-        """Appends a local file's content to a file.
-
-        Raises:
-            AppendRefusedError: when the file system cannot append, or another writer holds the
-                file.
-        """
+        """Appends a local file's content; raises `AppendRefusedError` if that is impossible now."""
         self._requests.add("append")
         with translated(self.jvm, path):
             target = self._path(path)
@@ -268,7 +239,6 @@ class HadoopFiles:
         self.jvm.java("org.apache.hadoop.io.IOUtils").copyBytes(source, target, _COPY_BYTES, True)
 
     def last_byte(self, path: str, size: int) -> int:
-        """Returns the last byte of a file of a given size."""
         self._requests.add("read")
         with translated(self.jvm, path):
             stream = self._files.open(self._path(path))
@@ -281,11 +251,7 @@ class HadoopFiles:
     def rename(self, path: str, to: str, *, of: str, overwrite: bool = False) -> None:
         """Renames a file into a directory that must exist.
 
-        Args:
-            path: the path of the file.
-            to: its new path.
-            of: the path in errors, unless the new one is taken.
-            overwrite: whether a file may have the new path.
+        Errors have the path `of`, or `to` if that is taken.
         """
         self._requests.add("rename")
         try:
@@ -302,7 +268,6 @@ class HadoopFiles:
             raise
 
     def delete(self, path: str) -> None:
-        """Deletes a file, which need not exist."""
         self._requests.add("delete")
         with translated(self.jvm, path):
             deleted = self._files.delete(self._path(path), False)
@@ -326,9 +291,6 @@ def must_serve(path: str, access: Access, like: str, wanted: Access, *, bits: in
     """Checks that every user of one file may use another.
 
     Only the NameNode knows which groups a user is in.
-
-    Raises:
-        UnreadableError: when a user may not.
     """
     if who := deprived(wanted, access, bits=bits):
         shown = f"mode {access.mode:04o}, user {access.owner}, group {access.group}"

@@ -154,11 +154,7 @@ def path_part(uri: str) -> str:
 
 
 def decode_statuses(content: bytes) -> list[Status]:
-    """Returns the statuses that Hadoop wrote as an array.
-
-    Raises:
-        StorageError: when the bytes are cut short.
-    """
+    """Returns the statuses that Hadoop wrote as an array."""
     try:
         return list(_decode(content))
     except (struct.error, IndexError) as error:

@@ -59,7 +59,6 @@ class ContextNames:
         return self._context.create(path, self._over if overwrite else self._create, how)
 
     def make_directory(self, path: Any, mode: int) -> None:
-        """Creates a directory, and no parents."""
         self._context.mkdir(path, self._permission(f"{mode:04o}"), False)
 
     def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
@@ -75,14 +74,12 @@ class PlainNames:
         self._permission = jvm.java(_FS + "permission.FsPermission")
 
     def create(self, path: Any, mode: int, *, overwrite: bool = False) -> Any:
-        """Opens a file for writing."""
         self._files.getFileStatus(path.getParent())
         opened = self._files.create(path, overwrite)
         self._files.setPermission(path, self._permission(f"{mode:04o}"))
         return opened
 
     def make_directory(self, path: Any, mode: int) -> None:
-        """Creates a directory, and no parents."""
         self._files.getFileStatus(path.getParent())
         self._files.mkdirs(path)
         self._files.setPermission(path, self._permission(f"{mode:04o}"))

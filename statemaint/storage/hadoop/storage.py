@@ -51,13 +51,7 @@ class HadoopStorage(Storage):
     def __init__(
         self, uri: str, *, jvm: Jvm | None = None, exclusive_on: Collection[str] = ()
     ) -> None:
-        """Prepares a storage; Java starts at the first request.
-
-        Args:
-            uri: the address.
-            jvm: the Java process; this process's own by default.
-            exclusive_on: the schemes whose file systems are said to create a file in one step.
-        """
+        """Prepares a storage on a Java process, by default this process's own."""
         self._root = uri
         self._jvm = jvm
         self._exclusive_on = frozenset(exclusive_on)
@@ -297,12 +291,10 @@ class HadoopStorage(Storage):
         self._files.delete(path)
 
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
-        """Deletes files one by one, in the order given; the first refusal ends the work."""
         for path in _checked(paths, before):
             self.delete(path)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        """Renames a file in one durable step."""
         self._check(path)
         self._check(to)
         if like is not None:
@@ -322,7 +314,6 @@ class HadoopStorage(Storage):
         before: Callable[[], object] = nothing,
         after: Callable[[Entry], object] = nothing,
     ) -> None:
-        """Renames files one by one, in the order given; the first refusal ends the work."""
         for move in _checked(moves, before):
             super().move_all([move], after=after)
 
@@ -366,9 +357,7 @@ class HadoopStorage(Storage):
     def _make_directory(self, path: str, *, serve: bool) -> None:
         """Creates a directory if there is none, for the users of its parent.
 
-        Args:
-            path: the path of the directory.
-            serve: whether to fail rather than leave out any user of the parent.
+        With `serve`, it fails rather than leave out any of them.
         """
         if not path or self._files.exists(path):
             return

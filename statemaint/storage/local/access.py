@@ -31,16 +31,11 @@ FileOrPath = int | str
 
 
 def access_of(status: os.stat_result) -> Access:
-    """Returns the access that a file's status reports."""
     return Access(str(status.st_uid), str(status.st_gid), stat.S_IMODE(status.st_mode))
 
 
 def read_access(place: FileOrPath) -> Access:
-    """Returns the access to a file, including its ACL.
-
-    Raises:
-        OSError: when the status or the ACL cannot be read.
-    """
+    """Returns the access to a file, including its ACL."""
     access = access_of(os.stat(place))  # noqa: PTH116 -- may be an open file
     acl = _acl(place)
     return _with_acl(access, acl) if acl else access
@@ -50,11 +45,7 @@ def give(handle: int, access: Access, *, exact: bool = False) -> None:
     """Gives one of our open files an owner, a group, a mode and an ACL, as far as permitted.
 
     The caller must read the result again: some disks refuse, and some ignore the call silently.
-
-    Args:
-        handle: the file.
-        access: the owner, group, mode and ACL to give.
-        exact: whether to remove the ACL entries that its directory gives to new files.
+    With `exact`, the ACL entries that a directory gives to new files are removed.
     """
     owner, group = int(access.owner), int(access.group)
     status = os.fstat(handle)
@@ -77,18 +68,7 @@ def give(handle: int, access: Access, *, exact: bool = False) -> None:
 def must_serve(
     handle: FileOrPath, path: str, access: Access, like: str, *, bits: int = READ
 ) -> None:
-    """Checks that every user of one file may use another.
-
-    Args:
-        handle: the other file.
-        path: the name of the other file in errors.
-        access: the access to the first file.
-        like: the name of the first file in errors.
-        bits: the permission bits that the use requires.
-
-    Raises:
-        UnreadableError: when a user may not.
-    """
+    """Checks that every user of the file `like`, whose access is given, may use another."""
     actual = read_access(handle)
     who = deprived(access, actual, bits=bits, belongs=_belongs, superuser=_SUPERUSER)
     if who:

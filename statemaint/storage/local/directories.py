@@ -1,5 +1,7 @@
 """Directories below a root, opened so that no link leads out of it (S24).
 
+What would lead out of it, or through a link below `_statemaint`, raises `RefusedLinkError`.
+
 A directory is opened part by part, each relative to the one before, and no part may be a link: what
 was checked is what is opened, even if a link takes its place meanwhile. Only a way that has links
 is resolved, and the directory that it leads to is then opened in the same way from the real root.
@@ -25,7 +27,7 @@ _MAY_BE_LINK = (errno.ENOTDIR, errno.ELOOP)
 def directory_of(
     top: str, path: str, make: MakeDirectory | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Opens the directory of a file for the duration of the block, as a handle.
+    """Opens the directory of a file for the length of the block.
 
     The handle serves only as the start of other calls: it can be neither read nor synced.
 
@@ -36,10 +38,6 @@ def directory_of(
 
     Yields:
         The handle of the directory, and the name of the file in it.
-
-    Raises:
-        RefusedLinkError: when the directory is outside the root, or a link below `_statemaint`.
-        OSError: when it cannot be opened or created.
     """
     folder, _, name = path.rpartition("/")
     handle = _opened(top, folder, path, make)
@@ -50,11 +48,7 @@ def directory_of(
 
 
 def real_path(top: str, path: str) -> str:
-    """Returns the path below the real root that a path leads to, whether or not it exists.
-
-    Raises:
-        RefusedLinkError: when that place is outside the root.
-    """
+    """Returns the path below the real root that a path leads to, whether or not it exists."""
     real_top, real = os.path.realpath(top), os.path.realpath(f"{top}/{path}")
     if not is_inside(real, real_top):
         raise outside_link(path, real)
@@ -67,11 +61,7 @@ def is_inside(real: str, real_top: str) -> bool:
 
 
 def links_below(top: str, folder: str) -> Iterator[str]:
-    """Yields the paths of the links at or below a folder; none is followed.
-
-    Raises:
-        OSError: when a directory cannot be listed.
-    """
+    """Yields the paths of the links at or below a folder; none is followed."""
     if _is_link(f"{top}/{folder}"):
         yield folder
         return
@@ -91,12 +81,7 @@ def links_below(top: str, folder: str) -> Iterator[str]:
 
 
 def folders_in(top: str, folder: str) -> Iterator[str]:
-    """Yields the names of the directories directly in one; none if it is missing, or a file.
-
-    Raises:
-        RefusedLinkError: when the directory is below `_statemaint` and there is a link in it.
-        OSError: when it cannot be listed.
-    """
+    """Yields the names of the directories directly in one; none if it is missing, or a file."""
     if is_ours(folder):
         check_way(top, folder)
     try:
@@ -112,22 +97,14 @@ def folders_in(top: str, folder: str) -> Iterator[str]:
 
 
 def check_path(top: str, path: str) -> None:
-    """Checks that a path may be used by what opens it by name and follows its links.
-
-    Raises:
-        RefusedLinkError: when it leads out of the root, or through a link below `_statemaint`.
-    """
+    """Checks that a path may be used by what opens it by name and follows its links."""
     if is_ours(path):
         check_way(top, path)
     real_path(top, path)
 
 
 def check_way(top: str, path: str) -> None:
-    """Checks that no part of a path is a link.
-
-    Raises:
-        RefusedLinkError: when one is.
-    """
+    """Checks that no part of a path is a link."""
     if link := _first_link(top, path.split("/")):
         raise own_link(link)
 

@@ -12,13 +12,9 @@ _PRIVATE_DIRECTORY = 0o700
 
 
 def make_directory(parent: int, name: str, path: str, *, serve: bool) -> None:
-    """Creates a directory for the users of its parent.
+    """Creates a directory in an open parent, for the users of the parent.
 
-    Args:
-        parent: the parent, open.
-        name: the name in the parent.
-        path: the path below the root.
-        serve: whether to fail rather than leave out any user of the parent.
+    With `serve`, it fails rather than leave out any of them.
     """
     try:
         os.mkdir(name, _PRIVATE_DIRECTORY, dir_fd=parent)

@@ -34,7 +34,6 @@ class Translated:
     __slots__ = ("_path",)
 
     def __init__(self, path: str) -> None:
-        """Prepares the block; the errors will name this path."""
         self._path = path
 
     def __enter__(self) -> None:
@@ -46,7 +45,6 @@ class Translated:
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Raises the storage error for an error of the operating system."""
         if isinstance(error, OSError):
             raise _translation(self._path, error) from error
 
@@ -95,17 +93,13 @@ class Opened(AbstractContextManager[BinaryIO]):
     def __init__(
         self, opened: Callable[[str], tuple[int, int]], path: str, *, small: bool = False
     ) -> None:
-        """Prepares to open a file.
+        """Prepares to open the file of a path with a function that returns its handle and its size.
 
-        Args:
-            opened: opens the file of a path; returns its handle and its size.
-            path: the path, also its name in errors.
-            small: whether a large one counts as damaged, of which nothing is read.
+        A large file that should be `small` counts as damaged, and nothing of it is read.
         """
         self._open, self._path, self._small = opened, path, small
 
     def __enter__(self) -> BinaryIO:
-        """Opens the file."""
         with Translated(self._path):
             handle, size = self._open(self._path)
             self._stream = _stream(handle, size)
@@ -120,7 +114,6 @@ class Opened(AbstractContextManager[BinaryIO]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Closes the file, and raises the storage error for an error while it was read."""
         with Translated(self._path):
             self._stream.close()
         Translated(self._path).__exit__(kind, error, trace)
@@ -129,17 +122,8 @@ class Opened(AbstractContextManager[BinaryIO]):
 def open_regular(place: str, path: str, *, directory: int | None = None) -> tuple[int, int]:
     """Opens a regular file for reading; returns its handle and its size.
 
-    Args:
-        place: the file.
-        path: its name in errors.
-        directory: the open directory that the file is in: then it may not be a link; by default,
-            links are followed.
-
-    Raises:
-        RefusedLinkError: when it may not be a link and is one.
-        WrongKindError: when it is a directory.
-        CodecError: when it is anything else that is not a regular file.
-        OSError: when it cannot be opened.
+    In an open directory it may not be a link; otherwise links are followed. `path` is its name in
+    errors.
     """
     # Without O_NONBLOCK, opening a pipe waits for a writer; for a regular file it has no effect.
     flags = os.O_RDONLY | os.O_NONBLOCK
@@ -157,12 +141,7 @@ def open_regular(place: str, path: str, *, directory: int | None = None) -> tupl
 
 
 def open_no_link(name: str, flags: int, path: str, directory: int) -> int:
-    """Opens a file of an open directory, unless it is a link; returns its handle.
-
-    Raises:
-        RefusedLinkError: when it is a link.
-        OSError: when it cannot be opened.
-    """
+    """Opens a file of an open directory, unless it is a link; returns its handle."""
     try:
         return os.open(name, flags | os.O_NOFOLLOW, dir_fd=directory)
     except OSError as error:
@@ -199,6 +178,5 @@ def regular(place: tuple[int, str], path: str) -> Iterator[int]:
 
 
 def last_byte(stream: BinaryIO) -> bytes:
-    """Returns the last byte of a stream."""
     stream.seek(-1, os.SEEK_END)
     return stream.read(1)

@@ -151,12 +151,7 @@ class LocalStorage(Storage):
             return open_regular(name, path, directory=directory)
 
     def _directory_of(self, path: str, *, serve: bool = False) -> _Directory:
-        """Opens the directory of a file, and creates it, for the users of its parent, if missing.
-
-        Args:
-            path: the path of the file.
-            serve: whether to fail rather than leave out any user of the parent.
-        """
+        """Opens the directory of a file; a missing one is created for the users of its parent."""
         return directory_of(self._top, path, partial(make_directory, serve=serve))
 
     def write(
@@ -227,7 +222,6 @@ class LocalStorage(Storage):
             os.unlink(name, dir_fd=directory)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        """Renames a file in one durable step."""
         self._requests.add("move")
         with (
             Translated(path),

@@ -25,11 +25,9 @@ class Walk:
     """
 
     def __init__(self, entry: Callable[[str, os.stat_result], Entry], real_top: str) -> None:
-        """Starts a listing.
+        """Starts a listing below a root, given without links.
 
-        Args:
-            entry: makes a file's entry from its path, relative to the root, and its status.
-            real_top: the path of the root, without links.
+        A file's entry is made by `entry`, from its path relative to the root and its status.
         """
         self._entry, self._real_top = entry, real_top
         self._followed = 0
@@ -41,16 +39,13 @@ class Walk:
         """Yields the files below a directory.
 
         Paths are joined as text and no `Path` is made: there may be a hundred thousand files.
+        A file without a status, or links without an end, end the listing: it is complete or fails
+        (S10).
 
         Args:
             directory: the directory, opened.
             prefix: its path relative to the root, with a slash at the end unless it is the root.
             real: its path without links, preceded by those of directories left through links.
-
-        Raises:
-            RefusedLinkError: when there is a link below `_statemaint`.
-            OSError: when a file's status cannot be read, or the links have no end in sight: a
-                listing is complete or fails (S10).
         """
         *outer, here = real
         inside = is_inside(here, self._real_top)

@@ -85,12 +85,10 @@ class Bucket:
 
     @property
     def requests(self) -> Mapping[str, int]:
-        """Returns the number of HTTP requests sent, including retries."""
         return self._requests.counts()
 
     @property
     def address(self) -> str:
-        """Returns the bucket's own address."""
         return f"s3://{self.name}"
 
     @property
@@ -101,11 +99,9 @@ class Bucket:
         )
 
     def key(self, path: str) -> str:
-        """Returns the key of a path."""
         return f"{self.prefix}/{path}" if self.prefix else path
 
     def path(self, key: str) -> str:
-        """Returns the path of a key."""
         return key.removeprefix(f"{self.prefix}/") if self.prefix else key
 
     def call(self, operation: str, path: str, **params: object) -> dict[str, Any]:
@@ -140,11 +136,7 @@ class Bucket:
         return self.call(operation, path, Key=self._asking.key, **params)
 
     def must_exist(self) -> None:
-        """Checks, once, that the bucket exists: a HEAD's 404 may mean the object or the bucket.
-
-        Raises:
-            S3Error: when the bucket does not exist, or the server does not report it.
-        """
+        """Checks, once, that the bucket exists: a HEAD's 404 may mean the object or the bucket."""
         if self._seen:
             return
         try:
@@ -261,7 +253,6 @@ def md5(content: bytes) -> "hashlib._Hash":
 
 
 def content_md5(content: bytes) -> str:
-    """Returns the value of a `Content-MD5` header."""
     return base64.b64encode(md5(content).digest()).decode()
 
 

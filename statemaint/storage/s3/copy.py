@@ -24,9 +24,6 @@ def copy(
         to: the new name.
         original: the answer to a HEAD of the object.
         like: the settings of the copy; by default those of the object, except its ACL.
-
-    Raises:
-        AlreadyExistsError: when the new name is taken.
     """
     must_be_absent(bucket, to)  # not every server supports If-None-Match for copies
     params = dict(encryption_of(original).encryption if like is None else like)
@@ -41,19 +38,8 @@ def copy(
 def copy_whole(bucket: Bucket, path: str, to: str, etag: str, params: Params) -> str | None:
     """Copies an object in one request; `None` if the server cannot: Ceph, if it is encrypted.
 
-    Args:
-        bucket: the bucket of the object.
-        path: the path of the object.
-        to: the new name.
-        etag: the ETag that the object must still have, in quotes.
-        params: the settings of the copy.
-
-    Returns:
-        The ETag of the copy; empty if the server does not report it.
-
-    Raises:
-        NotFoundError: when there is no such object.
-        S3Error: when the server refuses, also because the ETag is another.
+    The object must still have the ETag. Returns that of the copy; empty if the server does not
+    report it.
     """
     try:
         answer = bucket.call_object(

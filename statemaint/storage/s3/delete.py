@@ -33,11 +33,7 @@ def delete_all(
     sleep: Callable[[float], None],
     before: Callable[[], object] = nothing,
 ) -> None:
-    """Deletes objects; waits and repeats the request for those that the server was too busy for.
-
-    Raises:
-        S3Error: naming the first refused object, the number of refused objects, and the reason.
-    """
+    """Deletes objects; waits and repeats the request for those that the server was too busy for."""
     refused: list[Refused] = []
     for start in range(0, len(paths), _PAGE):
         refused += _page(bucket, paths[start : start + _PAGE], sleep, before)

@@ -98,7 +98,6 @@ class S3Error(StorageError):
 
 
 def is_unsupported(error: S3Error) -> bool:
-    """Returns whether the server does not support the request."""
     return error.reason == "NotImplemented" or error.status in (_NOT_ALLOWED, _NOT_IMPLEMENTED)
 
 

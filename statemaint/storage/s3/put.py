@@ -28,7 +28,6 @@ _LONGEST_WAIT_SECONDS = 1.0
 
 
 def put(bucket: Bucket, path: str, content: bytes, **params: object) -> dict[str, Any]:
-    """Writes an object and returns the answer; raises `S3Error` when it is refused."""
     return bucket.call_object(
         "put_object", path, Body=content, ContentMD5=content_md5(content), **params
     )
@@ -37,11 +36,7 @@ def put(bucket: Bucket, path: str, content: bytes, **params: object) -> dict[str
 def put_new(
     bucket: Bucket, probe: Probe, path: str, content: bytes, **params: object
 ) -> dict[str, Any] | None:
-    """Writes an object that must not exist yet; returns the answer, or `None` if it was lost.
-
-    Raises:
-        AlreadyExistsError: when it exists.
-    """
+    """Writes an object that must not exist yet; returns the answer, or `None` if it was lost."""
     if not probe.exclusive:
         # An object that appears between these two lines is replaced; a caller that cannot accept
         # that asks the storage whether it is `exclusive`.
@@ -75,16 +70,11 @@ def _is_ours(bucket: Bucket, path: str, content: bytes) -> bool:
 
 
 def taken(path: str) -> AlreadyExistsError:
-    """Returns the error for a name that another writer's object has."""
     return AlreadyExistsError(path, "a file of that name is already there")
 
 
 def head(bucket: Bucket, path: str) -> dict[str, Any]:
-    """Returns the answer to a HEAD of an object.
-
-    Raises:
-        NotFoundError: when there is no such object, in a bucket that exists.
-    """
+    """Returns the answer to a HEAD; raises `NotFoundError` only in a bucket that exists."""
     try:
         return bucket.call_object("head_object", path)
     except S3Error as error:
@@ -95,7 +85,6 @@ def head(bucket: Bucket, path: str) -> dict[str, Any]:
 
 
 def must_be_absent(bucket: Bucket, path: str) -> None:
-    """Raises `AlreadyExistsError` when there is such an object."""
     try:
         head(bucket, path)
     except NotFoundError:
@@ -109,9 +98,6 @@ def append(
     """Appends lines to an object by rewriting it, if no other writer changed it meanwhile.
 
     An object that does not exist yet, the usual case, takes one request.
-
-    Raises:
-        StorageError: when other writers were faster every time.
     """
     if probe.exclusive and _swapped(bucket, path, lines, {"IfNoneMatch": "*"}):
         return

@@ -92,16 +92,7 @@ class QuickReads:
         self._form = _form_of(request, key)
 
     def get(self, path: str, key: str, size: int) -> QuickAnswer | None:
-        """Returns the answer to a read of an object's first bytes; `None` if boto3 must read it.
-
-        Args:
-            path: the object's name in errors.
-            key: its key.
-            size: the number of bytes, at most.
-
-        Raises:
-            NotFoundError: when the server reported for certain that there is no such key.
-        """
+        """Returns the answer to a read of an object's first bytes; `None` if boto3 must read it."""
         form = self._form
         if form is None or time.monotonic() < self._paused_until:
             return None

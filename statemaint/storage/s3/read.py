@@ -39,12 +39,7 @@ def entry_of(path: str, size: int, answer: Mapping[str, Any]) -> Entry:
 
 
 def open_object(bucket: Bucket, path: str) -> "Whole | InParts":
-    """Opens an object for reading; `read(n)` returns fewer bytes only at its end.
-
-    Raises:
-        NotFoundError: when there is no such object.
-        S3Error: when it cannot be read; Superseded: when it is replaced while it is read.
-    """
+    """Opens an object for reading; `read(n)` returns fewer bytes only at its end."""
     opened, first = _open(bucket, path)
     if len(first) == opened.size:  # all of it is here, wherever the caller seeks
         return Whole(opened.entry, first)
@@ -52,11 +47,7 @@ def open_object(bucket: Bucket, path: str) -> "Whole | InParts":
 
 
 def read_object(bucket: Bucket, path: str, *, small: bool = False) -> tuple[bytes, str]:
-    """Returns an object's content and its ETag.
-
-    Raises:
-        CodecError: when it should be `small` and is not; otherwise as `open_object`.
-    """
+    """Returns an object's content and its ETag."""
     opened, first = _open(bucket, path)
     if len(first) == opened.size:
         return first, opened.etag

@@ -136,22 +136,13 @@ def has_acls(bucket: Bucket) -> bool:
 
 
 def read_tags(bucket: Bucket, path: str) -> tuple[tuple[str, str], ...]:
-    """Returns the tags of an object; none if the server does not support tags.
-
-    Raises:
-        NotFoundError: when there is no such object.
-        S3Error: when they cannot be read.
-    """
+    """Returns the tags of an object; none if the server does not support tags."""
     answer = _answer(bucket, "get_object_tagging", path) or {}
     return tuple(sorted((one["Key"], one["Value"]) for one in answer.get("TagSet", ())))
 
 
 def ensure_tags(bucket: Bucket, path: str, tags: tuple[tuple[str, str], ...]) -> None:
-    """Gives an object its tags if it has lost them: Ceph drops those of uploads in parts.
-
-    Raises:
-        S3Error: when the tags cannot be read or set.
-    """
+    """Gives an object its tags if it has lost them: Ceph drops those of uploads in parts."""
     if tags and read_tags(bucket, path) != tags:
         pairs = [{"Key": key, "Value": value} for key, value in tags]
         bucket.call_object("put_object_tagging", path, Tagging={"TagSet": pairs})
@@ -197,13 +188,7 @@ class Likeness:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def params(self, path: str, like: str) -> Params:
-        """Returns the parameters that give a new object the settings of an existing one.
-
-        Raises:
-            NotFoundError: when the existing object is missing.
-            UnreadableError: when a reader of the existing object may not read the new one.
-            S3Error: when the server fails.
-        """
+        """Returns the parameters that give a new object the settings of an existing one."""
         if not self._tried:  # the first shows what need not be asked for the others
             with self._lock:
                 if not self._tried:
@@ -219,16 +204,9 @@ class Likeness:
         return self._tried[wanted]
 
     def settings(self, path: str, like: str) -> ObjectSettings:
-        """Returns the settings of an object, which are read once.
+        """Returns the settings of the object `like`, which are read once.
 
-        Args:
-            path: the path of the object that gets the same settings, for errors.
-            like: the path of the object.
-
-        Raises:
-            NotFoundError: when the object does not exist.
-            S3Error: when this process has no right to read the object.
-            UnreadableError: when it has none to read the settings.
+        Errors are about the path of the object that gets them.
         """
         settings = self._known.get(like)
         if settings is None:
@@ -239,27 +217,15 @@ class Likeness:
         return settings
 
     def check(self, path: str, like: str) -> None:
-        """Checks that every reader of one object can read another.
-
-        Raises:
-            NotFoundError: when either object does not exist.
-            UnreadableError: when a reader may not.
-        """
+        """Checks that every reader of one object can read another."""
         wanted, actual = self.settings(path, like), self._read(path, like, path)
         if why := wanted.hides(actual):
             raise _unreadable(path, like, why)
 
     def ensure(self, path: str, like: str, answer: Mapping[str, Any], *, in_parts: bool) -> None:
-        """Ensures that a new object has its intended settings.
+        """Ensures that a new object has the settings of the object `like`.
 
-        Args:
-            path: the path of the new object.
-            like: the path of the object with the intended settings.
-            answer: the answer to a HEAD of the new object, or to its write if that shows the same.
-            in_parts: whether it was uploaded in parts.
-
-        Raises:
-            UnreadableError: when its settings differ.
+        The answer is that to a HEAD of the new object, or to its write if that shows the same.
         """
         wanted, made = self.settings(path, like), encryption_of(answer)
         if why := _otherwise_encrypted(wanted, made):

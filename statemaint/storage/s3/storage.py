@@ -175,7 +175,6 @@ class S3Storage(Storage):
             self._bucket.call_object("delete_object", path)
 
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
-        """Deletes files, 200 in each request."""
         delete_all(self._bucket, paths, sleep=self._sleep, before=before)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:

@@ -41,19 +41,7 @@ def upload(
     new: bool,
     exclusive: bool,
 ) -> None:
-    """Uploads an object with only a few parts in memory; a failure leaves no trace of it.
-
-    Args:
-        bucket: the bucket of the object.
-        path: the path of the object.
-        parts: its content.
-        params: its settings.
-        new: whether it must not exist yet.
-        exclusive: whether the server supports `If-None-Match`.
-
-    Raises:
-        AlreadyExistsError: when it must not exist yet and does.
-    """
+    """Uploads an object, as `multipart` does, with only a few parts in memory."""
 
     def send(upload: str, number: int, content: bytes) -> dict[str, Any]:
         return bucket.call_object(
@@ -85,9 +73,6 @@ def multipart(
         params: its settings.
         new: whether it must not exist yet.
         exclusive: whether the server supports `If-None-Match`.
-
-    Raises:
-        AlreadyExistsError: when it must not exist yet and does.
     """
     upload: str = bucket.call_object("create_multipart_upload", path, **params)["UploadId"]
     try:
