@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +22,16 @@ def failure_callbacks(query: Query) -> list[Callable[..., Any]]:
         ValueError: when a notifier cannot be called.
     """
     return [resolve(one) for one in query.notify]
+
+
+def callbacks_of(queries: Iterable[Query]) -> list[Callable[..., Any]]:
+    """Returns the functions of several queries, each once, without those that cannot be called."""
+    distinct = {one.model_dump_json(): one for query in queries for one in query.notify}
+    found = []
+    for notifier in distinct.values():
+        with suppress(ValueError):
+            found.append(resolve(notifier))
+    return found
 
 
 def deadline(name: str, query: Query) -> DeadlineAlert | None:

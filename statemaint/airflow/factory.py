@@ -1,7 +1,7 @@
 """From the queries file to DAGs: `plan` -> mapped `maintain` -> `report`, for each query."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -20,9 +20,10 @@ from airflow.sdk import (
 )
 
 from statemaint.airflow.broken import START, broken_dag
-from statemaint.airflow.callbacks import deadline, failure_callbacks
+from statemaint.airflow.callbacks import callbacks_of, deadline, failure_callbacks
 from statemaint.airflow.form import document, form, together_document, together_form
 from statemaint.airflow.given import Outputs
+from statemaint.airflow.location import queries_reader
 from statemaint.airflow.names import (
     FILE_DAG,
     GATEWAY_VARIABLE,
@@ -37,12 +38,11 @@ from statemaint.airflow.together import together_tasks
 from statemaint.metrics.options import MetricsSettings
 from statemaint.model.policy import Policy
 from statemaint.queries import (
-    BrokenEntry,
     Problem,
     QueriesReading,
     Query,
+    in_order,
     must_be_open,
-    read_queries,
 )
 from statemaint.queries.models import SparkSettings
 from statemaint.queries.together import groups
@@ -56,8 +56,8 @@ Gateway = Callable[[str], str | None]
 def build_dags(path: str | Path, *, environ: Mapping[str, str] = os.environ) -> dict[str, DAG]:
     """Returns a DAG for each query of a file, by its id; never raises.
 
-    An invalid entry has one DAG that shows why and fails. So has the file, if there are mistakes
-    outside its entries. Reads only the file: no storage, no connection.
+    An invalid entry has one DAG that shows why and fails. One more shows the mistakes outside of
+    entries, and those of entries whose last good version goes on. Reads no storage, no connection.
 
     A process that runs one task builds the DAG of that task only.
 
@@ -66,7 +66,7 @@ def build_dags(path: str | Path, *, environ: Mapping[str, str] = os.environ) -> 
         environ: the environment that may contain STATEMAINT_PUSHGATEWAY.
     """
     requested = get_parsing_context().dag_id
-    builders = _builders(read_queries(path), environ)
+    builders = _builders(queries_reader(path, environ=environ).read(), environ)
     return {name: build() for name, build in builders.items() if requested in (None, name)}
 
 
@@ -79,20 +79,25 @@ def _builders(reading: QueriesReading, environ: Mapping[str, str]) -> dict[str, 
     }
     for shared, names in groups(reading.queries).items():
         builders[together_id(shared)] = partial(_together, reading, shared, names, gateway)
+    others: list[Problem] = []
     for entry in reading.broken:
         name = broken_dag_id(entry.name)
-        if name in builders:
-            name = f"{name[:230]}_line_{entry.problems[0].line}"
-        builders[name] = partial(_broken, name, entry)
-    if problems := [*reading.problems, *wrong]:
-        what = f"The queries file {reading.path} has mistakes outside its queries"
-        builders[FILE_DAG] = partial(broken_dag, FILE_DAG, what, [str(one) for one in problems])
+        if entry.kept or name in builders:
+            others += entry.problems
+        else:
+            builders[name] = partial(_broken, reading, name, _what(entry.name), entry.problems)
+    if others := [*others, *reading.problems, *wrong]:
+        what = f"The queries file {reading.path} has mistakes"
+        builders[FILE_DAG] = partial(_broken, reading, FILE_DAG, what, others)
     return builders
 
 
-def _broken(name: str, entry: BrokenEntry) -> DAG:
-    problems = [str(one) for one in entry.problems]
-    return broken_dag(name, _what(entry.name), problems)
+def _broken(reading: QueriesReading, name: str, what: str, problems: Iterable[Problem]) -> DAG:
+    """Returns the DAG of mistakes, which notifies as the queries of the same files do."""
+    listed = in_order(dict.fromkeys(problems))
+    files = {one.file for one in listed}
+    beside = (one.query for one in reading.sources.values() if one.file.path in files)
+    return broken_dag(name, what, [str(one) for one in listed], callbacks_of(beside))
 
 
 def _what(name: str) -> str:
@@ -117,7 +122,7 @@ def _dag(reading: QueriesReading, name: str, gateway: Gateway) -> DAG:
     except Exception as error:  # noqa: BLE001 -- one query's mistake must not stop the others
         why = " ".join(str(error).split()) or type(error).__name__
         problem = reading.problem_of(name, why)
-        return broken_dag(identity, _what(name), [str(problem)], query.schedule)
+        return _broken(reading, identity, _what(name), [problem])
 
 
 def _together(reading: QueriesReading, shared: str, names: Sequence[str], gateway: Gateway) -> DAG:
@@ -139,7 +144,7 @@ def _together(reading: QueriesReading, shared: str, names: Sequence[str], gatewa
         why = " ".join(str(error).split()) or type(error).__name__
         problem = reading.problem_of(names[0], why)
         what = f"`together: {shared}` in the queries file is not valid, so none of it is maintained"
-        return broken_dag(identity, what, [str(problem)], query.schedule)
+        return _broken(reading, identity, what, [problem])
     return dag
 
 

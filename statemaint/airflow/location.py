@@ -1,16 +1,19 @@
-"""Where the queries file is."""
+"""Where the queries file is, and where its last good version is kept."""
 
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from airflow.configuration import AIRFLOW_HOME
 from airflow.sdk import Variable
 
-from statemaint.airflow.names import AIRFLOW_VARIABLE, QUERIES_VARIABLE
+from statemaint.airflow.names import AIRFLOW_VARIABLE, QUERIES_VARIABLE, STATE_VARIABLE
+from statemaint.queries import QueriesReader
 
 
 def queries_path(default: str | Path, *, environ: Mapping[str, str] = os.environ) -> str:
-    """Returns the path of the queries file.
+    """Returns the path of the queries file, or of a folder of such files.
 
     The environment variable STATEMAINT_QUERIES names it, else the Airflow Variable
     `statemaint_queries`, which is read only then; else it is the default.
@@ -18,3 +21,13 @@ def queries_path(default: str | Path, *, environ: Mapping[str, str] = os.environ
     return (
         environ.get(QUERIES_VARIABLE) or Variable.get(AIRFLOW_VARIABLE, default="") or str(default)
     )
+
+
+def queries_reader(path: str | Path, *, environ: Mapping[str, str] = os.environ) -> QueriesReader:
+    """Returns a reader of the queries file.
+
+    Each parsing of a DAG file is a process of its own: the last good version is kept in the folder
+    that STATEMAINT_STATE names, by default the folder `statemaint` in Airflow's home.
+    """
+    folder = environ.get(STATE_VARIABLE) or Path(AIRFLOW_HOME, "statemaint")
+    return QueriesReader(path, clock=time.time, folder=Path(folder))

@@ -16,12 +16,13 @@ from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 from statemaint.airflow.broken import START
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.endings import fail
+from statemaint.airflow.location import queries_reader
 from statemaint.airflow.names import POOL, REPAIR_DAG, ROLLBACK_DAG, UNDO_DAG, VERIFY_DAG
 from statemaint.airflow.recoveries import Shown, apply_shown, plan_shown, undo_shown, verified
 from statemaint.airflow.settings import Failure
 from statemaint.errors import StatemaintError
 from statemaint.maintain import plan_undo
-from statemaint.queries import Query, read_queries
+from statemaint.queries import Query
 from statemaint.recover import plan_repair, plan_rollback
 from statemaint.storage import Storage
 
@@ -38,7 +39,7 @@ def manual_dags(path: str | Path) -> dict[str, DAG]:
     Args:
         path: the queries file. The DAGs of `build_dags` show its mistakes.
     """
-    queries = read_queries(path).queries
+    queries = queries_reader(path).read().queries
     if not queries:
         return {}
     made = (dag(queries) for dag in (_verify_dag, _repair_dag, _rollback_dag, _undo_dag))

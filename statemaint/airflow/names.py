@@ -6,9 +6,11 @@ from hashlib import sha256
 GATEWAY_VARIABLE = "STATEMAINT_PUSHGATEWAY"
 QUERIES_VARIABLE = "STATEMAINT_QUERIES"
 QUERIES_FILE = "statemaint_queries.yaml"
+# The variable with the folder for what outlives a process: the last good queries.
+STATE_VARIABLE = "STATEMAINT_STATE"
 # The Airflow Variable with the path of the queries file.
 AIRFLOW_VARIABLE = "statemaint_queries"
-# The DAG that shows what is wrong with the queries file as a whole.
+# The DAG that shows what is wrong with the queries file, where no other DAG does.
 FILE_DAG = "statemaint_queries_file"
 # The DAGs for manual work on any query.
 VERIFY_DAG, REPAIR_DAG, ROLLBACK_DAG, UNDO_DAG = (

@@ -22,7 +22,7 @@ from statemaint.queries.models import (
 )
 from statemaint.queries.problems import InvalidQueriesError, Problem
 from statemaint.queries.reader import QueriesReader, read_queries, valid_queries
-from statemaint.queries.reading import BrokenEntry, QueriesReading
+from statemaint.queries.reading import BrokenEntry, QueriesReading, in_order
 
 __all__ = [
     "DEFAULT_POOL",
@@ -35,6 +35,7 @@ __all__ = [
     "QueriesReader",
     "QueriesReading",
     "Query",
+    "in_order",
     "json_schema",
     "must_be_open",
     "read_queries",

@@ -1,9 +1,9 @@
 """Reads the queries of a file or a folder, and keeps the last good version of what it cannot read.
 
-A file that cannot be read, is not a mapping of queries, or is only the beginning of its last good
-version, counts as it was. So does, until it has been unchanged for a minute, a file that lacks an
-entry that it had, and a file that is no longer in its folder: that is how a file looks while it is
-written. An entry with a mistake counts as it was when it had none.
+A file that cannot be read, is not a mapping of queries, or was cut counts as it was. So does, until
+it has been unchanged for a minute, a file that lacks an entry that it had, and a file that is no
+longer in its folder: that is how a file looks while it is written. An entry with a mistake counts
+as it was when it had none.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -64,7 +64,7 @@ class QueriesReader:
     ) -> None:
         self._path, self._clock = str(path), clock
         self._file = MemoryFile(folder, self._path) if folder else None
-        self._memory: Memory = self._file.load() if self._file else {}
+        self._memory: Memory = {}
         self._parsed: dict[tuple[str, str], ParsedFile] = {}
         self._before: tuple[Texts, QueriesReading] | None = None
 
@@ -73,6 +73,8 @@ class QueriesReader:
         texts, of_folder = self._texts()
         if self._before and self._before[0] == texts and not self._doubtful():
             return self._before[1]
+        if self._file:  # another process may have read a newer version
+            self._memory = self._file.load() or self._memory
         one = _Reading(self._path, texts, self._memory, self._clock(), self._parse, of_folder)
         reading = one.read()
         self._before = texts, reading
@@ -135,17 +137,20 @@ class _Reading:
         text = self.texts.get(path)
         if text is None:
             return self._as_it_was(path, "missing", settles=self.of_folder is None)
-        parsed = parse(path, text) if isinstance(text, YamlError) else self._parse(path, text)
-        if isinstance(text, YamlError) or not parsed.usable:
-            what = [one for listed in parsed.problems.values() for one in listed]
-            return self._as_it_was(path, "unusable", *what) or parsed
-        before = self.memory.get(path)
+        if isinstance(text, YamlError):
+            parsed = parse(path, text)
+            return self._as_it_was(path, "unreadable", *_all(parsed)) or parsed
+        parsed, before = self._parse(path, text), self.memory.get(path)
+        if before and text != before.text and before.text.startswith(text):
+            if parsed.problems.keys() - self._parse(path, before.text).problems.keys():
+                left = f"{len(text)} of {len(before.text)} characters are left"
+                cut = Problem(0, "", f"was cut: {left}; write it again", path)
+                return self._as_it_was(path, "cut", cut)
+        elif not parsed.usable:
+            return self._as_it_was(path, "unusable", *_all(parsed)) or parsed
         if before and self._lacks(parsed, text, before):
-            cut = before.text.startswith(text) and bool(parsed.problems)
-            sizes = f"{len(text)} of {len(before.text)} characters"
-            what = [Problem(0, "", f"was cut: {sizes} are left; write it again", path)]
             seen = f"{crc32(text.encode()):08x}"
-            if last := self._as_it_was(path, seen, *(what if cut else ()), settles=not cut):
+            if last := self._as_it_was(path, seen, settles=True):
                 return last
         self.remembered[path] = FileMemory(text)
         return parsed
@@ -234,6 +239,10 @@ class _Reading:
             else:
                 broken.append(BrokenEntry(entry, path, tuple(listed), part in maintained))
         return tuple(broken), general
+
+
+def _all(file: ParsedFile) -> list[Problem]:
+    return [one for listed in file.problems.values() for one in listed]
 
 
 def _parts(file: ParsedFile) -> set[str]:

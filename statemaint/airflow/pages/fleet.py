@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from statemaint.airflow.figures import QueryFigures
+from statemaint.airflow.names import FILE_DAG
 from statemaint.airflow.pages.ages import ago, ahead, stamp
 from statemaint.airflow.pages.model import AirflowRun, QueryRecord
 from statemaint.model.findings import Finding, FindingCode
@@ -18,11 +19,15 @@ _NO_TIME = 2**53
 
 
 class Restartable(Enum):
-    """Whether a query would restart, the worst first; each with its label and its mark."""
+    """Whether a query would restart, the worst first; each with its label and its mark.
 
+    What is not known to be maintained comes first: the queries file, then its invalid entries.
+    """
+
+    MISTAKES = ("Mistakes in it", "bad")
+    INVALID = ("Not maintained", "bad")
     NO = ("No", "bad")
     DOUBTFUL = ("Doubtful", "bad")
-    INVALID = ("Not maintained", "bad")
     UNKNOWN = ("Unknown", "warn")
     NEVER = ("Not looked at", "warn")
     EMPTY = ("Nothing committed", "plain")
@@ -151,7 +156,8 @@ def row_of(record: QueryRecord, now: datetime) -> Row:
 
 
 def totals(rows: Sequence[Row]) -> Totals:
-    """Returns the sums of all rows."""
+    """Returns the sums of the rows of queries, without that of the queries file."""
+    rows = [row for row in rows if row.verdict.restart is not Restartable.MISTAKES]
     marks = [row.verdict.restart.mark for row in rows]
     return Totals(
         queries=len(rows),
@@ -169,7 +175,8 @@ def totals(rows: Sequence[Row]) -> Totals:
 def verdict(record: QueryRecord) -> Verdict:
     """Returns whether a query would restart, by the newest figures."""
     if record.invalid is not None:
-        return Verdict(Restartable.INVALID, record.invalid)
+        of_file = record.dag == FILE_DAG
+        return Verdict(Restartable.MISTAKES if of_file else Restartable.INVALID, record.invalid)
     if record.figures is None:
         if record.looked is None:
             ran = "No run has left figures." if record.last else "No run has looked at it yet."

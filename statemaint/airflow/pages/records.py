@@ -22,7 +22,7 @@ from statemaint.airflow.figures import (
     read_figures,
     read_partitions,
 )
-from statemaint.airflow.names import asset_uri, findings_uri, is_together, of_query
+from statemaint.airflow.names import asset_uri, findings_uri, is_together, of_query, query_of
 from statemaint.airflow.pages.model import AirflowRun, Details, QueryRecord
 
 _SCHEME, _FINDINGS = asset_uri(""), findings_uri("").rpartition("/")[2]
@@ -222,7 +222,7 @@ def _mistake(dag: Any, last: Mapping[str, AirflowRun]) -> QueryRecord:
     return QueryRecord(
         dag=dag.dag_id,
         group="",
-        query=dag.dag_id.removeprefix("statemaint__"),
+        query=query_of(dag.dag_id) or "queries file",
         paused=dag.is_paused,
         invalid=(dag.description or "").removeprefix("NOT VALID: ") or "It is not valid.",
         last=last.get(dag.dag_id),

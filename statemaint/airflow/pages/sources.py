@@ -7,17 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from airflow.configuration import conf
 from airflow.models.serialized_dag import SerializedDagModel
 from sqlalchemy.orm import Session
 
-from statemaint.airflow.location import queries_path
+from statemaint.airflow.location import queries_path, queries_reader
 from statemaint.airflow.names import QUERIES_FILE, dag_id, together_id
 from statemaint.errors import ConfigError
 from statemaint.model.policy import Policy
-from statemaint.queries import QueriesReading, read_queries
+from statemaint.queries import QueriesReader, QueriesReading
+
+_reading_now = Lock()  # a reader is for one thread at a time
 
 
 class UnknownQueryError(ConfigError):
@@ -103,14 +106,11 @@ def _plain(stored: Any) -> Any:
 
 def _reading() -> QueriesReading:
     beside = Path(conf.get_mandatory_value("core", "dags_folder")) / QUERIES_FILE
-    path = Path(queries_path(beside))
-    try:
-        stat = path.stat()
-    except OSError:
-        return _read(str(path), 0, 0)
-    return _read(str(path), stat.st_mtime_ns, stat.st_size)
+    path = queries_path(beside)
+    with _reading_now:
+        return _reader(path).read()
 
 
 @lru_cache(maxsize=1)
-def _read(path: str, _modified: int, _size: int) -> QueriesReading:
-    return read_queries(path)
+def _reader(path: str) -> QueriesReader:
+    return queries_reader(path)

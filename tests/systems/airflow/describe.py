@@ -39,6 +39,7 @@ def describe(dag: Any) -> dict[str, Any]:
         "notified": len(dag.on_failure_callback or ()),
         "max_active_runs": dag.max_active_runs,
         "catchup": dag.catchup,
+        "paused": dag.is_paused_upon_creation,
         "tags": sorted(dag.tags),
         "doc": dag.doc_md,
         "params": {name: dag.params.get_param(name).dump() for name in dag.params},

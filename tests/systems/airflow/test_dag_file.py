@@ -205,8 +205,10 @@ queries:
     assert ":5: queries.c.cron: no such key; the keys are" in docs["statemaint__c"]
     assert ":6: queries.d: Unknown executor being loaded: NoSuchExecutor" in docs["statemaint__d"]
     assert ":7: queries.e: no_such_module.tell cannot be imported" in docs["statemaint__e"]
-    schedules = {name: found["dags"][f"statemaint__{name}"]["schedule"] for name in "bc"}
-    assert schedules == {"b": "0 0 * * *", "c": "0 * * * *"}
+    for name in "bcde":
+        dag = found["dags"][f"statemaint__{name}"]
+        assert (dag["schedule"], dag["paused"]) == ("0 * * * *", False)
+    assert found["dags"]["statemaint__a"]["paused"] is None
 
 
 def test_queries_of_one_name_share_a_dag_without_those_that_are_wrong(
@@ -271,6 +273,7 @@ def test_a_file_that_cannot_be_used_is_one_dag_that_says_so(
     dag = found["dags"]["statemaint_queries_file"]
     assert said in dag["doc"]
     assert list(dag["tasks"]) == ["configuration"]
+    assert (dag["paused"], dag["schedule"]) == (False, "0 * * * *")
 
 
 def test_a_mistake_in_the_defaults_stops_each_query_that_takes_them(
@@ -279,6 +282,63 @@ def test_a_mistake_in_the_defaults_stops_each_query_that_takes_them(
     found = described(pythons, tmp_path, "defaults: {grce: 1h}\nqueries: {a: {checkpoint: /a}}")
     assert sorted(found["dags"]) == ["statemaint__a", "statemaint_queries_file"]
     assert list(found["dags"]["statemaint__a"]["tasks"]) == ["configuration"]
+
+
+GOOD = """
+queries:
+  a: {checkpoint: /a, notify: [{call: json.dumps}]}
+  b: {checkpoint: /b, notify: [{call: json.dumps}, {call: json.loads}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "queries.yaml: was cut: 0 of 134 characters are left"),
+        (GOOD[:80], "queries.yaml: was cut: 80 of 134 characters are left"),
+        ("defaults: [" + GOOD, "queries.yaml:3: expected ',' or ']', but got ':'"),
+        ("defaults: {grce: 1h}" + GOOD, "queries.yaml:1: defaults.grce: no such key"),
+        (GOOD.replace("/a", "a"), "queries.yaml:3: queries.a.checkpoint: 'a' depends on where"),
+    ],
+)
+def test_a_mistake_keeps_every_dag_and_adds_one_that_shows_it_and_notifies(
+    pythons: Pythons, tmp_path: Path, text: str, said: str
+) -> None:
+    before = described(pythons, tmp_path, GOOD)["dags"]
+    found = described(pythons, tmp_path, text)
+    assert found["errors"] == {}
+    added = found["dags"].pop("statemaint_queries_file")
+    assert found["dags"] == before
+    assert said in added["doc"]
+    assert "(its last good version is used, since 20" in added["doc"]
+    assert list(added["tasks"]) == ["configuration"]
+    assert (added["paused"], added["notified"]) == (False, 2)
+
+
+def test_the_manual_dags_keep_their_queries_while_the_file_is_empty(
+    pythons: Pythons, tmp_path: Path
+) -> None:
+    queries, file = tmp_path / "queries.yaml", DAGS / "statemaint_manual_dags.py"
+    queries.write_text(GOOD, encoding="utf-8")
+    before = describe(pythons, tmp_path, queries=queries, file=file)["dags"]
+    queries.write_text("", encoding="utf-8")
+    assert describe(pythons, tmp_path, queries=queries, file=file)["dags"] == before
+    assert len(before) == 4
+
+
+def test_the_dags_of_a_folder_have_the_settings_of_their_own_files(
+    pythons: Pythons, tmp_path: Path
+) -> None:
+    folder = tmp_path / "queries"
+    folder.mkdir()
+    (folder / "one.yaml").write_text("queries: {a: {checkpoint: /a}, b: {checkpoint: /b}}\n")
+    (folder / "two.yaml").write_text("queries: {a: {checkpoint: /c}, d: {checkpoint: /d}}\n")
+    (folder / "three.yaml").write_text("queries: [\n")
+    found = describe(pythons, tmp_path, queries=folder)
+    wrong = found["dags"].pop("statemaint_queries_file")
+    assert sorted(found["dags"]) == ["statemaint__a", "statemaint__b", "statemaint__d"]
+    assert "three.yaml:2: expected the node content" in wrong["doc"]
+    assert f"two.yaml:1: queries.a: is a query of {folder}/one.yaml:1, too" in wrong["doc"]
 
 
 def test_an_address_with_a_secret_in_the_environment_leaves_the_queries_alone(

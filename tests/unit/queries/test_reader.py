@@ -54,7 +54,7 @@ def replaced_by_a_folder(path: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
-        (lambda path: path.write_text(""), "must be a mapping with the key `queries`"),
+        (lambda path: path.write_text(""), "was cut: 0 of 244 characters are left; write it again"),
         (lambda path: path.write_text("# all gone\n"), "must be a mapping with the key"),
         (lambda path: path.write_text("queries:\n"), "queries: must be a mapping, not null"),
         (lambda path: path.write_text("query: {}\n"), "query: no such key; the keys are"),
@@ -144,6 +144,16 @@ def test_a_cut_file_is_a_problem_for_as_long_as_it_is_cut(file: Fixture) -> None
         assert lines(reading)[0].endswith(SINCE)
 
 
+def test_the_last_entry_is_taken_out_of_a_file_that_has_a_mistake_elsewhere(file: Fixture) -> None:
+    text = GOOD.replace("/data/a", "data/a")
+    file.write(text)
+    file.write(text[: text.index("  d:")])
+    file.now += SETTLED
+    reading = file.reader.read()
+    assert sorted(reading.queries) == ["a", "b", "c"]
+    assert [one.entry for one in reading.all_problems] == ["a"]
+
+
 def test_an_entry_with_a_mistake_keeps_its_last_good_version(file: Fixture) -> None:
     text = GOOD.replace("grace: 2h", "grcae: 2h").replace("/data/a}", "/data/a, max_tasks: 3}")
     reading = file.write(text)
@@ -225,6 +235,17 @@ def test_a_readable_file_is_trusted_over_what_was_kept(tmp_path: Path) -> None:
         QueriesReader(path, clock=lambda: TIME, folder=state).read().queries["a"].checkpoint
         == "/new/a"
     )
+
+
+def test_a_reader_that_has_slept_takes_what_another_process_has_read(tmp_path: Path) -> None:
+    path, state = tmp_path / "queries.yaml", tmp_path / "state"
+    path.write_text(GOOD, encoding="utf-8")
+    asleep = QueriesReader(path, clock=lambda: TIME, folder=state)
+    asleep.read()
+    path.write_text(GOOD.replace("/data/a", "/new/a"), encoding="utf-8")
+    QueriesReader(path, clock=lambda: TIME, folder=state).read()
+    path.write_text("", encoding="utf-8")
+    assert asleep.read().queries["a"].checkpoint == "/new/a"
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": 1, "path": 3, "files": {"a": 1}}'])

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow.figures import QueryFigures
+from statemaint.airflow.names import FILE_DAG
 from statemaint.airflow.pages.fleet import Restartable, fleet, outcome, row_of, totals, verdict
 from statemaint.airflow.pages.model import AirflowRun, QueryRecord
 
@@ -78,7 +79,7 @@ def test_partitions_without_a_report_are_named() -> None:
     assert "2 are as the plan found them" in verdict(record(unreported=2)).why
 
 
-def test_the_worst_query_is_first() -> None:
+def test_mistakes_in_the_queries_file_are_the_first_row_and_the_worst_query_the_next() -> None:
     failed = replace(RUN, state="failed")
     rows = fleet(
         [
@@ -89,21 +90,25 @@ def test_the_worst_query_is_first() -> None:
             replace(record("invalid"), invalid="queries.yaml:10: no such key"),
             record("doubtful", damage=1, codes=["CORRUPT_FILE"]),
             record("broken", blocked=1, damage=1),
+            replace(record("queries file"), dag=FILE_DAG, invalid="queries.yaml:2: no such key"),
             record("empty", committed=None, target=None),
         ],
         NOW,
     )
     assert [row.record.query for row in rows] == [
+        "queries file",
+        "invalid",
         "broken",
         "doubtful",
-        "invalid",
         "never",
         "empty",
         "failed",
         "large",
         "small",
     ]
-    assert [row.attention for row in rows] == [True] * 4 + [False, True, False, False]
+    assert [row.attention for row in rows] == [True] * 5 + [False, True, False, False]
+    assert rows[0].verdict.restart.mark == "bad"
+    assert totals(rows).queries == 8
 
 
 def test_totals_add_up_the_rows() -> None:
