@@ -11,8 +11,10 @@ _HEAD = """\
 
 Made from `statemaint/metrics/catalogue.py` by `make generated`; do not edit.
 
-All names have the prefix `statemaint_`. They show the record that the report of each run makes
-(ADR 0040). Every series of a query has these labels, where they are known:
+All names have the prefix `statemaint_`. They show the record that each run leaves with the
+checkpoint, whether Airflow, Spark or the program runs it (ADR 0040, 0052). Figures that the last
+run did not look at, as when it failed early, stay as last known; `figures_timestamp_seconds` is
+their time. Every series of a query has these labels, where they are known:
 
 | label | value |
 |---|---|

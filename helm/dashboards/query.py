@@ -219,6 +219,10 @@ def _sizes() -> list[Panel]:
             },
         ),
         series(
+            Text("Age of the figures", "A run that fails early leaves them as they were.", "s"),
+            {"{{query}} {{figures}}": f"time() - {of_query('figures_timestamp_seconds')}"},
+        ),
+        series(
             Text("Files on storage", "Deltas, snapshots and their side files; the trash."),
             {"{{query}}": of_query("store_files"), "{{query}} trash": of_query("trash_files")},
         ),

@@ -3,22 +3,17 @@
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
 
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.settings import QuerySettings
-from statemaint.errors import LeaseHeldError, LeaseLostError, StatemaintError, StorageError
-from statemaint.maintain.record import read_record, trash_size, write_record
+from statemaint.errors import StatemaintError
+from statemaint.maintain.record import read_record, with_run, write_record
 from statemaint.metrics.options import Named, Targets, namespace_of
-from statemaint.model.findings import FindingCode
 from statemaint.queries.interval import expected_interval
-from statemaint.report.facts import RunFacts, total
-from statemaint.report.record import Cause, LastRun, Record, next_record, with_loss
+from statemaint.report.record import LastRun, Record, with_loss
 from statemaint.storage import Storage, storage_of
 
 _log = logging.getLogger(__name__)
@@ -72,81 +67,6 @@ def targets(settings: QuerySettings) -> Targets:
     return Targets(settings.gateway, about.auth, settings.textfile, about.known, about.detailed)
 
 
-def code_of(reason: str | None) -> str | None:
-    """Returns the code of an error that a failure's reason begins with."""
-    return reason.partition(":")[0] if reason else None
-
-
-def run_ended(
-    run: str,
-    planned: int,
-    summaries: Sequence[Mapping[str, Any]],
-    decided: Mapping[str, Any],
-    *,
-    failure: str | None,
-    errors: Sequence[str] = (),
-) -> LastRun:
-    """Returns the record of a run that ends.
-
-    Args:
-        run: its name.
-        planned: the number of tasks of the plan.
-        summaries: the summaries of the tasks that made one.
-        decided: the results of the plan: `committed`, `lag` and `facts`.
-        failure: why the plan failed.
-        errors: the error code of each task that failed without a summary.
-    """
-    facts = _facts([decided.get("facts"), *(one.get("facts") for one in summaries)])
-    codes = [*errors, *([code] if (code := code_of(failure)) else [])]
-    damage = [_damage(one) for one in summaries if one["failed"]]
-    failed = set(_of_codes(codes)) | {cause for found in damage for cause in found}
-    if facts and facts.counts.get("outcomes", {}).get("halted"):
-        failed.add(Cause.DAMAGE)
-    if failure and not failed:
-        failed.add(Cause.PLAN)
-    silent = planned - len(summaries)
-    if silent > len(errors):
-        failed.add(Cause.TASK)
-    return LastRun(
-        run=run,
-        ended=time.time(),
-        failed=tuple(one for one in Cause if one in failed),
-        silent=silent,
-        tasks=planned,
-        storage_errors=sum(one in _STORAGE for one in codes)
-        + sum(Cause.STORAGE in found for found in damage),
-        committed=decided.get("committed"),
-        lag=decided.get("lag"),
-        facts=facts,
-    )
-
-
-def _facts(parts: Iterable[Mapping[str, Any] | None]) -> RunFacts | None:
-    """Returns the facts of a run; `None` if its plan saw no store."""
-    facts = [RunFacts.from_json(one) for one in parts if one]
-    return total(facts) if facts else None
-
-
-def _of_codes(codes: Iterable[str]) -> Iterator[Cause]:
-    for code in codes:
-        if code in _LEASE:
-            yield Cause.LEASE
-        elif code in _STORAGE:
-            yield Cause.STORAGE
-
-
-def _damage(summary: Mapping[str, Any]) -> set[Cause]:
-    """Returns why a task with a summary failed."""
-    codes = {one["code"] for one in summary["findings"] if one["damage"]}
-    storage = FindingCode.STORAGE_FAILED.value
-    causes = {Cause.STORAGE} if storage in codes else set()
-    return causes | ({Cause.DAMAGE} if codes - {storage} else set())
-
-
-def _codes(kind: type[StatemaintError]) -> set[str]:
-    return {kind.code, *(code for one in kind.__subclasses__() for code in _codes(one))}
-
-
 def _record(settings: QuerySettings, last: LastRun) -> tuple[Storage | None, Record]:
     """Returns the record after a run, and the storage to keep it in; none if that fails."""
     try:
@@ -155,9 +75,7 @@ def _record(settings: QuerySettings, last: LastRun) -> tuple[Storage | None, Rec
     except StatemaintError as error:
         _log.warning("the record of earlier runs cannot be read: %s", error)
         return None, Record(last, None if last.failed else last.ended)
-    if size := trash_size(storage):
-        last = replace(last, trash_files=size[0], trash_bytes=size[1])
-    return storage, next_record(before, last)
+    return storage, with_run(storage, before, last)
 
 
 def _write(storage: Storage, record: Record) -> None:
@@ -178,7 +96,3 @@ def credentials(settings: QuerySettings) -> tuple[str | None, str] | None:
         _log.warning("the Airflow connection %s is not defined, or not for this task", name)
         return None
     return connection.login or None, connection.password or ""
-
-
-_STORAGE = _codes(StorageError)
-_LEASE = {LeaseHeldError.code, LeaseLostError.code}

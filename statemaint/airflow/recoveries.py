@@ -77,7 +77,7 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
         StatemaintError: as `verify` does.
     """
     result = verify(storage, deep=deep, sample=sample)
-    note_verification(storage, healthy=result.healthy)
+    note_verification(storage, result.findings)
     findings = findings_json(result.findings)
     document = {
         "checkpoint": storage.root,

@@ -6,6 +6,7 @@ has passed on the results.
 
 import json
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
@@ -17,7 +18,7 @@ from statemaint.airflow.decided import Decided, decided_of
 from statemaint.airflow.figures import withheld_figures
 from statemaint.airflow.for_pages import figures_of_run
 from statemaint.airflow.names import NOTE
-from statemaint.airflow.publish import code_of, publish, publish_held, run_ended
+from statemaint.airflow.publish import publish, publish_held
 from statemaint.airflow.settings import Failure, Options, QuerySettings
 from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError
 from statemaint.maintain import Holder, begin_run, check_free, end_run, reserve
@@ -39,6 +40,7 @@ from statemaint.model.ids import run_folder
 from statemaint.plan import Plan, by_reason
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Emptied
+from statemaint.report.ended import code_of, run_ended
 from statemaint.report.facts import facts_of
 from statemaint.report.part import MOST_FINDINGS, findings_json, reasons
 from statemaint.report.query_state import lag
@@ -299,7 +301,9 @@ def finish(  # noqa: PLR0913 -- what each task has handed on
     failed = [one["label"] for one in summaries if one["failed"]]
     seen = _seen(decided or Decided(), summaries)
     why = failure or (None if decided else _UNPLANNED)
-    ended = run_ended(run, len(planned), summaries, seen, failure=why, errors=errors)
+    ended = run_ended(
+        run, len(planned), summaries, seen, ended=time.time(), failure=why, errors=errors
+    )
     emptied = Emptied()
     if planned and planned[0].holder:
         # A run of only a part of a checkpoint leaves the trash alone.

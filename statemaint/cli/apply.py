@@ -1,5 +1,6 @@
 """`apply`: carries out exactly what `plan`, `repair`, `rollback` or `undo` printed."""
 
+from functools import partial
 from typing import IO
 
 import click
@@ -10,6 +11,7 @@ from statemaint.cli.options import as_json, workers_flag
 from statemaint.cli.progress import actions_done
 from statemaint.cli.undo import end_with_undone
 from statemaint.maintain import apply, parse_plan, parse_undo, undo
+from statemaint.maintain.record import recorded
 from statemaint.recover import apply_recovery, parse_recovery
 from statemaint.storage import open_storage
 from statemaint.workers import Workers
@@ -39,8 +41,8 @@ def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: Workers, as_jso
         done = apply_recovery(storage, recovery_plan, workers=workers)
         recovery.end_with_result(done, as_json=as_json)
     plan = parse_plan(plan_file.name, content)
+    storage = open_storage(at or plan.checkpoint)
     with actions_done() as advance:
-        report = apply(
-            open_storage(at or plan.checkpoint), plan, workers=workers, on_outcome=advance
-        )
+        work = partial(apply, storage, plan, workers=workers, on_outcome=advance)
+        report = work() if plan.request.is_partial else recorded(storage, work)
     end_with_report(report, as_json=as_json)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import NoReturn
 
 import click
@@ -16,7 +17,7 @@ from statemaint.cli.progress import actions_done
 from statemaint.cli.tables import BAD, GOOD, WARNING, Column, number
 from statemaint.cli.words import files_of, lasting
 from statemaint.maintain import maintain
-from statemaint.maintain.record import note_run
+from statemaint.maintain.record import recorded
 from statemaint.model.policy import Policy, duration
 from statemaint.plan import Request, by_reason
 from statemaint.report import Report, StoreOutcome, StoreReport
@@ -31,7 +32,12 @@ from statemaint.workers import Workers
 @policy_flags
 @scope_flags
 @click.option("--dry-run", is_flag=True, help="Report what a run would do; write nothing.")
-@click.option("--record", is_flag=True, help="Record the run's figures for `statemaint exporter`.")
+@click.option(
+    "--detail",
+    type=click.Choice(["query", "partition"]),
+    help="Whether the run's record has each partition.  [default: the queries file's, or query]",
+)
+@click.option("--record", is_flag=True, hidden=True, help="No effect: every run is recorded.")
 @workers_flag
 @as_json
 def maintain_verb(  # noqa: PLR0913 -- each is a separate choice
@@ -40,18 +46,21 @@ def maintain_verb(  # noqa: PLR0913 -- each is a separate choice
     policy: Policy,
     request: Request,
     dry_run: bool,
+    detail: str | None,
     record: bool,
     workers: Workers,
     as_json: bool,
 ) -> None:
     """Write snapshots for long chains, delete files that no retained version needs, and report."""
-    storage = open_storage(uri)
+    del record
+    storage, every_unit = open_storage(uri), (detail or getattr(uri, "detail", "")) == "partition"
     with actions_done() as advance:
-        report = maintain(
-            storage, policy, request=request, dry_run=dry_run, workers=workers, on_outcome=advance
-        )
-    if record and not dry_run and not request.is_partial:
-        note_run(storage, report)
+        work = partial(
+            maintain, storage, policy, request=request, dry_run=dry_run, workers=workers,
+            on_outcome=advance,
+        )  # fmt: skip
+        whole = not (dry_run or request.is_partial)
+        report = recorded(storage, work, every_unit=every_unit) if whole else work()
     end_with_report(report, as_json=as_json)
 
 

@@ -21,19 +21,21 @@ _KEY = "statemaint.queries"
 
 
 class Address(str):
-    """The address of a checkpoint, with the policy that the queries file has for it.
+    """The address of a checkpoint, with the settings that the queries file has for it.
 
     Attributes:
         policy: of the query; `None` if an address was given, not a name.
+        detail: of its metrics; `None` likewise.
     """
 
-    __slots__ = ("policy",)
+    __slots__ = ("detail", "policy")
     policy: Policy | None
+    detail: str | None
 
-    def __new__(cls, text: str, policy: Policy | None = None) -> Self:
+    def __new__(cls, text: str, policy: Policy | None = None, detail: str | None = None) -> Self:
         """Returns an address."""
         address = super().__new__(cls, text)
-        address.policy = policy
+        address.policy, address.detail = policy, detail
         return address
 
 
@@ -123,7 +125,7 @@ def _named(name: str, path: str) -> Address:
             f"{name}: Airflow's connection {query.connection!r} is not used here; credentials "
             "come from this environment"
         )
-    return Address(query.checkpoint, reading.policy_of(name))
+    return Address(query.checkpoint, reading.policy_of(name), query.detail)
 
 
 def _near(name: str, names: Iterable[str]) -> str:

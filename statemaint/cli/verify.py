@@ -13,6 +13,7 @@ from statemaint.cli.options import Share, as_json_or_lines, uri, workers_flag
 from statemaint.cli.output import Json, end_with, print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, GOOD, Column, number
+from statemaint.maintain.record import note_verification
 from statemaint.model.findings import Finding
 from statemaint.report.to_json import findings_json
 from statemaint.storage import Storage, open_storage
@@ -50,7 +51,7 @@ def verify_verb(
     covers. A change inside a file is found by --deep only.
     """
     with work_done("verifying"):
-        verification = verify(open_storage(uri), deep=deep, sample=sample, workers=workers)
+        verification = _verified(open_storage(uri), deep=deep, sample=sample, workers=workers)
     print_result(
         lambda: verify_json(verification),
         as_json=as_json,
@@ -59,6 +60,12 @@ def verify_verb(
         lines="findings",
     )
     end_with(verification.findings)
+
+
+def _verified(storage: Storage, **options: Any) -> Verification:
+    verification = verify(storage, **options)
+    note_verification(storage, verification.findings)
+    return verification
 
 
 def verify_json(verification: Verification) -> Json:
@@ -88,7 +95,7 @@ def _print_table(verification: Verification, *, deep: bool) -> None:
 
 def _row(storage: Storage, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
     """Returns the row of one checkpoint in a fleet."""
-    verification = verify(storage, **options)
+    verification = _verified(storage, **options)
     row = {
         "healthy": verification.healthy,
         "versions_checked": verification.versions_checked,

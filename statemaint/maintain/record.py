@@ -2,20 +2,39 @@
 
 _statemaint/metrics.json     the last run and the totals, replaced by each run's report
 
-Airflow's `report` writes it, and `statemaint maintain --record`.
+Whoever runs maintenance or a verification writes it: the program, Spark's driver, and Airflow's
+`report`. A dry run never does.
 """
 
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
-from statemaint.errors import CodecError, NotFoundError, StorageError
-from statemaint.model.findings import OF_STORAGE
+from statemaint.errors import (
+    CodecError,
+    ConfigError,
+    NotFoundError,
+    RefusedLinkError,
+    StatemaintError,
+    StorageError,
+    Superseded,
+    UnsupportedError,
+)
+from statemaint.maintain.run import new_run_id
+from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.records import size_of_trash
-from statemaint.report import Report
-from statemaint.report.facts import facts_of
-from statemaint.report.query_state import lag
-from statemaint.report.record import Cause, LastRun, LastVerification, Record, next_record
+from statemaint.report import Emptied, Report
+from statemaint.report.ended import run_ended
+from statemaint.report.part import summary
+from statemaint.report.record import (
+    Cause,
+    LastRun,
+    LastVerification,
+    Record,
+    next_record,
+    with_emptied,
+)
 from statemaint.storage import Storage
 
 PATH = "_statemaint/metrics.json"
@@ -47,53 +66,89 @@ def write_record(storage: Storage, record: Record) -> None:
     storage.replace(PATH, [json.dumps(record.to_json()).encode() + b"\n"])
 
 
-def note_run(storage: Storage, report: Report) -> None:
-    """Adds a run without Airflow to the record; a failure is only logged.
+def with_run(storage: Storage, before: Record | None, last: LastRun) -> Record:
+    """Returns the record with one more run, and with the trash as it is now."""
+    if size := trash_size(storage):
+        last = replace(last, trash_files=size[0], trash_bytes=size[1])
+    return next_record(before, last)
+
+
+def note_run(storage: Storage, last: LastRun) -> None:
+    """Adds the end of a run to the record; a failure is only logged."""
+    try:
+        write_record(storage, with_run(storage, read_record(storage), last))
+    except StorageError as error:
+        # A run whose storage failed is reported as that.
+        level = logging.INFO if Cause.STORAGE in last.failed else logging.WARNING
+        _log.log(level, "the run is not in the metrics: %s", error)
+
+
+def recorded(storage: Storage, work: Callable[[], Report], *, every_unit: bool = False) -> Report:
+    """Returns the report of a run in one task, and adds its end to the record, also if it fails.
 
     Args:
         storage: where the checkpoint lives.
-        report: of a run of the whole checkpoint: the figures of a part are not those of the query.
+        work: carries the run out, of the whole checkpoint: the figures of a part are not the
+            query's.
+        every_unit: whether the record has each partition.
+
+    Raises:
+        StatemaintError: as `work` does.
     """
     try:
-        write_record(storage, next_record(read_record(storage), _ended(storage, report)))
-    except StorageError as error:
-        _log.warning("the run is not in the metrics: %s", error)
+        report = work()
+    except StatemaintError as error:
+        if not is_refused(error):
+            note_run(storage, failed_run(storage, error))
+        raise
+    note_run(storage, _ended(report, every_unit=every_unit))
+    return report
 
 
-def _ended(storage: Storage, report: Report) -> LastRun:
-    damage = {one.code for one in report.findings if one.damage}
-    failing = any(one.code in OF_STORAGE for one in report.findings)
-    size = trash_size(storage)
-    return LastRun(
-        run=report.run,
+def is_refused(error: StatemaintError) -> bool:
+    """Returns whether a run was refused for its arguments, which says nothing about the query.
+
+    A run that was refused for a link among our files writes nothing there, not even this (S24).
+    """
+    refused = isinstance(error, ConfigError) and not isinstance(error, UnsupportedError)
+    return refused or isinstance(error, Superseded | RefusedLinkError)
+
+
+def failed_run(storage: Storage, error: StatemaintError) -> LastRun:
+    """Returns the end of a run that failed before it looked at the stores."""
+    now = storage.now()
+    return run_ended(new_run_id(now), 0, (), {}, ended=now, failure=f"{error.code}: {error}")
+
+
+def _ended(report: Report, *, every_unit: bool) -> LastRun:
+    alone = replace(report, emptied=Emptied())
+    part = summary(alone, "", report.plan.target, every_unit=every_unit)
+    if report.plan.target is None:
+        part["facts"] = None  # there is nothing yet that a restart would load
+    last = run_ended(
+        report.run,
+        1,
+        [part],
+        {"committed": report.plan.committed, "lag": part["lag"]},
         ended=report.started + report.seconds,
-        failed=(
-            *([Cause.DAMAGE] if damage - OF_STORAGE else []),
-            *([Cause.STORAGE] if failing else []),
-        ),
-        tasks=1,
-        storage_errors=int(failing),
-        committed=report.plan.committed,
-        lag=lag((one.after for one in report.stores), report.plan.target),
-        facts=facts_of(report),
-        trash_files=size[0] if size else None,
-        trash_bytes=size[1] if size else None,
     )
+    return with_emptied(last, report.emptied)
 
 
-def note_verification(storage: Storage, *, healthy: bool) -> None:
-    """Adds a verification's result to the record, if there is one; a failure is only logged.
+def note_verification(storage: Storage, findings: tuple[Finding, ...]) -> None:
+    """Adds the result of a verification to the record; a failure is only logged.
 
-    Args:
-        storage: where the checkpoint lives; if it cannot be written, nothing is recorded.
-        healthy: whether nothing was damaged.
+    With a link among our files, nothing is written there (S24).
     """
+    if any(one.code is FindingCode.REFUSED_LINK for one in findings):
+        return
+    verified = LastVerification(ended=storage.now(), healthy=not damaged(findings))
     try:
-        if (record := read_record(storage)) is not None:
-            verified = LastVerification(ended=storage.now(), healthy=healthy)
-            write_record(storage, replace(record, verified=verified))
+        record = read_record(storage) or Record(None)
+        write_record(storage, replace(record, verified=verified))
     except StorageError as error:
-        _log.warning("the verification is not in the metrics: %s", error)
+        level = logging.INFO if error.lasting else logging.WARNING  # it needs rights to read only
+        _log.log(level, "the verification is not in the metrics: %s", error)
 
 
 def trash_size(storage: Storage) -> tuple[int, int] | None:

@@ -105,6 +105,9 @@ _RUN = (
 )  # fmt: skip
 
 _STATE = (
+    Metric("figures_timestamp_seconds",
+           "When were these figures taken? A run that fails early leaves them as they were.",
+           _TIME, ("figures",), bound=2),
     Metric("last_committed_batch", "Which batch would a restart continue after?", "batch id"),
     Metric("snapshot_lag_versions", "How many versions is the newest snapshot behind, at worst?",
            "versions"),

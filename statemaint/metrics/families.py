@@ -25,7 +25,7 @@ from statemaint.report.facts import (
     Spread,
     UnitFacts,
 )
-from statemaint.report.record import Cause, Record
+from statemaint.report.record import Cause, LastRun, Record
 
 Value = float | None
 _One = Callable[[str, Value], Family]
@@ -33,14 +33,15 @@ _Many = Callable[[str, str, Mapping[str, Value]], Family]
 _SPREADS = {
     "store_chain_length": ("chains", CHAIN_BOUNDS),
     "store_size_bytes": ("sizes", SIZE_BOUNDS),
-    "task_seconds": ("tasks", TASK_BOUNDS),
 }
-_SUMS = {
+_DONE = {
     "last_run_snapshots_written": "snapshots",
     "last_run_bytes_written": "written",
     "last_run_bytes_deleted": "deleted",
     "last_run_trash_files_deleted": "trash_files",
     "last_run_trash_bytes_deleted": "trash_bytes",
+}
+_SUMS = {
     "stores_unloadable": "unloadable",
     "stores_unproved": "unproved",
     "partitions": "partitions",
@@ -87,13 +88,20 @@ def families(named: Named, record: Record) -> Iterator[Family]:
 
     yield many("build_info", "version", {named.version: 1})
     yield from about(named)
-    yield failures(named, record.last.failed)
     yield from _run(one, many, record)
+    if record.last:
+        yield failures(named, record.last.failed)
+        done = record.last.facts or RunFacts()  # a run whose plan failed has done nothing
+        yield from _done(one, many, done)
+        yield _spread("task_seconds", named.labels, done.spreads.get("tasks"), TASK_BOUNDS)
     if record.totals:  # unknown while the storage fails: a counter must not begin again
         yield from _totals(one, many, record.totals)
-    if record.last.facts:
-        yield from _facts(one, many, named, record.last.facts)
-    yield from _units(named, record.last.facts)
+    known = record.known
+    if known and known.facts:
+        yield one("last_committed_batch", known.committed)
+        yield one("snapshot_lag_versions", known.lag)
+        yield from _facts(one, many, named, known.facts)
+    yield from _units(named, known.facts if known else None)
 
 
 def about(named: Named) -> Iterator[Family]:
@@ -143,23 +151,40 @@ def merged(several: Iterable[Iterable[Family]]) -> Iterator[Family]:
 
 
 def _run(one: _One, many: _Many, record: Record) -> Iterator[Family]:
-    last = record.last
-    yield one("last_run_timestamp_seconds", last.ended)
+    if record.last:
+        yield from _last_run(one, many, record.last)
     if record.success is not None:
         yield one("last_success_timestamp_seconds", record.success)
+    if record.trash:
+        yield one("trash_bytes", record.trash.bytes)
+        yield one("trash_files", record.trash.files)
+    times = {
+        **({"stores": record.known.ended} if record.known else {}),
+        **({"trash": record.trash.seen} if record.trash else {}),
+    }
+    if times:
+        yield many("figures_timestamp_seconds", "figures", times)
+    if record.verified:
+        yield one("last_verify_timestamp_seconds", record.verified.ended)
+        yield one("last_verify_failed", not record.verified.healthy)
+
+
+def _last_run(one: _One, many: _Many, last: LastRun) -> Iterator[Family]:
+    yield one("last_run_timestamp_seconds", last.ended)
     done = {"reported": last.tasks - last.silent, "silent": last.silent}
     yield many("last_run_tasks", "state", done)
     yield one("last_run_storage_errors", last.storage_errors)
     yield one("lease_held_timestamp_seconds", 0)
-    if last.facts:
-        yield one("last_committed_batch", last.committed)
-        yield one("snapshot_lag_versions", last.lag)
-    if last.trash_bytes is not None:
-        yield one("trash_bytes", last.trash_bytes)
-        yield one("trash_files", last.trash_files)
-    if record.verified:
-        yield one("last_verify_timestamp_seconds", record.verified.ended)
-        yield one("last_verify_failed", not record.verified.healthy)
+
+
+def _done(one: _One, many: _Many, done: RunFacts) -> Iterator[Family]:
+    for name, key in _DONE.items():
+        yield one(name, done.sums.get(key, 0))
+    yield one("last_run_duration_seconds", done.highest.get("seconds"))
+    yield one("last_run_peak_memory_bytes", done.highest.get("memory"))
+    deleted = done.counts.get("deleted", {})
+    yield many("last_run_files_deleted", "reason", {k: deleted.get(k, 0) for k in DeleteReason})
+    yield many("last_run_storage_requests", "verb", _verbs(done.counts.get("requests", {})))
 
 
 def _totals(one: _One, many: _Many, totals: Mapping[str, int]) -> Iterator[Family]:
@@ -176,20 +201,16 @@ def _facts(one: _One, many: _Many, named: Named, facts: RunFacts) -> Iterator[Fa
     highest, counts = facts.highest, facts.counts
     for name, key in _SUMS.items():
         yield one(name, facts.sums.get(key, 0))
-    yield one("last_run_duration_seconds", highest.get("seconds", 0))
-    yield one("last_run_peak_memory_bytes", highest.get("memory", 0))
     yield one("restart_seconds", highest.get("restart", 0))
     yield one("chain_length_max", highest.get("chain", 0))
     yield one("newest_snapshot_timestamp_seconds", facts.snapshot)
-    outcomes, deleted = counts.get("outcomes", {}), counts.get("deleted", {})
+    outcomes = counts.get("outcomes", {})
     yield many("stores", "outcome", {key: outcomes.get(key, 0) for key in StoreOutcome})
-    yield many("last_run_files_deleted", "reason", {k: deleted.get(k, 0) for k in DeleteReason})
     withheld = counts.get("withheld", {})
     yield many("snapshots_withheld", "reason", {k: withheld.get(k, 0) for k in WithheldReason})
     # One code is always present, so that the last finding's disappearance replaces the metric.
     findings = {FindingCode.BROKEN_CHAIN.value: 0, **facts.findings}
     yield many("findings", "code", findings)
-    yield many("last_run_storage_requests", "verb", _verbs(counts.get("requests", {})))
     for name, (key, bounds) in _SPREADS.items():
         yield _spread(name, named.labels, facts.spreads.get(key), bounds)
     yield from _worst(named.labels, facts)

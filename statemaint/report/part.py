@@ -14,7 +14,7 @@ _MOST_REASONS = 5
 MOST_FINDINGS = 20
 
 
-def summary(report: Report, label: str, target: int, *, every_unit: bool) -> dict[str, Any]:
+def summary(report: Report, label: str, target: int | None, *, every_unit: bool) -> dict[str, Any]:
     """Returns the summary of a task that maintained some partitions.
 
     Args:

@@ -4,7 +4,7 @@ It is all that metrics show. Pure.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum, unique
 from typing import Any
 
@@ -89,35 +89,52 @@ class LastVerification:
 
 
 @dataclass(frozen=True, slots=True)
+class CountedTrash:
+    """The trash as a run last counted it: its files, their bytes, and when that was."""
+
+    files: int
+    bytes: int
+    seen: float
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
-    """A query's maintenance.
+    """A query's maintenance. What the last run did not look at stays as last known.
 
     Attributes:
-        last: its last run.
+        last: its last run; `None` if it was only verified.
         success: when the last run without failure ended; `None` when there was none.
         totals: what all runs did, by the names of `_totals`; they never fall.
         before: the totals before the last run, so that a repeated report counts it once.
         verified: its last verification.
+        looked: the last run that looked at the stores, if it was an earlier one.
+        trash: the trash as last counted.
     """
 
-    last: LastRun
+    last: LastRun | None
     success: float | None = None
     totals: Mapping[str, int] = field(default_factory=dict)
     before: Mapping[str, int] = field(default_factory=dict)
     verified: LastVerification | None = None
+    looked: LastRun | None = None
+    trash: CountedTrash | None = None
+
+    @property
+    def known(self) -> LastRun | None:
+        """Returns the run whose figures of the stores are the newest."""
+        return self.last if self.last and self.last.facts else self.looked
 
     def to_json(self) -> dict[str, Any]:
         """Returns the record as it is stored."""
-        last = {name: getattr(self.last, name) for name in LastRun.__slots__}
-        facts = self.last.facts
         return {
             "v": 1,
-            "last": {**last, "facts": facts.to_json() if facts else None},
+            "last": self.last and asdict(self.last),
             "success": self.success,
             "totals": dict(self.totals),
             "before": dict(self.before),
-            "verified": self.verified
-            and {"ended": self.verified.ended, "healthy": self.verified.healthy},
+            "verified": self.verified and asdict(self.verified),
+            "looked": self.looked and asdict(self.looked),
+            "trash": self.trash and asdict(self.trash),
         }
 
     @classmethod
@@ -131,24 +148,36 @@ class Record:
         """
         if fields["v"] != 1:
             raise ValueError(f"a record of version {fields['v']}")
-        last = dict(fields["last"])
-        last["failed"] = tuple(Cause(one) for one in last["failed"])
-        last["facts"] = RunFacts.from_json(last["facts"]) if last["facts"] else None
-        verified = fields["verified"]
+        last, verified, trash = _run(fields["last"]), fields["verified"], fields.get("trash")
         return cls(
-            last=LastRun(**last),
+            last=last,
             success=fields["success"],
             totals={**fields["totals"]},
             before={**fields["before"]},
             verified=LastVerification(**verified) if verified else None,
+            looked=_run(fields.get("looked")),  # earlier builds had neither this nor the trash
+            trash=CountedTrash(**trash) if trash else _trash(last) if last else None,
         )
+
+
+def _run(fields: Mapping[str, Any] | None) -> LastRun | None:
+    if fields is None:
+        return None
+    failed = tuple(Cause(one) for one in fields["failed"])
+    facts = RunFacts.from_json(fields["facts"]) if fields["facts"] else None
+    return LastRun(**{**fields, "failed": failed, "facts": facts})
+
+
+def _trash(last: LastRun) -> CountedTrash | None:
+    if last.trash_files is None or last.trash_bytes is None:
+        return None
+    return CountedTrash(last.trash_files, last.trash_bytes, last.ended)
 
 
 def next_record(before: Record | None, last: LastRun) -> Record:
     """Returns the record after one more run, or after the last run's report was repeated."""
-    if before is None:
-        return Record(last, _success(None, last), _totals({}, last), {})
-    repeated = bool(last.run) and before.last.run == last.run
+    before = before or Record(None)
+    repeated = bool(last.run) and before.last is not None and before.last.run == last.run
     totals = before.before if repeated else before.totals
     return replace(
         before,
@@ -156,6 +185,8 @@ def next_record(before: Record | None, last: LastRun) -> Record:
         success=_success(before.success, last),
         totals=_totals(totals, last),
         before=totals,
+        looked=None if last.facts else before.known,
+        trash=_trash(last) or before.trash,
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from statemaint.airflow.publish import run_ended
 from statemaint.airflow.settings import Failure, Options, QuerySettings, unknown_options
 from statemaint.airflow.tasks import (
     Maintained,
@@ -24,6 +23,7 @@ from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.record import PATH, read_record
 from statemaint.model.policy import Policy
 from statemaint.records import Holder
+from statemaint.report.ended import run_ended
 from statemaint.report.record import Cause
 from statemaint.storage import LocalStorage
 from statemaint.storage.s3.errors import S3Error
@@ -345,7 +345,7 @@ def test_a_run_that_fails_says_why_and_has_no_success(tmp_path: Path) -> None:
 def test_a_run_without_a_plan_pushes_that_it_failed_and_why(
     tmp_path: Path, failure: str | None, errors: tuple[str, ...], planned: int, causes: set[str]
 ) -> None:
-    found = run_ended("r", planned, (), {}, failure=failure, errors=errors)
+    found = run_ended("r", planned, (), {}, ended=1.0, failure=failure, errors=errors)
     if failure is None and not planned:
         with takings() as taken:
             finish(settings(neglected(tmp_path / "c"), gateway=taken.url), (), ())
@@ -356,7 +356,7 @@ def test_a_run_without_a_plan_pushes_that_it_failed_and_why(
 
 
 def test_a_task_that_was_killed_is_a_cause_of_its_own() -> None:
-    assert run_ended("r", 2, (), {}, failure=None, errors=("STORAGE",)).failed == (
+    assert run_ended("r", 2, (), {}, ended=1.0, failure=None, errors=("STORAGE",)).failed == (
         Cause.STORAGE,
         Cause.TASK,
     )

@@ -32,7 +32,7 @@ WRITERS = (
     ("rollback", "--to-batch=7", "--apply"),
     ("undo", "NEWEST"),
     ("maintain", "--max-deletes-per-run=0"),
-    ("maintain", *TIGHT, "--trash-for=1h", "--record"),
+    ("maintain", *TIGHT, "--trash-for=1h"),
     ("undo", "NEWEST"),
     ("apply", "PLAN"),
     ("verify",),

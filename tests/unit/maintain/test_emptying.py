@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 from prometheus_client import generate_latest
@@ -9,7 +10,7 @@ from prometheus_client import generate_latest
 from statemaint.cli.maintain import end_with_report
 from statemaint.errors import LeaseLostError, StorageError
 from statemaint.maintain import end_run, list_runs, maintain
-from statemaint.maintain.record import note_run, read_record
+from statemaint.maintain.record import read_record, recorded
 from statemaint.metrics.families import families, registry_of
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
@@ -165,17 +166,19 @@ def test_files_that_were_deleted_before_a_failure_are_counted(storage: KeepingSt
 
 
 def test_metrics_show_what_was_emptied_and_that_it_failed(storage: KeepingStorage) -> None:
-    note_run(storage, maintain(storage, KEEPING, run="new"))
+    recorded(storage, partial(maintain, storage, KEEPING, run="new"))
     record = read_record(storage)
     assert record is not None
+    assert record.last is not None
     assert (record.last.failed, record.last.storage_errors) == ((Cause.STORAGE,), 1)
     assert record.last.facts is not None
     assert record.last.facts.findings == {"TRASH_NOT_EMPTIED": 1}
     storage.most = 1000
     size = sum(len(storage.files[one]) for one in in_trash(storage, "old"))
-    note_run(storage, maintain(storage, KEEPING, run="next"))
+    recorded(storage, partial(maintain, storage, KEEPING, run="next"))
     record = read_record(storage)
     assert record is not None
+    assert record.last is not None
     assert record.last.failed == ()
     shown = series_of(generate_latest(registry_of(families(named(), record))).decode())
     assert shown["last_run_trash_files_deleted", ()] == 16

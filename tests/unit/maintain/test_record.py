@@ -1,21 +1,39 @@
 """The record of a query in its checkpoint."""
 
+from functools import partial
+
 import pytest
 
+from statemaint.errors import (
+    ConfigError,
+    LeaseHeldError,
+    NotACheckpointError,
+    RefusedLinkError,
+    StatemaintError,
+    Superseded,
+    UnsupportedError,
+)
+from statemaint.execute.lease import acquire
 from statemaint.maintain import maintain
 from statemaint.maintain.record import (
     PATH,
-    note_run,
     note_verification,
     read_record,
+    recorded,
     trash_size,
     write_record,
 )
+from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
-from statemaint.report.record import Cause, LastRun, LastVerification, next_record
+from statemaint.records import Holder
+from statemaint.report import Report
+from statemaint.report.record import Cause, LastRun, LastVerification, Record, next_record
 from statemaint.storage import MemoryStorage, ReadOnly
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import offsets_bytes, write_checkpoint
 from tests.support.faults import Clock
+
+DAMAGE = Finding(FindingCode.BROKEN_CHAIN, "1.delta is missing")
+TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0.0)
 
 
 def test_it_is_read_as_it_was_written() -> None:
@@ -45,11 +63,13 @@ def test_the_trash_is_counted() -> None:
 
 def test_a_verification_is_noted_and_a_later_run_keeps_it() -> None:
     storage = MemoryStorage(clock=Clock(70.0))
-    note_verification(storage, healthy=False)
-    assert read_record(storage) is None  # of what never ran there are no metrics
+    note_verification(storage, ())
+    never_ran = read_record(storage)
+    assert never_ran == Record(None, verified=LastVerification(70.0, healthy=True))
+    assert next_record(never_ran, LastRun("r", 5.0)).verified == never_ran.verified
     record = next_record(None, LastRun("r", 5.0))
     write_record(storage, record)
-    note_verification(storage, healthy=False)
+    note_verification(storage, (DAMAGE,))
     noted = read_record(storage)
     assert noted is not None
     assert noted.verified == LastVerification(70.0, healthy=False)
@@ -61,26 +81,77 @@ def test_where_nothing_can_be_written_a_verification_ends_all_the_same(
 ) -> None:
     storage = MemoryStorage()
     write_record(storage, next_record(None, LastRun("r", 5.0)))
-    note_verification(ReadOnly(storage), healthy=True)
+    note_verification(ReadOnly(storage), ())
     assert "the verification is not in the metrics" in caplog.text
 
 
 def test_a_run_without_airflow_has_its_figures_and_adds_to_the_totals() -> None:
     storage = MemoryStorage()
     write_checkpoint(storage)
-    policy = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0.0)
     for run in ("a", "b"):
-        report = maintain(storage, policy, run=run)
-        note_run(storage, report)
-        note_run(storage, report)  # a report that is repeated counts once
+        recorded(storage, partial(maintain, storage, TIGHT, run=run))
     record = read_record(storage)
     assert record is not None
+    assert record.last is not None
     assert (record.last.committed, record.last.lag, record.last.failed) == (24, 0, ())
     assert record.success == record.last.ended
     assert record.totals["files"] == 32
     storage.delete("state/0/0/20.delta")
-    note_run(storage, maintain(storage, policy, run="c"))
+    recorded(storage, partial(maintain, storage, TIGHT, run="c"))
     halted = read_record(storage)
     assert halted is not None
+    assert halted.last is not None
     assert halted.last.failed == (Cause.DAMAGE,)
     assert halted.success == record.success
+
+
+def test_a_run_that_fails_before_its_plan_is_recorded_and_leaves_what_was_known() -> None:
+    clock = Clock(1000.0)
+    storage = MemoryStorage(clock=clock)
+    write_checkpoint(storage)
+    recorded(storage, partial(maintain, storage, Policy(), run="a"))
+    first = read_record(storage)
+    assert first is not None
+    clock.now = 2000.0
+    acquire(storage, Holder("other"), seconds=600.0)
+    with pytest.raises(LeaseHeldError):
+        recorded(storage, partial(maintain, storage, TIGHT.override(min_deltas_for_snapshot=1)))
+    refused = read_record(storage)
+    assert refused is not None
+    assert refused.last is not None
+    assert (refused.last.failed, refused.last.facts) == ((Cause.LEASE,), None)
+    assert (refused.success, refused.known) == (first.success, first.last)
+    assert refused.totals["runs/failed"] == 1
+    assert refused.trash is not None
+    assert (refused.known and refused.known.ended, refused.trash.seen) == (1000.0, 2000.0)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConfigError("no such partition"),
+        NotACheckpointError("file:/x", "it is empty"),
+        Superseded("x", "it moved on"),
+        RefusedLinkError("_statemaint/trash", "it is a link"),
+    ],
+)
+def test_a_run_that_was_refused_for_its_arguments_changes_no_record(error: StatemaintError) -> None:
+    def refused() -> Report:
+        raise error
+
+    storage = MemoryStorage()
+    with pytest.raises(type(error)):
+        recorded(storage, refused)
+    assert not [*storage.list("")]
+
+
+def test_a_first_run_that_fails_at_planning_has_a_record() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage)
+    storage.write("offsets/24", [offsets_bytes(codec="gzip")], overwrite=True)
+    with pytest.raises(UnsupportedError):
+        recorded(storage, partial(maintain, storage, TIGHT))
+    record = read_record(storage)
+    assert record is not None
+    assert record.last is not None
+    assert (record.last.failed, record.success) == ((Cause.PLAN,), None)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from prometheus_client import generate_latest
@@ -97,7 +98,7 @@ def test_snapshots_that_were_not_written_are_counted_by_reason_and_zero_once_the
 def test_every_metric_of_the_catalogue_has_its_series_and_its_type() -> None:
     record = maintained(neglected(NOW), NOW)
     last = ended(maintain(neglected(NOW), TIGHT), NOW, every_unit=True)
-    record = Record(last, record.success, record.totals, {}, LastVerification(NOW, healthy=True))
+    record = replace(next_record(record, last), verified=LastVerification(NOW, healthy=True))
     made = [*families(named(interval=3600, every_unit=True), record)]
     types = {one.name: one.type for one in [*made, waiting(named(), NOW)]}
     apart = (Detail.EXPORTER, Detail.TASK)
@@ -149,8 +150,9 @@ def test_fifty_queries_of_two_hundred_join_partitions_have_fewer_than_20_000_ser
 ) -> None:
     report = maintain(neglected(NOW, 200, JOIN), Policy(min_deltas_for_snapshot=1000))
     record = next_record(None, ended(report, NOW))
-    assert record.last.facts
-    assert record.last.facts.sums["stores"] == 800
+    assert record.known
+    assert record.known.facts
+    assert record.known.facts.sums["stores"] == 800
     several = [families(named(f"q{number}"), record) for number in range(50)]
     text = text_of(merged(several))
     series = sum(not line.startswith("#") for line in text.splitlines())
@@ -170,6 +172,26 @@ def test_a_query_whose_plan_failed_has_that_and_no_false_zeroes() -> None:
     assert plain(found)["last_run_timestamp_seconds"] == NOW
     names = {name for name, _ in found}
     assert not names & {"stores", "store_bytes", "last_success_timestamp_seconds", "findings"}
+
+
+def test_a_failed_plan_leaves_the_figures_of_the_stores_and_did_nothing_itself() -> None:
+    good = maintained(neglected(NOW), NOW)
+    found = shown(next_record(good, LastRun("later", NOW + 60, (Cause.LEASE,))))
+    before, after = plain(shown(good)), plain(found)
+    assert after["store_bytes"] == before["store_bytes"] > 0
+    assert after["last_committed_batch"] == 24
+    assert found["figures_timestamp_seconds", (("figures", "stores"),)] == NOW
+    assert (after["last_run_timestamp_seconds"], after["last_run_snapshots_written"]) == (
+        NOW + 60,
+        0,
+    )
+    assert math.isnan(after["last_run_duration_seconds"])
+
+
+def test_a_query_that_was_only_verified_shows_that_and_no_run() -> None:
+    found = plain(shown(Record(None, verified=LastVerification(NOW, healthy=True))))
+    assert (found["last_verify_timestamp_seconds"], found["last_verify_failed"]) == (NOW, 0)
+    assert "last_run_timestamp_seconds" not in found
 
 
 def test_totals_that_cannot_be_read_are_left_out_and_do_not_begin_again() -> None:

@@ -1,12 +1,14 @@
 """The record of a query: its last run, and totals that never fall."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from statemaint.report.facts import RunFacts
 from statemaint.report.record import (
     Cause,
+    CountedTrash,
     LastRun,
     LastVerification,
     Record,
@@ -59,6 +61,27 @@ def test_a_lost_push_is_counted_by_the_next_run_too() -> None:
     assert next_record(record, run("b")).totals["losses"] == 2
 
 
+def test_figures_that_a_run_did_not_look_at_stay_with_their_time() -> None:
+    counted = replace(run("a", ended=10), trash_files=3, trash_bytes=90)
+    failed = next_record(next_record(None, counted), run("b", Cause.PLAN, facts=None, ended=20))
+    again = next_record(failed, run("c", Cause.LEASE, facts=None, ended=30))
+    assert again.known == counted
+    assert again.trash == CountedTrash(3, 90, seen=10)
+    later = next_record(again, replace(run("d", ended=40), trash_files=0, trash_bytes=0))
+    assert (later.known, later.looked, later.trash) == (
+        later.last,
+        None,
+        CountedTrash(0, 0, seen=40),
+    )
+
+
+def test_a_record_of_an_earlier_build_has_the_figures_of_its_last_run() -> None:
+    last = replace(run("a", ended=10), trash_files=3, trash_bytes=90)
+    stored = next_record(None, last).to_json()
+    earlier = Record.from_json({k: v for k, v in stored.items() if k not in ("looked", "trash")})
+    assert (earlier.known, earlier.trash) == (last, CountedTrash(3, 90, seen=10))
+
+
 def test_a_verification_stays_while_runs_go_on() -> None:
     record = Record(run("a"), verified=LastVerification(5, healthy=False))
     assert next_record(record, run("b")).verified == LastVerification(5, healthy=False)
@@ -68,6 +91,8 @@ def test_a_verification_stays_while_runs_go_on() -> None:
     "record",
     [
         Record(run("a", Cause.LEASE, facts=None)),
+        Record(None, verified=LastVerification(5, healthy=False)),
+        next_record(next_record(None, run("a")), run("b", Cause.PLAN, facts=None)),
         next_record(Record(run("a"), verified=LastVerification(5, healthy=True)), run("b")),
     ],
 )
