@@ -7,7 +7,6 @@ package writes to a checkpoint: `provider`, for a stopped query.
 from statemaint.execute.announced import adopt_announcements
 from statemaint.execute.attempts import UnitClaim, forget_units
 from statemaint.execute.commits import must_stand, newest_commit
-from statemaint.execute.compaction import RememberedRuns
 from statemaint.execute.compaction import compact as compact_ledger
 from statemaint.execute.compaction import is_due as ledger_is_due
 from statemaint.execute.fence import Fence
@@ -16,7 +15,6 @@ from statemaint.execute.ledger import Ledger
 from statemaint.execute.neighbours import Neighbours
 from statemaint.execute.publish import and_then
 from statemaint.execute.recovery import recover
-from statemaint.execute.restore import Restored, must_be_in_trash, plan_restore, restore
 from statemaint.execute.stores import execute
 
 __all__ = [
@@ -25,8 +23,6 @@ __all__ = [
     "Lease",
     "Ledger",
     "Neighbours",
-    "RememberedRuns",
-    "Restored",
     "UnitClaim",
     "adopt_announcements",
     "and_then",
@@ -36,10 +32,7 @@ __all__ = [
     "forget_units",
     "leased",
     "ledger_is_due",
-    "must_be_in_trash",
     "must_stand",
     "newest_commit",
-    "plan_restore",
     "recover",
-    "restore",
 ]

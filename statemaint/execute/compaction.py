@@ -14,15 +14,15 @@ segment that it has not read, and both results stay.
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from statemaint.errors import CodecError
-from statemaint.execute.deeds import GONE, restored_of
 from statemaint.listing import Entry
 from statemaint.model.ids import RecoveryVerb
 from statemaint.records import ATTESTATIONS, parse_attestations
+from statemaint.records.runs import RememberedRuns
 from statemaint.records.segments import (
     UNDO,
     Line,
@@ -37,31 +37,6 @@ from statemaint.storage import Storage
 MOST_SEGMENTS = 16
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class RememberedRuns:
-    """The runs that are remembered.
-
-    Attributes:
-        runs: the folders of the listed runs.
-        since: the time from which every line is of a listed run, or of one killed among them;
-            minus infinity as long as no run has left the window.
-        trashed: the runs whose trash is kept, each with the time of its first file there.
-    """
-
-    runs: AbstractSet[str] = frozenset()
-    since: float = -math.inf
-    trashed: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def begins(self) -> float:
-        """Returns the time from which everything is remembered."""
-        return min((self.since, *self.trashed.values()))
-
-    def remembers(self, run: str) -> bool:
-        """Returns whether a run is remembered regardless of its age."""
-        return run in self.runs or run in self.trashed
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +102,7 @@ def compact(storage: Storage, window: RememberedRuns, *, before: Callable[[], ob
     for verb in RecoveryVerb:  # which move files of any partition
         needs = _for_trash(needs, _lines(storage, by_ledger.get(verb, ())))
     undone = filter(needs.keep, _lines(storage, by_ledger.get(UNDO, ())))
-    needs = replace(needs, restored=frozenset((restored_of(line), line.path) for line in undone))
+    needs = replace(needs, restored=frozenset((line.restored_of, line.path) for line in undone))
     for ledger, segments in by_ledger.items():
         if _is_due(segments):
             try:
@@ -150,7 +125,7 @@ def _for_trash(needs: _Needs, lines: Iterable[Line]) -> _Needs:
     """
     since, fence = needs.since, needs.fence
     for line in lines if needs.window.trashed else ():
-        if line.run in needs.window.trashed and line.fields.get("action") in GONE:
+        if line.run in needs.window.trashed and line.removes:
             since = since if line.time is None else min(since, line.time)
             fence = min(fence, line.fence)
     return replace(needs, since=since, fence=fence)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from statemaint.errors import AlreadyExistsError, NotFoundError
-from statemaint.execute.same import equal
 from statemaint.execute.world import maintained
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
@@ -31,6 +30,7 @@ from statemaint.records.manifest import (
     render,
 )
 from statemaint.records.trashed import forget_trashed
+from statemaint.scan import equal
 from statemaint.storage import Storage
 
 

@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-import google_crc32c
-
 from statemaint.errors import NotFoundError, Superseded
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
@@ -14,25 +12,12 @@ from statemaint.model.ids import RecoveryVerb, StoreId, version_of
 from statemaint.model.proof import Attestation
 from statemaint.plan import RecoveryPlan, Remove
 from statemaint.records.manifest import LogWorld, Note, Seen, StoreWorld
+from statemaint.scan import crc32c_of
 from statemaint.storage import Storage
 
-_PIECE = 1024 * 1024
 _BATCH = re.compile(r"0|[1-9][0-9]{0,17}")
 Versioned = Delta | Snapshot
 _OF_ANOTHER_LOG = (FindingCode.STALE_SNAPSHOT, FindingCode.SNAPSHOT_MISMATCH)
-
-
-def fingerprint(storage: Storage, path: str) -> int:
-    """Returns the CRC32C of a file's stored bytes.
-
-    Raises:
-        StorageError: when the file cannot be read.
-    """
-    value = 0
-    with storage.open(path) as stream:
-        while piece := stream.read(_PIECE):
-            value = google_crc32c.extend(value, piece)
-    return value
 
 
 def is_same(one: Entry, other: Entry) -> bool:
@@ -124,7 +109,7 @@ def sealed(storage: Storage, entry: Entry) -> Seen:
         StorageError: when the storage fails.
     """
     try:
-        seen = Seen(entry, fingerprint(storage, entry.path))
+        seen = Seen(entry, crc32c_of(storage, entry.path))
         same = is_same(storage.stat(entry.path), entry)
     except NotFoundError as error:
         raise Superseded(entry.path, "existed when this was planned and is missing") from error

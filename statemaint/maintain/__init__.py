@@ -4,20 +4,18 @@ These are use cases: each combines `planning`, `execute` and `report`. Use cases
 belong in `audit` or `state`, repair and rollback in `recover`.
 """
 
-from statemaint.execute import Restored
-from statemaint.maintain.actions import list_actions
 from statemaint.maintain.apply import PlanFile, apply, parse_plan
 from statemaint.maintain.run import (
     begin_run,
     check_free,
     end_run,
     maintain,
-    new_run_id,
     reserve,
 )
-from statemaint.maintain.runs import Run, list_runs
-from statemaint.maintain.undo import UndoFile, Undone, parse_undo, plan_undo, undo
+from statemaint.maintain.runs import Run, list_actions, list_runs
 from statemaint.records import Holder, bytes_in_trash
+from statemaint.records.runs import new_run_id
+from statemaint.undo import Restored, UndoFile, Undone, parse_undo, plan_undo, undo
 
 __all__ = [
     "Holder",

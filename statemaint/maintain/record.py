@@ -21,9 +21,9 @@ from statemaint.errors import (
     Superseded,
     UnsupportedError,
 )
-from statemaint.maintain.run import new_run_id
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.records import size_of_trash
+from statemaint.records.runs import new_run_id
 from statemaint.report import Emptied, Report
 from statemaint.report.ended import run_ended
 from statemaint.report.part import summary

@@ -5,9 +5,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from resource import RUSAGE_SELF, getrusage
-from uuid import uuid4
 
 from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.execute import (
@@ -36,6 +34,7 @@ from statemaint.records import (
     newest,
     recalling,
 )
+from statemaint.records.runs import new_run_id
 from statemaint.report import Emptied, Outcome, Report, exit_code_of, summarize
 from statemaint.scan import Handover, check_links
 from statemaint.storage import Storage
@@ -48,11 +47,6 @@ OnOutcome = Callable[[Outcome, Plan], None]
 
 def ignored(outcome: Outcome, plan: Plan) -> None:
     """Receives an outcome, and does nothing."""
-
-
-def new_run_id(now: float) -> str:
-    """Returns a unique run id that sorts by time."""
-    return f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}"
 
 
 def maintain(  # noqa: PLR0913 -- each is a separate choice

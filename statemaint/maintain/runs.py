@@ -1,14 +1,15 @@
-"""The list of the runs that changed a checkpoint."""
+"""The list of the runs that changed a checkpoint, and the actions of each."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from statemaint.errors import CodecError, NotFoundError, StatemaintError
-from statemaint.listing import LATEST, Entry
-from statemaint.maintain.actions import list_actions
-from statemaint.maintain.history import FOLDER, RunNote, run_of
+from statemaint.errors import StatemaintError
+from statemaint.model.ids import run_folder
 from statemaint.records import size_in_trash, trashed_runs
+from statemaint.records.runs import RunNote, read_notes
+from statemaint.records.segments import in_order, ledgers, read_ledger
 from statemaint.scan import must_be_checkpoint
 from statemaint.storage import Storage
 
@@ -80,7 +81,7 @@ def list_runs(storage: Storage, *, most: int | None = None) -> tuple[Run, ...]:
         NotACheckpointError: when there is neither a run nor a checkpoint.
         StorageError: when anything could not be listed or read.
     """
-    notes = _notes(storage, most)
+    notes = read_notes(storage, most)
     trashed, undone = trashed_runs(storage), _undone(notes)
     runs = [
         _run(run, tasks, in_trash=run in trashed, undone=undone.get(run, ()))
@@ -96,31 +97,6 @@ def list_runs(storage: Storage, *, most: int | None = None) -> tuple[Run, ...]:
     return tuple(sorted(runs, key=lambda one: (one.started, one.run), reverse=True))
 
 
-def _notes(storage: Storage, most: int | None) -> dict[str, list[RunNote]]:
-    """Returns the notes of each run; invalid ones are left out."""
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 -- takes as long as a scan
-
-    notes, reader = defaultdict(list), TypeAdapter(RunNote)
-    for entry in _newest(storage.list(FOLDER), most):
-        try:
-            note = reader.validate_json(storage.read(entry.path))
-        except (ValidationError, NotFoundError, CodecError):
-            continue
-        if 0 <= note.started <= LATEST and 0 <= note.ended <= LATEST:
-            notes[run_of(entry)].append(note)
-    return notes
-
-
-def _newest(entries: Iterable[Entry], most: int | None) -> list[Entry]:
-    """Returns the notes of the newest runs."""
-    listed = list(entries)
-    times: dict[str, float] = {}
-    for entry in listed:
-        times[run_of(entry)] = max(entry.modified or 0.0, times.get(run_of(entry), 0.0))
-    newest = sorted(times, key=lambda run: (times[run], run), reverse=True)[:most]
-    return [entry for entry in listed if run_of(entry) in set(newest)]
-
-
 def _undone(notes: Mapping[str, Iterable[RunNote]]) -> dict[str, tuple[Undoing, ...]]:
     """Returns the undos of each run, by the run."""
     undos: dict[str, list[Undoing]] = defaultdict(list)
@@ -133,6 +109,20 @@ def _undone(notes: Mapping[str, Iterable[RunNote]]) -> dict[str, tuple[Undoing, 
         run: tuple(sorted(undoings, key=lambda one: (one.time, one.run)))
         for run, undoings in undos.items()
     }
+
+
+def list_actions(storage: Storage, run: str) -> tuple[Mapping[str, Any], ...]:
+    """Returns the actions of a run in the order in which the ledger recorded them.
+
+    The ledger keeps what later runs need; it may have merged lines of an old run.
+
+    Raises:
+        CodecError: when a file of the ledger is not valid.
+        StorageError: when anything could not be listed or read.
+    """
+    folder, listed = run_folder(run), sorted(ledgers(storage))
+    lines = [line for ledger in listed for line in read_ledger(storage, ledger)]
+    return tuple(line.fields for line in in_order(lines) if line.run == folder)
 
 
 def _cut_short(storage: Storage, run: str, since: float, undone: tuple[Undoing, ...]) -> Run:

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from statemaint.errors import CodecError, LeaseLostError, StorageError
 from statemaint.execute import Lease, and_then, compact_ledger, ledger_is_due
-from statemaint.maintain.history import forget, remembered
 from statemaint.records import REMEMBERED, Remembering, index_trash, recalling
+from statemaint.records.runs import forget, remembered
 from statemaint.storage import Storage
 
 _log = logging.getLogger(__name__)

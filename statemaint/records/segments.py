@@ -64,6 +64,16 @@ class Line:
         """Returns the path of the file that it is about."""
         return str(self.fields.get("path"))
 
+    @property
+    def removes(self) -> bool:
+        """Returns whether the file was about to be deleted, or to be moved to the trash."""
+        return self.fields.get("action") in ("delete", "remove")
+
+    @property
+    def restored_of(self) -> str:
+        """Returns the folder of the run whose file an undo was about to restore."""
+        return run_folder(str(self.fields.get("of")))
+
 
 def ledger_of(unit: UnitId) -> str:
     """Returns the name of a partition's ledger."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from statemaint.errors import StatemaintError, Superseded
 from statemaint.execute import leased, recover
 from statemaint.listing import Entry
-from statemaint.maintain.history import note_recovery
-from statemaint.maintain.run import alone_since, new_run_id
+from statemaint.maintain.run import alone_since
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.plan import RecoveryPlan, Remove, WriteSnapshot
 from statemaint.records import Holder, newest
+from statemaint.records.runs import RunNote, new_run_id, write_note
 from statemaint.recover.basis import must_stand
 from statemaint.report import SnapshotWritten
 from statemaint.report.recovery_json import recovery_fingerprint
@@ -99,10 +99,17 @@ def carry_out(
 
         def noted(exit_code: int = 0) -> RecoveryReport:
             result = _report(run, proved.plan, done)
-            note_recovery(
-                storage, run, lease, started=started, removed=result.removed,
-                written=result.written, exit_code=exit_code,
-            )  # fmt: skip
+            note = RunNote(
+                started=started,
+                ended=storage.now(),
+                fence=lease.number,
+                snapshots_written=len(result.written),
+                files_deleted=len(result.removed),
+                bytes_written=sum(one.bytes for one in result.written),
+                bytes_deleted=sum(one.entry.size for one in result.removed),
+                exit_code=exit_code,
+            )
+            write_note(storage, run, "mend", note)
             return result
 
         with _counting(run, done, noted):

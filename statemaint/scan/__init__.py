@@ -3,11 +3,11 @@
 File names of a store are parsed here, by `model.files`; no later step handles them as raw strings.
 """
 
+from statemaint.scan.contents import crc32c_of, equal, fingerprint
 from statemaint.scan.handover import Handover, Recalling, Recorder, ScanPart
 from statemaint.scan.identity import must_be_checkpoint, must_be_of_query
 from statemaint.scan.links import check_inside, check_links
 from statemaint.scan.partitions import partition_counts
-from statemaint.scan.proofs import fingerprint
 from statemaint.scan.rocks import shared_paths
 from statemaint.scan.rollbacks import interrupted_rollbacks, unfinished_rollbacks
 from statemaint.scan.scanner import scan
@@ -23,6 +23,8 @@ __all__ = [
     "SourceLog",
     "check_inside",
     "check_links",
+    "crc32c_of",
+    "equal",
     "fingerprint",
     "interrupted_rollbacks",
     "is_of_one_store",

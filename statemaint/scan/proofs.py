@@ -8,15 +8,11 @@ its fingerprint decides: a copy or a restore gives files other times and leaves 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import google_crc32c
-
-from statemaint.errors import NotFoundError, Superseded
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.proof import Attestation, FileRecord, Outdated
+from statemaint.scan.contents import fingerprint
 from statemaint.storage import Storage
-
-_PIECE = 1024 * 1024
 
 
 def with_proofs(storage: Storage, store: Store, proofs: Sequence[Attestation], at: float) -> Store:
@@ -119,21 +115,3 @@ class _Comparison:
         if path not in self.sums:
             self.sums[path] = fingerprint(self.storage, path)
         return self.sums[path]
-
-
-def fingerprint(storage: Storage, path: str) -> tuple[int, int] | None:
-    """Returns the size and the CRC-32C of a file's stored bytes; `None` when it does not exist.
-
-    Raises:
-        StorageError: when it cannot be read.
-    """
-    size = total = 0
-    try:
-        with storage.open(path) as stream:
-            while piece := stream.read(_PIECE):
-                size, total = size + len(piece), google_crc32c.extend(total, piece)
-    except NotFoundError:
-        return None
-    except Superseded:  # replaced during the read: not the file of any record
-        return -1, 0
-    return size, total

@@ -17,7 +17,7 @@ from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
 from statemaint.listing import Entry
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of, run_folder
-from statemaint.scan.proofs import fingerprint
+from statemaint.scan.contents import fingerprint
 from statemaint.storage import Storage
 from statemaint.wording import counted
 

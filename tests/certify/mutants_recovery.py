@@ -5,17 +5,17 @@ from typing import Any
 
 from statemaint.audit.rebuild import _Rebuild
 from statemaint.errors import NotFoundError, StorageError
-from statemaint.execute.fit_rollback import _Rollback
-from statemaint.execute.restore import _OCCUPIED, _Undo
-from statemaint.execute.same import Same
 from statemaint.execute.trash import Trash
 from statemaint.plan import Remove
 from statemaint.plan.recovery.rollback import rolled_back
 from statemaint.records.manifest import Contents
+from statemaint.undo.fit_rollback import _Rollback
+from statemaint.undo.restore import _OCCUPIED, _Undo
+from statemaint.undo.same import Same
 from tests.certify.mutant import FAILING, IDS, Mutant
 
 # Their packages have functions of the same names.
-restoring = import_module("statemaint.execute.restore")
+restoring = import_module("statemaint.undo.restore")
 going_back = import_module("statemaint.recover.rollback")
 repairing = import_module("statemaint.recover.repair")
 verifying = import_module("statemaint.audit.verify")

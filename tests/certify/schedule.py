@@ -11,8 +11,8 @@ from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 
 from statemaint.execute import compaction
-from statemaint.maintain import history
 from statemaint.model.policy import Policy
+from statemaint.records import runs
 from tests.certify import on_disk, undoing
 from tests.certify.closing import settle
 from tests.certify.codecs import CODECS
@@ -263,13 +263,13 @@ def _same_ids(seed: int) -> Iterator[None]:
 def _small_ledgers(seed: int) -> Iterator[None]:
     """Lets ledgers be merged, and runs be forgotten, within the few runs of a schedule."""
     random = Random(-seed)  # noqa: S311 -- as above
-    before = compaction.MOST_SEGMENTS, history.MOST_RUNS
+    before = compaction.MOST_SEGMENTS, runs.MOST_RUNS
     compaction.MOST_SEGMENTS = random.choice((1, 2, 4, before[0]))
-    history.MOST_RUNS = random.choice((1, 2, 4, before[1]))
+    runs.MOST_RUNS = random.choice((1, 2, 4, before[1]))
     try:
         yield
     finally:
-        compaction.MOST_SEGMENTS, history.MOST_RUNS = before
+        compaction.MOST_SEGMENTS, runs.MOST_RUNS = before
 
 
 def _play(stage: Stage, random: Random, eventful: Random | None) -> None:

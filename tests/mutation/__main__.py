@@ -16,13 +16,12 @@ from typing import Any
 
 import click
 
-from tests.mutation.run import run
+from tests.mutation.run import PACKAGES, run
 from tests.support.documents import commit, of_commits, rewrite
 from tests.support.paths import ROOT
 
 _DOCUMENT = ROOT / "docs" / "safety.md"
 _REASONS = Path(__file__).with_name("reasons.toml")
-PACKAGES = ("plan", "model", "codec", "execute")
 ENOUGH = 0.9
 _BY_TYPES = "caught by type check"
 _LEFT = frozenset({"survived", "no tests", "not checked"})

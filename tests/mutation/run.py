@@ -19,13 +19,14 @@ from typing import Any
 
 from tests.support.paths import ROOT
 
+PACKAGES = ("plan", "model", "codec", "execute", "records", "undo")
 _MUTANTS = ROOT / "mutants"
 _PLACE = _MUTANTS / "run"
 _LEFT = {None, 0, 33}  # mutmut's exit codes of what nobody noticed
 _TYPES = 37  # and of what a type checker found
 # What starts programs is not seen calling a function, and the faces are far from these packages.
-_FOLDERS = ("codec", "execute", "fold", "maintain", "model", "plan", "provider", "recover", "scan",
-            "state", "audit", "storage")  # fmt: skip
+_FOLDERS = ("audit", "codec", "execute", "fold", "maintain", "model", "plan", "provider", "records",
+            "recover", "scan", "state", "storage", "undo")  # fmt: skip
 _LONG = "tests/property/test_healthy.py"  # minutes, and it sees all of the code at once
 _SELECTION = (
     "-m", "not long", f"--ignore={_LONG}", *(f"tests/unit/{one}" for one in _FOLDERS),
@@ -120,7 +121,7 @@ def _refused() -> set[str]:
 
 def _type_errors() -> Iterator[tuple[str, int]]:
     config = str(Path(__file__).with_name("mypy.ini"))
-    packages = [f"statemaint/{name}" for name in ("plan", "model", "codec", "execute")]
+    packages = [f"statemaint/{name}" for name in PACKAGES]
     command = [sys.executable, "-m", "mypy", "--config-file", config, "--output", "json"]
     found = subprocess.run(
         [*command, *packages], cwd=_MUTANTS, capture_output=True, text=True, check=False

@@ -76,10 +76,10 @@ WRITERS = {
     "demo",
     "execute",
     "fold/__main__.py",
-    "maintain/history.py",
     "provider/bootstrap.py",
     "provider/files.py",
     "records",
+    "undo",
 }
 VERBS = {"write", "append", "move", "move_all", "delete", "delete_all"}
 

@@ -17,7 +17,7 @@ from tests.support.fault_proxy import Answer, Fault, FaultProxy, Lost, Seen, err
 from tests.support.marks import undo_cases
 from tests.support.s3 import Place
 
-# Minutes on both servers; `tests/unit/maintain/test_undo_halfway.py` has each step in memory.
+# Minutes on both servers; `tests/unit/undo/test_undo_halfway.py` has each step in memory.
 pytestmark = pytest.mark.long
 KEEPING = Policy(
     min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0, trash_for=86_400.0

@@ -5,13 +5,8 @@ import json
 import pytest
 
 from statemaint.errors import LeaseLostError
-from statemaint.execute.compaction import (
-    MOST_SEGMENTS,
-    RememberedRuns,
-    _for_trash,
-    _Needs,
-    compact,
-)
+from statemaint.execute.compaction import MOST_SEGMENTS, _for_trash, _Needs, compact
+from statemaint.records.runs import RememberedRuns
 from statemaint.records.segments import FOLDER, Line
 from statemaint.storage import MemoryStorage
 from tests.support.ledgers import plant_lines

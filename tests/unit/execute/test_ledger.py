@@ -8,19 +8,19 @@ import pytest
 
 from statemaint.audit import verify
 from statemaint.errors import CodecError, NotFoundError, StorageError
-from statemaint.execute import RememberedRuns, compact_ledger
+from statemaint.execute import compact_ledger
 from statemaint.execute.compaction import MOST_SEGMENTS
-from statemaint.execute.deeds import read_deeds
 from statemaint.listing import Entry
 from statemaint.maintain import end_run, list_runs, maintain, undo
-from statemaint.maintain.history import FOLDER as RUNS
-from statemaint.maintain.history import MOST_RUNS, remembered
 from statemaint.model.ids import UnitId
 from statemaint.model.policy import Policy
 from statemaint.records import Holder
+from statemaint.records.runs import FOLDER as RUNS
+from statemaint.records.runs import MOST_RUNS, RememberedRuns, remembered
 from statemaint.records.segments import FOLDER, read_ledger
 from statemaint.recover import rollback
 from statemaint.storage import MemoryStorage
+from statemaint.undo.deeds import read_deeds
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, Crash, CrashingStorage, PausingStorage, survived
 from tests.support.going_on import run

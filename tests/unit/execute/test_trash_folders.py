@@ -5,15 +5,15 @@ import json
 import pytest
 
 from statemaint.errors import AlreadyExistsError, LeaseLostError
-from statemaint.execute.compaction import RememberedRuns
-from statemaint.execute.deeds import Deeds
-from statemaint.execute.restore import _Checksums, restore
-from statemaint.execute.same import Same
 from statemaint.execute.trash import Trash
 from statemaint.listing import Entry
 from statemaint.records.manifest import FOLDER, Contents, manifest_path
+from statemaint.records.runs import RememberedRuns
 from statemaint.records.trashed import bytes_in_trash, empty, expired, trashed_runs
 from statemaint.storage import MemoryStorage
+from statemaint.undo.deeds import Deeds
+from statemaint.undo.restore import _Checksums, restore
+from statemaint.undo.same import Same
 from tests.support.faults import Clock
 
 

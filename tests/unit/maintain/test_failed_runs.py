@@ -7,8 +7,8 @@ import pytest
 from statemaint.cli.endings import line_of
 from statemaint.errors import StatemaintError, StorageError
 from statemaint.maintain import Run, list_runs, maintain, undo
-from statemaint.maintain.history import FOLDER as RUNS
 from statemaint.records.manifest import FOLDER
+from statemaint.records.runs import FOLDER as RUNS
 from statemaint.recover import repair, rollback
 from statemaint.report import Report
 from statemaint.storage import MemoryStorage
@@ -16,7 +16,7 @@ from statemaint.storage.base import nothing
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Ticking
 from tests.support.going_on import run as run_query
-from tests.unit.maintain.test_undo_halfway import (
+from tests.unit.undo.test_undo_halfway import (
     COPIES,
     DAY,
     HOME,

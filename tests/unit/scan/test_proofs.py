@@ -18,7 +18,8 @@ from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation, FileRecord
 from statemaint.records import parse_attestations, render_attestations
 from statemaint.records.attestations import StoreNotes
-from statemaint.scan.proofs import fingerprint, with_proofs
+from statemaint.scan import fingerprint
+from statemaint.scan.proofs import with_proofs
 from statemaint.storage import MemoryStorage
 
 HOME = "state/0/0"

@@ -10,28 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from statemaint.errors import NotFoundError
-from statemaint.execute.deeds import Deeds, Removal, RestoreNote
-from statemaint.execute.world import fingerprint
 from statemaint.listing import Entry
 from statemaint.records.manifest import Contents, Seen, folder_of
+from statemaint.scan import crc32c_of, equal
 from statemaint.storage import Storage
-
-_PIECE = 1024 * 1024
-
-
-def equal(storage: Storage, one: str, other: str) -> bool:
-    """Returns whether two files hold the same bytes; equal sizes prove nothing.
-
-    Raises:
-        StorageError: when either cannot be read.
-    """
-    if storage.stat(one).size != storage.stat(other).size:
-        return False
-    with storage.open(one) as first, storage.open(other) as second:
-        while piece := first.read(_PIECE):
-            if piece != second.read(_PIECE):
-                return False
-    return True
+from statemaint.undo.deeds import Deeds, Removal, RestoreNote
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +40,7 @@ class Same:
         if entry.size != seen.entry.size:
             return False
         if seen.crc32c is not None:
-            return fingerprint(self.storage, entry.path) == seen.crc32c
+            return crc32c_of(self.storage, entry.path) == seen.crc32c
         if trashed := self.found.files.get(entry.path):
             return equal(self.storage, trashed.path, entry.path)
         unmoved = entry.modified is not None and entry.modified == seen.entry.modified
@@ -68,7 +51,7 @@ class Same:
         for note in self.deeds.restored.get(entry.path, ()):
             was_seen = (note.size, note.modified) == (seen.entry.size, seen.entry.modified)
             if was_seen and note.crc32c is not None:
-                return fingerprint(self.storage, entry.path) == note.crc32c
+                return crc32c_of(self.storage, entry.path) == note.crc32c
         return False
 
     def is_of_earlier(self, entry: Entry) -> bool:
@@ -83,7 +66,7 @@ class Same:
 
     def _is_restored(self, note: RestoreNote, entry: Entry) -> bool:
         if note.crc32c is not None:
-            return fingerprint(self.storage, entry.path) == note.crc32c
+            return crc32c_of(self.storage, entry.path) == note.crc32c
         return entry.modified is not None and entry.modified == note.modified
 
     def written_again(self, path: str) -> bool:

@@ -2,9 +2,9 @@
 
 import json
 
-from statemaint.execute.deeds import Deeds, Removal, RestoreNote, read_deeds
 from statemaint.model.ids import UnitId
 from statemaint.storage import MemoryStorage
+from statemaint.undo.deeds import Deeds, Removal, RestoreNote, read_deeds
 from tests.support.ledgers import plant_lines
 
 DELTA, OTHER = "state/0/0/3.delta", "state/0/0/4.delta"

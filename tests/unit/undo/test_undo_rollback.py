@@ -7,13 +7,13 @@ import pytest
 
 from statemaint.audit import digest_stores, doctor, verify
 from statemaint.errors import ConfigError
-from statemaint.execute.deeds import Deeds, Removal
 from statemaint.maintain import list_runs, maintain, undo
 from statemaint.model.policy import Policy
 from statemaint.planning import scan_checkpoint
 from statemaint.records.manifest import FOLDER
 from statemaint.recover import repair, rollback
 from statemaint.storage import MemoryStorage, Storage
+from statemaint.undo.deeds import Deeds, Removal
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import (
     COMMIT,

@@ -4,13 +4,13 @@ import pytest
 
 from statemaint.errors import ConfigError, NotACheckpointError, Superseded
 from statemaint.maintain import maintain, plan_undo, undo
-from statemaint.maintain.undo import parse_undo
 from statemaint.model.ids import RecoveryVerb
 from statemaint.model.policy import Policy
 from statemaint.plan import UndoPlan
 from statemaint.recover import rollback
 from statemaint.report.undo_json import undo_fingerprint
 from statemaint.storage import MemoryStorage
+from statemaint.undo.run import parse_undo
 from tests.support.checkpoints import UUID, delta_bytes, write_checkpoint
 from tests.support.faults import Clock, CopyingStorage
 from tests.support.going_on import rows, run

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from statemaint.errors import ConfigError
-from statemaint.execute.deeds import Deeds, Removal, RestoreNote
-from statemaint.execute.fit_rollback import _by_batch, _committed, _Rollback
-from statemaint.execute.same import Same
 from statemaint.listing import Entry
 from statemaint.model.ids import RecoveryVerb
 from statemaint.records.manifest import Contents, LogWorld, Note, Seen, folder_of
 from statemaint.storage import MemoryStorage
+from statemaint.undo.deeds import Deeds, Removal, RestoreNote
+from statemaint.undo.fit_rollback import _by_batch, _committed, _Rollback
+from statemaint.undo.same import Same
 from tests.support.faults import Clock
 
 HOME = "state/0/0"

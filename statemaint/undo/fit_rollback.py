@@ -12,15 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from statemaint.errors import ConfigError
-from statemaint.execute.deeds import Deeds, RestoreNote
-from statemaint.execute.fit import lacking_part, trash_of_others
-from statemaint.execute.same import Same, equal
 from statemaint.execute.world import is_log_entry, log_entries
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, Snapshot, classify_any, snapshot_version
 from statemaint.model.ids import batch_of, version_of
 from statemaint.records.manifest import Contents, LogWorld, Seen
+from statemaint.scan import equal
 from statemaint.storage import Storage
+from statemaint.undo.deeds import Deeds, RestoreNote
+from statemaint.undo.fit import lacking_part, trash_of_others
+from statemaint.undo.same import Same
 
 
 def must_fit(storage: Storage, trash: Contents, deeds: Deeds) -> None:

@@ -5,12 +5,13 @@ from collections.abc import Iterable
 import google_crc32c
 import pytest
 
-from statemaint.execute.deeds import Deeds, Removal, RestoreNote
-from statemaint.execute.same import Same, equal
-from statemaint.execute.world import fingerprint, is_same
+from statemaint.execute.world import is_same
 from statemaint.listing import Entry
 from statemaint.records.manifest import Contents, Note, Seen
+from statemaint.scan import crc32c_of, equal
 from statemaint.storage import MemoryStorage
+from statemaint.undo.deeds import Deeds, Removal, RestoreNote
+from statemaint.undo.same import Same
 from tests.support.faults import Clock
 
 PATH, TRASHED = "state/0/0/3.delta", "_statemaint/trash/run/state/0/0/3.delta"
@@ -49,7 +50,7 @@ def test_two_files_are_equal_by_their_bytes(one: bytes, other: bytes, *, expecte
 
 def test_a_fingerprint_is_of_all_bytes() -> None:
     for content in (b"", b"123456789", LONG + b"x"):
-        assert fingerprint(MemoryStorage({"a": content}), "a") == google_crc32c.value(content)
+        assert crc32c_of(MemoryStorage({"a": content}), "a") == google_crc32c.value(content)
 
 
 def test_two_listings_are_of_the_same_file_by_size_and_time() -> None:

@@ -8,8 +8,6 @@ from statemaint.model.ids import RecoveryVerb, UnitId, run_folder
 from statemaint.records.segments import UNDO, Line, ledger_of, read_ledger
 from statemaint.storage import Storage
 
-GONE = ("delete", "remove")
-
 
 @dataclass(frozen=True, slots=True)
 class RestoreNote:
@@ -139,7 +137,7 @@ def read_deeds(storage: Storage, run: str, units: Iterable[UnitId] = ()) -> Deed
     written = set()
     for ledger in (*RecoveryVerb, *map(ledger_of, sorted(units))):
         for line in read_ledger(storage, ledger):
-            if line.fields.get("action") in GONE:
+            if line.removes:
                 removed[line.path].append(Removal(line.fence, line.run, *_listed(line)))
             elif line.fields.get("action") == "write_snapshot":
                 written.add(line.path)
@@ -154,7 +152,7 @@ def read_deeds(storage: Storage, run: str, units: Iterable[UnitId] = ()) -> Deed
 def _restored(line: Line) -> RestoreNote:
     crc32c = line.fields.get("crc32c")
     return RestoreNote(
-        restored_of(line),
+        line.restored_of,
         *_listed(line),
         crc32c if isinstance(crc32c, int) else None,
         line.time or 0.0,
@@ -169,8 +167,3 @@ def _listed(line: Line) -> tuple[int, float | None]:
         size if isinstance(size, int) else -1,
         modified if isinstance(modified, int | float) else None,
     )
-
-
-def restored_of(line: Line) -> str:
-    """Returns the folder of the run whose file an undo was about to restore."""
-    return run_folder(str(line.fields.get("of")))

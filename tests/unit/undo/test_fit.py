@@ -4,8 +4,13 @@ import pytest
 
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, ZipMetadata
-from statemaint.execute.deeds import Deeds, Removal, RestoreNote
-from statemaint.execute.fit import (
+from statemaint.listing import Entry
+from statemaint.model.files import Delta, Snapshot, classify_any
+from statemaint.model.ids import UnitId
+from statemaint.records.manifest import Contents, Note, Seen, StoreWorld, folder_of
+from statemaint.storage import MemoryStorage
+from statemaint.undo.deeds import Deeds, Removal, RestoreNote
+from statemaint.undo.fit import (
     _Fit,
     _in,
     _Log,
@@ -16,11 +21,6 @@ from statemaint.execute.fit import (
     staying,
     units_of,
 )
-from statemaint.listing import Entry
-from statemaint.model.files import Delta, Snapshot, classify_any
-from statemaint.model.ids import UnitId
-from statemaint.records.manifest import Contents, Note, Seen, StoreWorld, folder_of
-from statemaint.storage import MemoryStorage
 
 GONE = "nothing is left of the log above it"
 

@@ -18,18 +18,17 @@ from statemaint.errors import (
     Superseded,
     UnreadableError,
 )
-from statemaint.execute.deeds import read_deeds
-from statemaint.execute.fit import staying, units_of
-from statemaint.execute.fit_rollback import must_fit
 from statemaint.execute.neighbours import Neighbours
-from statemaint.execute.same import Same, equal
-from statemaint.execute.world import fingerprint
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, checksum_file_of, classify_any
 from statemaint.plan import PutBack, UndoPlan
 from statemaint.records.manifest import Contents, contents, folder_of
-from statemaint.scan import check_inside
+from statemaint.scan import check_inside, crc32c_of, equal
 from statemaint.storage import Storage
+from statemaint.undo.deeds import read_deeds
+from statemaint.undo.fit import staying, units_of
+from statemaint.undo.fit_rollback import must_fit
+from statemaint.undo.same import Same
 
 _log = logging.getLogger(__name__)
 _OCCUPIED = "another file is in its place; remove that one first if this one is right"
@@ -251,7 +250,7 @@ class _Undo:
         file = classify_any(Entry(path, entry.size, None))
         of_log = isinstance(file, Delta) or path.endswith(".zip")
         if of_log and not _kept_its_time(seen, entry):
-            fields["crc32c"] = fingerprint(self._storage, entry.path)
+            fields["crc32c"] = crc32c_of(self._storage, entry.path)
         return fields
 
     def put_back(self, planned: PutBack) -> Restored:

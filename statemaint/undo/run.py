@@ -3,28 +3,20 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from statemaint.errors import ConfigError, StatemaintError, Superseded
-from statemaint.execute import (
-    Ledger,
-    Restored,
-    leased,
-    must_be_in_trash,
-    must_stand,
-    newest_commit,
-    plan_restore,
-    restore,
-)
-from statemaint.maintain.history import note_undo
-from statemaint.maintain.run import new_run_id
+from statemaint.errors import CheckpointError, ConfigError, StatemaintError, Superseded
+from statemaint.execute import Fence, Ledger, leased, must_stand, newest_commit
+from statemaint.model.ids import run_folder
 from statemaint.plan import UndoPlan
 from statemaint.records import Holder, forget_trashed
+from statemaint.records.runs import RunNote, new_run_id, write_note
 from statemaint.report.undo_json import VERB, undo_fingerprint
 from statemaint.scan import must_be_checkpoint
 from statemaint.storage import ReadOnly, Storage
+from statemaint.undo.restore import Restored, must_be_in_trash, plan_restore, restore
 from statemaint.wording import counted
 
 
@@ -145,7 +137,7 @@ def undo(
     with leased(storage, Holder(mine)) as lease:
         forget_trashed(storage, run)
         ledger = Ledger(storage, mine, lease)
-        noted = partial(note_undo, storage, mine, lease, of=run, started=started)
+        noted = partial(_note, storage, mine, lease, of=run, started=started)
 
         commit = newest_commit(storage)
 
@@ -163,6 +155,36 @@ def undo(
     back = [file for file in restored if file.in_place]
     kept = {file.path: file.reason for file in restored if not file.in_place}
     return Undone(run, len(back), sum(file.bytes for file in back), kept, mine, sequel)
+
+
+def _note(  # noqa: PLR0913 -- each is a fact of its own
+    storage: Storage,
+    run: str,
+    fence: Fence,
+    *,
+    of: str,
+    started: float,
+    files: Sequence[Restored] | None,
+    exit_code: int | None = None,
+) -> None:
+    """Records an undo, which is a run like any other; a storage failure is only logged.
+
+    It is recorded with `None` when it begins, so that a killed undo is among the runs as well.
+    One that ends with an error has its exit code.
+    """
+    back = [file for file in files or () if file.in_place]
+    left = len(files or ()) - len(back)
+    if exit_code is None:
+        failed = StatemaintError if files is None else CheckpointError
+        exit_code = failed.exit_code if left or files is None else 0
+    note = replace(
+        RunNote.of_nothing(storage, started, fence.number, exit_code),
+        undo_of=run_folder(of),
+        files_restored=len(back),
+        bytes_restored=sum(file.bytes for file in back),
+        files_left=left,
+    )
+    write_note(storage, run, "undo", note)
 
 
 @contextmanager

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.errors import CodecError, NotFoundError
-from statemaint.execute.deeds import Deeds
-from statemaint.execute.same import Same
 from statemaint.execute.world import Versioned, log_of
 from statemaint.listing import Entry
 from statemaint.model.files import (
@@ -31,6 +29,8 @@ from statemaint.model.ids import RecoveryVerb, UnitId, run_folder, version_of
 from statemaint.records.manifest import FOLDER, Contents, Note, StoreWorld
 from statemaint.scan import shared_paths
 from statemaint.storage import Storage
+from statemaint.undo.deeds import Deeds
+from statemaint.undo.same import Same
 
 _STALE = (
     "it did not hold the state of the log when it was removed, which a restart would not notice; "

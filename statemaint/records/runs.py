@@ -1,0 +1,161 @@
+"""The runs that changed a checkpoint, as each recorded itself.
+
+_statemaint/runs/<run>/<task>.json     one file for each task of a run, once it has ended
+_statemaint/runs/<run>/whole-run.json  the exit code of a run that failed as a whole: one of several
+                                       tasks, or one that could not empty the trash
+
+The newest runs are remembered, as are those whose trash is kept, and all runs younger than these.
+"""
+
+import json
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from statemaint.errors import CodecError, NotFoundError, StorageError
+from statemaint.listing import LATEST, Entry
+from statemaint.model.ids import run_folder
+from statemaint.records.trashed import trashed_runs
+from statemaint.storage import Storage
+
+FOLDER = "_statemaint/runs"
+# The number of runs that are remembered regardless of their age.
+MOST_RUNS = 100
+
+_log = logging.getLogger(__name__)
+
+
+def new_run_id(now: float) -> str:
+    """Returns a unique run id that sorts by time."""
+    return f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunNote:
+    """The note of one task of a run; times are by the storage's clock.
+
+    Notes of earlier builds lack `undo_of` and the fields after it: they do not record an undo.
+    The note `of_whole` has the exit code of a run of several tasks, and did nothing itself.
+    """
+
+    started: float
+    ended: float
+    fence: int
+    snapshots_written: int
+    files_deleted: int
+    bytes_written: int
+    bytes_deleted: int
+    exit_code: int
+    undo_of: str | None = None
+    files_restored: int = 0
+    bytes_restored: int = 0
+    files_left: int = 0
+    of_whole: bool = False
+
+    @classmethod
+    def of_nothing(cls, storage: Storage, started: float, fence: int, exit_code: int) -> "RunNote":
+        """Returns the note of a task that ends now and has written and deleted nothing."""
+        return cls(
+            started=started,
+            ended=storage.now(),
+            fence=fence,
+            snapshots_written=0,
+            files_deleted=0,
+            bytes_written=0,
+            bytes_deleted=0,
+            exit_code=exit_code,
+        )
+
+
+def note_path(run: str, task: str) -> str:
+    """Returns the path of the note of a task."""
+    return f"{FOLDER}/{run_folder(run)}/{run_folder(task)}.json"
+
+
+def write_note(storage: Storage, run: str, task: str, note: RunNote) -> None:
+    """Records a task; a storage failure is only logged."""
+    try:
+        storage.replace(note_path(run, task), [json.dumps(asdict(note)).encode() + b"\n"])
+    except StorageError as error:
+        _log.warning("the run is not recorded: %s", error)
+
+
+def read_notes(storage: Storage, most: int | None) -> dict[str, list[RunNote]]:
+    """Returns the notes of each run, or of the newest runs; invalid ones are left out."""
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 -- takes as long as a scan
+
+    notes, reader = defaultdict(list), TypeAdapter(RunNote)
+    for entry in _newest(storage.list(FOLDER), most):
+        try:
+            note = reader.validate_json(storage.read(entry.path))
+        except (ValidationError, NotFoundError, CodecError):
+            continue
+        if 0 <= note.started <= LATEST and 0 <= note.ended <= LATEST:
+            notes[_run_of(entry)].append(note)
+    return notes
+
+
+def _newest(entries: Iterable[Entry], most: int | None) -> list[Entry]:
+    """Returns the notes of the newest runs."""
+    listed = list(entries)
+    times: dict[str, float] = {}
+    for entry in listed:
+        times[_run_of(entry)] = max(entry.modified or 0.0, times.get(_run_of(entry), 0.0))
+    newest = sorted(times, key=lambda run: (times[run], run), reverse=True)[:most]
+    return [entry for entry in listed if _run_of(entry) in set(newest)]
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedRuns:
+    """The runs that are remembered.
+
+    Attributes:
+        runs: the folders of the listed runs.
+        since: the time from which every line is of a listed run, or of one killed among them;
+            minus infinity as long as no run has left the window.
+        trashed: the runs whose trash is kept, each with the time of its first file there.
+    """
+
+    runs: AbstractSet[str] = frozenset()
+    since: float = -math.inf
+    trashed: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def begins(self) -> float:
+        """Returns the time from which everything is remembered."""
+        return min((self.since, *self.trashed.values()))
+
+    def remembers(self, run: str) -> bool:
+        """Returns whether a run is remembered regardless of its age."""
+        return run in self.runs or run in self.trashed
+
+
+def remembered(storage: Storage) -> RememberedRuns:
+    """Returns the runs that are remembered."""
+    times: dict[str, float] = {}
+    for entry in storage.list(FOLDER):
+        run, time = _run_of(entry), entry.modified or 0.0
+        times[run] = min(time, times.get(run, time))
+    newest = sorted(times, key=lambda run: (times[run], run))[-MOST_RUNS:]
+    since = times[newest[0]] if len(newest) < len(times) else -math.inf
+    return RememberedRuns(frozenset(newest), since, trashed_runs(storage))
+
+
+def forget(storage: Storage, window: RememberedRuns, *, before: Callable[[], object]) -> None:
+    """Deletes the notes of the runs that are not remembered; `before` precedes each deletion."""
+    old = [
+        entry.path
+        for entry in storage.list(FOLDER)
+        if not window.remembers(_run_of(entry)) and (entry.modified or 0.0) < window.begins
+    ]
+    storage.delete_all(old, before=before)
+
+
+def _run_of(entry: Entry) -> str:
+    """Returns the folder of the run that a note belongs to."""
+    return entry.path.removeprefix(f"{FOLDER}/").partition("/")[0]

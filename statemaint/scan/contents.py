@@ -1,0 +1,43 @@
+"""Reads and compares the stored bytes of files."""
+
+import google_crc32c
+
+from statemaint.errors import NotFoundError, Superseded
+from statemaint.storage import Storage
+
+_PIECE = 1024 * 1024
+
+
+def sum_of(storage: Storage, path: str) -> tuple[int, int]:
+    """Returns the size and the CRC-32C of a file's stored bytes."""
+    size = total = 0
+    with storage.open(path) as stream:
+        while piece := stream.read(_PIECE):
+            size, total = size + len(piece), google_crc32c.extend(total, piece)
+    return size, total
+
+
+def crc32c_of(storage: Storage, path: str) -> int:
+    """Returns the CRC-32C of a file's stored bytes."""
+    return sum_of(storage, path)[1]
+
+
+def fingerprint(storage: Storage, path: str) -> tuple[int, int] | None:
+    """Returns the size and the CRC-32C of a listed file; `None` when it does not exist any more."""
+    try:
+        return sum_of(storage, path)
+    except NotFoundError:
+        return None
+    except Superseded:  # replaced during the read: not the file of any record
+        return -1, 0
+
+
+def equal(storage: Storage, one: str, other: str) -> bool:
+    """Returns whether two files hold the same bytes; equal sizes prove nothing."""
+    if storage.stat(one).size != storage.stat(other).size:
+        return False
+    with storage.open(one) as first, storage.open(other) as second:
+        while piece := first.read(_PIECE):
+            if piece != second.read(_PIECE):
+                return False
+    return True
