@@ -2,6 +2,9 @@
 
 Maintenance, repair, rollback and undo write to a query's files only through this package. One other
 package writes to a checkpoint: `provider`, for a stopped query.
+
+Whatever asks the storage raises `StorageError` when it fails, and whatever writes or deletes raises
+`LeaseLostError` once another run holds the lease, or it was ended; then nothing more happens.
 """
 
 from statemaint.execute.announced import adopt_announcements

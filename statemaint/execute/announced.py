@@ -80,15 +80,7 @@ def announce(
 ) -> Announcement:
     """Announces the snapshots of several stores, if it is worth it.
 
-    Args:
-        storage: the storage of the checkpoint.
-        run: the run's id.
-        fence: its lease.
-        stores: what the record of each store will say of who wrote its snapshots.
-        snapshots: the paths of the announced ones.
-
-    Raises:
-        LeaseLostError: when the lease is lost.
+    `stores` has what the record of each store will say, `snapshots` the announced paths.
     """
     path = f"{ANNOUNCED}/{run_folder(run)}.json"
     if len(stores) < _WORTH:

@@ -41,8 +41,6 @@ class UnitClaim:
     """The claim of one unit of one run.
 
     Attributes:
-        storage: the storage of the checkpoint.
-        run: the run's id.
         unit: the unit's name, unique in the run.
         seconds: how long a claim lasts without being renewed.
         pause: waits for a number of seconds between two checks of a unit that another attempt has.
@@ -58,15 +56,10 @@ class UnitClaim:
 
     @property
     def folder(self) -> str:
-        """Returns the folder of the unit's files."""
         return f"{FOLDER}/{run_folder(self.run)}/{run_folder(self.unit)}"
 
     def outcome(self) -> Rows | None:
-        """Returns the unit's outcome; `None` as long as there is none.
-
-        Raises:
-            StorageError: when the storage fails.
-        """
+        """Returns the unit's outcome; `None` as long as there is none."""
         try:
             rows: Rows = json.loads(self.storage.read(f"{self.folder}/outcome.json"))
         except (NotFoundError, ValueError):
@@ -80,13 +73,8 @@ class UnitClaim:
 
         An attempt that lost the unit to another one returns the other one's outcome.
 
-        Args:
-            work: given the storage to work on, which stops it once the unit is lost.
-            again: called before each claim but the first, to end an attempt whose run has ended.
-
-        Raises:
-            LeaseLostError: when the run has lost its own lease.
-            StorageError: when the storage fails.
+        `work` is given the storage to work on, which stops it once the unit is lost. `again` is
+        called before each claim but the first, to end an attempt whose run has ended.
         """
         outcome = self.outcome()
         while outcome is None:
@@ -138,15 +126,7 @@ def _holds(lease: Lease) -> bool:
 
 
 def forget_units(storage: Storage, *, before: Callable[[], object] = nothing) -> None:
-    """Deletes the remaining files of the units of this run and earlier ones, at the end of a run.
-
-    Args:
-        storage: the storage of the checkpoint.
-        before: called before each request that deletes.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
+    """Deletes the remaining files of the units of this run and earlier ones."""
     paths = sorted(entry.path for entry in storage.list(FOLDER))
     if paths:
         storage.delete_all(paths, before=before)
@@ -161,35 +141,28 @@ class Below(ReadOnly):
 
     @property
     def root(self) -> str:
-        """Returns the folder's address."""
         return f"{self._storage.root}/{self._folder}"
 
     @property
     def exclusive(self) -> bool:
-        """Returns whether the wrapped storage is exclusive."""
         return self._storage.exclusive
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        """Yields every file below a directory of the folder."""
         for entry in self._storage.list(self._path(prefix)):
             yield self._inside(entry)
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """Yields the names of the folders directly in a directory of the folder."""
         return self._storage.folders(self._path(prefix))
 
     def links(self, folder: str) -> Sequence[str]:
-        """Returns the paths of all links at or below a directory of the folder."""
         return [
             one.removeprefix(f"{self._folder}/") for one in self._storage.links(self._path(folder))
         ]
 
     def stat(self, path: str) -> Entry:
-        """Returns one file's entry."""
         return self._inside(self._storage.stat(self._path(path)))
 
     def read(self, path: str) -> bytes:
-        """Returns a file's whole content."""
         return self._storage.read(self._path(path))
 
     def write(
@@ -200,12 +173,10 @@ class Below(ReadOnly):
         overwrite: bool = False,
         like: str | None = None,
     ) -> Entry:
-        """Makes a file appear in one step."""
         del like
         return self._inside(self._storage.write(self._path(path), chunks, overwrite=overwrite))
 
     def delete(self, path: str) -> None:
-        """Deletes a file."""
         self._storage.delete(self._path(path))
 
     def _path(self, path: str) -> str:
@@ -225,7 +196,6 @@ class Guarded(ReadOnly):
 
     @property
     def exclusive(self) -> bool:
-        """Returns whether the wrapped storage is exclusive."""
         return self._storage.exclusive
 
     def write(
@@ -236,30 +206,24 @@ class Guarded(ReadOnly):
         overwrite: bool = False,
         like: str | None = None,
     ) -> Entry:
-        """Makes a file appear, unless the unit is lost by then."""
         return self._storage.write(path, self._checked(chunks), overwrite=overwrite, like=like)
 
     def replace(self, path: str, chunks: Iterable[bytes]) -> None:
-        """Makes one of our records appear, unless the unit is lost by then."""
         self._storage.replace(path, self._checked(chunks))
 
     def append(self, path: str, lines: bytes) -> None:
-        """Appends lines, unless the unit is lost."""
         self._lease.check()
         self._storage.append(path, lines)
 
     def delete(self, path: str) -> None:
-        """Deletes a file, unless the unit is lost."""
         self._lease.check()
         self._storage.delete(path)
 
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
-        """Deletes files, each request only while the unit is held."""
         self._lease.must_hold()
         self._storage.delete_all(paths, before=self._and_held(before))
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        """Renames a file, unless the unit is lost."""
         self._lease.check()
         self._storage.move(path, to, like=like)
 
@@ -270,7 +234,6 @@ class Guarded(ReadOnly):
         before: Callable[[], object] = nothing,
         after: Callable[[Entry], object] = nothing,
     ) -> None:
-        """Moves files, each request that removes any only while the unit is held."""
         self._lease.must_hold()
         self._storage.move_all(moves, before=self._and_held(before), after=after)
 

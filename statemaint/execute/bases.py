@@ -17,7 +17,6 @@ def must_be_unchanged(storage: Storage, entry: Entry) -> None:
 
     Raises:
         Superseded: when it is missing or was replaced.
-        StorageError: when the storage fails.
     """
     try:
         current = storage.stat(entry.path)
@@ -32,15 +31,10 @@ def as_planned(
 ) -> Pieces:
     """Yields the pieces of a fold, whose files must be those that the run was planned with.
 
-    Args:
-        folding: the fold of the chain.
-        storage: the storage of the chain.
-        chain: the chain that is folded.
-        done: called with the chain's paths once the whole chain was folded.
+    `done` is called with the chain's paths once the whole chain was folded.
 
     Raises:
         Superseded: when a file is missing, or the base was replaced.
-        StorageError: when the storage fails.
         CheckpointError: as the fold raises it.
     """
     try:
@@ -60,12 +54,7 @@ def must_be_readable(storage: Storage, store: Store, known: Known, path: str) ->
     Earlier builds wrote snapshots with the permissions of the maintainer's umask or of the bucket.
     Snapshots of executors are the query's own. The check runs once: the proof records its success.
 
-    Args:
-        storage: the storage of the snapshot.
-        store: its store as it was listed.
-        known: the ledger's knowledge of that store; the proof is replaced once the snapshot is
-            found readable.
-        path: the snapshot's path.
+    Its proof in `known` is replaced once the snapshot is found readable.
 
     Returns:
         Whether the proof was replaced.
@@ -73,7 +62,6 @@ def must_be_readable(storage: Storage, store: Store, known: Known, path: str) ->
     Raises:
         UnreadableError: when a reader of the log might be unable to read the snapshot.
         Superseded: when the snapshot, or the file it is compared with, is missing.
-        StorageError: when the storage fails.
     """
     proof = known.proofs[path]
     ours = proof.ours or path in (store.rocks.ours if store.rocks else known.written)

@@ -14,11 +14,6 @@ from statemaint.storage.base import nothing
 
 
 def newest_commit(storage: Storage) -> Entry | None:
-    """Returns the newest entry of the commit log; `None` if there is none.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
     commits = {int(one.name): one for one in storage.list("commits") if one.name.isdecimal()}
     return commits[max(commits)] if commits else None
 
@@ -67,9 +62,8 @@ def must_stand(
         first: a check that precedes it, which raises its own errors.
 
     Raises:
-        Superseded: when the entry was written again, or is missing without newer ones in its
-            place; or when the log was written again.
-        StorageError: when the storage fails.
+        Superseded: when the entry was written again, or is missing without newer ones in its place;
+            or when the log was written again.
     """
     if commit is None:
         first()

@@ -44,7 +44,6 @@ class _Needs:
     """The reasons to keep lines.
 
     Attributes:
-        window: the runs that are remembered.
         since: the time from which all lines stay.
         fence: the fencing number from which all lines stay.
         paths: the files whose lines all stay.
@@ -70,11 +69,6 @@ class _Needs:
 
 
 def is_due(storage: Storage) -> bool:
-    """Returns whether any ledger has many segments.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
     return any(_is_due(segments) for segments in ledgers(storage).values())
 
 
@@ -87,15 +81,11 @@ def compact(storage: Storage, window: RememberedRuns, *, before: Callable[[], ob
 
     Safe to kill and to repeat. An unreadable ledger is left as it is.
 
-    Args:
-        storage: the storage of the checkpoint.
-        window: the runs that are remembered.
-        before: called before each deletion; whatever it raises ends the work.
+    `before` is called before each deletion; whatever it raises ends the work.
 
     Raises:
         CodecError: when the note of an undo or of a repair cannot be read.
         NotFoundError: when another run compacts the same ledger.
-        StorageError: when the storage fails.
     """
     by_ledger = ledgers(storage)
     needs = _Needs(window, window.begins)

@@ -43,10 +43,8 @@ class Deleter:
         """Deletes files page by page, each page only while the proved base is still in place.
 
         Raises:
-            LeaseLostError: when the lease is no longer held; nothing more is deleted.
             Superseded: when the base was replaced or is missing, or the query was rewound.
             UnreadableError: when the base is ours, and the query might be unable to read it.
-            StorageError: when the storage fails.
         """
         stale = tuple(one for one in deletes if one.reason in _ASIDE)
         for stale_delete in stale:
@@ -151,7 +149,6 @@ class Deleter:
 
     @property
     def _proof(self) -> Attestation | None:
-        """Returns the proof of the base, if there is one."""
         return self.record.known.proofs.get(self.base) if self.base else None
 
     def _instead_must_stand(self, page: Page) -> None:

@@ -14,7 +14,6 @@ class Fence:
 
         Raises:
             LeaseLostError: when another run holds it, or it was ended.
-            StorageError: when the storage fails.
         """
 
     @property

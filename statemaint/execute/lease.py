@@ -58,18 +58,13 @@ def leased(
 ) -> Iterator["Lease"]:
     """Holds a checkpoint's lease while the block runs, renewing it from another thread.
 
-    Args:
-        storage: the storage of the checkpoint.
-        holder: the requesting holder; a lease that it already has is shared.
-        seconds: how long the lease lasts without being renewed.
-        keep: leave it to the tasks that share it when the block ends.
+    With `keep` it is left to the tasks that share it when the block ends.
 
     Raises:
         LeaseHeldError: when another holder has it, or had it until moments ago.
         LeaseLostError: when a later attempt at the holder's run has begun.
         RefusedLinkError: when there is a link among our files (S24).
         NotExclusiveError: when the storage cannot let exactly one of several writers create a file.
-        StorageError: when the storage fails.
     """
     lease = acquire(storage, holder, seconds=seconds)
     done = Event()
@@ -154,9 +149,6 @@ def end_earlier(storage: Storage, holder: Holder) -> None:
 
     A task of that attempt stops before its next page of deletions, and gets no lease as long as no
     other run has had one since. The lease of any other run is not ended.
-
-    Raises:
-        StorageError: when the storage fails.
     """
     taken = 0
     for wait in waits():
@@ -181,7 +173,6 @@ def end_earlier(storage: Storage, holder: Holder) -> None:
 
 
 def _mark(storage: Storage, number: int, holder: Holder) -> Claim:
-    """Returns the claim that ends a lease."""
     return Claim(number, holder, me(), storage.now() + QUIET, ended=True)
 
 
@@ -216,14 +207,12 @@ class Lease(Fence):
         Raises:
             AlreadyExistsError: when its number is taken.
             LeaseLostError: when its number was taken, and deleted since.
-            StorageError: when the storage fails.
         """
         self._write(self._claim, overwrite=False)
         forget_before(self._storage, self._claim.number - 1)
         return self
 
     def renewed(self) -> "Lease":
-        """Renews the lease and returns it."""
         self.renew()
         return self
 
@@ -232,7 +221,6 @@ class Lease(Fence):
 
         Raises:
             LeaseLostError: when another run holds the lease now, or it was ended.
-            StorageError: when the storage fails.
         """
         with self._lock:
             if not self._over:
@@ -335,7 +323,6 @@ class Lease(Fence):
 
     @property
     def is_fresh(self) -> bool:
-        """Returns whether an answer of the last `TRUSTED` seconds confirms the lease."""
         return not self._overdue and self._storage.now() - self._confirmed_at < TRUSTED
 
     @property

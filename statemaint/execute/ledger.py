@@ -53,9 +53,6 @@ class Ledger:
     """One run's view of a checkpoint's ledger.
 
     Attributes:
-        storage: the storage of the checkpoint.
-        run: the run's id.
-        fence: the lease that it works under.
         noted: called with the path and the content of each store's record that was replaced.
         numbers: the numbers of its pages.
     """
@@ -71,17 +68,13 @@ class Ledger:
     ) -> None:
         """Notes files of one store that are about to be deleted or moved to the trash.
 
-        Args:
-            deletes: the files.
-            trash: whether they are moved.
-            after: the lines of what was done in the store before, which are noted with these.
+        The lines of `after` are noted with these: of what was done in the store before.
         """
         how = {"trash": True} if trash else {}
         lines = [self._line({**action_json(one), **_listed(one.entry), **how}) for one in deletes]
         self._add(ledger_of(deletes[0].store.unit), [*after, *lines])
 
     def restoring(self, run: str, files: Sequence[Mapping[str, Any]]) -> None:
-        """Notes files that are about to be restored from a run's trash."""
         lines = [self._line({"action": "restore", **one, "of": run}) for one in files]
         self._add(UNDO, lines)
 
@@ -102,7 +95,6 @@ class Ledger:
         self._add(verb, lines)
 
     def wrote(self, snapshot: SnapshotWritten) -> bytes:
-        """Returns the line of a snapshot that is in place."""
         return self._proved(
             snapshot.action,
             snapshot.entry,
@@ -112,11 +104,9 @@ class Ledger:
         )
 
     def attested(self, action: Attest, entry: Entry, proof: Attestation) -> bytes:
-        """Returns the line of a snapshot that was compared."""
         return self._proved(action, entry, proof, checksum=None)
 
     def note(self, store: StoreId, lines: Sequence[bytes]) -> None:
-        """Notes lines about one store."""
         self._add(ledger_of(store.unit), lines)
 
     def _proved(
@@ -136,10 +126,6 @@ class Ledger:
 
         Otherwise snapshots of that run would count as an executor's, and its observations of
         executors would be lost.
-
-        Raises:
-            LeaseLostError: when another run has taken over.
-            StorageError: when the storage fails.
         """
         proofs = {**known.former, **known.proofs}.values()
         content = render_attestations(proofs, known.written, known.since, known.uploads)

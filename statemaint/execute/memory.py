@@ -8,7 +8,6 @@ from statemaint.plan import Attest, Delete, StorePlan, WriteSnapshot
 
 
 def chains_of(plan: StorePlan) -> tuple[Chain, ...]:
-    """Returns the chains that carrying out a store's plan folds."""
     chains = [one.chain for one in plan.actions if isinstance(one, WriteSnapshot)]
     chains += [one.instead for one in plan.actions if isinstance(one, Delete) and one.instead]
     chains += [one.against for one in plan.actions if isinstance(one, Attest) and one.against]
@@ -16,17 +15,13 @@ def chains_of(plan: StorePlan) -> tuple[Chain, ...]:
 
 
 def bytes_read(plan: StorePlan) -> int:
-    """Returns the stored bytes that carrying out a store's plan reads."""
     return sum(chain.size for chain in chains_of(plan))
 
 
 def need_of(plan: StorePlan, source: Source, provider: Provider) -> int:
     """Returns an upper estimate of the memory that a store's plan needs, in bytes.
 
-    Args:
-        plan: the plan of the store.
-        source: its files; the beginning of one delta is read if there are many bytes of them.
-        provider: its provider.
+    The beginning of one delta is read if there are many bytes of them.
     """
     chains = chains_of(plan)
     if not chains:
@@ -42,5 +37,4 @@ def need_of(plan: StorePlan, source: Source, provider: Provider) -> int:
 
 
 def _compared(plan: StorePlan) -> list[int]:
-    """Returns the sizes of the snapshots that are read whole."""
     return [one.snapshot.entry.size for one in plan.actions if isinstance(one, Attest)]

@@ -12,11 +12,7 @@ _SHARED = ("SSTs", "logs")
 
 @dataclass(slots=True)
 class Neighbours:
-    """The newest of the query's own files in each folder; each folder is listed once.
-
-    Attributes:
-        storage: the storage of the folders.
-    """
+    """The newest of the query's own files in each folder; each folder is listed once."""
 
     storage: Storage
     _known: dict[str, str | None] = field(default_factory=dict)
@@ -25,9 +21,6 @@ class Neighbours:
         """Returns the newest change or log entry beside a path, or else the newest commit.
 
         In a store without changes it is the newest snapshot. `None` if there is no such file.
-
-        Raises:
-            StorageError: when the storage fails.
         """
         folder = _folder(path)
         if folder not in self._known:
@@ -35,7 +28,6 @@ class Neighbours:
         return self._known[folder]
 
     def note(self, path: str) -> None:
-        """Notes a newer file of the query's own."""
         self._known[_folder(path)] = path
 
     def _newest(self, folder: str) -> str | None:

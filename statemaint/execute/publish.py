@@ -58,14 +58,9 @@ def publish(
 ) -> Iterator[Published]:
     """Yields each snapshot as soon as it is in place; the next is written only on request.
 
-    Args:
-        storage: the storage of the checkpoint.
-        actions: the snapshots.
-        folding: the fold that gives their files.
-        before: called before each appears; whatever it raises keeps the file from appearing.
+    `before` is called before each appears; whatever it raises keeps the file from appearing.
 
     Raises:
-        StorageError: when the storage or the temporary directory fails.
         CheckpointError, Superseded: as the fold raises them.
     """
     first, *later = actions
@@ -124,17 +119,10 @@ def _published(
 def write_like(storage: Storage, like: str, path: str, chunks: Iterable[bytes]) -> Entry:
     """Writes a snapshot's file for all readers of the newest change that it is made from (S22).
 
-    Args:
-        storage: the storage of the checkpoint.
-        like: the path of that change.
-        path: the file's path.
-        chunks: its content.
-
     Raises:
         AlreadyExistsError: when the file exists.
         Superseded: when that change is missing.
         UnreadableError: when a reader of that change might be unable to read the file.
-        StorageError: when the storage fails.
     """
     try:
         return storage.write(path, chunks, like=like)
@@ -149,7 +137,6 @@ def dated(storage: Storage, entry: Entry) -> Entry:
 
     Raises:
         Superseded: when the file was replaced since.
-        StorageError: when the storage fails.
     """
     if entry.tag is None or entry.modified is not None:
         return entry
@@ -183,8 +170,6 @@ def read_back(
 
     Raises:
         CheckpointError: when it holds another state, or cannot be read.
-        LeaseLostError: instead, if another run may have deleted its SST files as orphans.
-        StorageError: when the storage fails.
     """
     try:
         actual = engine.digest(source, path)

@@ -24,14 +24,11 @@ _PIECE = 1024 * 1024
 def built(source: Source, actions: Sequence[WriteSnapshot]) -> "Iterator[tuple[Built, ...]]":
     """Folds once into databases on local disk, which are deleted at the end of the block.
 
-    Args:
-        source: the files of the store.
-        actions: the snapshots, each chain of which begins with the next one's.
+    Each action's chain begins with the next one's.
 
     Raises:
         CheckpointError: when a file of the chains is damaged.
         Superseded: when one is missing.
-        StorageError: when one cannot be read, or the temporary directory cannot be written to.
     """
     from statemaint.fold.rocksdb import build  # noqa: PLC0415 -- RocksDB is large
     from statemaint.fold.rocksdb.engine import workplace  # noqa: PLC0415
@@ -63,16 +60,11 @@ def publish_zip(
 
     A crash in between leaves SST files that no zip refers to: orphans, which a later run deletes.
 
-    Args:
-        storage: the storage of the checkpoint.
-        action: the snapshot to write.
-        made: the database.
-        before: called before each SST file and the zip appear; whatever it raises prevents that.
-        last: called once before the zip appears, and before `before`.
+    `before` is called before each SST file and the zip appear; whatever it raises prevents that.
+    `last` is called once before the zip appears, and before `before`.
 
     Raises:
         Superseded: when `last` raises it; the new SST files are deleted.
-        StorageError: when the storage fails.
     """
     directory = action.store.directory
     before()  # reading an SST file takes time

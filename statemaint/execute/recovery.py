@@ -58,15 +58,13 @@ def recover(  # noqa: PLR0913 -- each is a fact of its own
         trash_for: seconds that the files are kept at least.
         before: called before the first move, and before the first move of a log entry; whatever it
             raises ends the work.
-        workers: the number of stores that are worked on at a time, each in a thread; by default
-            a number that suits the storage and the bytes to read.
+        workers: the number of stores that are worked on at a time, each in a thread; by default a
+            number that suits the storage and the bytes to read.
         on_done: called with each action once it is done, in the thread that did it.
 
     Raises:
-        LeaseLostError: when another run has taken the lease; nothing more happens.
         Superseded: when a file has changed since planning.
         CheckpointError: when a snapshot does not hold the state that was folded for it.
-        StorageError: when the storage fails.
     """
     ledger, trash = Ledger(storage, run, fence), Trash(storage, run, trash_for)
     removes = [step for step in plan.actions if isinstance(step, Remove)]
@@ -106,7 +104,6 @@ class _Recovery:
         workers: Workers | int | None,
         on_done: Callable[[Done], object],
     ) -> None:
-        """Does the actions on some stores, several stores at a time."""
         crew, size = Workers.of(workers), _bytes_read(steps)
         threads = crew.threads(self.storage.parallel, size)
         jobs = [

@@ -17,10 +17,8 @@ class RunContext:
     """A run, as each of its stores sees it.
 
     Attributes:
-        storage: the storage of the checkpoint.
         engine: folds chains.
         ledger: records every action.
-        fence: the lease that the run holds.
         trash: receives deleted files; `None` if they are deleted immediately.
         aside: receives stale snapshots under every policy; `None` if there are none.
         target: the run's target version.

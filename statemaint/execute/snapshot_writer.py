@@ -43,9 +43,7 @@ class SnapshotWriter:
 
         The caller has the record `settle` what was written, also after a failure.
 
-        Args:
-            actions: one, or two if the second's chain is the beginning of the first's.
-            verify: read them back.
+        Of two actions, the second's chain is the beginning of the first's.
 
         Raises:
             CodecError: when a file of the chain is damaged.
@@ -53,8 +51,6 @@ class SnapshotWriter:
             SnapshotMismatchError: when the storage does not hold the folded state.
             Superseded: when a file of the chain is missing, its base was replaced, or a zip of
                 RocksDB appeared since planning.
-            LeaseLostError: when the lease is lost; a file that has not appeared never does.
-            StorageError: when the storage fails.
         """
         self.record.announce(actions)
         for action, published in zip(actions, self._published(actions), strict=True):
@@ -100,8 +96,6 @@ class SnapshotWriter:
         Raises:
             UnreadableError: when the snapshot is ours, and the query might be unable to read it.
             Superseded: when it, or the file that it is compared with, is missing.
-            LeaseLostError: when the lease is lost.
-            StorageError: when the storage fails.
         """
         known, storage = self.record.known, self.context.storage
         if path in known.proofs and must_be_readable(storage, self._store, known, path):
@@ -158,7 +152,6 @@ class SnapshotWriter:
             StaleChecksumError: when a checksum file is not of the file beside it.
             SnapshotMismatchError: when the two states differ.
             Superseded: when the snapshot was replaced or is missing.
-            StorageError: when the storage fails.
         """
         entry, record, rocks = action.snapshot.entry, self.record, self._store.rocks
         must_be_unchanged(self.context.storage, entry)

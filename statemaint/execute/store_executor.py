@@ -19,7 +19,6 @@ class StoreExecutor:
     """One store while its plan is carried out.
 
     Attributes:
-        plan: the plan to carry out.
         record: the knowledge of its snapshots so far.
         writer: writes snapshots and proves them.
         deleter: deletes files.
@@ -32,7 +31,6 @@ class StoreExecutor:
 
     @classmethod
     def of(cls, plan: StorePlan, source: Source, context: RunContext) -> "StoreExecutor":
-        """Returns the executor of a plan that has not begun."""
         record = StoreRecord.of(context, plan.store)
         folds = StoreFolds(plan.store, replace(source, sums={}), context.engine)
         writer = SnapshotWriter(context, folds, record)
@@ -41,12 +39,8 @@ class StoreExecutor:
     def carry_out(self, *, verify: bool) -> Iterator[Outcome]:
         """Yields the outcome of each action; adjacent actions of a kind are done together.
 
-        Args:
-            verify: read written snapshots back.
-
         Raises:
-            CheckpointError, Superseded, UnreadableError, LeaseLostError, StorageError: as
-                `SnapshotWriter` and `Deleter` do.
+            CheckpointError, Superseded, UnreadableError: as `SnapshotWriter` and `Deleter` do.
         """
         self._note_uploads()
         try:

@@ -15,7 +15,6 @@ class StoreFolds:
     """Folds the chains of one store, and records which it has folded.
 
     Attributes:
-        store: the store as it was listed.
         source: how to read its files; it collects the fingerprints of the files that are read.
         engine: folds them.
         done: the paths of each chain that was folded whole.
@@ -33,15 +32,12 @@ class StoreFolds:
     def state(self, chain: Chain, like: Snapshot | None) -> StateDigest:
         """Returns the digest of a chain's last version.
 
-        Args:
-            chain: the chain that is folded.
-            like: the zip that defines how RocksDB merges; the chain may begin below the first one.
+        `like` is the zip that defines how RocksDB merges; the chain may begin below the first one.
 
         Raises:
             CodecError: when a file of the chain is damaged.
             StaleChecksumError: when a checksum file does not belong to the file beside it.
             Superseded: when a file of the chain is missing, or its base was replaced.
-            StorageError: when the storage fails.
         """
         return self._fold(self.source.like(like), chain, (chain.version,), write=False).digests[
             chain.version
@@ -51,7 +47,7 @@ class StoreFolds:
         """Makes sure that a chain folds; a part of a longer folded chain is not folded again.
 
         Raises:
-            CodecError, StaleChecksumError, Superseded, StorageError: as `state` does.
+            CodecError, StaleChecksumError, Superseded: as `state` does.
         """
         if not any(set(chain.paths) <= folded for folded in self.done):
             self.state(chain, self.store.versions.base(chain.version))

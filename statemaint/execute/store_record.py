@@ -21,7 +21,6 @@ class StoreRecord:
 
     Attributes:
         context: the run.
-        store: the store as it was listed.
         known: its proofs, and which snapshots are ours; the ledger's file holds a copy.
         noted: the executors' snapshots that the ledger's file has.
         placed: the snapshots that this run has put in place.
@@ -41,7 +40,6 @@ class StoreRecord:
 
     @classmethod
     def of(cls, context: RunContext, store: Store) -> "StoreRecord":
-        """Returns the record of a store before any action on it."""
         listed = {file.entry.path for file in store.files}
         # Outdated proofs are kept: the log is in doubt until their snapshots are compared with it.
         proofs = (*(one.proof for one in store.outdated), *store.attestations)
@@ -60,12 +58,6 @@ class StoreRecord:
         return self.noted == self.known.uploads
 
     def note(self) -> None:
-        """Replaces the ledger's file of this store.
-
-        Raises:
-            LeaseLostError: when the lease is lost.
-            StorageError: when the storage fails.
-        """
         if self.known.since is None:  # from now on the uploads of executors are known
             self.known.since = self.context.target
         self.context.ledger.knows(self.store.id, self.known)
@@ -76,10 +68,6 @@ class StoreRecord:
         """Notes what the ledger lacks, and files that are about to be deleted, on one page.
 
         The proofs follow last: deletions rely on them, and all that they rely on is in the ledger.
-
-        Raises:
-            LeaseLostError: when the lease is lost.
-            StorageError: when the storage fails.
         """
         if self.held:
             self.context.fence.check()
@@ -117,12 +105,10 @@ class StoreRecord:
     def must_have_no_newcomer(self, *, but: str = "") -> None:
         """Makes sure that no snapshot has appeared except those of this run.
 
-        Args:
-            but: the path of one that may have.
+        `but` is the path of one that may have.
 
         Raises:
             Superseded: when one has.
-            StorageError: when the storage fails.
         """
         expected = {file.entry for file in self.store.files} | {*self.placed}
         for entry in self.context.storage.list(self.store.id.directory):
@@ -131,7 +117,6 @@ class StoreRecord:
                 raise Superseded(entry.path, "the snapshot appeared after the run was planned")
 
     def inputs_of(self, chain: Chain) -> Iterator[Entry]:
-        """Yields every file that a chain is folded from."""
         if base := chain.base:
             yield base.entry
             yield from self.tables_of(base.entry.path)

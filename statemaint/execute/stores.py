@@ -69,9 +69,6 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
             memory; by default, values that suit the storage, the bytes to read and the machine.
         noted: called with the path and the content of each store's record that was replaced.
         together: announce the snapshots of all stores together: no other task shares the lease.
-
-    Raises:
-        LeaseLostError: when another run has taken the lease; nothing more happens.
     """
     crew, size = Workers.of(workers), sum(map(bytes_read, plan.stores))
     ahead = crew.ahead(storage.parallel, sum(1 for one in plan.stores if one.actions), size)
@@ -96,7 +93,6 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
 
 
 def _announced(plan: Plan, context: RunContext) -> Announcement:
-    """Announces all snapshots of a plan."""
     stores: dict[StoreId, StoreNotes] = {}
     paths: list[str] = []
     for store in plan.stores:

@@ -39,8 +39,6 @@ class Trash:
     """The trash of one run.
 
     Attributes:
-        storage: the storage of the checkpoint.
-        run: the run's id.
         seconds: how long its files are kept.
         pages: the number of each partition's newest manifest page; `None` until one is written.
     """
@@ -77,7 +75,6 @@ class Trash:
 
         Raises:
             Superseded: when a file is no longer the listed one.
-            StorageError: when the storage fails.
         """
         by_path = {self.path_of(one.entry): one for one in deletes}
         for path in by_path.keys() & self._there:
@@ -108,9 +105,6 @@ class Trash:
             target: the run's target version.
             gone: the newest version of any file that this run removes.
             proof: of the snapshot that the deletions rely on, if they rely on one.
-
-        Raises:
-            StorageError: when the storage fails.
         """
         world = maintained(self.storage, store, target, gone, proof) if store else None
         until = self.until
@@ -128,23 +122,14 @@ class Trash:
             return page_name(unit, self.pages[unit])
 
     def announce(self, notes: Sequence[Note], name: str, logs: LogWorld | None = None) -> None:
-        """Adds files to a manifest of the run, in the order in which they will be moved.
-
-        Raises:
-            StorageError: when the storage fails.
-        """
+        """Adds files to a manifest of the run, in the order in which they will be moved."""
         self.storage.append(manifest_path(self.run, name), render(notes, logs))
 
     def put(self, entry: Entry) -> None:
-        """Moves one file to the trash, after `announce`; a missing file is not an error.
-
-        Raises:
-            StorageError: when the storage fails.
-        """
+        """Moves one file to the trash, after `announce`; a missing file is not an error."""
         self._move(entry)
 
     def path_of(self, entry: Entry) -> str:
-        """Returns the path that a file has in the trash."""
         return f"{folder_of(self.run)}/{entry.path}"
 
     def _move(self, entry: Entry) -> None:

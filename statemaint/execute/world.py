@@ -69,9 +69,6 @@ def maintained(
         target: the run's target version.
         removed: the newest version of any removed file.
         proof: of the snapshot that the deletions rely on; it has the checksums of its inputs.
-
-    Raises:
-        StorageError: when the storage fails.
     """
     log = log_of(store.files)
     first = min((file.version for file in log if file.version > removed), default=None)
@@ -85,7 +82,6 @@ def maintained(
 
 
 def _proved(proof: Attestation | None, entry: Entry) -> Seen | None:
-    """Returns a file with its checksum if a proof has read this very file."""
     if proof is None:
         return None
     for record in proof.inputs:
@@ -106,7 +102,6 @@ def sealed(storage: Storage, entry: Entry) -> Seen:
 
     Raises:
         Superseded: when it is no longer the listed file.
-        StorageError: when the storage fails.
     """
     try:
         seen = Seen(entry, crc32c_of(storage, entry.path))
@@ -126,15 +121,10 @@ def recovery_notes(
 ) -> tuple[Note, ...]:
     """Returns the notes of the files that a repair or a rollback moves away.
 
-    Args:
-        storage: the storage of the checkpoint.
-        plan: the plan that is carried out.
-        checkpoint: the checkpoint as it will be without those files.
-        until: the time until which they are kept at least.
+    `checkpoint` is as it will be without those files.
 
     Raises:
         Superseded: when a file that the plan was proved on was replaced.
-        StorageError: when the storage fails.
     """
     removes = [step for step in plan.actions if isinstance(step, Remove)]
     stores = {store.id: store for store in checkpoint.stores}
@@ -209,7 +199,6 @@ def rolled_back(storage: Storage, plan: RecoveryPlan, checkpoint: Checkpoint) ->
 
     Raises:
         Superseded: when an entry was replaced since the rollback was planned.
-        StorageError: when the storage fails.
     """
     if plan.verb is not RecoveryVerb.ROLLBACK or plan.batch is None:
         return None

@@ -62,18 +62,12 @@ def apply(
     The plan is made again as of its original time: if the same files are still there, it is the
     same, down to each file's size and time.
 
-    Args:
-        storage: where the checkpoint lives.
-        plan_file: the plan.
-        run: the run's id in the ledger; a new one by default.
-        workers: the number of stores that are maintained at a time, as for `maintain`.
-        on_outcome: called with each outcome as it happens, for progress.
+    `on_outcome` is called with each outcome as it happens, for progress.
 
     Raises:
         ConfigError: when the plan is for another query's checkpoint.
         Superseded: when a plan made now would be a different one.
         LeaseHeldError: when another run maintains the checkpoint.
-        StorageError: when the storage fails.
     """
     sent = storage.requests
     must_be_checkpoint(storage)

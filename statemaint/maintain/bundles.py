@@ -38,7 +38,6 @@ class Bundle:
         operator: the operator of all the partitions.
         partitions: their numbers.
         target: the version.
-        holder: the holder of the lease that the run's tasks share; `None` if each takes its own.
         weight: the estimated work.
     """
 
@@ -65,11 +64,9 @@ class Bundle:
 
     @property
     def units(self) -> tuple[UnitId, ...]:
-        """Returns the partitions."""
         return tuple(UnitId(self.operator, partition) for partition in self.partitions)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the bundle as it is passed through XCom."""
         return {
             "label": self.label,
             "operator": self.operator,
@@ -81,7 +78,6 @@ class Bundle:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Bundle":
-        """Returns the bundle that `to_json` encoded."""
         # A run planned by an earlier build passes no lease, or no weight.
         lease = fields.get("lease")
         holder = Holder(**lease) if lease else None
@@ -132,9 +128,7 @@ def unit_count(units: Mapping[UnitId, float]) -> int:
 def costs_of(planned: Iterable[Bundle], seconds: Mapping[str, float]) -> dict[str, float]:
     """Returns the seconds per weight of each partition of a run.
 
-    Args:
-        planned: the run's bundles.
-        seconds: how long each took, by its label; bundles without a report are left out.
+    `seconds` has how long each took, by its label; bundles without a report are left out.
     """
     return {
         str(unit): seconds[bundle.label] / bundle.weight

@@ -30,8 +30,6 @@ class Handed:
 
     Attributes:
         query: the query's name.
-        policy: the policy that the run was planned with.
-        run: the run's name in the ledger.
         bundles: the units of work, all with the holder of the run's lease.
         force_snapshot: as in the run's plan.
         handover: the data that the plan has read, as text.
@@ -52,12 +50,10 @@ class Handed:
         return key_of(self.bundles[0])
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the document that is stored."""
         return {**asdict(self), "bundles": [one.to_json() for one in self.bundles]}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Handed":
-        """Returns the work that `to_json` encoded."""
         bundles = tuple(Bundle.from_json(one) for one in fields["bundles"])
         policy = Policy(**fields["policy"])
         return cls(**{**fields, "bundles": bundles, "policy": policy})
@@ -80,11 +76,6 @@ def claim_of(storage: Storage, bundle: Bundle) -> UnitClaim:
 
 
 def hand_over(storage: Storage, work: Handed) -> None:
-    """Stores the work for another engine.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
     content = json.dumps(work.to_json()).encode()
     storage.replace(f"{_folder(work.key)}/work.json", [content])
 
@@ -94,7 +85,6 @@ def read_handed(storage: Storage, key: str) -> Handed:
 
     Raises:
         NotFoundError: when there is none because the run has ended.
-        StorageError: when the storage fails.
     """
     return Handed.from_json(json.loads(storage.read(f"{_folder(key)}/work.json")))
 
@@ -102,11 +92,6 @@ def read_handed(storage: Storage, key: str) -> Handed:
 def store_outcomes(
     storage: Storage, key: str, attempt: int, outcomes: Iterable[PartOutcome]
 ) -> None:
-    """Stores the outcomes of one attempt.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
     content = json.dumps([one.to_json() for one in outcomes]).encode()
     storage.replace(_outcomes(key, attempt), [content])
 
@@ -115,9 +100,6 @@ def read_outcomes(storage: Storage, work: Handed, attempt: int) -> dict[str, Par
     """Returns the outcomes of the bundles that have any, by their labels.
 
     For an attempt that died, these are the outcomes that its tasks have stored.
-
-    Raises:
-        StorageError: when the storage fails.
     """
     try:
         rows = json.loads(storage.read(_outcomes(work.key, attempt)))

@@ -38,14 +38,12 @@ class PartOutcome:
 
     @classmethod
     def of_error(cls, label: str, error: Exception) -> "PartOutcome":
-        """Returns the outcome of a bundle that could not be maintained."""
         if isinstance(error, StatemaintError):
             return cls(label, None, f"{error.code}: {error}", may_pass(error))
         told = f"{FindingCode.FAULT.value}: {type(error).__name__}: {error}"
         return cls(label, None, " ".join(told.split()), retry=True)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the outcome as one task hands it to another."""
         return asdict(self)
 
 

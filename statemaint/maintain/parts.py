@@ -33,17 +33,11 @@ class Prepared:
 
     @property
     def has_work(self) -> bool:
-        """Returns whether any partition needs a task."""
         return not self.plan.halted and self.plan.target is not None and bool(self.plan.units)
 
 
 def prepare(storage: Storage, policy: Policy, request: Request | None = None) -> Prepared:
     """Plans a checkpoint for tasks that maintain it; takes no lease and writes nothing.
-
-    Args:
-        storage: where it lives.
-        policy: the policy of the run.
-        request: the restrictions of the run; the whole checkpoint by default.
 
     Raises:
         StatemaintError: as `plan_checkpoint` does.

@@ -161,9 +161,6 @@ def begin_run(storage: Storage, holder: Holder) -> None:
     """Begins a run of several tasks: tasks of an earlier attempt stop before their next page.
 
     The first attempt sends no request to the storage.
-
-    Raises:
-        StorageError: when the storage fails.
     """
     if holder.attempt > 1:
         end_earlier(storage, holder)
@@ -174,7 +171,6 @@ def check_free(storage: Storage, holder: Holder) -> None:
 
     Raises:
         LeaseHeldError: when another run holds it, or held it a moment ago.
-        StorageError: when the storage fails.
     """
     current = newest(storage)
     if current and current.deadline > storage.now() and not current.is_of(holder):
@@ -187,9 +183,7 @@ def reserve(storage: Storage, holder: Holder) -> None:
 
     Raises:
         LeaseHeldError: when another run holds it.
-        LeaseLostError: when a later attempt at the run has begun.
         NotExclusiveError: when the storage cannot let exactly one of several writers create a file.
-        StorageError: when the storage fails.
     """
     with leased(storage, holder, keep=True) as lease:
         adopt_announcements(storage, lease)  # its tasks would not see what a run has announced
@@ -222,8 +216,6 @@ def end_run(
 
     Raises:
         LeaseHeldError: when another run holds the lease by now.
-        LeaseLostError: when a later attempt at the run has begun.
-        StorageError: when the storage fails.
     """
     with leased(storage, holder, keep=True) as lease:
         try:
@@ -255,7 +247,6 @@ class Work:
     """One run, with its cost and its outcomes so far.
 
     Attributes:
-        run: its id.
         reading: the storage as the run reads it.
     """
 
@@ -302,7 +293,6 @@ class Work:
         return report
 
     def report(self, decided: Plan, emptied: Emptied = _NOTHING) -> Report:
-        """Returns the report of the run so far."""
         stores = tuple(
             summarize(one, self._happened[one.store.id], decided.target) for one in decided.stores
         )

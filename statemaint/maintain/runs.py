@@ -36,7 +36,6 @@ class Run:
     """One run, all of its tasks together.
 
     Attributes:
-        run: its id.
         started: when its first task began, in seconds since the epoch by the storage's clock.
         seconds: from then until its last task ended.
         tasks: the number of tasks that changed something; 0 for a run that could not record itself.
@@ -98,7 +97,6 @@ def list_runs(storage: Storage, *, most: int | None = None) -> tuple[Run, ...]:
 
 
 def _undone(notes: Mapping[str, Iterable[RunNote]]) -> dict[str, tuple[Undoing, ...]]:
-    """Returns the undos of each run, by the run."""
     undos: dict[str, list[Undoing]] = defaultdict(list)
     for run, tasks in notes.items():
         for note in tasks:
@@ -118,7 +116,6 @@ def list_actions(storage: Storage, run: str) -> tuple[Mapping[str, Any], ...]:
 
     Raises:
         CodecError: when a file of the ledger is not valid.
-        StorageError: when anything could not be listed or read.
     """
     folder, listed = run_folder(run), sorted(ledgers(storage))
     lines = [line for ledger in listed for line in read_ledger(storage, ledger)]

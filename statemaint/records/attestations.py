@@ -68,7 +68,6 @@ class StoreNotes:
 
 
 def attestation_path(store: StoreId) -> str:
-    """Returns the path of a store's attestations, relative to the checkpoint."""
     return f"{ATTESTATIONS}/{store.operator}/{store.partition}/{store.store}.json"
 
 
@@ -105,11 +104,6 @@ def attested_stores(listed: Iterable[Entry]) -> LedgerFiles:
 
 
 def announced_in(storage: Storage, paths: Iterable[str]) -> dict[StoreId, StoreNotes]:
-    """Returns what runs have announced of each store.
-
-    Raises:
-        StorageError: when a read failed.
-    """
     found: dict[StoreId, StoreNotes] = {}
     for path in sorted(paths):
         with suppress(NotFoundError):  # its run has ended since it was listed
@@ -119,7 +113,6 @@ def announced_in(storage: Storage, paths: Iterable[str]) -> dict[StoreId, StoreN
 
 
 def render_announcement(stores: Mapping[StoreId, StoreNotes]) -> bytes:
-    """Returns the content of a run's announcement."""
     rows = [
         [store.operator, store.partition, store.store, sorted(notes.written), notes.since]
         for store, notes in sorted(stores.items())
@@ -189,11 +182,7 @@ class _Files:
 
 
 def read_attestations(storage: Storage, path: str) -> StoreNotes:
-    """Returns the ledger's record of a store; an empty one if there is no readable file.
-
-    Raises:
-        StorageError: when the read failed.
-    """
+    """Returns the ledger's record of a store; an empty one if there is no readable file."""
     try:
         return parse_attestations(storage.read(path))
     except (NotFoundError, CodecError):
@@ -263,7 +252,6 @@ class _Rows:
         self._records: dict[tuple[str, int], FileRecord] = {}
 
     def record(self, place: int, folder: str) -> FileRecord:
-        """Returns the file at a place, below a folder."""
         record = self._records.get((folder, place))
         if record is None:
             record = self._records[folder, place] = _record(self._stored[place], folder)

@@ -59,7 +59,6 @@ class Holder:
         return self.name == other.name and self.attempt > other.attempt
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the fields that one task hands to another."""
         return asdict(self)
 
 
@@ -69,7 +68,6 @@ class Claim:
 
     Attributes:
         number: the fencing number.
-        holder: the holder of the lease.
         owner: the process that made the claim, in readable form.
         deadline: when it ends unless it is renewed, by the storage's clock; 0 once it was released.
         ended: whether it only marks the end of the lease; even then no run gets a lease before its
@@ -84,12 +82,10 @@ class Claim:
 
     @property
     def path(self) -> str:
-        """Returns the path of its file."""
         return path_of(self.number)
 
     @property
     def content(self) -> bytes:
-        """Returns the content of its file."""
         fields = {
             "number": self.number,
             "run": self.holder.name,
@@ -107,7 +103,6 @@ class Claim:
 
 
 def path_of(number: int) -> str:
-    """Returns the path of a number's claim."""
     return f"{FOLDER}/{number:0{_DIGITS}d}.json"
 
 
@@ -119,12 +114,7 @@ def me() -> str:
 def newest(storage: Storage, *, taken: int = 0) -> Claim | None:
     """Returns the claim of the highest number, whether or not it has ended.
 
-    Args:
-        storage: the storage of the checkpoint.
-        taken: a number that was refused as taken: it counts even if the listing does not show it.
-
-    Raises:
-        StorageError: when the storage fails, or lists a file that does not exist.
+    `taken` is a number that was refused as taken: it counts even if the listing does not show it.
     """
     number = 0
     for wait in waits():
@@ -149,16 +139,11 @@ def waits() -> Iterator[Callable[[], None]]:
 
 
 def pause(seconds: float) -> None:
-    """Waits."""
     time.sleep(seconds)
 
 
 def newest_number(storage: Storage) -> int:
-    """Returns the highest number that any claim has had; 0 if there was none.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
+    """Returns the highest number that any claim has had; 0 if there was none."""
     return max(_entries(storage), default=0)
 
 
@@ -167,9 +152,6 @@ def forget_before(storage: Storage, number: int) -> None:
 
     A claim stays until the next one is `STAYS` seconds older than the newest, so that every listing
     has the highest number of the moment in which it began, or a higher one.
-
-    Raises:
-        StorageError: when the storage fails.
     """
     entries = _entries(storage)
     newest = max((one.modified or 0.0 for one in entries.values()), default=0.0)
@@ -181,11 +163,7 @@ def forget_before(storage: Storage, number: int) -> None:
 
 
 def take_back(storage: Storage, number: int) -> None:
-    """Deletes a claim that was created again after it and the next had been deleted.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
+    """Deletes a claim that was created again after it and the next had been deleted."""
     numbers = sorted(_entries(storage))
     if number + 1 not in numbers and number < max(numbers, default=0):
         for old in numbers[: bisect_right(numbers, number)]:
@@ -197,7 +175,6 @@ def claim_of(storage: Storage, number: int) -> Claim:
 
     Raises:
         NotFoundError: when there is none.
-        StorageError: when the storage fails.
     """
     path = path_of(number)
     try:
@@ -226,7 +203,6 @@ def _parsed(number: int, fields: dict[str, Any]) -> Claim:
 
 
 def _entries(storage: Storage) -> dict[int, Entry]:
-    """Returns the files of the claims by number."""
     found = ((_NAME.fullmatch(one.path), one) for one in storage.list(FOLDER))
     return {int(match[1]): one for match, one in found if match}
 

@@ -15,7 +15,6 @@ def read_lines(storage: Storage, path: str) -> list[dict[str, Any]]:
 
     Raises:
         CodecError: when a line is longer than any of ours.
-        StorageError: when the storage fails.
     """
     try:
         with storage.open(path) as stream:
@@ -29,7 +28,6 @@ def stored_lines(stream: BinaryIO, path: str) -> Iterator[tuple[bytes, dict[str,
 
     Raises:
         CodecError: when a line is longer than any of ours.
-        StorageError: when the file cannot be read.
     """
     for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
         if len(line) == _LONGEST_LINE:

@@ -49,7 +49,6 @@ class Seen:
 
     @property
     def path(self) -> str:
-        """Returns the file's path."""
         return self.entry.path
 
 
@@ -111,7 +110,6 @@ class Contents:
     """The contents of a run's trash, and of its manifests.
 
     Attributes:
-        run: the run.
         manifests: the manifests themselves.
         files: the files in the trash, by their old paths.
         notes: the note of each path, in the order in which the files were moved.
@@ -128,7 +126,6 @@ class Contents:
 
     @property
     def of_rollback(self) -> bool:
-        """Returns whether the run was a rollback."""
         return self.verb is RecoveryVerb.ROLLBACK
 
     @property
@@ -145,17 +142,14 @@ class Contents:
         return (*noted, *sorted(waiting.values(), key=lambda one: one.path.endswith(".crc")))
 
     def path_of(self, entry: Entry) -> str:
-        """Returns the old path of a file in the trash."""
         return entry.path.removeprefix(f"{folder_of(self.run)}/")
 
 
 def folder_of(run: str) -> str:
-    """Returns the folder of a run's trash."""
     return f"{FOLDER}/{run_folder(run)}"
 
 
 def manifest_path(run: str, name: str) -> str:
-    """Returns the path of a run's manifest."""
     return f"{folder_of(run)}/{MANIFEST}/{name}.jsonl"
 
 
@@ -225,11 +219,6 @@ def _pack(seen: Seen, *, below: str = "") -> list[Any]:
 
 
 def contents(storage: Storage, run: str) -> Contents:
-    """Returns the contents of a run's trash.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
     manifests, files = [], {}
     folder = folder_of(run)
     for entry in storage.list(folder):

@@ -54,7 +54,6 @@ class Remembering(ReadOnly):
         self._lock = Lock()
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        """Yields every file below a directory."""
         self._tags = {path: tag for path, tag in self._tags.items() if not _below(prefix, path)}
         for entry in self._storage.list(prefix):
             small = _SMALL.fullmatch(entry.path) and entry.size <= _MOST
@@ -81,11 +80,7 @@ class Remembering(ReadOnly):
             self._known[tag] = content
 
     def catch_up(self) -> None:
-        """Reads what other processes have written since the cache was.
-
-        Raises:
-            StorageError: when a listing or read failed.
-        """
+        """Reads what other processes have written since the cache was."""
         for folder in ("commits", ATTESTATIONS):
             entries = [one for one in self.list(folder) if one.path in self._tags]
             self._try(entries[-1:])

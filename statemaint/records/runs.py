@@ -73,7 +73,6 @@ class RunNote:
 
 
 def note_path(run: str, task: str) -> str:
-    """Returns the path of the note of a task."""
     return f"{FOLDER}/{run_folder(run)}/{run_folder(task)}.json"
 
 
@@ -101,7 +100,6 @@ def read_notes(storage: Storage, most: int | None) -> dict[str, list[RunNote]]:
 
 
 def _newest(entries: Iterable[Entry], most: int | None) -> list[Entry]:
-    """Returns the notes of the newest runs."""
     listed = list(entries)
     times: dict[str, float] = {}
     for entry in listed:
@@ -116,8 +114,8 @@ class RememberedRuns:
 
     Attributes:
         runs: the folders of the listed runs.
-        since: the time from which every line is of a listed run, or of one killed among them;
-            minus infinity as long as no run has left the window.
+        since: the time from which every line is of a listed run, or of one killed among them; minus
+            infinity as long as no run has left the window.
         trashed: the runs whose trash is kept, each with the time of its first file there.
     """
 
@@ -131,12 +129,10 @@ class RememberedRuns:
         return min((self.since, *self.trashed.values()))
 
     def remembers(self, run: str) -> bool:
-        """Returns whether a run is remembered regardless of its age."""
         return run in self.runs or run in self.trashed
 
 
 def remembered(storage: Storage) -> RememberedRuns:
-    """Returns the runs that are remembered."""
     times: dict[str, float] = {}
     for entry in storage.list(FOLDER):
         run, time = _run_of(entry), entry.modified or 0.0
@@ -157,5 +153,4 @@ def forget(storage: Storage, window: RememberedRuns, *, before: Callable[[], obj
 
 
 def _run_of(entry: Entry) -> str:
-    """Returns the folder of the run that a note belongs to."""
     return entry.path.removeprefix(f"{FOLDER}/").partition("/")[0]

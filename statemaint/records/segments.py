@@ -44,7 +44,6 @@ class Line:
 
     @property
     def run(self) -> str:
-        """Returns the folder of the run that noted it."""
         return run_folder(str(self.fields.get("run")))
 
     @property
@@ -61,7 +60,6 @@ class Line:
 
     @property
     def path(self) -> str:
-        """Returns the path of the file that it is about."""
         return str(self.fields.get("path"))
 
     @property
@@ -76,37 +74,24 @@ class Line:
 
 
 def ledger_of(unit: UnitId) -> str:
-    """Returns the name of a partition's ledger."""
     return f"{unit.operator}/{unit.partition}"
 
 
 def add_segment(storage: Storage, ledger: str, page: str, lines: Sequence[bytes]) -> None:
     """Adds lines to a ledger, durable on return; one request if the storage is S3.
 
-    Args:
-        storage: the storage of the checkpoint.
-        ledger: the ledger's name.
-        page: the segment's name; the pages of a run sort in the order of their writing.
-        lines: the lines to add, each with its line end.
-
-    Raises:
-        StorageError: when the storage fails.
+    The names of the pages of a run sort in the order of their writing; each line has its line end.
     """
     content = b"".join(lines)
     storage.append(_segment(ledger, page, content), content)
 
 
 def page_of(run: str, number: int) -> str:
-    """Returns the name of a run's page."""
     return f"{run_folder(run)}-{number:06}"
 
 
 def write_merged(storage: Storage, ledger: str, lines: Iterable[Line]) -> str:
-    """Writes lines as one segment, which appears whole, and returns its path.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
+    """Writes lines as one segment, which appears whole, and returns its path."""
     content = b"".join(line.content + b"\n" for line in lines)
     path = _segment(ledger, _MERGED, content)
     storage.replace(path, [content])
@@ -118,11 +103,6 @@ def _segment(ledger: str, name: str, content: bytes) -> str:
 
 
 def ledgers(storage: Storage) -> dict[str, list[Entry]]:
-    """Returns the segments of each ledger of a checkpoint.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
     by_ledger: dict[str, list[Entry]] = {}
     for entry in storage.list(FOLDER):
         if named := _PATH.fullmatch(entry.path):
@@ -135,7 +115,6 @@ def read_ledger(storage: Storage, ledger: str) -> list[Line]:
 
     Raises:
         CodecError: when a segment is not one of our files.
-        StorageError: when the storage fails.
     """
     for _ in range(_MOST_LOOKS):
         listed = sorted(entry.path for entry in storage.list(f"{FOLDER}/{ledger}"))
@@ -156,7 +135,6 @@ def read_segment(storage: Storage, path: str) -> Iterator[Line]:
     Raises:
         CodecError: when it is not one of our files.
         NotFoundError: when it no longer exists.
-        StorageError: when the storage fails.
     """
     with storage.open(path) as stream:
         for content, fields in stored_lines(stream, path):

@@ -63,16 +63,11 @@ class ExpiredTrash:
     unknown: int = 0
 
     def __bool__(self) -> bool:
-        """Returns whether anything has expired."""
         return bool(self.runs)
 
 
 def trashed_runs(storage: Storage) -> dict[str, float]:
-    """Returns the folders of the runs that have files in the trash, and since when.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
+    """Returns the folders of the runs that have files in the trash, and since when."""
     known = _read_index(storage, folders := _folders(storage))
     since: dict[str, float] = {}
     for run in folders:
@@ -84,21 +79,12 @@ def trashed_runs(storage: Storage) -> dict[str, float]:
 
 
 def size_in_trash(storage: Storage, run: str) -> tuple[int, int]:
-    """Returns the number of files of a run in the trash, and their bytes.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
     sizes = [one.size for one in storage.list(folder_of(run)) if not _is_of_manifest(one)]
     return len(sizes), sum(sizes)
 
 
 def size_of_trash(storage: Storage) -> tuple[int, int]:
-    """Returns the number of files in the trash, without the manifests, and their bytes.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
+    """Returns the number of files in the trash, without the manifests, and their bytes."""
     known = _read_index(storage, folders := _folders(storage))
     sizes = [
         (known[run].files, known[run].bytes) if run in known else size_in_trash(storage, run)
@@ -108,20 +94,11 @@ def size_of_trash(storage: Storage) -> tuple[int, int]:
 
 
 def bytes_in_trash(storage: Storage) -> int:
-    """Returns the size of all files in the trash, without the manifests.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
+    """Returns the size of all files in the trash, without the manifests."""
     return size_of_trash(storage)[1]
 
 
 def expired(storage: Storage, now: float) -> ExpiredTrash:
-    """Returns the runs whose files have all expired, by their manifests.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
     known = _read_index(storage, folders := _folders(storage))
     runs, looks = {}, 0
     for run in folders:
@@ -154,9 +131,6 @@ def empty(
         before: called before every request that deletes; whatever it raises ends the work.
         after: called with the deleted files, page by page, without the manifests; also before a
             failure.
-
-    Raises:
-        StorageError: when the storage fails.
     """
     files: list[Entry] = []
     manifests: list[str] = []
@@ -191,13 +165,8 @@ def _missing(storage: Storage, page: Sequence[Entry]) -> list[Entry]:
 def index_trash(storage: Storage, unknown: int, files: int) -> None:
     """Adds the runs that the index lacks, if that saves later runs enough; under the lease only.
 
-    Args:
-        storage: the storage of the checkpoint.
-        unknown: the number of runs that the index lacked when this run began.
-        files: the number of files that this run has moved to the trash.
-
-    Raises:
-        StorageError: when the storage fails.
+    `unknown` is the number of runs that the index lacked when this run began, `files` the number of
+    files that this run has moved to the trash.
     """
     if unknown < _WORTH_RUNS and files < _WORTH_FILES:
         return
@@ -207,11 +176,7 @@ def index_trash(storage: Storage, unknown: int, files: int) -> None:
 
 
 def forget_trashed(storage: Storage, run: str) -> None:
-    """Takes a run out of the index, before its trash changes; under the lease only.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
+    """Takes a run out of the index, before its trash changes; under the lease only."""
     known = _read_index(storage, _folders(storage))
     if known.pop(run_folder(run), None):
         _write_index(storage, known)

@@ -18,14 +18,10 @@ def must_stand(storage: Storage, checkpoint: Checkpoint, workers: Workers | int 
     Executors that run on delete what they no longer need: all below the newest snapshot, which a
     rollback moves away.
 
-    Args:
-        storage: where the checkpoint lives.
-        checkpoint: the checkpoint as it will be without the removed files.
-        workers: the number of stores listed at a time; by default what suits the storage.
+    `checkpoint` is as it will be without the removed files.
 
     Raises:
         Superseded: when a file that the version is loaded from is missing, or was replaced.
-        StorageError: when a store cannot be listed.
     """
     version = checkpoint.target
     if version is None:

@@ -25,7 +25,6 @@ class Proved:
     """A recovery plan, and the checkpoint that it was proved on.
 
     Attributes:
-        plan: the plan.
         checkpoint: the checkpoint as a scan saw it without the removed files.
         logs: the entries of both logs as they were.
     """
@@ -41,7 +40,6 @@ class RecoveryReport:
 
     Attributes:
         run: the id by which `undo` brings the removed files back; empty if nothing was done.
-        plan: the plan.
         removed: the files that are in the trash.
         written: the snapshots that were rebuilt.
     """

@@ -60,11 +60,6 @@ def apply_recovery(
 ) -> RecoveryReport:
     """Carries out exactly the repair or rollback that was reviewed, or nothing.
 
-    Args:
-        storage: where the checkpoint lives.
-        plan_file: the plan.
-        workers: the number of stores processed at a time, as for `repair`.
-
     Raises:
         Superseded: when its files have changed.
         ConfigError: when it is of another query's checkpoint, or a rollback without a batch.

@@ -49,9 +49,7 @@ class Proofs:
     """The proofs of steps, and the results of verifications, from before the search.
 
     Attributes:
-        storage: where the checkpoint lives.
         before: the checkpoint with all files.
-        workers: the number of stores read at a time.
         results: the results of the verifications.
     """
 
@@ -64,12 +62,7 @@ class Proofs:
     def look_ahead(self, before: Verification, steps: Iterable[RepairStep]) -> None:
         """Verifies stores without the files of their steps, and proves these steps.
 
-        Args:
-            before: the verification with all files.
-            steps: the steps in the order of the search.
-
-        Raises:
-            StorageError: when anything could not be listed or read.
+        `before` is the verification with all files; the steps are in the order of the search.
         """
         by_store: dict[StoreId | None, list[RepairStep]] = defaultdict(list)
         for step in steps:
@@ -91,9 +84,6 @@ class Proofs:
 
         A removed zip may be rebuilt, so a lineage that names it is not broken for good, and the
         families that it names will have their names again.
-
-        Raises:
-            StorageError: when anything could not be listed or read.
         """
         taken = tuple(steps)
         view = Without(self.storage, frozenset(path for one in taken for path in one.paths))
@@ -127,7 +117,7 @@ class Proofs:
         Raises:
             CheckpointError: when the log does not give its version.
             Superseded: when its store is not listed.
-            UnsupportedError, StorageError: when a file cannot be read.
+            UnsupportedError: when a file cannot be read.
         """
         store = store_of(checkpoint, step)
         for proved_store, version, proof in self._made:

@@ -9,7 +9,6 @@ _PIECE = 1024 * 1024
 
 
 def sum_of(storage: Storage, path: str) -> tuple[int, int]:
-    """Returns the size and the CRC-32C of a file's stored bytes."""
     size = total = 0
     with storage.open(path) as stream:
         while piece := stream.read(_PIECE):
@@ -18,7 +17,6 @@ def sum_of(storage: Storage, path: str) -> tuple[int, int]:
 
 
 def crc32c_of(storage: Storage, path: str) -> int:
-    """Returns the CRC-32C of a file's stored bytes."""
     return sum_of(storage, path)[1]
 
 

@@ -35,7 +35,6 @@ class FamilySchemas:
     """The schema files of one store name of an operator, each read at most once a scan.
 
     Attributes:
-        storage: the storage of the checkpoint.
         entries: the files.
     """
 
@@ -82,9 +81,6 @@ def with_used_families(
         compression: the compression of its changelogs.
         required: the oldest version that a batch of the commit log needs.
         row_checksums: whether every record carries a checksum.
-
-    Raises:
-        StorageError: when a read failed.
     """
     if store.rocks is None:
         return store

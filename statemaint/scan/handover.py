@@ -51,7 +51,6 @@ class Handover:
     commit: Entry | None = None
 
     def to_json(self) -> str:
-        """Returns the handover as one text; large contents are left out."""
         fields = {
             "entries": [_row(one) for one in self.entries],
             "stores": _stores_json(self.stores),
@@ -66,7 +65,6 @@ class Handover:
 
     @classmethod
     def from_json(cls, text: str) -> "Handover":
-        """Returns the handover that `to_json` encoded."""
         fields: dict[str, Any] = json.loads(zlib.decompress(b64decode(text)))
         return cls(
             entries=tuple(Entry(*row) for row in fields["entries"]),
@@ -108,11 +106,9 @@ class ScanPart:
             yield from entries
 
     def others(self, stores: Collection[StoreId]) -> frozenset[StoreId]:
-        """Returns those of some stores that are in other tasks' partitions."""
         return frozenset(one for one in stores if one.unit not in self.units)
 
     def added(self, batches: Iterable[int]) -> list[int]:
-        """Returns the batches that were committed since, ascending."""
         newest = self.handover.commit
         return sorted(one for one in batches if newest and one > int(newest.name))
 
@@ -138,7 +134,6 @@ class Recorder(Remembering):
         self._noted: set[StoreId] = set()
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        """Yields every file below a directory."""
         for entry in super().list(prefix):
             if prefix in _LOGS:
                 self._sees(entry)
@@ -156,7 +151,6 @@ class Recorder(Remembering):
         self._seen[entry.path] = entry
 
     def read(self, path: str) -> bytes:
-        """Returns a file's whole content."""
         content = super().read(path)
         if path in self._seen:
             self._read[path] = content
@@ -184,14 +178,12 @@ class Recalling(ReadOnly):
         self._seen = {one.path: one for one in handover.entries}
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        """Yields every file below a directory."""
         for entry in self._storage.list(prefix):
             if prefix in _LOGS:
                 self._seen[entry.path] = entry
             yield entry
 
     def read(self, path: str) -> bytes:
-        """Returns a file's whole content."""
         entry = self._seen.get(path)
         content = self._contents.get(entry) if entry else None
         return self._storage.read(path) if content is None else content

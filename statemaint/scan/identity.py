@@ -11,7 +11,6 @@ def must_be_checkpoint(storage: Storage) -> None:
 
     Raises:
         NotACheckpointError: when it does not.
-        StorageError: when the storage fails.
     """
     folders = ("offsets", "commits", "state")
     if _has_metadata(storage) or any(_has_files(storage, one) for one in folders):
@@ -26,14 +25,10 @@ def must_be_checkpoint(storage: Storage) -> None:
 def must_be_of_query(storage: Storage, query: str, checkpoint: str) -> None:
     """Checks that a storage holds the checkpoint of the query that a plan was made for.
 
-    Args:
-        storage: where the plan is to be carried out.
-        query: the query's id in the plan; empty if it was unknown.
-        checkpoint: the address in the plan.
+    `query` and `checkpoint` are those of the plan; a query without an id has an empty one.
 
     Raises:
         ConfigError: when it does not.
-        StorageError: when the storage fails.
     """
     held = query_id(storage, Notes(), begun=False)
     if held != query:

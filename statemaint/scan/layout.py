@@ -82,7 +82,6 @@ class Layout:
         return frozenset(self.schemas.keys() | self.families.keys())
 
     def without(self, operators: Collection[int]) -> "Layout":
-        """Returns the same layout without the stores of some operators."""
         stores = {one: files for one, files in self.stores.items() if one.operator not in operators}
         return replace(self, stores=stores)
 
@@ -133,7 +132,6 @@ class _Folders:
         self._known: dict[str, tuple[StoreId, str | None] | None] = {}
 
     def file(self, entry: Entry) -> tuple[StoreId, StateFile] | None:
-        """Returns a store's file, and the store; `None` for any other file."""
         folder, _, name = entry.path.rpartition("/")
         if folder not in self._known:
             self._known[folder] = self._recognized(folder)

@@ -9,11 +9,6 @@ from statemaint.wording import counted
 
 
 def link_findings(storage: Storage) -> Iterator[Finding]:
-    """Yields one finding of all links below `_statemaint`, if there are any.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
     links = storage.links(OURS)
     if links:
         more = f" (and {counted(len(links) - 1, 'more link')})" if len(links) > 1 else ""
@@ -36,7 +31,6 @@ def check_links(storage: Storage) -> None:
 
     Raises:
         RefusedLinkError: when there are.
-        StorageError: when the storage fails.
     """
     for link in storage.links(OURS):
         raise own_link(link)

@@ -37,9 +37,6 @@ def partition_counts(storage: Storage, batches: Iterable[int]) -> dict[int, int]
     """Returns the number of partitions of each of some batches; reads all their offsets.
 
     A batch whose offsets are missing or unreadable is left out.
-
-    Raises:
-        StorageError: when the storage fails.
     """
     counts: dict[int, int] = {}
     for batch in batches:

@@ -21,14 +21,7 @@ def with_proofs(storage: Storage, store: Store, proofs: Sequence[Attestation], a
     A proof does not count if its snapshot, or an SST file of the snapshot, was replaced, but it
     still records the former log. A proof whose snapshot is missing records nothing.
 
-    Args:
-        storage: the storage of the store.
-        store: the store as it is listed.
-        proofs: the proofs in the ledger.
-        at: when it was listed, by the storage's clock.
-
-    Raises:
-        StorageError: when a file whose identity has changed cannot be read.
+    `at` is when it was listed, by the storage's clock.
     """
     if not proofs:
         return store

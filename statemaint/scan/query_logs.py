@@ -37,7 +37,6 @@ class Notes:
         offset: int | None = None,
         batches: tuple[int, ...] = (),
     ) -> None:
-        """Adds a finding."""
         finding = Finding(code, detail, path=path, offset=offset, batches=batches)
         self.findings.append(finding)
 

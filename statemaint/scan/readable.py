@@ -16,9 +16,6 @@ def with_unreadable(storage: Storage, store: Store) -> Store:
     Requests are made only for files that owners, groups and modes in the listing leave in doubt,
     and none if listings have no modes. A snapshot that may be an executor's counts only if its
     owner differs from the log's.
-
-    Raises:
-        StorageError: when the storage fails.
     """
     snapshots = (one for one in store.files if isinstance(one, Snapshot))
     unreadable = {

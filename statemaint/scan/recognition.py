@@ -22,7 +22,6 @@ def recognized(
 
     Raises:
         UnsupportedError: for a provider or codec that cannot be maintained.
-        StorageError: when a listing or read failed.
     """
     pinned, codec, listed = (
         provider_of(storage.root, conf),

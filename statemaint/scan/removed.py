@@ -52,7 +52,6 @@ class Undeclared:
     noted: frozenset[int] = frozenset()
 
     def findings(self) -> Iterator[Finding]:
-        """Yields a notice for each of them."""
         for operator, newest in self.removed.items():
             detail = (
                 f"state/{operator} is of an operator that the query no longer has: Spark 4 has "
@@ -79,13 +78,6 @@ class Undeclared:
 def findings_of_unused(
     evidence: Evidence, stores: Iterable[StoreId], undeclared: Undeclared
 ) -> Iterator[Finding]:
-    """Yields the findings of all state that no operator of the query uses, or may not use.
-
-    Args:
-        evidence: the evidence of the stores that the query has.
-        stores: the listed stores that no batch reads.
-        undeclared: the operators without metadata.
-    """
     for store in stores:
         if store.operator not in undeclared.removed:
             detail = (
@@ -110,18 +102,6 @@ def undeclared_operators(
     attested: Mapping[StoreId, str],
     committed: int | None,
 ) -> Undeclared:
-    """Returns the operators without metadata, if Spark 4 planned the newest committed batch.
-
-    Args:
-        storage: the storage of the checkpoint.
-        layout: the listing of its state.
-        evidence: the evidence of the stores that the query has.
-        attested: the path of the ledger's file of each store that has one.
-        committed: the newest committed batch.
-
-    Raises:
-        StorageError: when a read failed.
-    """
     if committed is None or evidence.named:
         return Undeclared()
     noted = frozenset(one.operator for one in attested)

@@ -111,7 +111,6 @@ def _filled(numbers: Iterable[int]) -> Iterable[int]:
 
 
 def store_names(evidence: Evidence, operator: int) -> frozenset[str]:
-    """Returns the names of an operator's stores in each partition."""
     declared = evidence.operators.get(operator)
     seen = {one.store for one in evidence.stores(operator)}
     described = {one.store for one in evidence.described if one.operator == operator}

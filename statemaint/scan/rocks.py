@@ -65,7 +65,6 @@ class RocksReading:
     """The reading of the zips and changelogs of RocksDB stores.
 
     Attributes:
-        storage: the storage of the checkpoint.
         committed: the unique ids in the commit log.
         compression: the compression of changelogs.
         row_checksums: whether every record carries a checksum.
@@ -88,9 +87,6 @@ class RocksReading:
 
         Reads every zip, which is small, and only as many changelogs as the lineage and the column
         families require.
-
-        Raises:
-            StorageError: when a read failed, unless only this store was refused.
         """
         empty = replace(store, rocks=Rocks())
         if store.unread:
@@ -200,7 +196,6 @@ class _Reading:
         )
 
     def _forget(self, file: Snapshot | Delta) -> None:
-        """Drops a file that was deleted since it was listed."""
         kept = tuple(one for one in self.store.files if one is not file)
         self.store = replace(self.store, files=kept)
 

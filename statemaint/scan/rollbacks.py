@@ -67,11 +67,7 @@ class Interrupted:
 
 
 def unfinished_rollbacks(storage: Storage) -> tuple[Finding, ...]:
-    """Returns the findings of `interrupted_rollbacks`; a link among our files is one of the scan.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
+    """Returns the findings of `interrupted_rollbacks`; the scan reports a link among our files."""
     try:
         return tuple(one.finding for one in interrupted_rollbacks(storage))
     except RefusedLinkError:
@@ -82,9 +78,6 @@ def interrupted_rollbacks(storage: Storage) -> tuple[Interrupted, ...]:
     """Returns the rollbacks that were interrupted before they had removed their batches.
 
     One that the query has gone on after, or that a later rollback has taken further, is over.
-
-    Raises:
-        StorageError: when the storage fails.
     """
     moved = {run: _in_trash(storage, run) for run in _noted_runs(storage)}
     begun = [run for run in sorted(moved) if _MANIFEST in moved[run] and _state_of(moved[run])]
@@ -116,7 +109,6 @@ def _noted_runs(storage: Storage) -> frozenset[str]:
 
 
 def _in_trash(storage: Storage, run: str) -> dict[str, Entry]:
-    """Returns the files of a run's folder in the trash, by their paths in it."""
     folder = f"{_TRASH}/{run}"
     return {entry.path.removeprefix(f"{folder}/"): entry for entry in storage.list(folder)}
 
@@ -231,7 +223,6 @@ def _newer(there: Iterable[str], noted: _Noted) -> bool:
 
 
 def _newest(paths: Iterable[str]) -> dict[str, int]:
-    """Returns the newest batch in each log."""
     found: dict[str, int] = {}
     for path in paths:
         folder = path.partition("/")[0]

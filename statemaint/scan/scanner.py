@@ -56,16 +56,13 @@ def scan(
     The commit log is read before the state is listed: every version that a commit promises has
     been written by then, whatever a running query adds in the meantime.
 
-    Args:
-        storage: the storage of the checkpoint.
-        only: the filter of stores to read; all of them by default.
-        part: the partitions to list, and an earlier scan's result for the rest; everything is
-            listed by default, and if the logs show more than new batches since.
+    `only` filters the stores to read. `part` has the partitions to list, and an earlier scan's
+    result for the rest; everything is listed without it, and if the logs show more than new batches
+    since.
 
     Raises:
         NotACheckpointError: when no query has written anything there.
         UnsupportedError: for a provider, codec or option that cannot be maintained.
-        StorageError: when a listing or read failed (S10).
     """
     notes = Notes()
     offsets = dict(numbered(storage, "offsets"))

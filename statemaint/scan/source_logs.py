@@ -72,9 +72,6 @@ def missing_source_logs(storage: Storage, checkpoint: Checkpoint) -> Iterator[Fi
     """Yields the findings of the logs of file sources that their names alone show.
 
     Sends no request for a query without file sources.
-
-    Raises:
-        StorageError: when anything could not be listed or read.
     """
     if not checkpoint.file_sources:
         return

@@ -46,11 +46,7 @@ class Refused:
     errors: dict[UnitId, StorageError] = field(default_factory=dict)
 
     def listed(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        """Yields the entries of a listing; a partition that is refused ends only its own part.
-
-        Raises:
-            StorageError: when anything else was refused, or the storage failed.
-        """
+        """Yields the entries of a listing; a partition that is refused ends only its own part."""
         try:
             yield from entries
         except StorageError as error:

@@ -14,7 +14,6 @@ class RestoreNote:
     """A file that an undo was about to restore.
 
     Attributes:
-        run: the run that had moved it away.
         size: in bytes; -1 if it was not noted.
         modified: the file's time before it was moved away.
         crc32c: of its bytes; `None` if they were not read, because the move keeps the time.
@@ -120,16 +119,6 @@ class Deeds:
 
 
 def read_deeds(storage: Storage, run: str, units: Iterable[UnitId] = ()) -> Deeds:
-    """Returns the ledger's record of the files of a run.
-
-    Args:
-        storage: the storage of the checkpoint.
-        run: the run.
-        units: the partitions whose ledgers are read.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
     restored: dict[str, list[RestoreNote]] = defaultdict(list)
     for line in read_ledger(storage, UNDO):
         restored[line.path].append(_restored(line))

@@ -45,21 +45,11 @@ _OF_STORE = re.compile(r"/(SSTs|logs)$")
 
 
 def staying(storage: Storage, trash: Contents, deeds: Deeds) -> dict[str, str]:
-    """Returns the files that must stay in the trash, with the reason of each.
-
-    Args:
-        storage: the storage of the checkpoint.
-        trash: the contents of the run's trash.
-        deeds: the ledger's record since.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
+    """Returns the files that must stay in the trash, with the reason of each."""
     return dict(_Fit(storage, trash, deeds).reasons())
 
 
 def units_of(paths: Iterable[str]) -> frozenset[UnitId]:
-    """Returns the partitions that files belong to."""
     parts = (path.split("/") for path in paths if path.startswith("state/"))
     numbers = ((one[1], one[2]) for one in parts if len(one) > 3)  # noqa: PLR2004
     return frozenset(
@@ -70,11 +60,7 @@ def units_of(paths: Iterable[str]) -> frozenset[UnitId]:
 
 
 def committed(storage: Storage) -> tuple[int, int]:
-    """Returns the oldest and the newest committed version; zeros without one.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
+    """Returns the oldest and the newest committed version; zeros without one."""
     names = (one.name for one in storage.list("commits"))
     versions = [version_of(int(one)) for one in names if one.isdecimal()]
     return min(versions, default=0), max(versions, default=0)
@@ -103,9 +89,7 @@ class _Log:
     def against(self, version: int, target: int) -> str | None:
         """Returns why a file of a version no longer fits; `None` if it fits.
 
-        Args:
-            version: the file's version.
-            target: the newest committed version now.
+        `target` is the newest committed version now.
         """
         if self.changed and self.changed[0][0] <= version:
             return f"{self.changed[0][1]} {self.new}; {_LEAVE}"
@@ -328,11 +312,7 @@ class _Fit:
 
 
 def lacking_part(storage: Storage, trash: Contents, path: str) -> str | None:
-    """Returns the file that a zip in the trash would lack once it is back; `None` if none.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
+    """Returns the file that a zip in the trash would lack once it is back; `None` if none."""
     for part, size in parts_of(storage, trash.files[path].path, path).items():
         trashed = trash.files.get(part)
         if trashed is not None and trashed.size == size:
@@ -352,11 +332,7 @@ def _size(storage: Storage, path: str) -> int | None:
 
 
 def parts_of(storage: Storage, stored: str, path: str) -> dict[str, int]:
-    """Returns the shared files that a zip refers to; none for another file, or a broken zip.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
+    """Returns the shared files that a zip refers to; none for another file, or a broken zip."""
     if not path.endswith(".zip"):
         return {}
     try:
@@ -367,11 +343,7 @@ def parts_of(storage: Storage, stored: str, path: str) -> dict[str, int]:
 
 
 def trash_of_others(storage: Storage, run: str) -> dict[str, str]:
-    """Returns the files in the trash of other runs by their old paths, each with one such run.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
+    """Returns the files in the trash of other runs by their old paths, each with one such run."""
     runs = {}
     for entry in storage.list(FOLDER):
         other, _, path = entry.path.removeprefix(f"{FOLDER}/").partition("/")

@@ -27,14 +27,8 @@ from statemaint.undo.same import Same
 def must_fit(storage: Storage, trash: Contents, deeds: Deeds) -> None:
     """Makes sure that the files of a rollback can be restored; requires nothing of other runs.
 
-    Args:
-        storage: the storage of the checkpoint.
-        trash: the contents of the run's trash.
-        deeds: the ledger's record since.
-
     Raises:
         ConfigError: when the query has continued since, or another run must be undone first.
-        StorageError: when the storage fails.
     """
     if trash.of_rollback:
         _Rollback.of(storage, trash, deeds).check()
@@ -59,7 +53,6 @@ class _Rollback:
         return cls(storage, trash, deeds, same, state | logs)
 
     def check(self) -> None:
-        """Raises the first reason why nothing is restored, if there is one."""
         self._must_have_its_commits()
         for why in self._against_files() if self.trash.files else ():
             raise ConfigError(
@@ -308,7 +301,6 @@ def _is_since(entry: Entry, note: RestoreNote) -> bool:
 
 
 def _committed(paths: Iterable[str]) -> int:
-    """Returns the newest committed batch; -1 if there is none."""
     names = (path.removeprefix("commits/") for path in paths if path.startswith("commits/"))
     return max((int(one) for one in names if one.isdecimal()), default=-1)
 

@@ -50,21 +50,15 @@ class Restored:
 
     @property
     def in_place(self) -> bool:
-        """Returns whether it is in its place now."""
         return not self.reason
 
 
 def plan_restore(storage: Storage, run: str) -> UndoPlan:
     """Returns the plan of `restore`; writes nothing.
 
-    Args:
-        storage: the storage of the checkpoint.
-        run: the run.
-
     Raises:
         ConfigError: when there is no trash of that run, or it was a rollback and the query has
             continued since.
-        StorageError: when the storage fails.
     """
     return _decided(storage, run).plan
 
@@ -97,7 +91,6 @@ def restore(
             continued since.
         Superseded: when the file beside a restored one is missing.
         UnreadableError: when the query might be unable to read a file that a rollback moved away.
-        StorageError: when the storage fails.
     """
     decided = _decided(storage, run)
     check(decided.plan)
@@ -126,7 +119,6 @@ def must_be_in_trash(storage: Storage, run: str) -> None:
 
     Raises:
         ConfigError: when it does not.
-        StorageError: when the storage fails.
     """
     if not any(True for _ in storage.list(folder_of(run))):
         raise ConfigError(
@@ -159,7 +151,6 @@ def _decided(storage: Storage, run: str) -> _Decided:
 def _decide(
     storage: Storage, trash: Contents, reasons: Mapping[str, str], checksums: "_Checksums"
 ) -> Iterator[PutBack]:
-    """Yields the decision about each file, a file before its checksum."""
     there, staying_paths = _places(storage, trash.files), set[str]()
     for entry in trash.newest_first():
         path = trash.path_of(entry)

@@ -25,12 +25,11 @@ class Undone:
     """The result of an undo.
 
     Attributes:
-        run: the run that had deleted the files.
         files: the number of files that are in place again.
         bytes: the bytes of these files.
-        left: the paths of the files that stay in the trash, with the reason for each: their
-            store's log was written again since, another file is in their place, a checksum would be
-            beside a file that is not its own, or the query might be unable to read them.
+        left: the paths of the files that stay in the trash, with the reason for each: their store's
+            log was written again since, another file is in their place, a checksum would be beside
+            a file that is not its own, or the query might be unable to read them.
         undo: the id under which this undo is recorded.
         sequel: what follows, as `UndoPlan.sequel` has it; empty if no file came back.
     """
@@ -75,15 +74,10 @@ def parse_undo(name: str, content: bytes) -> UndoFile | None:
 def plan_undo(storage: Storage, run: str) -> UndoPlan:
     """Returns the files that an undo would bring back, and why the others stay; writes nothing.
 
-    Args:
-        storage: where the checkpoint lives.
-        run: the id of the run, as `statemaint runs` lists it.
-
     Raises:
         NotACheckpointError: when there is none.
         ConfigError: when nothing of that run is in the trash, or it was a rollback and the query
             has continued since.
-        StorageError: when the storage fails.
     """
     reading = ReadOnly(storage)
     must_be_checkpoint(reading)

@@ -22,9 +22,7 @@ class Same:
     """Compares current files with those that a run saw.
 
     Attributes:
-        storage: the storage of the checkpoint.
         found: the trash of the run.
-        deeds: the ledger's record since.
     """
 
     storage: Storage
@@ -47,7 +45,6 @@ class Same:
         return unmoved or self._as_restored(seen, entry)
 
     def _as_restored(self, seen: Seen, entry: Entry) -> bool:
-        """Returns whether an undo restored the file, with another time from its move."""
         for note in self.deeds.restored.get(entry.path, ()):
             was_seen = (note.size, note.modified) == (seen.entry.size, seen.entry.modified)
             if was_seen and note.crc32c is not None:
