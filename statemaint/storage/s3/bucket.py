@@ -8,26 +8,15 @@ import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from statemaint.errors import ConfigError, NotInstalledError
+from statemaint.storage.s3.client import client_of
 from statemaint.storage.s3.errors import S3Error, translated
 from statemaint.storage.s3.options import S3Options
 from statemaint.storage.s3.quick import QuickReads
 from statemaint.storage.s3.shown import LastShown
-from statemaint.storage.s3.times import parse_times_quickly
 from statemaint.storage.tally import Tally
 
-if TYPE_CHECKING:
-    from boto3 import Session
-    from botocore.credentials import Credentials
-    from botocore.loaders import Loader
-    from types_boto3_s3 import S3Client
-
-_CONNECT_SECONDS = 10
-_READ_SECONDS = 60
-# Several stores are maintained in parallel, and each reads parts ahead.
-CONNECTIONS = 32
 _BAD_REQUEST, _NOT_FOUND = 400, 404
 _NO_VERSION = "null"
 _OF_CEPH = re.compile("tx[0-9a-f]{20,}-[0-9a-f]+-")
@@ -72,13 +61,13 @@ class Bucket:
         self._newest, self._is_ceph = 0.0, False
         self._requests = Tally()
         self._seen = False
-        self._client, credentials = _client(options)
+        self._client, credentials, self._connections = client_of(options)
         self._asking = threading.local()
         self.quick = QuickReads(
-            self._client, credentials, sent=self._sent_quickly, received=self._note
+            self._connections, credentials, sent=self._sent_quickly, received=self._note
         )
         events = self._client.meta.events
-        events.register("before-send.s3", self._sent)
+        events.register("before-send.s3", self._send)
         events.register("response-received.s3", self._received)
         for operation in _WITH_MD5:
             events.register(f"before-call.s3.{operation}", _add_md5)
@@ -162,12 +151,14 @@ class Bucket:
                 extras["SSEKMSKeyId"] = options.sse_kms_key_id
         return extras
 
-    def _sent(self, event_name: str, request: Any = None, **_: object) -> None:
+    def _send(self, event_name: str, request: Any = None, **_: object) -> Any:
+        """Sends a request of the client, and returns the answer."""
         operation = event_name.rpartition(".")[2]
         self.clock.sent()
         self._requests.add(_VERBS.get(operation, "post"))
         if operation == "GetObject":
             self.quick.learn(request, self._asking.key)
+        return self._connections.send(request)
 
     def _sent_quickly(self) -> None:
         self.clock.sent()
@@ -258,73 +249,3 @@ def content_md5(content: bytes) -> str:
 
 def _add_md5(params: dict[str, Any], **_: object) -> None:
     params["headers"]["Content-MD5"] = content_md5(params["body"] or b"")
-
-
-def _client(options: S3Options) -> tuple["S3Client", "Credentials | None"]:
-    """Returns a client with its own session, as threads share the default one; its credentials.
-
-    Raises:
-        ConfigError: when boto3 is missing, or its own settings are not valid, such as an unknown
-            profile.
-    """
-    boto3 = _boto3()
-    from botocore.config import Config
-    from botocore.exceptions import BotoCoreError
-
-    retries: dict[str, Any] = {"mode": options.retry_mode}
-    if options.attempts is not None:
-        retries["total_max_attempts"] = options.attempts
-    styles = {None: "auto", True: "path", False: "virtual"}
-    config: Any = Config(
-        retries=retries,  # type: ignore[arg-type]
-        connect_timeout=_CONNECT_SECONDS,
-        read_timeout=_READ_SECONDS,
-        max_pool_connections=CONNECTIONS,
-        s3={"addressing_style": styles[options.path_style]},  # type: ignore[arg-type]
-        # Uploads carry a Content-MD5, which every server compares; boto3's newer checksums are
-        # unknown to many.
-        request_checksum_calculation="when_required",
-        response_checksum_validation="when_required",
-    )
-    try:
-        session = options.session or _sharing(boto3.Session())
-        parse_times_quickly(session)
-        client = session.client(
-            "s3", endpoint_url=options.endpoint, region_name=options.region, config=config
-        )
-        return client, session.get_credentials()
-    except (BotoCoreError, ValueError) as error:
-        raise ConfigError(f"S3 cannot be set up: {_first_line(error)}") from error
-
-
-def _boto3() -> Any:
-    try:
-        import boto3
-    except ImportError as error:
-        raise NotInstalledError("boto3, which reads S3,", extra="s3") from error
-    return boto3
-
-
-def _sharing(session: "Session") -> "Session":
-    """Returns a session that shares boto3's descriptions of services with the others.
-
-    Reading them takes a tenth of a second and 12 MB, and a fleet has a storage for each query.
-    """
-    # boto3 has no public name for its botocore session.
-    inner = getattr(session, "_session", None)
-    if inner is not None:
-        inner.register_component("data_loader", _models(inner.get_config_variable("data_path")))
-    return session
-
-
-@lru_cache(maxsize=4)
-def _models(data_path: str | None) -> "Loader":
-    from botocore.loaders import create_loader
-
-    return create_loader(data_path)
-
-
-def _first_line(error: Exception) -> str:
-    # "Invalid endpoint: ADDRESS" quotes an address that may contain a password.
-    words = str(error).splitlines() or [type(error).__name__]
-    return "invalid endpoint" if "endpoint" in words[0].lower() else words[0]

@@ -20,7 +20,8 @@ from threading import BoundedSemaphore, Lock
 
 from statemaint.errors import NotFoundError, StorageError, Superseded
 from statemaint.listing import Entry
-from statemaint.storage.s3.bucket import CONNECTIONS, Bucket
+from statemaint.storage.s3.bucket import Bucket
+from statemaint.storage.s3.client import CONNECTIONS
 from statemaint.storage.s3.copy import copy, copy_whole
 from statemaint.storage.s3.delete import delete_all
 from statemaint.storage.s3.errors import S3Error

@@ -1,15 +1,15 @@
 """Reads of small objects without boto3's layers, which take more time than the network does.
 
 The request is the one that boto3 makes: it takes the address and the headers of the last read that
-boto3 made; botocore signs it and sends it through boto3's own connections (with their proxies,
-certificates and time limits). Anything but the answer to a read (no such key, a refusal, a server
-that is too busy, a broken connection) is left to boto3, which sends the request again.
+boto3 made; botocore signs it, and it is sent through the same connections. Anything but the answer
+to a read (no such key, a refusal, a server that is too busy, a broken connection) is left to boto3,
+which sends the request again.
 """
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from statemaint.errors import NotFoundError
@@ -17,6 +17,7 @@ from statemaint.errors import NotFoundError
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest
     from botocore.credentials import Credentials
+    from botocore.httpsession import URLLib3Session
 
 # A session of S3 Express has its own kind of signature.
 _OTHER_KINDS = frozenset(["x-amz-s3session-token"])
@@ -65,7 +66,7 @@ class QuickReads:
 
     def __init__(
         self,
-        client: Any,
+        connections: "URLLib3Session",
         credentials: "Credentials | None",
         *,
         sent: Callable[[], None],
@@ -74,22 +75,20 @@ class QuickReads:
         """Prepares reads; boto3 makes the first.
 
         Args:
-            client: boto3's client.
+            connections: those of boto3's client.
             credentials: those of the client; `None` if there are none.
             sent: called when a request is sent.
             received: called with the headers of each answer, in lower case.
         """
-        self._credentials, self._sent, self._received = credentials, sent, received
-        endpoint = getattr(client, "_endpoint", None)  # boto3 has no public name for it
-        self._session = getattr(endpoint, "http_session", None)
+        self._connections, self._credentials = connections, credentials
+        self._sent, self._received = sent, received
         self._form: _Form | None = None
         self._paused_until = float("-inf")
 
     def learn(self, request: "AWSPreparedRequest", key: str) -> None:
         """Learns from a read of a key that boto3 sends."""
-        if self._session is None or self._credentials is None:
-            return
-        self._form = _form_of(request, key)
+        if self._credentials is not None:
+            self._form = _form_of(request, key)
 
     def get(self, path: str, key: str, size: int) -> QuickAnswer | None:
         """Returns the answer to a read of an object's first bytes; `None` if boto3 must read it."""
@@ -112,7 +111,7 @@ class QuickReads:
         try:
             request = self._signed(form, key, size)
             self._sent()
-            answer = self._session.send(request)  # type: ignore[union-attr]
+            answer = self._connections.send(request)
             headers = {name.lower(): value for name, value in answer.headers.items()}
             self._received(headers)
             if not _is_bounded(answer.status_code, headers, size):

@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 from statemaint.errors import ConfigError, NotFoundError, StorageError
 from statemaint.listing import Entry
 from statemaint.storage.base import Storage, named_as_file, nothing
-from statemaint.storage.s3.bucket import CONNECTIONS, Bucket
+from statemaint.storage.s3.bucket import Bucket
+from statemaint.storage.s3.client import CONNECTIONS
 from statemaint.storage.s3.copy import copy
 from statemaint.storage.s3.delete import delete_all
 from statemaint.storage.s3.errors import S3Error

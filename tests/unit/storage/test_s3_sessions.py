@@ -1,12 +1,14 @@
-"""What the storages of a process share of boto3, and what each has of its own."""
+"""What the storages of a process share of botocore, and what each has of its own."""
 
 import boto3
+import pytest
+from botocore.session import Session
 
-from statemaint.storage.s3.bucket import _sharing
+from statemaint.storage.s3.client import session_of
 
 
 def test_sessions_share_the_descriptions_of_services_and_nothing_else() -> None:
-    one, other = (_sharing(boto3.Session())._session for _ in range(2))
+    one, other = session_of(None), session_of(boto3.Session())
     assert one is not other
     assert one.get_component("data_loader") is other.get_component("data_loader")
     for name in ("credential_provider", "event_emitter", "response_parser_factory"):
@@ -14,5 +16,25 @@ def test_sessions_share_the_descriptions_of_services_and_nothing_else() -> None:
 
 
 def test_a_shared_description_does_not_grow_with_each_session() -> None:
-    inner = [_sharing(boto3.Session())._session for _ in range(3)]
+    inner = [session_of(None) for _ in range(3)]
     assert len({len(one.get_component("data_loader").search_paths) for one in inner}) == 1
+
+
+def test_a_session_has_the_credentials_and_the_region_of_the_given_one() -> None:
+    given = boto3.Session("access", "secret", region_name="eu-west-3")
+    session = session_of(given)
+    assert session.get_credentials() is given.get_credentials()
+    assert session.get_config_variable("region") == "eu-west-3"
+
+
+def test_a_session_has_the_profile_of_the_given_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    config = tmp_path_factory.mktemp("aws") / "config"
+    config.write_text("[default]\n[profile other]\nca_bundle = /other.pem\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("AWS_PROFILE", "default")
+    monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
+    given = boto3.Session(profile_name="other")
+    assert session_of(given).get_config_variable("ca_bundle") == "/other.pem"
+    assert Session().get_config_variable("ca_bundle") is None

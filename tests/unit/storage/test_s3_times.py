@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.utils import parse_timestamp
 
-from statemaint.storage.s3.times import parse_time, parse_times_quickly
+from statemaint.storage.s3.client import parse_time
 
 MOMENT = datetime(2026, 11, 23, 18, 5, 28, tzinfo=UTC)
 
@@ -39,7 +39,3 @@ def test_every_form_of_a_time_is_read_as_botocore_reads_it(found: Any) -> None:
 def test_what_is_no_time_is_an_error(found: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_time(found)
-
-
-def test_a_session_without_a_botocore_session_keeps_its_parser() -> None:
-    parse_times_quickly(object())  # type: ignore[arg-type]
