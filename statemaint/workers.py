@@ -1,57 +1,25 @@
-"""Threads that work in parallel, within a budget of memory."""
+"""Threads that work in parallel, within a budget of memory (`memory`)."""
 
 import os
-import re
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
-from contextvars import ContextVar
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
-from threading import Condition, Event
-from typing import Generic, Protocol, TypeVar
+from threading import Event
+from typing import Generic, TypeVar
 
-from statemaint.errors import ConfigError
-from statemaint.machine import available_memory, resident_memory
+from statemaint.memory import Budget, available_memory, resident_memory
+from statemaint.progress import OBSERVER, Observer
 
 _T = TypeVar("_T")
 _WORTH_A_CORE = 32 * 1024 * 1024
 # While one store waits for the disk, another one computes.
 _PER_CORE = 2
-VARIABLE = "STATEMAINT_MEMORY"
-"""The variable with the memory of tasks, and of verbs without `--memory`."""
-_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([KMGT]?)(i?)B", re.ASCII)
 # The memory for stores if the process itself takes most of its memory: one of them has to run.
 _LEAST_SHARE = 4
-
-
-def memory_size(text: str) -> int:
-    """Returns the bytes of a size such as `512MB`, `1.5GB` or `1GiB`.
-
-    Raises:
-        ConfigError: when it is not a size, or is zero.
-    """
-    match = _SIZE.fullmatch(text.strip())
-    unit = (1024 if match[3] else 1000) ** " KMGT".index(match[2] or " ") if match else 0
-    size = int(float(match[1]) * unit) if match else 0
-    if not size:
-        raise ConfigError(f"{text!r} is not a size of memory; write it like 512MB, 1GB or 1GiB")
-    return size
-
-
-def memory_from(environment: Mapping[str, str]) -> int | None:
-    """Returns the memory that `STATEMAINT_MEMORY` sets; `None` if it is not set.
-
-    Raises:
-        ConfigError: when its value is not a size.
-    """
-    text = environment.get(VARIABLE)
-    try:
-        return memory_size(text) if text else None
-    except ConfigError as error:
-        raise ConfigError(f"{VARIABLE}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,49 +106,6 @@ def in_order(jobs: Iterable[Callable[[], _T]], *, threads: int) -> Generator[_T]
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-class Budget:
-    """Memory that threads share; a thread waits until its part is free.
-
-    It is measured before the first part of it is held: most runs have too little to do for that.
-    """
-
-    def __init__(self, total: int | Callable[[], int]) -> None:
-        """Makes a budget of some bytes, or of a function that measures them."""
-        self._total = total
-        self._held = 0
-        self._freed = Condition()
-
-    @property
-    def total(self) -> int:
-        """Returns its bytes."""
-        with self._freed:
-            if callable(self._total):
-                self._total = self._total()
-            return self._total
-
-    @contextmanager
-    def hold(self, need: int) -> Iterator[None]:
-        """Holds a part of the budget for the block's length.
-
-        Args:
-            need: in bytes; more than the total is granted once nothing else is held.
-        """
-        if not need:
-            yield
-            return
-        total = self.total
-        part = min(need, total)
-        with self._freed:
-            self._freed.wait_for(lambda: self._held + part <= total)
-            self._held += part
-        try:
-            yield
-        finally:
-            with self._freed:
-                self._held -= part
-                self._freed.notify_all()
-
-
 @dataclass(frozen=True, slots=True)
 class Job(Generic[_T]):
     """An iterator that a thread consumes.
@@ -196,34 +121,9 @@ class Job(Generic[_T]):
     size: int = 0
 
 
-class Observer(Protocol):
-    """A receiver of the progress of some work; threads may call it concurrently."""
-
-    def begin(self, jobs: int, size: int) -> None:
-        """Receives the start of some work: the number of its jobs, and the bytes that they read."""
-        ...
-
-    def done(self, size: int) -> None:
-        """Receives the end of a job: the bytes that it has read."""
-        ...
-
-
-_OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
-
-
-@contextmanager
-def watched(by: Observer | None) -> Iterator[None]:
-    """Reports the jobs that begin in the block, in the caller's thread, to an observer, or none."""
-    before = _OBSERVER.set(by)
-    try:
-        yield
-    finally:
-        _OBSERVER.reset(before)
-
-
 def _notifying(jobs: Sequence[Job[_T]]) -> Sequence[Job[_T]]:
     """Returns jobs that notify the observer, if there is one, when they end."""
-    observer = _OBSERVER.get()
+    observer = OBSERVER.get()
     if observer is None:
         return jobs
     observer.begin(len(jobs), sum(job.size for job in jobs))
@@ -235,25 +135,8 @@ def _notified(job: Job[_T], observer: Observer) -> Iterator[_T]:
     observer.done(job.size)
 
 
-def watched_results(results: Generator[_T], jobs: int) -> Generator[_T]:
-    """Yields the result of each of some jobs; each is reported as done when the next is requested.
-
-    Args:
-        results: one result of each job; closed at the end.
-        jobs: their number.
-    """
-    observer = _OBSERVER.get()
-    if observer is not None:
-        observer.begin(jobs, 0)
-    with closing(results):
-        for result in results:
-            yield result
-            if observer is not None:
-                observer.done(0)
-
-
-def nothing() -> None:
-    """Stops nothing."""
+def nothing(*_: object) -> None:
+    """Does nothing."""
 
 
 def as_they_come(

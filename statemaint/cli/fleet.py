@@ -15,6 +15,7 @@ from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, WARNING, Column
 from statemaint.errors import CheckpointError, NotACheckpointError, StatemaintError
 from statemaint.model.findings import Finding, damaged
+from statemaint.progress import watched
 from statemaint.report.to_json import findings_json
 from statemaint.storage import (
     checkpoints_below,
@@ -22,7 +23,7 @@ from statemaint.storage import (
     open_storage,
 )
 from statemaint.wording import counted
-from statemaint.workers import Job, Workers, in_turn, watched
+from statemaint.workers import Job, Workers, in_turn
 
 # Most of a scan is Python code, of which one thread runs as much as two.
 _THREADS = 8

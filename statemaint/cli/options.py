@@ -11,10 +11,10 @@ import click
 from statemaint.cli.settings import in_force, settings
 from statemaint.cli.targets import CheckpointName
 from statemaint.errors import ConfigError
-from statemaint.machine import keep_freed_memory
+from statemaint.memory import VARIABLE, keep_freed_memory, memory_size
 from statemaint.model.policy import PRESETS, duration, seconds
 from statemaint.plan import Request
-from statemaint.workers import VARIABLE, Workers, memory_size
+from statemaint.workers import Workers
 
 _SAFE = PRESETS["safe"]
 Command = Callable[..., None]

@@ -13,8 +13,8 @@ from rich.filesize import decimal
 from statemaint.cli.messages import note
 from statemaint.cli.settings import settings
 from statemaint.cli.words import lasting
+from statemaint.progress import watched
 from statemaint.wording import counted
-from statemaint.workers import watched
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

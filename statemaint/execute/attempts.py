@@ -22,7 +22,7 @@ from statemaint.listing import Entry
 from statemaint.model.ids import run_folder
 from statemaint.records.claims import Holder
 from statemaint.storage import ReadOnly, Storage
-from statemaint.storage.base import nothing
+from statemaint.workers import nothing
 
 FOLDER = "_statemaint/units"
 # How long a lost executor blocks the next attempt. A live attempt renews three times as often.

@@ -10,7 +10,7 @@ from statemaint.model.files import Delta, Snapshot
 from statemaint.model.ids import version_of
 from statemaint.scan import scan
 from statemaint.storage import Storage
-from statemaint.storage.base import nothing
+from statemaint.workers import nothing
 
 
 def newest_commit(storage: Storage) -> Entry | None:

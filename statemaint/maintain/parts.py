@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.run import OnOutcome, ignored, maintain
+from statemaint.memory import memory_from
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Halted, Report, summarize
 from statemaint.scan import Handover, Recorder
 from statemaint.storage import Storage
-from statemaint.workers import Workers, memory_from
+from statemaint.workers import Workers
 
 # For one task: the other tasks of a run make requests as well.
 _STORES_AT_A_TIME = 4

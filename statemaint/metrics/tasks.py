@@ -21,8 +21,8 @@ from statemaint.metrics.publish import ERRORS, Credentials, gateway_of
 from statemaint.metrics.push import WAITING_SECONDS
 from statemaint.metrics.textfile import replace_task_textfile
 from statemaint.plan import Plan
+from statemaint.progress import watched
 from statemaint.report import Deleted, Outcome, SnapshotWritten, StoreOutcome
-from statemaint.workers import watched
 
 EVERY = 15.0
 """The seconds between two publications of a task that works."""

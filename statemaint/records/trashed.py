@@ -20,7 +20,7 @@ from statemaint.model.ids import run_folder
 from statemaint.records.json_lines import read_lines
 from statemaint.records.manifest import FOLDER, MANIFEST, folder_of
 from statemaint.storage import Storage
-from statemaint.storage.base import nothing
+from statemaint.workers import nothing
 
 INDEX = f"{FOLDER}.json"
 # The runs that are looked at although they turn out not to have expired, the oldest first: each

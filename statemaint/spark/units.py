@@ -11,6 +11,7 @@ from statemaint.errors import LeaseLostError, StatemaintError
 from statemaint.execute import UnitClaim
 from statemaint.maintain.bundles import Bundle, Costs, weights
 from statemaint.maintain.parts import Prepared, maintain_part, prepare
+from statemaint.memory import memory_from
 from statemaint.plan import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.records import Holder, newest
@@ -27,7 +28,7 @@ from statemaint.spark.outcomes import (
     report_rows,
 )
 from statemaint.storage import Storage
-from statemaint.workers import Workers, memory_from
+from statemaint.workers import Workers
 
 # Threads of one task, for a storage with slow requests; a local disk needs only one.
 _REQUESTS_AT_A_TIME = 8

@@ -10,8 +10,9 @@ from typing import Generic, TypeVar
 from statemaint.fold.table import HELD
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
+from statemaint.progress import watched_results
 from statemaint.storage import Stoppable, Storage
-from statemaint.workers import Workers, watched_results
+from statemaint.workers import Workers
 
 _T = TypeVar("_T")
 BUFFERS = 64 * 1024 * 1024

@@ -7,6 +7,7 @@ from typing import BinaryIO, Protocol, runtime_checkable
 
 from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
 from statemaint.listing import LATEST, Entry
+from statemaint.workers import nothing
 
 # Files that are read whole are small: logs, metadata, RocksDB's zips. State is read as a stream.
 MOST_READ = 128 * 1024 * 1024
@@ -20,10 +21,6 @@ NO_DIRECTORY = (
 )
 NO_FILE = "it is a directory where Spark has a file"
 _STATE_FILE = re.compile(r".+\.(?:delta|snapshot|changelog|zip)")
-
-
-def nothing(*_: object) -> None:
-    """Does nothing."""
 
 
 def named_as_file(name: str) -> bool:

@@ -8,8 +8,9 @@ from typing import BinaryIO
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, Superseded
 from statemaint.listing import Entry
-from statemaint.storage.base import Storage, must_be_small, nothing
+from statemaint.storage.base import Storage, must_be_small
 from statemaint.storage.tally import Tally
+from statemaint.workers import nothing
 
 
 class MemoryStorage(Storage):

@@ -24,8 +24,8 @@ from statemaint.codec.rocksdb.changelog import DELETE, PUT, Change
 from statemaint.execute.memory import need_of
 from statemaint.fold import Source
 from statemaint.fold import __main__ as loops
-from statemaint.machine import resident_memory
 from statemaint.maintain import maintain
+from statemaint.memory import resident_memory
 from statemaint.model.chain import Chain
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint

@@ -7,8 +7,8 @@ import json
 import sys
 from pathlib import Path
 
-from statemaint.machine import keep_freed_memory
-from statemaint.workers import Workers, memory_size
+from statemaint.memory import keep_freed_memory, memory_size
+from statemaint.workers import Workers
 from tests.benchmarks import ours
 from tests.benchmarks.measure import timed
 from tests.benchmarks.processes import peak_mib

@@ -19,7 +19,8 @@ from typing import BinaryIO
 
 from statemaint.errors import AlreadyExistsError, StorageError, Superseded
 from statemaint.listing import Entry
-from statemaint.storage.base import Storage, nothing
+from statemaint.storage.base import Storage
+from statemaint.workers import nothing
 from tests.certify.world import Doer, World
 from tests.support.faults import Crash
 

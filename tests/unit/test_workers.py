@@ -8,18 +8,8 @@ import pytest
 
 from statemaint import workers
 from statemaint.errors import ConfigError
-from statemaint.workers import (
-    Budget,
-    Job,
-    Workers,
-    as_they_come,
-    cores,
-    in_order,
-    in_turn,
-    memory_from,
-    memory_size,
-    suited,
-)
+from statemaint.memory import Budget, memory_from, memory_size
+from statemaint.workers import Job, Workers, as_they_come, cores, in_order, in_turn, suited
 
 WAIT = 30
 

@@ -20,7 +20,7 @@ from statemaint.errors import (
 )
 from statemaint.listing import Access, Entry
 from statemaint.storage.access import USE, of_directory, of_file
-from statemaint.storage.base import Storage, file_time, is_ours, nothing, read_small
+from statemaint.storage.base import Storage, file_time, is_ours, read_small
 from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
 from statemaint.storage.hadoop.exclusive import FOLDER, obstacle_of
 from statemaint.storage.hadoop.files import HadoopFiles, must_serve
@@ -30,6 +30,7 @@ from statemaint.storage.hadoop.temp_files import fill, temp_file
 from statemaint.storage.local.directories import check_path, links_below
 from statemaint.storage.place import FORCED
 from statemaint.storage.tally import Tally
+from statemaint.workers import nothing
 
 # Sends a scheme through Hadoop even if we have our own storage: `hadoop+file:`, `hadoop+s3a:`.
 # Each takes a thread of the JVM.

@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from statemaint.errors import NotFoundError
-from statemaint.storage.base import nothing
 from statemaint.storage.s3.bucket import Bucket
 from statemaint.storage.s3.errors import FORBIDDEN, THROTTLED, S3Error, is_unsupported
-from statemaint.workers import in_order
+from statemaint.workers import in_order, nothing
 
 # S3 accepts 1,000. One request of that size counts as 1,000 where servers limit the rate.
 _PAGE = 200

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from statemaint.errors import ConfigError, NotFoundError, StorageError
 from statemaint.listing import Entry
-from statemaint.storage.base import Storage, named_as_file, nothing
+from statemaint.storage.base import Storage, named_as_file
 from statemaint.storage.s3.bucket import Bucket
 from statemaint.storage.s3.client import CONNECTIONS
 from statemaint.storage.s3.copy import copy
@@ -22,6 +22,7 @@ from statemaint.storage.s3.put import append, head, put, put_new, taken
 from statemaint.storage.s3.read import entry_of, open_object, read_object
 from statemaint.storage.s3.settings import Likeness, Params
 from statemaint.storage.s3.upload import in_parts, upload
+from statemaint.workers import nothing
 
 _ADDRESS = re.compile(rf"(?:{'|'.join(SCHEMES)})://([A-Za-z0-9._-]{{1,255}})(?:/(.*))?", re.DOTALL)
 

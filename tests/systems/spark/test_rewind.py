@@ -18,7 +18,7 @@ from statemaint.errors import StorageError
 from statemaint.maintain import list_runs, maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage
-from statemaint.storage.base import nothing
+from statemaint.workers import nothing
 from tests.support.summing import PROVIDERS, RETAINED, Job, changes
 from tests.unit.cli.test_program import run
 

@@ -21,7 +21,7 @@ from statemaint.report.facts import RunFacts
 from statemaint.report.record import Cause, LastRun, with_emptied
 from statemaint.report.to_json import report_json
 from statemaint.storage import MemoryStorage
-from statemaint.storage.base import nothing
+from statemaint.workers import nothing
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock
 from tests.support.going_on import run as run_query

@@ -12,7 +12,7 @@ from statemaint.records.runs import FOLDER as RUNS
 from statemaint.recover import repair, rollback
 from statemaint.report import Report
 from statemaint.storage import MemoryStorage
-from statemaint.storage.base import nothing
+from statemaint.workers import nothing
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Ticking
 from tests.support.going_on import run as run_query

@@ -1,12 +1,19 @@
-"""The machine that this process runs on: its free memory, and the memory of the process."""
+"""Memory: what is free, what this process has, and the part of it that work may take."""
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
+from threading import Condition
 
+from statemaint.errors import ConfigError
+
+VARIABLE = "STATEMAINT_MEMORY"
+"""The variable with the memory of tasks, and of verbs without `--memory`."""
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([KMGT]?)(i?)B", re.ASCII)
 _ROOT = Path("/")
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT, _OF_THE_SYSTEM = 16 * 1024 * 1024, 4 * 1024 * 1024
@@ -36,6 +43,33 @@ _V1 = _Files(
     "total_inactive_file",
 )
 _V2 = _Files("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file")
+
+
+def memory_size(text: str) -> int:
+    """Returns the bytes of a size such as `512MB`, `1.5GB` or `1GiB`.
+
+    Raises:
+        ConfigError: when it is not a size, or is zero.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    unit = (1024 if match[3] else 1000) ** " KMGT".index(match[2] or " ") if match else 0
+    size = int(float(match[1]) * unit) if match else 0
+    if not size:
+        raise ConfigError(f"{text!r} is not a size of memory; write it like 512MB, 1GB or 1GiB")
+    return size
+
+
+def memory_from(environment: Mapping[str, str]) -> int | None:
+    """Returns the memory that `STATEMAINT_MEMORY` sets; `None` if it is not set.
+
+    Raises:
+        ConfigError: when its value is not a size.
+    """
+    text = environment.get(VARIABLE)
+    try:
+        return memory_size(text) if text else None
+    except ConfigError as error:
+        raise ConfigError(f"{VARIABLE}: {error}") from None
 
 
 def available_memory(root: Path = _ROOT) -> int:
@@ -72,6 +106,49 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(_M_TRIM_THRESHOLD, _KEPT)
         mallopt(_M_MMAP_THRESHOLD, _OF_THE_SYSTEM)
+
+
+class Budget:
+    """Memory that threads share; a thread waits until its part is free.
+
+    It is measured before the first part of it is held: most runs have too little to do for that.
+    """
+
+    def __init__(self, total: int | Callable[[], int]) -> None:
+        """Makes a budget of some bytes, or of a function that measures them."""
+        self._total = total
+        self._held = 0
+        self._freed = Condition()
+
+    @property
+    def total(self) -> int:
+        """Returns its bytes."""
+        with self._freed:
+            if callable(self._total):
+                self._total = self._total()
+            return self._total
+
+    @contextmanager
+    def hold(self, need: int) -> Iterator[None]:
+        """Holds a part of the budget for the block's length.
+
+        Args:
+            need: in bytes; more than the total is granted once nothing else is held.
+        """
+        if not need:
+            yield
+            return
+        total = self.total
+        part = min(need, total)
+        with self._freed:
+            self._freed.wait_for(lambda: self._held + part <= total)
+            self._held += part
+        try:
+            yield
+        finally:
+            with self._freed:
+                self._held -= part
+                self._freed.notify_all()
 
 
 def _of_machine(root: Path) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.machine import available_memory, resident_memory
+from statemaint.memory import available_memory, resident_memory
 
 MIB = 1024 * 1024
 
@@ -91,7 +91,7 @@ def test_this_process_has_memory() -> None:
 
 _FAULTS = """
 from resource import RUSAGE_SELF, getrusage
-from statemaint.machine import keep_freed_memory
+from statemaint.memory import keep_freed_memory
 {call}
 held = [bytearray(1 << 20) for _ in range(4)]
 del held

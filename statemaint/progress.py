@@ -1,0 +1,50 @@
+"""The progress of work, for a receiver that the code which starts the work need not know."""
+
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
+from typing import Protocol, TypeVar
+
+_T = TypeVar("_T")
+
+
+class Observer(Protocol):
+    """A receiver of the progress of some work; threads may call it concurrently."""
+
+    def begin(self, jobs: int, size: int) -> None:
+        """Receives the start of some work: the number of its jobs, and the bytes that they read."""
+        ...
+
+    def done(self, size: int) -> None:
+        """Receives the end of a job: the bytes that it has read."""
+        ...
+
+
+OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
+
+
+@contextmanager
+def watched(by: Observer | None) -> Iterator[None]:
+    """Reports the jobs that begin in the block, in the caller's thread, to an observer, or none."""
+    before = OBSERVER.set(by)
+    try:
+        yield
+    finally:
+        OBSERVER.reset(before)
+
+
+def watched_results(results: Generator[_T], jobs: int) -> Generator[_T]:
+    """Yields the result of each of some jobs; each is reported as done when the next is requested.
+
+    Args:
+        results: one result of each job; closed at the end.
+        jobs: their number.
+    """
+    observer = OBSERVER.get()
+    if observer is not None:
+        observer.begin(jobs, 0)
+    with closing(results):
+        for result in results:
+            yield result
+            if observer is not None:
+                observer.done(0)
