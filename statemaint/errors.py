@@ -4,8 +4,12 @@
 `__str__` makes the sentence (what, where, what to do).
 """
 
+import errno
 from collections.abc import Sequence
 from datetime import UTC, datetime
+
+# The errors of an operating system that refuses the caller, whenever it asks.
+_DENIED = frozenset({errno.EPERM, errno.EACCES, errno.EROFS})
 
 
 class StatemaintError(Exception):
@@ -13,6 +17,8 @@ class StatemaintError(Exception):
 
     code = "FAULT"
     exit_code = 1
+    lasting = True
+    """Whether another attempt fails in the same way: it does unless a storage or a lease failed."""
 
 
 class ConfigError(StatemaintError):
@@ -179,11 +185,18 @@ class StorageError(StatemaintError):
     code = "STORAGE"
     exit_code = 5
     lasting = False
-    """Whether another attempt fails in the same way: access is denied, or there are no keys."""
+    """Another attempt fails in the same way if access is denied, or there are no keys."""
 
     def __init__(self, path: str, detail: str) -> None:
         super().__init__(path, detail)
         self.path, self.detail = path, detail
+
+    @classmethod
+    def of_os(cls, path: str, error: OSError) -> "StorageError":
+        """Returns an error of the operating system about a file of the storage."""
+        failure = cls(path, error.strerror or str(error))
+        failure.lasting = error.errno in _DENIED
+        return failure
 
     def __str__(self) -> str:
         return f"{self.path}: {self.detail}"
@@ -199,7 +212,7 @@ class IncompleteListingError(StorageError):
     def __init__(self, refused: Sequence[StorageError]) -> None:
         super().__init__(refused[0].path, refused[0].detail)
         self.refused = tuple(refused)
-        self.lasting = True
+        self.lasting = all(one.lasting for one in refused)
 
     def __str__(self) -> str:
         more = f" (and {len(self.refused) - 1} more directories)" if self.refused[1:] else ""
@@ -237,6 +250,7 @@ class LeaseHeldError(StatemaintError):
 
     code = "LEASE_HELD"
     exit_code = 4
+    lasting = False
 
     def __init__(self, root: str, owner: str, run: str, until: float) -> None:
         super().__init__(root, owner, run, until)
@@ -256,6 +270,7 @@ class LeaseLostError(StatemaintError):
 
     code = "LEASE_LOST"
     exit_code = 4
+    lasting = False
 
     def __init__(self, root: str, number: int, why: str = "") -> None:
         super().__init__(root, number, why)

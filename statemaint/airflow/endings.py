@@ -1,5 +1,6 @@
 """The ends of our tasks: failed, to be tried again, waiting, or with the event of an Asset."""
 
+import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
@@ -11,8 +12,9 @@ from airflow.sdk.exceptions import (
     AirflowRescheduleException,
 )
 
-from statemaint.airflow import tasks
 from statemaint.airflow.settings import Failure
+
+_log = logging.getLogger(__name__)
 
 _FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=5), timedelta(minutes=5)
 
@@ -33,7 +35,7 @@ def wait(held: str, most: timedelta) -> NoReturn:
         raise AirflowFailException(f"{held}; gave up after {most}")
     waits = int(context.get("task_reschedule_count", 0) or 0)
     delay = min(_FIRST_WAIT * 2 ** min(waits, 10), _LONGEST_WAIT)
-    tasks.log_waiting(held, delay)
+    _log.info("%s; looking again in %d s", held, delay.total_seconds())
     raise AirflowRescheduleException(now + delay)  # type: ignore[no-untyped-call]
 
 

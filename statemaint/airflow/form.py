@@ -77,9 +77,9 @@ def _count(title: str, text: str, default: int | None) -> Param:
     return Param(
         None,
         type=["null", "integer"],
-        minimum=1,
+        exclusiveMinimum=0,  # with `minimum`, Airflow's form turns a 0 into a 1 silently
         title=title,
-        description_md=f"{text} Empty: {of_file}.",
+        description_md=f"{text} At least 1. Empty: {of_file}.",
     )
 
 
@@ -112,12 +112,12 @@ Snapshots long chains of `{query.checkpoint}` and deletes what no retained versi
 | `max_deletes_per_run` | {policy.max_deletes_per_run} |
 | `trash_for` | {duration(policy.trash_for)} |
 | `verify` | {verify} |
-| `pool`, `max_tasks` | `{query.pool}`, {query.max_tasks} |
+| `pool`, `max_tasks` | `{query.pool}`, {query.max_tasks or "by the work"} |
 | `engine` | {query.engine} |
 | `timeout`, `retries` | {duration(query.timeout)}, {query.retries} |
 
 `plan` fixes the version that all partitions are snapshotted at, `maintain` runs once for each
-partition with work (or for several, beyond `max_tasks`; with the engine `spark` once for all),
+partition with work (or for several of many; with the engine `spark` once for all),
 `report` adds up. A damaged partition fails its own task, with the reason in its log; the others
 continue. Trigger with a configuration for a forced snapshot, some partitions only, or another
 engine, or for a dry run, which ends with `plan`.

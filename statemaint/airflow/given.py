@@ -26,7 +26,7 @@ class QueryKeys(TypedDict, total=False):
     priority: int
     queue: str | None
     executor: str | None
-    max_tasks: int
+    max_tasks: int | None
     timeout: str
     retries: int
     retry_delay: str

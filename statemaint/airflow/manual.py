@@ -65,7 +65,7 @@ def _verify_dag(queries: Queries) -> DAG:
     }
     with _dag(VERIFY_DAG, "Checks every file that a retained version needs", params) as dag:
 
-        @task(task_id="verify", pool=POOL)
+        @task(task_id="verify", pool=POOL, show_return_value_in_logs=False)
         def verify() -> dict[str, Any]:
             chosen = _form(params)
             share = [int(one) for one in (chosen["sample"] or "").split("/") if one]
@@ -93,7 +93,7 @@ def _repair_dag(queries: Queries) -> DAG:
 def _rollback_dag(queries: Queries) -> DAG:
     batch = Param(
         type="integer",
-        minimum=0,
+        exclusiveMinimum=-1,  # with `minimum`, Airflow's form turns a -1 into a 0 silently
         title="Batch",
         description_md="The newest batch that stays committed.",
     )
@@ -129,7 +129,12 @@ def _undo_dag(queries: Queries) -> DAG:
 def _recovery(queries: Queries, params: Mapping[str, Param], planner: Planner) -> None:
     """Adds the tasks of a repair, rollback or undo to the current DAG."""
 
-    @task(task_id="plan", pool=POOL, doc_md="Plans, and shows each step with its reason.")
+    @task(
+        task_id="plan",
+        pool=POOL,
+        show_return_value_in_logs=False,
+        doc_md="Plans, and shows each step with its reason.",
+    )
     def plan() -> dict[str, Any]:
         chosen = _form(params)
         with _Failing():
@@ -149,7 +154,12 @@ def _recovery(queries: Queries, params: Mapping[str, Param], planner: Planner) -
         doc_md="Waits for an answer; if rejected, nothing is done.",
     )
 
-    @task(task_id="apply", pool=POOL, doc_md="Carries out the shown plan, or nothing at all.")
+    @task(
+        task_id="apply",
+        pool=POOL,
+        show_return_value_in_logs=False,
+        doc_md="Carries out the shown plan, or nothing at all.",
+    )
     def apply(document: dict[str, Any]) -> dict[str, Any]:
         with _Failing():
             done = apply_shown(_storage(queries, _form(params)), document)

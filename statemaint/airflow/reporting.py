@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import (
 
 from statemaint.airflow.publish import credentials, named, targets
 from statemaint.airflow.settings import QuerySettings
+from statemaint.maintain.bundles import MOST_TASKS
 
 if TYPE_CHECKING:
     from statemaint.metrics.tasks import Progress
@@ -35,7 +36,7 @@ def reporting(
 
     ti = get_current_context()["ti"]
     part = max(ti.map_index or 0, 0) if part is None else part
-    others = (*range(settings.max_tasks), "apply", "report") if first else ()
+    others = (*range(settings.max_tasks or MOST_TASKS), "apply", "report") if first else ()
     earlier = [f"{verb}-{one}" for one in others]
     with tasks.reporting(
         tasks.Task(named(settings), f"{verb}-{part}", ti.try_number - 1, earlier),

@@ -21,6 +21,7 @@ from statemaint.airflow.links import links
 from statemaint.airflow.names import COSTS, asset_uri, findings_uri, run_name
 from statemaint.airflow.notify import notify_all
 from statemaint.airflow.passed_on import PassedOn, reported
+from statemaint.airflow.publish import publish_held
 from statemaint.airflow.reporting import reporting
 from statemaint.airflow.settings import Options, QuerySettings, about, unknown_options
 from statemaint.airflow.spark_program import start_spark
@@ -74,7 +75,11 @@ def run_tasks(settings: QuerySettings, terms: Terms) -> RunTasks:
 def plan_task(settings: QuerySettings, terms: Terms) -> Any:
     """Returns the task `plan`."""
 
-    @task(task_id="plan", doc_md="Fixes the target version; finds the partitions with work.")
+    @task(
+        task_id="plan",
+        show_return_value_in_logs=False,
+        doc_md="Fixes the target version; finds the partitions with work.",
+    )
     @reporting(settings, "plan", first=True)
     def plan(about: dict[str, Any]) -> list[dict[str, Any]]:
         del about  # only for the pages, which read it from the DAG as Airflow stores it
@@ -107,7 +112,7 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
 def _wait(held: str, settings: QuerySettings, terms: Terms) -> NoReturn:
     context = get_current_context()
     if not context.get("task_reschedule_count"):
-        tasks.log_held(settings)
+        publish_held(settings)
     context["ti"].xcom_push(_FAILURE, held)
     wait(held, terms.waits)
 

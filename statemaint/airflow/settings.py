@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from statemaint.errors import StatemaintError
-from statemaint.maintain.outcomes import may_pass
 from statemaint.metrics.options import MetricsSettings
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
@@ -24,7 +23,8 @@ class QuerySettings:
         checkpoint: the address of its checkpoint.
         policy: when to snapshot and what to keep.
         connection: the id of the Airflow connection that reaches it; `None` for the environment.
-        max_tasks: the maximum number of tasks that share the partitions.
+        max_tasks: the number of tasks that share more partitions than that; `None` for as many
+            as the work is worth.
         gateway: the Pushgateway's address; `None` without one.
         textfile: the folder for metrics files; `None` to write none.
         plans: the folder for the plans of dry runs; `None` to write none.
@@ -37,7 +37,7 @@ class QuerySettings:
     checkpoint: str
     policy: Policy
     connection: str | None = None
-    max_tasks: int = 16
+    max_tasks: int | None = None
     gateway: str | None = None
     textfile: Path | None = None
     plans: Path | None = None
@@ -118,7 +118,7 @@ class Failure:
     @classmethod
     def of(cls, error: StatemaintError) -> "Failure":
         """Returns an error's failure."""
-        return cls(f"{error.code}: {error}", retry=may_pass(error))
+        return cls(f"{error.code}: {error}", retry=not error.lasting)
 
 
 def unknown_options(

@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import timedelta
 from typing import Any
 
 from statemaint.airflow import advice, texts
@@ -18,7 +17,7 @@ from statemaint.airflow.decided import Decided, decided_of
 from statemaint.airflow.figures import withheld_figures
 from statemaint.airflow.for_pages import figures_of_run
 from statemaint.airflow.names import NOTE
-from statemaint.airflow.publish import publish, publish_held
+from statemaint.airflow.publish import publish
 from statemaint.airflow.settings import Failure, Options, QuerySettings
 from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError
 from statemaint.maintain import Holder, begin_run, check_free, end_run, reserve
@@ -172,6 +171,7 @@ def _planned(
     spark = settings.engine == "spark"
     most = unit_count(units) if spark else task_count(units, costs, settings.max_tasks)
     packed = bundles(units, target=plan.target, most=most, holder=holder)
+    _log.info(texts.task_line([one.label for one in packed]))
     return Planned(packed, decided=decided, handover=prepared.handover.to_json())
 
 
@@ -268,7 +268,8 @@ def maintain_bundle(
     _tell(report.findings)
     every_unit = settings.metrics.every_unit
     done = Maintained.of(PartOutcome.of_report(bundle, report, every_unit=every_unit))
-    _log.info("%s\n%s", settings.query, texts.table([done.summary] if done.summary else []))
+    for line in texts.store_lines(report):
+        _log.info(line)
     return done
 
 
@@ -321,16 +322,6 @@ def finish(  # noqa: PLR0913 -- what each task has handed on
     report["note"] = advice.note(report)
     _log.info(report["note"])
     return report
-
-
-def log_held(settings: QuerySettings) -> None:
-    """Publishes that `plan` waits for another run."""
-    publish_held(settings)
-
-
-def log_waiting(held: str, delay: timedelta) -> None:
-    """Logs that `plan` waits for another run."""
-    _log.info("%s; looking again in %d s", held, delay.total_seconds())
 
 
 def run_costs(planned: Sequence[Bundle], summaries: Sequence[Mapping[str, Any]]) -> Costs:

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from statemaint.plan import Action, Attest, Delete, Plan, WriteSnapshot, by_reason
+from statemaint.report import Attested, Deleted, Report, SnapshotWritten, StoreOutcome, StoreReport
 from statemaint.wording import counted
 
 Summary = Mapping[str, Any]
 
 # A partition without maintenance for a year has about nine thousand deltas.
 _MOST_LINES = 10_000
+_MOST_LABELS = 16
 _COLUMNS = (
     "partitions",
     "done",
@@ -81,6 +83,41 @@ def _would(action: Action) -> str:
             return f"would verify {action.path} ({action.reason.value})"
         case Delete():
             return f"would delete {action.path} ({action.reason.value}, {size(action.entry.size)})"
+
+
+def task_line(labels: Sequence[str]) -> str:
+    """Returns the names of the tasks that a plan was spread over, up to a limit, in one line."""
+    more = f", and {len(labels) - _MOST_LABELS} more" if labels[_MOST_LABELS:] else ""
+    return f"{counted(len(labels), 'task')}: {', '.join(labels[:_MOST_LABELS])}{more}"
+
+
+def store_lines(report: Report) -> Iterator[str]:
+    """Yields what a run has done in each store, up to a limit, one per line."""
+    gone = "moved to the trash" if report.plan.policy.trash_for else "deleted"
+    for store in report.stores[:_MOST_LINES]:
+        yield f"{store.before.id}: {', '.join(_done(store, gone)) or 'nothing to do'}"
+    if len(report.stores) > _MOST_LINES:
+        yield f"and {counted(len(report.stores) - _MOST_LINES, 'more store')}"
+
+
+def _done(store: StoreReport, gone: str) -> Iterator[str]:
+    written = [one for one in store.outcomes if isinstance(one, SnapshotWritten)]
+    verified = [one.action.version for one in store.outcomes if isinstance(one, Attested)]
+    deleted = [one.action.entry.size for one in store.outcomes if isinstance(one, Deleted)]
+    if written:
+        total = size(sum(one.bytes for one in written))
+        yield f"{_snapshots(one.action.version for one in written)} written ({total})"
+    if verified:
+        yield f"{_snapshots(verified)} verified"
+    if deleted:
+        yield f"{counted(len(deleted), 'file')} {gone} ({size(sum(deleted))})"
+    if store.state is not StoreOutcome.DONE:
+        yield store.state.value
+
+
+def _snapshots(versions: Iterable[int]) -> str:
+    listed = [str(one) for one in sorted(versions)]
+    return f"{'snapshots' if listed[1:] else 'snapshot'} {' and '.join(listed)}"
 
 
 def table(summaries: Sequence[Summary]) -> str:

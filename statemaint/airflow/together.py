@@ -23,6 +23,7 @@ from statemaint.airflow.for_pages import figures_of_run
 from statemaint.airflow.links import links
 from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query
 from statemaint.airflow.passed_on import PassedOn, reported
+from statemaint.airflow.publish import publish_held
 from statemaint.airflow.run_tasks import holder_of
 from statemaint.airflow.settings import Failure, Options, QuerySettings, unknown_options
 from statemaint.airflow.spark_program import OnKill, start_spark
@@ -144,7 +145,7 @@ def _not_held(settings: QuerySettings, planned: Planned) -> Planned:
     """Returns the plan of a query; it fails if another run holds the lease, until the next run."""
     if planned.held is None:
         return planned
-    tasks.log_held(settings)
+    publish_held(settings)
     return replace(planned, failure=Failure(planned.held))
 
 

@@ -151,7 +151,8 @@ def _store(executor: StoreExecutor, *, verify: bool) -> Iterator[Outcome]:
     except UnsupportedError as error:
         yield Halted(executor.plan.store.id, _finding(executor, FindingCode.UNSUPPORTED, error))
     except StorageError as error:
-        yield Halted(executor.plan.store.id, _finding(executor, FindingCode.STORAGE_FAILED, error))
+        finding = _finding(executor, FindingCode.STORAGE_FAILED, error)
+        yield Halted(executor.plan.store.id, replace(finding, lasting=error.lasting))
     except LeaseLostError:
         raise
     except Exception as error:  # noqa: BLE001 -- our fault in one store must not stop the others

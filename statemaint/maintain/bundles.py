@@ -24,7 +24,7 @@ _PER_SECOND = 200_000_000.0
 _PER_UNIT = 10_000_000.0
 _MOST_UNITS = 1024
 # A few in any case: the first run may be on a remote storage, where most of the work is waiting.
-_FEWEST = 4
+_FEWEST, MOST_TASKS = 4, 16
 
 Costs = Mapping[str, float]
 """Seconds per weight of each partition in an earlier run, by the partition's name."""
@@ -102,19 +102,19 @@ def weights(plan: Plan, costs: Costs) -> dict[UnitId, float]:
     return {unit: weight * costs.get(str(unit), usual) / usual for unit, weight in found.items()}
 
 
-def task_count(units: Mapping[UnitId, float], costs: Costs, most: int) -> int:
-    """Returns the number of tasks that the partitions are worth, up to `most`.
+def task_count(units: Mapping[UnitId, float], costs: Costs, chosen: int | None = None) -> int:
+    """Returns the number of tasks for the partitions; if it is larger, each has its own.
 
     Args:
         units: the estimated work of each partition, by `weights`.
         costs: as `weights` took them.
-        most: the largest number; if there are no more partitions than this, each has its own.
+        chosen: the number that the operator has set; by default as many as the work is worth.
     """
-    if len(units) <= most:
-        return most
+    if chosen is not None or len(units) <= MOST_TASKS:
+        return chosen or MOST_TASKS
     per_second = len(costs) / sum(costs.values()) if sum(costs.values()) else _PER_SECOND
     seconds = sum(units.values()) / per_second
-    return min(most, max(_FEWEST, ceil(seconds / _SECONDS_PER_TASK)))
+    return min(MOST_TASKS, max(_FEWEST, ceil(seconds / _SECONDS_PER_TASK)))
 
 
 def unit_count(units: Mapping[UnitId, float]) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from statemaint.errors import LeaseHeldError, LeaseLostError, StatemaintError, StorageError
+from statemaint.errors import StatemaintError
 from statemaint.maintain.bundles import Bundle
 from statemaint.model.findings import FindingCode, damaged
 from statemaint.report import Report
@@ -33,25 +33,16 @@ class PartOutcome:
         found = summary(report, bundle.label, bundle.target, every_unit=every_unit)
         if not damaged(report.findings):
             return cls(bundle.label, found)
-        retry = any(one.code is FindingCode.STORAGE_FAILED for one in report.findings)
+        failed = [one for one in report.findings if one.code is FindingCode.STORAGE_FAILED]
+        retry = any(not one.lasting for one in failed)
         return cls(bundle.label, found, reasons(report.findings), retry)
 
     @classmethod
     def of_error(cls, label: str, error: Exception) -> "PartOutcome":
         if isinstance(error, StatemaintError):
-            return cls(label, None, f"{error.code}: {error}", may_pass(error))
+            return cls(label, None, f"{error.code}: {error}", not error.lasting)
         told = f"{FindingCode.FAULT.value}: {type(error).__name__}: {error}"
         return cls(label, None, " ".join(told.split()), retry=True)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def may_pass(error: StatemaintError) -> bool:
-    """Returns whether another attempt could succeed: a storage may recover, a lease may be free.
-
-    Without credentials, or if access is denied, another attempt fails in the same way.
-    """
-    passing = isinstance(error, StorageError | LeaseHeldError | LeaseLostError)
-    lasting = isinstance(error, StorageError) and error.lasting
-    return passing and not lasting

@@ -269,6 +269,7 @@ class Finding:
         path: the file that is wrong or missing, if any.
         offset: the byte of that file, from its start.
         batches: the batches of the commit log that cannot be loaded because of it, ascending.
+        lasting: whether the storage would refuse another attempt in the same way.
     """
 
     code: FindingCode
@@ -278,6 +279,7 @@ class Finding:
     path: str | None = None
     offset: int | None = None
     batches: tuple[int, ...] = field(default=(), compare=False)  # they change while the query runs
+    lasting: bool = field(default=False, compare=False)
 
     @property
     def damage(self) -> bool:

@@ -240,11 +240,14 @@ class Query(_Strict):
     )
     queue: Text | None = Field(default=None, description="The queue of Celery for all tasks.")
     executor: Text | None = Field(default=None, description="The Airflow executor of all tasks.")
-    max_tasks: int = Field(
-        default=16,
+    max_tasks: int | None = Field(
+        default=None,
         ge=1,
         le=_MOST_TASKS,
-        description="Beyond this many partitions, a task maintains several of them.",
+        description=(
+            "The number of tasks that share more partitions than this; by default as many as the "
+            "work is worth, at most 16."
+        ),
     )
     timeout: Period = Field(
         default=21600.0,

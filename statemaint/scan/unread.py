@@ -29,13 +29,16 @@ def unit_of(path: str) -> UnitId | None:
 
 def is_of_one_store(error: StorageError) -> bool:
     """Returns whether only the store that was read is refused: not the storage, nor a link."""
-    return error.lasting and not isinstance(error, RefusedLinkError)
+    refused = error.lasting or isinstance(error, IncompleteListingError)
+    return refused and not isinstance(error, RefusedLinkError)
 
 
 def unread(store: Store, error: StorageError) -> Store:
     """Returns a store that could not be read."""
     detail = f"{error}; nothing is written or deleted in {store.id.directory} until it can be read"
-    finding = Finding(FindingCode.STORAGE_FAILED, detail, store.id, path=error.path)
+    finding = Finding(
+        FindingCode.STORAGE_FAILED, detail, store.id, path=error.path, lasting=error.lasting
+    )
     return replace(store, findings=(finding,), rocks=store.rocks and Rocks())
 
 

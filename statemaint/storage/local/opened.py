@@ -54,7 +54,7 @@ def _translation(path: str, error: OSError) -> StorageError:
         return NotFoundError(path, "no such file")
     if isinstance(error, FileExistsError):
         return AlreadyExistsError(path, "a file of that name is already there")
-    return StorageError(path, error.strerror or str(error))
+    return StorageError.of_os(path, error)
 
 
 def sync(handle: int) -> None:

@@ -90,7 +90,7 @@ class LocalStorage(Storage):
                 what = prefix if self._root.is_dir() else ""
                 raise WrongKindError(NO_DIRECTORY, path=what or self.root) from error
             except OSError as error:
-                refused = StorageError(prefix or self.root, error.strerror or str(error))
+                refused = StorageError.of_os(prefix or self.root, error)
                 raise IncompleteListingError([refused]) from error
             below = f"{prefix}/" if prefix else ""
             walk = Walk(self._listed, os.path.realpath(self._top))

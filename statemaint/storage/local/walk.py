@@ -67,7 +67,7 @@ class Walk:
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise
-            self.refused.append(StorageError(path, error.strerror or str(error)))
+            self.refused.append(StorageError.of_os(path, error))
 
     def _linked(self, item: "os.DirEntry[str]", path: str, way: tuple[str, ...]) -> Iterator[Entry]:
         if is_ours(path):

@@ -44,6 +44,7 @@ queries:
     retries: 3
     notify: [{{call: {notifier}}}]
   dry: {{checkpoint: {folder}/dry}}
+  logged: {{checkpoint: {folder}/logged}}
   flaky: {{checkpoint: {folder}/flaky, retries: 10, retry_delay: 1s}}
   anew: {{checkpoint: {folder}/anew, retries: 10, retry_delay: 1s}}
   held: {{checkpoint: {folder}/held}}
@@ -84,6 +85,7 @@ RUN = (
     "good",
     "damaged",
     "dry",
+    "logged",
     "flaky",
     "anew",
     "held",
@@ -200,7 +202,7 @@ def _scene(folder: Path) -> Iterator[Scene]:
 
 def _fill(folder: Path) -> None:
     for name in ("good", "dry", "flaky", "anew", "held", "late", "ticking", "cancelled", "after",
-                 "twice"):  # fmt: skip
+                 "twice", "logged"):  # fmt: skip
         neglected(folder / name)
     neglected(folder / "wide", partitions=10)
     neglected(folder / "killed", partitions=10, last=KILLED)

@@ -155,7 +155,9 @@ def test_the_form_has_switches_numbers_lists_and_an_engine_that_may_all_stay_as_
         "engine": (None, ["null", "string"]),
     }
     assert schemas["partitions"]["items"] == {"type": "integer", "minimum": 0}
-    assert schemas["min_deltas_for_snapshot"]["minimum"] == 1
+    for name in ("min_deltas_for_snapshot", "min_batches_to_retain"):
+        assert schemas[name]["exclusiveMinimum"] == 0
+        assert "minimum" not in schemas[name]  # Airflow's form would turn a 0 into a 1
     assert all(schema["title"] and schema["description_md"] for schema in schemas.values())
     assert (
         "Empty: 50, as in the queries file." in schemas["min_batches_to_retain"]["description_md"]

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from statemaint.airflow.publish import publish_held
 from statemaint.airflow.settings import Failure, Options, QuerySettings, unknown_options
 from statemaint.airflow.tasks import (
     Maintained,
     Planned,
     finish,
-    log_held,
     maintain_bundle,
     plan_query,
     run_costs,
@@ -86,11 +86,11 @@ def test_plan_leaves_partitions_without_work_out(tmp_path: Path) -> None:
     assert parts(plan_query(where, Options())) == [(2,)]
 
 
-def test_plan_bundles_partitions_beyond_the_limit_of_tasks(tmp_path: Path) -> None:
-    where = settings(neglected(tmp_path / "c", partitions=10), max_tasks=3)
+def test_plan_makes_as_many_tasks_of_many_partitions_as_the_operator_sets(tmp_path: Path) -> None:
+    where = settings(neglected(tmp_path / "c", partitions=20), max_tasks=8)
     planned = parts(plan_query(where, Options()))
-    assert sorted(map(len, planned)) == [3, 3, 4]
-    assert sorted(number for part in planned for number in part) == list(range(10))
+    assert sorted(map(len, planned)) == [2, 2, 2, 2, 3, 3, 3, 3]
+    assert sorted(number for part in planned for number in part) == list(range(20))
 
 
 def test_plan_maps_a_damaged_partition_so_that_its_task_can_say_so(tmp_path: Path) -> None:
@@ -386,7 +386,7 @@ def test_a_dry_run_pushes_nothing_and_stores_no_record(tmp_path: Path) -> None:
 
 def test_a_wait_for_another_runs_lease_is_pushed(tmp_path: Path) -> None:
     with takings() as taken:
-        log_held(settings(neglected(tmp_path / "c"), gateway=taken.url))
+        publish_held(settings(neglected(tmp_path / "c"), gateway=taken.url))
     assert value(taken.query("hourly"), "lease_held_timestamp_seconds") > 0
 
 

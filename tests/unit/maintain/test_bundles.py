@@ -92,17 +92,23 @@ def test_the_cost_of_a_partition_is_that_of_its_bundle_in_the_last_run() -> None
 def test_there_are_as_many_tasks_as_the_work_is_worth() -> None:
     many = units(0, 400)
     known = {f"op 0 / part {number}": 0.0625 for number in range(400)}  # seconds for each weight
-    assert task_count(many, known, 16) == 5  # 25 seconds
-    assert task_count(many, dict.fromkeys(known, 0.001), 16) == 4
-    assert task_count(many, dict.fromkeys(known, 9.0), 16) == 16
-    assert task_count(many, dict.fromkeys(known, 0.001), 3) == 3
+    assert task_count(many, known) == 5  # 25 seconds
+    assert task_count(many, dict.fromkeys(known, 0.001)) == 4
+    assert task_count(many, dict.fromkeys(known, 9.0)) == 16
+
+
+def test_the_operators_number_of_tasks_wins_over_the_estimate() -> None:
+    small, large = units(0, 400), {UnitId(0, one): 1e12 for one in range(400)}
+    assert [task_count(some, {}, chosen) for some in (small, large) for chosen in (8, 64)] == [
+        8, 64, 8, 64,
+    ]  # fmt: skip
 
 
 def test_without_an_earlier_run_the_work_is_estimated_by_its_bytes() -> None:
-    assert task_count({UnitId(0, one): 16e6 for one in range(400)}, {}, 16) == 7
-    assert task_count({UnitId(0, one): 16e6 for one in range(400)}, {"op 0 / part 0": 0.0}, 16) == 7
+    assert task_count({UnitId(0, one): 16e6 for one in range(400)}, {}) == 7
+    assert task_count({UnitId(0, one): 16e6 for one in range(400)}, {"op 0 / part 0": 0.0}) == 7
 
 
 def test_few_partitions_have_a_task_each_however_little_there_is_to_do() -> None:
     few = units(0, 16)
-    assert len(bundles(few, target=25, most=task_count(few, {}, 16))) == 16
+    assert len(bundles(few, target=25, most=task_count(few, {}))) == 16

@@ -97,12 +97,12 @@ def test_null_takes_a_time_limit_of_the_defaults_away(tmp_path: Path) -> None:
     assert file.policy_of("b").max_seconds_per_run is None
 
 
-def test_a_query_is_run_by_hand_in_at_most_16_tasks_of_a_pool_unless_it_says_more(
+def test_a_query_is_run_by_hand_in_the_tasks_that_its_work_is_worth_unless_it_says_more(
     tmp_path: Path,
 ) -> None:
     query = load(tmp_path, "queries: {a: {checkpoint: /a}}").queries["a"]
     assert (query.schedule, query.after, query.engine, query.enabled) == (None, None, "tasks", True)
-    assert (query.max_tasks, query.pool, query.priority, query.tags) == (16, "statemaint", 1, ())
+    assert (query.max_tasks, query.pool, query.priority, query.tags) == (None, "statemaint", 1, ())
     assert (query.retries, query.retry_delay, query.timeout) == (3, 60.0, 6 * 3600.0)
 
 

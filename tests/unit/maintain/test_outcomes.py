@@ -1,0 +1,75 @@
+"""Whether another attempt at the work of a task could succeed."""
+
+import errno
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from statemaint.errors import (
+    ConfigError,
+    IncompleteListingError,
+    LeaseHeldError,
+    LeaseLostError,
+    RefusedLinkError,
+    StatemaintError,
+    StorageError,
+)
+from statemaint.maintain import maintain
+from statemaint.maintain.bundles import Bundle
+from statemaint.maintain.outcomes import PartOutcome
+from statemaint.model.policy import Policy
+from statemaint.storage import MemoryStorage
+from statemaint.storage.s3.errors import S3Error
+from tests.support.checkpoints import write_checkpoint
+from tests.support.faults import Clock
+
+
+def of_disk(number: int) -> StorageError:
+    return StorageError.of_os("state/0/0", OSError(number, os.strerror(number)))
+
+
+DENIED = S3Error("state", "access denied", reason="AccessDenied", status=403)
+BUSY = S3Error("state", "too busy", reason="SlowDown", status=503)
+LASTING = [of_disk(errno.EPERM), of_disk(errno.EACCES), of_disk(errno.EROFS), DENIED]
+PASSING = [of_disk(errno.EIO), of_disk(errno.ENOSPC), of_disk(errno.ETIMEDOUT), BUSY]
+
+
+@pytest.mark.parametrize(
+    ("error", "retry"),
+    [
+        *((error, False) for error in LASTING),
+        *((error, True) for error in PASSING),
+        (IncompleteListingError([of_disk(errno.EACCES)]), False),
+        (IncompleteListingError([of_disk(errno.EACCES), of_disk(errno.EIO)]), True),
+        (RefusedLinkError("state", "a link"), False),
+        (ConfigError("no such thing"), False),
+        (LeaseHeldError("/c", "me", "run", 0.0), True),
+        (LeaseLostError("/c", 1), True),
+    ],
+)
+def test_only_what_may_pass_is_tried_again(error: StatemaintError, *, retry: bool) -> None:
+    assert PartOutcome.of_error("op 0 / part 0", error).retry is retry
+
+
+@pytest.mark.parametrize(
+    ("error", "retry"),
+    [*((error, False) for error in LASTING), *((error, True) for error in PASSING)],
+)
+def test_a_store_that_its_storage_refuses_is_tried_again_only_if_that_may_pass(
+    error: StorageError, *, retry: bool
+) -> None:
+    class Refusing(MemoryStorage):
+        def write(self, path: str, chunks: Iterable[bytes], **more: Any) -> Any:
+            if path.endswith(".snapshot"):
+                raise error
+            return super().write(path, chunks, **more)
+
+    storage = Refusing(clock=Clock())
+    write_checkpoint(storage)
+    report = maintain(storage, Policy(min_deltas_for_snapshot=5, grace=0))
+    outcome = PartOutcome.of_report(Bundle(0, (0,), 25), report, every_unit=False)
+    assert outcome.reason is not None
+    assert outcome.reason.startswith("STORAGE_FAILED: ")
+    assert outcome.retry is retry
