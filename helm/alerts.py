@@ -10,8 +10,10 @@ The expressions take the following into account:
   value is recent; only `StatemaintStale` asks how old it is.
 - Only the labels of the metrics themselves are kept (`max by`), so that an alert survives a new
   pod, and it does not matter whether `honor_labels` is set, or whether both the Pushgateway and
-  the exporter are scraped.
-- A missing series fires only `StatemaintMetricsAbsent`: a new query has none.
+  the exporter are scraped. Those that identify the query's installation are always among them.
+- Series of one query may differ in `owner` while it changes, so that a comparison has many series
+  at its left side at most (`group_left`): one that matches twice would end the whole rule.
+- A storage that fails for many queries, or an exporter that has stopped reading, is one alert.
 """
 
 from dataclasses import dataclass
@@ -20,13 +22,11 @@ from pathlib import Path
 TARGET = Path(__file__).resolve().parent / "statemaint" / "files" / "alerts.yaml"
 CRITICAL, WARNING = "critical", "warning"
 
-# What an alert that is not of one query leads to.
-_OF_ALL = {"dashboard_url": "/d/statemaint"}
-
 _HEAD = """\
 # Alerting rules of statemaint, made by helm/alerts.py; do not edit. A plain Prometheus rules file
-# with the default thresholds: load it as it is, or let the chart replace the thresholds and the
-# runbook's address (templates/_helpers.tpl; the chart's tests fail when a pattern does not match).
+# with the default thresholds: load it as it is, or let the chart add links and labels, and change
+# thresholds (`alerts` in its values). Without the chart, with `alert_labels: [team]` in the queries
+# file: sed 's/namespace, owner/namespace, owner, team/g'.
 groups:
   - name: statemaint
     rules:
@@ -35,7 +35,7 @@ groups:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One rule; `hold` is how long it must be true, `of_query` whether it has that label."""
+    """One rule; `hold` is how long it must be true."""
 
     name: str
     expr: str
@@ -43,43 +43,68 @@ class Alert:
     summary: str
     description: str
     hold: str = "0m"
-    of_query: bool = True
 
 
-def _max(metric: str, labels: str = "query") -> str:
+# What identifies a query, and the labels of its alerts.
+_ID = "query, origin, namespace"
+_LABELS = f"{_ID}, owner"
+_INSTALLATION = "origin, namespace"
+_STORAGE = f"{_INSTALLATION}, storage"
+
+
+def _max(metric: str, labels: str = _LABELS) -> str:
     return f"max by ({labels}) (statemaint_{metric})"
+
+
+def _unless(*others: str, on: str = _ID) -> str:
+    return "".join(f"\nunless on ({on}) {other}" for other in others)
+
+
+def _number(one: str, several: str) -> str:
+    return f"{{{{ $value }}}} {{{{ if eq $value 1.0 }}}}{one}{{{{ else }}}}{several}{{{{ end }}}}"
+
+
+def _series(metric: str, *labels: str) -> str:
+    """Returns the selector of a metric of the alert's query, for `printf`."""
+    return f"statemaint_{metric}{{{','.join(('query=%q', 'origin=%q', 'namespace=%q', *labels))}}}"
+
+
+def _of(expr: str) -> str:
+    """Returns the template that asks Prometheus about the alert's query."""
+    return f'printf "{expr}" $labels.query $labels.origin $labels.namespace | query'
 
 
 _QUERY = "{{ $labels.query }}"
 _AGE = "{{ humanizeDuration $value }}"
 _HALTED = _max('stores{outcome="halted"}') + " > 0"
 _PLAN = _max('last_run_failed{cause="plan"}') + " > 0"
-_RUN = _max('last_run_failed{cause=~"storage|task"}') + " > 0"
 _LEASE = _max('last_run_failed{cause="lease"}') + " > 0"
-_LONG = "max by (query) (statemaint_chain_length_max) > 200"
+_LONG = _max("chain_length_max") + " > 200"
+_UNREAD = _max("exporter_read_failed", f"{_LABELS}, storage") + " > 0"
+_FAILED = _max('last_run_failed{cause=~"storage|task"}', f"{_LABELS}, storage") + " > 0"
 _SOURCES = 'up{job=~".*(statemaint|pushgateway).*"} == 0'
-# By its own schedule, or six hours where it has none.
-_PATIENCE = (
-    f"{_max('expected_interval_seconds')} * 2.5\n"
-    f"  or {_max('last_run_timestamp_seconds')} * 0 + 21600"
-)
+_DOWN, _NEVER = "statemaint:storage_down", "statemaint:never_ran_since"
+_ENDED = "last_run_timestamp_seconds"
+
 _CODES = (
-    '{{ range printf "sum by (code) (statemaint_findings{query=%q}) > 0" $labels.query | query }}'
+    f"{{{{ range {_of('sum by (code) (' + _series('findings') + ') > 0')} }}}}"
     "{{ .Labels.code }} ({{ .Value }}) {{ end }}"
 )
 _WITHHELD = (
-    '{{ with printf "sum by (reason) (statemaint_snapshots_withheld{query=%q}) > 0" $labels.query '
-    "| query }}{{ range . }}{{ .Labels.reason }} ({{ .Value }}) {{ end }}{{ else }}none{{ end }}"
+    f"{{{{ with {_of('sum by (reason) (' + _series('snapshots_withheld') + ') > 0')} }}}}"
+    "{{ range . }}{{ .Labels.reason }} ({{ .Value }}) {{ end }}{{ else }}none{{ end }}"
 )
 _INTERVAL = (
-    '{{ range printf "max(statemaint_expected_interval_seconds{query=%q})" $labels.query | query }}'
+    f"{{{{ range {_of('max(' + _series('expected_interval_seconds') + ')')} }}}}"
     ", a run every {{ humanizeDuration .Value }}{{ end }}"
 )
 # As its metrics name it: queries with `together` share one, a CronJob has none.
+_KNOWN_DAG = _of(_series("query_info", "dag!=''"))
 _DAG = (
-    "the DAG {{ with printf \"statemaint_query_info{query=%q,dag!=''}\" $labels.query | query }}"
+    f"the DAG {{{{ with {_KNOWN_DAG} }}}}"
     '{{ . | first | label "dag" }}{{ else }}of the query{{ end }}'
 )
+_AT_WORK = "state='working'"
 _TASK = "query, origin, task"
 # The time of a task's last push, or of its last file: node_exporter knows that by the file's name.
 _FILE = 'node_textfile_mtime_seconds{file=~".*/statemaint_[^/]+@.+"}'
@@ -90,38 +115,61 @@ for _label, _group in (("query", "1"), ("task", "2"), ("origin", "3")):
     )
 _REPORTED = f'max by ({_TASK}) (\n    push_time_seconds{{task!=""}}\n    or {_FILE}\n  )'
 # The report of the run has told of it.
-_LOST = 'max by (query, origin, namespace) (statemaint_last_run_failed{cause="task"}) > 0'
-_SILENT = (
-    "{{ range printf \"max by (task) (statemaint_task_state{query=%q,state='working'})\" "
-    "$labels.query | query }}{{ .Labels.task }} {{ end }}"
-)
-# Where the links lead; the chart puts the addresses of Grafana and Airflow before them.
-_BOARD = "/d/statemaint-query?var-query={{ $labels.query }}"
-_DAGS = (
-    '/dags/{{ with printf "statemaint_query_info{query=%q}" $labels.query | query }}'
-    '{{ . | first | label "dag" }}{{ end }}'
-)
+_LOST = _max('last_run_failed{cause="task"}', _ID) + " > 0"
+_BUSY = _max('task_state{state="working"}', f"{_LABELS}, task")
+_WORKING = _of(f"max by (task) ({_series('task_state', _AT_WORK)})")
+_SILENT = f"{{{{ range {_WORKING} }}}}{{{{ .Labels.task }}}} {{{{ end }}}}"
+
+
+def _patience(known: str) -> str:
+    """Returns the longest time between two runs: by its own schedule, or six hours without one."""
+    return (
+        f"on ({_ID}) group_left () (\n  {_max('expected_interval_seconds', _ID)} * 2.5\n"
+        f"  or {_max(known, _ID)} * 0 + 21600\n)"
+    )
+
+
+def _storages(state: str) -> str:
+    failed = _max('last_run_failed{cause="storage",storage!=""}', f"{_ID}, storage")
+    unread = _max('exporter_read_failed{storage!=""}', f"{_ID}, storage")
+    return f"count by ({_STORAGE}) ({failed}{state} or {unread}{state})"
+
+
+# Expressions that several rules share.
+RECORDS = {
+    # How many queries of a storage failed there, if it is half of them and more than one.
+    _DOWN: f"{_storages(' > 0')} > 1\nand {_storages(' > 0')} / {_storages('')} >= 0.5",
+    # Since when a query has been known without a record of a run; an hour without us is bridged.
+    _NEVER: (
+        f"(\n  {_max('query_info')}\n"
+        f"  unless on ({_ID}) statemaint_last_run_timestamp_seconds\n"
+        f"  unless on ({_ID}) statemaint_exporter_read_failed > 0\n"
+        f") * on ({_ID}) group_left () (\n"
+        f"  min by ({_ID}) (last_over_time({_NEVER}[1h]))\n"
+        f"  or {_max('query_info', _ID)} * 0 + time()\n)"
+    ),
+}
 
 ALERTS = (
     Alert(
         "StatemaintHalted", _HALTED, CRITICAL,
-        f"{_QUERY}: {{{{ $value }}}} stores are halted",
+        f"{_QUERY}: {_number('store is', 'stores are')} halted",
         "Damage was found. Nothing is written or deleted in these stores until it is repaired, and "
         "a restart of the query may fail; its other stores are maintained. Findings: "
         f"{_CODES}. Run statemaint doctor on the checkpoint.",
     ),
     Alert(
-        "StatemaintPlanFailed", f"{_PLAN}\nunless on (query) {_HALTED}", CRITICAL,
+        "StatemaintPlanFailed", _PLAN + _unless(_HALTED), CRITICAL,
         f"{_QUERY}: maintenance cannot be planned",
         f"The last run failed before it saw any store; nothing is maintained. The log of the task "
         f"plan of {_DAG} says why: a configuration or a checkpoint that cannot be read.",
     ),
     Alert(
-        "StatemaintRunFailed", f"{_RUN}\nunless on (query) {_HALTED}\nunless on (query) {_PLAN}",
+        "StatemaintRunFailed", _FAILED + _unless(_HALTED, _PLAN) + _unless(_DOWN, on=_STORAGE),
         WARNING,
         f"{_QUERY}: the last run failed",
         "The storage failed, or a task gave no report. Tasks with storage errors: "
-        '{{ range printf "statemaint_last_run_storage_errors{query=%q}" $labels.query | query }}'
+        f"{{{{ range {_of(_series('last_run_storage_errors'))} }}}}"
         f"{{{{ .Value }}}} {{{{ end }}}}. The log of the failed task of {_DAG} says more.",
         "10m",
     ),
@@ -141,7 +189,7 @@ ALERTS = (
     ),
     Alert(
         "StatemaintStale",
-        f"time() - {_max('last_run_timestamp_seconds')} > on (query) (\n  {_PATIENCE}\n)",
+        f"time() - {_max(_ENDED)} > {_patience(_ENDED)}",
         WARNING,
         f"{_QUERY}: no run has ended for {_AGE}",
         f"More than two runs are missing by the query's own schedule{_INTERVAL}. Is {_DAG} paused, "
@@ -150,11 +198,11 @@ ALERTS = (
     ),
     Alert(
         "StatemaintRunStalled",
-        "max by (query, origin, namespace) (\n"
-        f'  max by (query, origin, namespace, task) (statemaint_task_state{{state="working"}})\n'
+        f"max by ({_LABELS}) (\n"
+        f"  {_BUSY}\n"
         f"  * on ({_TASK}) group_left () (time() - {_REPORTED}) > 600\n"
         ")\n"
-        f"unless on (query, origin, namespace) {_LOST}",
+        f"unless on ({_ID}) {_LOST}",
         WARNING,
         f"{_QUERY}: a task at work has not reported for {_AGE}",
         f"Tasks: {_SILENT}. A task reports several times a minute: it was killed and not tried "
@@ -162,7 +210,7 @@ ALERTS = (
         "more; the next run continues its work.",
     ),
     Alert(
-        "StatemaintChainTooLong", f"{_LONG}\nunless on (query) {_HALTED}", WARNING,
+        "StatemaintChainTooLong", _LONG + _unless(_HALTED), WARNING,
         f"{_QUERY}: a restart replays {{{{ $value }}}} deltas in one store",
         f"Due snapshots that are not written: {_WITHHELD}. Without any, runs do not reach this "
         "store, their limits are too low, or min_deltas_for_snapshot is too high. The dashboard of "
@@ -171,7 +219,7 @@ ALERTS = (
     ),
     Alert(
         "StatemaintRestartTooSlow",
-        f"{_max('restart_seconds')} > 300\nunless on (query) {_HALTED}\nunless on (query) {_LONG}",
+        _max("restart_seconds") + " > 300" + _unless(_HALTED, _LONG),
         WARNING,
         f"{_QUERY}: a restart takes about {_AGE} to load its state",
         "The chains are short, so the state itself is large in one partition. More partitions, or "
@@ -180,8 +228,7 @@ ALERTS = (
     ),
     Alert(
         "StatemaintSnapshotLag",
-        f"{_max('snapshot_lag_versions')} > 300\nunless on (query) {_HALTED}\n"
-        f"unless on (query) {_LONG}",
+        _max("snapshot_lag_versions") + " > 300" + _unless(_HALTED, _LONG),
         WARNING,
         f"{_QUERY}: the newest snapshot is {{{{ $value }}}} versions old",
         "Batches are much more frequent than runs: schedule maintenance more often.",
@@ -189,7 +236,7 @@ ALERTS = (
     ),
     Alert(
         "StatemaintVerifyFailed",
-        f"{_max('last_verify_failed')} > 0\nunless on (query) {_HALTED}", CRITICAL,
+        _max("last_verify_failed") + " > 0" + _unless(_HALTED), CRITICAL,
         f"{_QUERY}: the last verification found damage",
         "A version that must load does not, although the last run halted no store. The log of the "
         "verification lists each finding; statemaint doctor says what a restart would do.",
@@ -211,15 +258,15 @@ ALERTS = (
     Alert(
         "StatemaintForeignDeletions",
         _max('findings{code="PURGED_BY_SPARK"}') + " > 0", WARNING,
-        f"{_QUERY}: {{{{ $value }}}} versions were deleted by another hand",
+        f"{_QUERY}: {_number('version was', 'versions were')} deleted by another hand",
         "Files are gone that statemaint did not delete. More than one or two versions point to a "
         "lifecycle rule of the bucket or a clean-up script.",
         "1h",
     ),
     Alert(
         "StatemaintTrashGrowing",
-        f"{_max('trash_bytes')} > {_max('store_bytes')}\n"
-        f"  and {_max('trash_bytes')} > {_max('trash_bytes offset 1d')}",
+        f"{_max('trash_bytes')} > on ({_ID}) group_left () {_max('store_bytes', _ID)}\n"
+        f"and on ({_ID}) {_max('trash_bytes', _ID)} > {_max('trash_bytes offset 1d', _ID)}",
         WARNING,
         f"{_QUERY}: the trash holds {{{{ humanize1024 $value }}}}B, more than the state",
         "It grew within a day. trash_for is long for the amount that is deleted, or a damaged "
@@ -228,61 +275,83 @@ ALERTS = (
     ),
     Alert(
         "StatemaintPushLosses",
-        "max by (query) (increase(statemaint_push_losses_total[1d])) > 2", WARNING,
-        f'{_QUERY}: {{{{ $value | printf "%.0f" }}}} pushes of metrics were lost in a day',
+        f"max by ({_LABELS}) (increase(statemaint_push_losses_total[1d])) > 2", WARNING,
+        f'{_QUERY}: pushes of metrics are lost, {{{{ $value | printf "%.0f" }}}} in a day',
         "The Pushgateway answered too late, refused, or could not be reached; the log of the task "
         "report has the reason. Maintenance itself is not affected.",
     ),
     Alert(
         "StatemaintUnreadable",
-        f"{_max('exporter_read_failed')} > 0", WARNING,
+        _UNREAD + _unless(_DOWN, on=_STORAGE), WARNING,
         f"{_QUERY}: the exporter cannot read its record",
         "Its metrics are those of the last reading, and disappear after fifteen minutes. The log "
         "of the exporter says why: credentials, network, or an address that is wrong.",
         "15m",
     ),
     Alert(
+        "StatemaintNeverRan", f"time() - {_NEVER} > {_patience('query_info')}", WARNING,
+        f"{_QUERY}: no run has ended since {_AGE} ago, when it was first seen",
+        f"The query is in the queries file, and there is no record of a run{_INTERVAL}. Is {_DAG} "
+        "paused, or its schedule missing?",
+    ),
+    Alert(
+        "StatemaintStorageDown", _DOWN, CRITICAL,
+        "{{ $labels.storage }}: {{ $value }} queries fail there",
+        "At least half of the queries on this storage could not be read, or failed at it in their "
+        "last run: credentials, network, or the storage itself. Their own alerts about that are "
+        "left out. Nothing is deleted while a storage fails.",
+        "5m",
+    ),
+    Alert(
+        "StatemaintConfigurationProblem",
+        _max("exporter_problems", _INSTALLATION) + " > 0", WARNING,
+        f"The queries file has {_number('mistake', 'mistakes')}",
+        "What a mistake concerns is maintained as before, or not at all: "
+        '{{ range printf "statemaint_configuration_problem{origin=%q,namespace=%q}" $labels.origin '
+        "$labels.namespace | query }}{{ .Labels.file }}:{{ .Labels.line }} {{ .Labels.query }} "
+        "{{ end }}. statemaint queries FILE validate explains each.",
+        "5m",
+    ),
+    Alert(
         "StatemaintSourceDown", _SOURCES, CRITICAL,
         "{{ $labels.job }} at {{ $labels.instance }} does not answer",
         "The Pushgateway or the exporter is down: all other alerts of statemaint are blind until "
         "it answers. Maintenance itself goes on.",
-        "5m", of_query=False,
+        "5m",
     ),
     Alert(
         "StatemaintMetricsAbsent",
-        f"absent(statemaint_last_run_timestamp_seconds)\nunless on () ({_SOURCES})", CRITICAL,
+        f"absent(statemaint_query_info)\nunless on () ({_SOURCES})", CRITICAL,
         "There are no metrics of statemaint at all",
         "Nothing is scraped, or the Pushgateway has restarted empty and no query has run since. "
         "All other alerts of statemaint are blind.",
-        "15m", of_query=False,
+        "15m",
     ),
 )  # fmt: skip
 
 
 def render() -> str:
     """Returns the text of the rules file, the same text every time."""
-    return _HEAD + "\n".join(_rule(alert) for alert in ALERTS)
+    records = (_rule("record", name, expr) for name, expr in RECORDS.items())
+    alerts = (_rule("alert", one.name, one.expr) + _rest(one) for one in ALERTS)
+    return _HEAD + "\n".join((*records, *alerts))
 
 
-def _rule(alert: Alert) -> str:
-    expr = "\n".join(f"          {line}" for line in alert.expr.splitlines())
-    texts = {
-        "summary": alert.summary,
-        "description": alert.description,
-        "runbook_url": f"docs/runbook.md#{alert.name.lower()}",
-        **({"dashboard_url": _BOARD, "dag_url": _DAGS} if alert.of_query else _OF_ALL),
-    }
+def _rule(kind: str, name: str, expr: str) -> str:
+    lines = (f"          {line}\n" for line in expr.splitlines())
+    return f"      - {kind}: {name}\n        expr: |-\n{''.join(lines)}"
+
+
+def _rest(alert: Alert) -> str:
     lines = [
-        f"      - alert: {alert.name}",
-        "        expr: |-",
-        expr,
-        f"        for: {alert.hold}",
-        "        labels:",
-        f"          severity: {alert.severity}",
-        "        annotations:",
-        *(f"          {key}: {_quoted(text)}" for key, text in texts.items()),
+        f"for: {alert.hold}",
+        "labels:",
+        f"  severity: {alert.severity}",
+        "annotations:",
+        f"  summary: {_quoted(alert.summary)}",
+        f"  description: {_quoted(alert.description)}",
     ]
-    return "\n".join(lines) + "\n"
+    return "".join(f"        {line}\n" for line in lines)
 
 
 def _quoted(text: str) -> str:

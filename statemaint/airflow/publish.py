@@ -55,6 +55,7 @@ def named(settings: QuerySettings) -> Named:
         interval=expected_interval(about.schedule),
         version=__version__,
         every_unit=about.every_unit,
+        former=about.former,
         namespace=namespace_of(os.environ),
         storage=storage_of(settings.checkpoint),
         routing=about.routing,

@@ -5,7 +5,7 @@ import os
 from airflow.configuration import conf
 
 from statemaint.airflow.names import dag_id, together_id
-from statemaint.metrics.options import GatewayAuth, MetricsSettings, origin_of
+from statemaint.metrics.options import GatewayAuth, MetricsSettings, origins_of
 from statemaint.queries import QueriesReading
 
 
@@ -20,9 +20,12 @@ def metrics_settings(reading: QueriesReading, name: str) -> MetricsSettings:
     prunes = whole and name == min(enabled, default=None)
     detailed = (one for one, query in enabled.items() if query.detail == "partition")
     auth, query = reading.settings_of(name).pushgateway_auth, reading.queries[name]
+    address = conf.get("api", "base_url", fallback="")
+    origin, digest = origins_of(os.environ, address, reading.path)
     return MetricsSettings(
         dag=together_id(query.together) if query.together else dag_id(name),
-        origin=origin_of(os.environ, conf.get("api", "base_url", fallback=""), reading.path),
+        origin=origin,
+        former=digest,
         schedule=query.schedule,
         every_unit=query.detail == "partition",
         routing=reading.routing_of(name),

@@ -16,7 +16,7 @@ from statemaint import __version__
 from statemaint.cli.options import Duration, as_json
 from statemaint.cli.output import headed
 from statemaint.errors import ConfigError, NotInstalledError
-from statemaint.metrics.options import Named, labels_of, namespace_of, origin_of
+from statemaint.metrics.options import Named, labels_of, namespace_of, origins_of
 from statemaint.queries import read_queries
 from statemaint.queries.interval import expected_interval
 from statemaint.storage import open_storage, storage_of
@@ -132,7 +132,7 @@ def _sources(file: str) -> "RecordPlaces":
     queries = {name: one for name, one in reading.queries.items() if one.enabled}
     if not reading.usable:
         raise ConfigError("; ".join(map(str, reading.problems)))
-    origin, namespace = origin_of(os.environ, reading.path), namespace_of(os.environ)
+    (origin, _), namespace = origins_of(os.environ, reading.path), namespace_of(os.environ)
     places = tuple(
         RecordPlace(
             Named(

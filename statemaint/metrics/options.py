@@ -42,6 +42,7 @@ class Named:
         interval: the seconds between two runs by the schedule; `None` without one.
         version: the version that maintained it last.
         every_unit: whether each partition has its own series.
+        former: the origin that it had before `STATEMAINT_ORIGIN` was set; empty without it.
         namespace: the namespace of Kubernetes that it is maintained in; empty without one.
         storage: the storage that holds its checkpoint, such as `s3://lake`.
         routing: the labels that route its alerts: `owner`, and those named by `alert_labels`.
@@ -53,6 +54,7 @@ class Named:
     interval: float | None = None
     version: str = ""
     every_unit: bool = False
+    former: str = ""
     namespace: str = ""
     storage: str = ""
     routing: Mapping[str, str] = field(default_factory=dict)
@@ -97,6 +99,7 @@ class MetricsSettings:
         origin: the installation.
         schedule: its schedule, if it has one.
         every_unit: whether each partition has its own series.
+        former: as in `Named`.
         routing: as in `Named`.
         auth: the credentials for the Pushgateway.
         known: as in `Targets`.
@@ -107,15 +110,20 @@ class MetricsSettings:
     origin: str = ""
     schedule: str | None = None
     every_unit: bool = False
+    former: str = ""
     routing: Mapping[str, str] = field(default_factory=dict)
     auth: GatewayAuth = GatewayAuth()
     known: frozenset[str] | None = None
     detailed: frozenset[str] = frozenset()
 
 
-def origin_of(environment: Mapping[str, str], *facts: str) -> str:
-    """Returns the name of an installation, or a digest of facts that distinguish it."""
-    return environment.get(ORIGIN_VARIABLE) or sha256(" ".join(facts).encode()).hexdigest()[:12]
+def origins_of(environment: Mapping[str, str], *facts: str) -> tuple[str, str]:
+    """Returns the name of an installation, and the one that it has without a variable.
+
+    That is a digest of facts that distinguish it.
+    """
+    digest = sha256(" ".join(facts).encode()).hexdigest()[:12]
+    return environment.get(ORIGIN_VARIABLE) or digest, digest
 
 
 def labels_of(origin: str, namespace: str) -> dict[str, str]:

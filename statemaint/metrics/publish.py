@@ -68,13 +68,13 @@ def gateway_of(targets: Targets, credentials: Credentials) -> Gateway:
 def _write(folder: Path, named: Named, targets: Targets, made: list[Family]) -> None:
     write_textfile(made, query=named.query, folder=folder)
     if targets.known is not None:
-        remove_textfiles(folder, origin=named.origin, known=targets.known)
+        remove_textfiles(folder, named, known=targets.known)
 
 
 def _push(gateway: Gateway, named: Named, targets: Targets, made: list[Family]) -> None:
     gateway.add(named.group, made)
     if targets.known is not None:
-        for removed in gateway.prune(named.origin, targets.known, targets.detailed):
+        for removed in gateway.prune(named, targets.known, targets.detailed):
             _log.info("%s is no longer in the queries file; its metrics are removed", removed)
 
 

@@ -20,7 +20,7 @@ from prometheus_client.metrics_core import Metric as Family
 
 from statemaint.metrics.catalogue import BY_NAME, PREFIX, Detail
 from statemaint.metrics.families import registry_of
-from statemaint.metrics.options import GatewayAuth
+from statemaint.metrics.options import GatewayAuth, Named
 
 JOB = "statemaint"
 SECONDS = 8.0
@@ -76,11 +76,11 @@ class Gateway:
         else:
             self._ask("DELETE", path)
 
-    def prune(self, origin: str, known: frozenset[str], detailed: frozenset[str]) -> list[str]:
+    def prune(self, named: Named, known: frozenset[str], detailed: frozenset[str]) -> list[str]:
         """Deletes the groups of an installation's missing queries, and returns their names.
 
         Args:
-            origin: the installation; the queries of others, and of users' DAGs, stay.
+            named: a query of the installation; those of others, and of users' DAGs, stay.
             known: the queries of the installation.
             detailed: those of them whose partitions have their own series.
 
@@ -89,20 +89,29 @@ class Gateway:
             ValueError: when its answer is unexpected.
         """
         groups = json.loads(self._ask("GET", "/api/v1/metrics"))["data"]
-        found = [group["labels"] for group in groups if group["labels"].get("job") == JOB]
-        # Earlier builds pushed to groups without the origin.
-        former = {group["labels"].get("query") for group in groups if _is_of(group, origin)}
-        own = [one for one in found if one.get("origin") == origin]
-        present = {one["query"] for one in own if one.keys() == {"job", "origin", "query"}}
-        # One whose first run was killed has only groups of tasks.
-        missing = (former | {one["query"] for one in own if "query" in one}) - known
-        for labels in found:
-            query, current = labels.get("query"), labels in own
-            if not current and ("origin" in labels or query not in former):
+        found = [one["labels"] for one in groups if one["labels"].get("job") == JOB]
+        # Earlier builds had one group for each name, whatever the installation.
+        unnamed = {
+            labels["query"]: _origin(one)
+            for one in groups
+            if (labels := one["labels"]).keys() == {"job", "query"}
+        }
+        ours = {named.origin, named.former or named.origin}
+        present = {
+            one["query"]
+            for one in found
+            if one.keys() == {"job", "origin", "query"} and one["origin"] == named.origin
+        }
+        missing = set()
+        for one in found:
+            query = one.get("query", "")
+            if one.get("origin", unnamed.get(query)) not in ours:
                 continue
-            unwanted = _DETAIL in labels and query not in detailed
-            if query in missing or unwanted or (query in present and not current):
-                self._ask("DELETE", _path({k: v for k, v in labels.items() if k != "job"}))
+            replaced = query in present and one.get("origin") != named.origin
+            if query not in known:
+                missing.add(query)
+            if query not in known or replaced or (_DETAIL in one and query not in detailed):
+                self._ask("DELETE", _path({k: v for k, v in one.items() if k != "job"}))
         return sorted(missing)
 
     def _ask(self, method: str, path: str, registry: CollectorRegistry | None = None) -> bytes:
@@ -201,7 +210,7 @@ def _path(group: Mapping[str, str]) -> str:
     return f"/metrics/job/{JOB}{labels}"
 
 
-def _is_of(group: Mapping[str, object], origin: str) -> bool:
+def _origin(group: Mapping[str, object]) -> str | None:
     info = group.get(BY_NAME["query_info"].full)
     metrics = info.get("metrics", []) if isinstance(info, dict) else []
-    return any(one.get("labels", {}).get("origin") == origin for one in metrics)
+    return next((one.get("labels", {}).get("origin") for one in metrics), None)

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from statemaint.metrics.catalogue import BY_NAME
 from statemaint.metrics.families import registry_of
+from statemaint.metrics.options import Named
 
 
 def write_textfile(families: Iterable[Family], *, query: str, folder: Path) -> None:
@@ -43,15 +44,15 @@ def replace_task_textfile(
         file.unlink(missing_ok=True)
 
 
-def remove_textfiles(folder: Path, *, origin: str, known: frozenset[str]) -> list[str]:
+def remove_textfiles(folder: Path, named: Named, *, known: frozenset[str]) -> list[str]:
     """Deletes the files of an installation's missing queries, and returns their names.
 
     Raises:
         OSError: when the folder cannot be read or written to.
     """
-    removed = set[str]()
+    removed, ours = set[str](), {named.origin, named.former or named.origin}
     for file in sorted(folder.glob("statemaint_*.prom")):
-        queries = {label["query"] for label in _info(file) if label.get("origin") == origin}
+        queries = {label["query"] for label in _info(file) if label.get("origin") in ours}
         if queries and not queries & known:
             file.unlink(missing_ok=True)
             removed |= queries

@@ -43,6 +43,11 @@ labels:
   {{- end }}
 {{- end -}}
 
+{{/* The label `origin` of all metrics of this release. */}}
+{{- define "statemaint.origin" -}}
+{{ .Release.Namespace }}.{{ include "statemaint.fullname" . }}
+{{- end -}}
+
 {{/* The address that tasks push to; empty when there is no Pushgateway. */}}
 {{- define "statemaint.pushgatewayUrl" -}}
 {{- if .Values.pushgateway.enabled -}}
@@ -53,25 +58,56 @@ http://{{ include "statemaint.fullname" . }}-pushgateway.{{ .Release.Namespace }
 {{- end -}}
 
 {{/*
-files/alerts.yaml with the values in place of its defaults. Each pattern includes the text around the
-default, so that a number never replaces another's default.
+files/alerts.yaml with the values: thresholds, labels, links, and without the disabled alerts. Each pattern includes
+the text around the default, so that a number never replaces another's default.
 */}}
 {{- define "statemaint.alerts" -}}
-{{- $stale := .Values.alerts.staleAfterSeconds | int64 -}}
-{{- $chain := .Values.alerts.maxChainLength | int64 -}}
-{{- $rules := .Files.Get "files/alerts.yaml" -}}
-{{- $rules = $rules | replace "(statemaint_last_run_timestamp_seconds) * 0 + 21600" (printf "(statemaint_last_run_timestamp_seconds) * 0 + %d" $stale) -}}
-{{- $rules = $rules | replace "(statemaint_chain_length_max) > 200" (printf "(statemaint_chain_length_max) > %d" $chain) -}}
-{{- with .Values.alerts.runbookBaseUrl -}}
-{{- $rules = $rules | replace "runbook_url: \"docs/" (printf "runbook_url: \"%s/docs/" (trimSuffix "/" .)) -}}
+{{- $alerts := .Values.alerts -}}
+{{- $changes := list
+  (list "* 0 + 21600" (printf "* 0 + %d" ($alerts.staleAfterSeconds | int64)))
+  (list "_interval_seconds) * 2.5" (printf "_interval_seconds) * %v" $alerts.staleAfterIntervals))
+  (list "_chain_length_max) > 200" (printf "_chain_length_max) > %d" ($alerts.maxChainLength | int64)))
+  (list "_restart_seconds) > 300" (printf "_restart_seconds) > %d" ($alerts.maxRestartSeconds | int64)))
+  (list "_lag_versions) > 300" (printf "_lag_versions) > %d" ($alerts.maxSnapshotLag | int64)))
+  (list "> 0) > 3600" (printf "> 0) > %d" ($alerts.maxLeaseWaitSeconds | int64)))
+  (list "_verify_timestamp_seconds) > 1209600" (printf "_verify_timestamp_seconds) > %d" ($alerts.verifyAfterSeconds | int64)))
+  (list "[1d])) > 2" (printf "[1d])) > %d" ($alerts.maxPushLosses | int64)))
+  (list ">= 0.5" (printf ">= %v" $alerts.storageDownShare))
+-}}
+{{- with .Values.queries.alert_labels -}}
+{{- $changes = append $changes (list "namespace, owner" (printf "namespace, owner, %s" (join ", " .))) -}}
 {{- end -}}
-{{- with .Values.dashboard.grafanaUrl -}}
-{{- $rules = $rules | replace "dashboard_url: \"/d/" (printf "dashboard_url: \"%s/d/" (trimSuffix "/" .)) -}}
+{{- $links := dict -}}
+{{- with .Values.dashboard.grafanaUrl -}}{{- $_ := set $links "dashboard_url" (printf "%s/d/statemaint" (trimSuffix "/" .)) -}}{{- end -}}
+{{- with .Values.airflow.url -}}{{- if $.Values.airflow.enabled -}}{{- $_ := set $links "dag_url" (printf "%s/dags/" (trimSuffix "/" .)) -}}{{- end -}}{{- end -}}
+{{- $rules := list -}}
+{{- range $rule := (index (.Files.Get "files/alerts.yaml" | fromYaml).groups 0).rules -}}
+{{- range $change := $changes -}}
+{{- $_ := set $rule "expr" (replace (index $change 0) (index $change 1) $rule.expr) -}}
 {{- end -}}
-{{- with .Values.airflow.url -}}
-{{- $rules = $rules | replace "dag_url: \"/dags/" (printf "dag_url: \"%s/dags/" (trimSuffix "/" .)) -}}
+{{- if $rule.alert -}}
+{{- $notes := $rule.annotations -}}
+{{- $ofQuery := contains "$labels.query" $notes.summary -}}
+{{- with $alerts.runbookBaseUrl -}}
+{{- $_ := set $notes "runbook_url" (printf "%s/docs/runbook.md#%s" (trimSuffix "/" .) (lower $rule.alert)) -}}
 {{- end -}}
-{{- $rules -}}
+{{- with $links.dashboard_url -}}
+{{- $_ := set $notes "dashboard_url" (ternary (printf "%s-query?var-query={{ $labels.query }}&var-origin={{ $labels.origin }}" .) . $ofQuery) -}}
+{{- end -}}
+{{- with $links.dag_url -}}
+{{- if $ofQuery -}}
+{{- $dag := "printf \"statemaint_query_info{query=%q,origin=%q,namespace=%q,dag!=''}\" $labels.query $labels.origin $labels.namespace | query" -}}
+{{- $_ := set $notes "dag_url" (printf "{{ with %s }}%s{{ . | first | label \"dag\" }}{{ end }}" $dag .) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $value := $alerts.extraLabels -}}{{- $_ := set $rule.labels $name $value -}}{{- end -}}
+{{- end -}}
+{{- if not (has $rule.alert $alerts.disabled) -}}{{- $rules = append $rules $rule -}}{{- end -}}
+{{- end -}}
+groups:
+  - name: statemaint
+    rules:
+      {{- toYaml $rules | nindent 6 }}
 {{- end -}}
 
 {{/*

@@ -96,13 +96,15 @@ securityContext:
     drop: [ALL]
 resources:
   {{- toYaml .with.resources | nindent 2 }}
-{{- with .root.Values.storage.env }}
 env:
-  {{- range $name, $value := . }}
+  - name: STATEMAINT_ORIGIN
+    value: {{ include "statemaint.origin" .root }}
+  - name: STATEMAINT_NAMESPACE
+    value: {{ .root.Release.Namespace }}
+  {{- range $name, $value := .root.Values.storage.env }}
   - name: {{ $name }}
     value: {{ $value | quote }}
   {{- end }}
-{{- end }}
 {{- with .with.existingSecret | default .root.Values.storage.existingSecret }}
 envFrom:
   - secretRef:

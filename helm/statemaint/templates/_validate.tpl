@@ -99,6 +99,13 @@ in values.schema.json; its messages show values, so that whatever may be a secre
 {{- if and .Values.exporter.serviceMonitor.enabled .Values.exporter.podMonitor.enabled -}}
 {{- $problems = append $problems "exporter.podMonitor.enabled: the ServiceMonitor scrapes the same pod, and each series would be there twice; enable one of the two" -}}
 {{- end -}}
+{{- $alerts := list -}}
+{{- range (index (.Files.Get "files/alerts.yaml" | fromYaml).groups 0).rules -}}{{- with .alert -}}{{- $alerts = append $alerts . -}}{{- end -}}{{- end -}}
+{{- range .Values.alerts.disabled -}}
+{{- if not (has . $alerts) -}}
+{{- $problems = append $problems (printf "alerts.disabled: there is no alert %s; correct the name, or take it out" .) -}}
+{{- end -}}
+{{- end -}}
 {{- with $problems -}}
 {{- fail (printf "\n\nthe values cannot be used:\n- %s\n" (join "\n- " (. | uniq))) -}}
 {{- end -}}

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.helm
 
 # Custom kinds have no schema in kubernetes-validate; tests of their own look at them below.
 CUSTOM = {"PrometheusRule", "ServiceMonitor", "PodMonitor"}
-ALERTS = (CHART / "files" / "alerts.yaml").read_text()
 EVERYTHING = "pushgateway-values"
 
 
@@ -29,10 +28,6 @@ def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     except MissingPart as missing:
         pytest.skip(str(missing))
     return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
-
-
-def expressions(rules: dict[str, Any]) -> str:
-    return "\n".join(rule["expr"] for rule in rules["groups"][0]["rules"])
 
 
 def container(manifests: list[Manifest]) -> dict[str, Any]:
@@ -203,7 +198,7 @@ def test_the_dashboards_are_delivered_byte_for_byte() -> None:
     assert len(files) == 3
 
 
-def test_the_addresses_of_the_values_reach_the_dashboards_and_the_alerts() -> None:
+def test_the_addresses_of_the_values_reach_the_dashboards() -> None:
     manifests = render(scenario(EVERYTHING))
     for text in one(manifests, "ConfigMap", "-dashboard")["data"].values():
         boxes = {
@@ -214,38 +209,6 @@ def test_the_addresses_of_the_values_reach_the_dashboards_and_the_alerts() -> No
         airflow = "https://airflow.example.com"
         runbook = "https://git.example.com/statemaint/blob/main/docs/runbook.md"
         assert boxes == {"airflow": (airflow, airflow), "runbook": (runbook, runbook)}
-    for rule in one(manifests, "PrometheusRule")["spec"]["groups"][0]["rules"]:
-        notes = rule["annotations"]
-        assert notes["dashboard_url"].startswith("https://grafana.example.com/d/statemaint")
-        assert notes.get("dag_url", "").startswith("https://airflow.example.com/dags/") == (
-            "$labels.query" in notes["summary"]
-        )
-
-
-def test_without_other_values_the_rules_are_the_file() -> None:
-    [delivered] = one(render(), "ConfigMap", "-alerts")["data"].values()
-    assert delivered == ALERTS
-
-
-def test_thresholds_and_runbook_reach_every_place_in_the_rules() -> None:
-    values = {
-        "staleAfterSeconds": 200,
-        "maxChainLength": 21600,
-        "runbookBaseUrl": "https://git.example.com/x/",
-    }
-    [text] = one(render({"alerts": values}), "ConfigMap", "-alerts")["data"].values()
-    delivered, original = yaml.safe_load(text), yaml.safe_load(ALERTS)
-
-    # The two numbers are swapped on purpose: neither may land in the other's place.
-    swapped = {"200": "21600", "21600": "200"}
-    assert expressions(delivered) == re.sub(
-        r"\b(21600|200)(?=s?\b)", lambda match: swapped[match[1]], expressions(original)
-    )
-    for rule, before in zip(
-        delivered["groups"][0]["rules"], original["groups"][0]["rules"], strict=True
-    ):
-        link = f"https://git.example.com/x/{before['annotations']['runbook_url']}"
-        assert rule["annotations"] == {**before["annotations"], "runbook_url": link}
 
 
 @pytest.mark.prometheus

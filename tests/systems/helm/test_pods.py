@@ -297,7 +297,9 @@ def test_keys_come_from_a_secret_by_its_name() -> None:
         keys = "lake-keys-to-read" if name.endswith("-exporter") else "lake-keys"
         assert container["envFrom"] == [{"secretRef": {"name": keys}}]
         assert container["env"] == [
-            {"name": "STATEMAINT_S3_ENDPOINT", "value": "https://minio.storage:9000"}
+            {"name": "STATEMAINT_ORIGIN", "value": "airflow.statemaint"},
+            {"name": "STATEMAINT_NAMESPACE", "value": "airflow"},
+            {"name": "STATEMAINT_S3_ENDPOINT", "value": "https://minio.storage:9000"},
         ]
     del values["exporter"]["existingSecret"]
     [container] = one(render(values), "Deployment")["spec"]["template"]["spec"]["containers"]

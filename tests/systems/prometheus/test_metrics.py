@@ -17,7 +17,6 @@ from statemaint.metrics.textfile import write_textfile
 from statemaint.report.record import Cause, LastRun, LastVerification, Record, next_record
 from statemaint.storage import MemoryStorage
 from tests.support.metrics import (
-    ORIGIN,
     TIGHT,
     Series,
     ended,
@@ -141,4 +140,4 @@ def test_a_query_that_is_gone_leaves_no_series_and_others_stay(
     assert all(f'query="{one}"' in text for one in ("a", "kept", "theirs", "dag"))
     # It has no series of partitions any more either, as nothing asks for them now.
     assert not any(name.startswith("partition_") for name, _ in series_of(text, "kept"))
-    assert Gateway(gateway.url).prune(ORIGIN, known, frozenset()) == []
+    assert Gateway(gateway.url).prune(named(), known, frozenset()) == []

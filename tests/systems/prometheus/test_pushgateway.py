@@ -1,5 +1,6 @@
 """Facts about the real Pushgateway that the metrics are built on."""
 
+import re
 from urllib.request import ProxyHandler, build_opener
 
 import pytest
@@ -59,7 +60,7 @@ def test_two_installations_with_a_query_of_one_name_leave_each_others_groups_alo
     assert [line.rsplit(" ", 1)[1] for line in found] == ["1", "2"]
     assert 'namespace="streams",origin="blue",owner="blue",query="q"' in found[0]
     publisher = Gateway(gateway.url)
-    assert publisher.prune("green", frozenset(), frozenset()) == ["q"]
+    assert publisher.prune(named(origin="green"), frozenset(), frozenset()) == ["q"]
     assert exposed(gateway, "last_run_timestamp_seconds") == found[:1]
 
 
@@ -71,11 +72,22 @@ def test_the_group_of_an_earlier_build_is_deleted_once_there_is_one_with_the_ori
     for query, origin, more in groups:
         push(gateway.url, [("query_info", {"query": query, "origin": origin}, 1)],
              {"query": query, **more})  # fmt: skip
-    publisher = Gateway(gateway.url)
-    assert publisher.prune("blue", frozenset({"q"}), frozenset({"q"})) == []
+    publisher, blue = Gateway(gateway.url), named("q", origin="blue")
+    assert publisher.prune(blue, frozenset({"q"}), frozenset({"q"})) == []
     assert len(exposed(gateway, "query_info")) == 3
-    publisher.add(named("q", origin="blue").group, [*about(named("q", origin="blue"))])
-    publisher.prune("blue", frozenset({"q"}), frozenset({"q"}))
+    publisher.add(blue.group, [*about(blue)])
+    publisher.prune(blue, frozenset({"q"}), frozenset({"q"}))
     found = sorted('query="other"' in line for line in exposed(gateway, "query_info"))
     assert found == [False, True]
     assert 'dag="statemaint__q"' in "".join(exposed(gateway, "query_info"))
+
+
+def test_an_installation_that_gets_a_name_takes_its_groups_with_it(gateway: Server) -> None:
+    publisher, before = Gateway(gateway.url), named("q", origin="digest")
+    after = named("q", origin="blue", former="digest")
+    for one in (before, after, named("q", origin=""), named("q", origin="green")):
+        publisher.add(one.group, [*about(one)])
+    assert publisher.prune(after, frozenset({"q"}), frozenset()) == []
+    origins = sorted(re.findall(r'origin="(.*?)"', "".join(exposed(gateway, "query_info"))))
+    assert origins == ["blue", "green"]
+    assert len(exposed(gateway, "query_info")) == 3

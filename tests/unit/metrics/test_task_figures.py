@@ -145,7 +145,9 @@ def test_the_files_of_a_missing_querys_tasks_are_deleted(tmp_path: Path) -> None
                 clock=clock,
             ):
                 pass
-    assert remove_textfiles(tmp_path, origin=ORIGIN, known=frozenset({"kept"})) == ["gone"]
+    assert remove_textfiles(tmp_path, Named("q", origin=ORIGIN), known=frozenset({"kept"})) == [
+        "gone"
+    ]
     assert sorted(one.name.partition("@")[0] for one in tmp_path.iterdir()) == [
         "statemaint_gone",
         "statemaint_kept",

@@ -1,0 +1,119 @@
+"""The alerting rules that the chart delivers: those of the file, with the values."""
+
+from typing import Any
+
+import helm_python
+import pytest
+import yaml
+
+from tests.systems.helm.support import CHART, one, render
+
+pytestmark = pytest.mark.helm
+
+ORIGINAL = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
+ADDRESSES = {
+    "airflow": {"url": "https://airflow.example.com/"},
+    "dashboard": {"grafanaUrl": "https://grafana.example.com"},
+    "alerts": {"runbookBaseUrl": "https://git.example.com/x/"},
+}
+# Each threshold with a value that no other has, and the alerts that it is in.
+THRESHOLDS = {
+    "staleAfterSeconds": (9_000_001, 21600, {"StatemaintStale", "StatemaintNeverRan"}),
+    "staleAfterIntervals": (7.25, 2.5, {"StatemaintStale", "StatemaintNeverRan"}),
+    "maxChainLength": (
+        9_000_003,
+        200,
+        {"StatemaintChainTooLong", "StatemaintRestartTooSlow", "StatemaintSnapshotLag"},
+    ),
+    "maxRestartSeconds": (9_000_004, 300, {"StatemaintRestartTooSlow"}),
+    "maxSnapshotLag": (9_000_005, 300, {"StatemaintSnapshotLag"}),
+    "maxLeaseWaitSeconds": (9_000_006, 3600, {"StatemaintLeaseStale"}),
+    "verifyAfterSeconds": (9_000_007, 1209600, {"StatemaintVerifyOverdue"}),
+    "maxPushLosses": (9_000_008, 2, {"StatemaintPushLosses"}),
+    "storageDownShare": (0.75, 0.5, {"statemaint:storage_down"}),
+}
+
+
+def delivered(values: dict[str, Any] | None = None) -> dict[str, Any]:
+    [text] = one(render(values), "ConfigMap", "-alerts")["data"].values()
+    read: dict[str, Any] = yaml.safe_load(text)
+    return read
+
+
+def rules(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    [group] = content["groups"]
+    return {rule.get("alert") or rule["record"]: rule for rule in group["rules"]}
+
+
+def test_without_other_values_the_rules_are_the_file() -> None:
+    assert delivered() == ORIGINAL
+
+
+def test_a_prometheus_rule_has_the_rules_of_the_file() -> None:
+    values = {"alerts": {"prometheusRule": {"enabled": True}}}
+    assert one(render(values), "PrometheusRule")["spec"] == ORIGINAL
+
+
+@pytest.mark.parametrize("name", THRESHOLDS)
+def test_a_threshold_reaches_its_alerts_and_no_other_number(name: str) -> None:
+    value, default, alerts = THRESHOLDS[name]
+    changed = rules(delivered({"alerts": {name: value}}))
+    for alert, before in rules(ORIGINAL).items():
+        if alert in alerts:
+            assert before["expr"] != changed[alert]["expr"]
+            back = changed[alert]["expr"].replace(str(value), str(default))
+            assert {**changed[alert], "expr": back} == before
+        else:
+            assert changed[alert] == before
+
+
+def test_every_threshold_of_the_values_is_tested_here() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())["alerts"]
+    numbers = {name for name, value in values.items() if type(value) in {int, float}}
+    assert numbers == THRESHOLDS.keys()
+    assert {name: values[name] for name in numbers} == {
+        name: default for name, (_, default, _) in THRESHOLDS.items()
+    }
+
+
+def test_links_are_absolute_and_lead_to_the_alert_the_query_and_the_dag() -> None:
+    for name, rule in rules(delivered(ADDRESSES)).items():
+        if "record" in rule:
+            continue
+        notes = rule["annotations"]
+        assert notes["runbook_url"] == f"https://git.example.com/x/docs/runbook.md#{name.lower()}"
+        of_query = "$labels.query" in notes["summary"]
+        board = "https://grafana.example.com/d/statemaint"
+        query = "-query?var-query={{ $labels.query }}&var-origin={{ $labels.origin }}"
+        assert notes["dashboard_url"] == board + (query if of_query else "")
+        assert ("https://airflow.example.com/dags/{{ . |" in notes.get("dag_url", "")) is of_query
+
+
+def test_a_link_whose_address_is_unknown_is_left_out() -> None:
+    for rule in rules(delivered()).values():
+        assert set(rule.get("annotations", ())) <= {"summary", "description"}
+    jobs = {**ADDRESSES, "airflow": {"url": "https://airflow.example.com", "enabled": False}}
+    found = rules(delivered(jobs)).values()
+    assert not any("dag_url" in rule.get("annotations", ()) for rule in found)
+
+
+def test_an_alert_can_be_left_out_and_a_name_that_is_none_is_refused() -> None:
+    found = rules(delivered({"alerts": {"disabled": ["StatemaintSnapshotLag"]}}))
+    assert rules(ORIGINAL).keys() - found.keys() == {"StatemaintSnapshotLag"}
+    with pytest.raises(helm_python.HelmError, match=r"there is no alert Statelag"):
+        render({"alerts": {"disabled": ["Statelag"]}})
+
+
+def test_extra_labels_are_on_every_alert() -> None:
+    found = rules(delivered({"alerts": {"extraLabels": {"team": "data", "tier": "1"}}}))
+    for rule in found.values():
+        if "alert" in rule:
+            assert rule["labels"].items() >= {"team": "data", "tier": "1"}.items()
+            assert rule["labels"]["severity"] in {"critical", "warning"}
+
+
+def test_the_alert_labels_of_the_queries_file_are_kept_by_every_alert_of_a_query() -> None:
+    found = rules(delivered({"queries": {"alert_labels": ["team", "tier"], "queries": {}}}))
+    for name, rule in rules(ORIGINAL).items():
+        assert found[name]["expr"].count("owner, team, tier") == rule["expr"].count("owner")
+    assert "by (query, origin, namespace, owner, team, tier)" in found["StatemaintHalted"]["expr"]
