@@ -7,15 +7,15 @@ from statemaint.errors import NotFoundError, Superseded
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta, Snapshot
-from statemaint.model.ids import version_of
+from statemaint.model.ids import batch_in, version_of
 from statemaint.scan import scan
 from statemaint.storage import Storage
 from statemaint.workers import nothing
 
 
 def newest_commit(storage: Storage) -> Entry | None:
-    commits = {int(one.name): one for one in storage.list("commits") if one.name.isdecimal()}
-    return commits[max(commits)] if commits else None
+    commits = {batch_in(entry.path, "commits"): entry for entry in storage.list("commits")}
+    return commits[newest] if (newest := max(commits, default=-1)) >= 0 else None
 
 
 class SharedLook:
@@ -121,5 +121,5 @@ def _must_count(planned: Store, store: Store, target: int) -> None:
 
 def _purged(storage: Storage, batch: int) -> bool:
     """Returns whether the query has advanced so far that it removed an entry itself."""
-    names = (entry.name for entry in storage.list("commits"))
-    return min((int(one) for one in names if one.isdecimal()), default=-1) > batch
+    batches = (batch_in(entry.path, "commits") for entry in storage.list("commits"))
+    return min((one for one in batches if one >= 0), default=-1) > batch

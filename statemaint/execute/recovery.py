@@ -17,13 +17,14 @@ from statemaint.execute.memory import need_of
 from statemaint.execute.run_context import RunContext
 from statemaint.execute.store_executor import StoreExecutor
 from statemaint.execute.trash import Trash
-from statemaint.execute.world import is_same, recovery_notes, rolled_back
+from statemaint.execute.world import recovery_notes, rolled_back
 from statemaint.fold import Source, engine_for
 from statemaint.fold.needs import loading
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
 from statemaint.plan import RecoveryPlan, Remove, StorePlan, WriteSnapshot
 from statemaint.report import SnapshotWritten
+from statemaint.scan import is_same
 from statemaint.storage import Storage
 from statemaint.workers import Job, Workers, as_they_come
 

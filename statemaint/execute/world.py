@@ -12,17 +12,12 @@ from statemaint.model.ids import RecoveryVerb, StoreId, version_of
 from statemaint.model.proof import Attestation
 from statemaint.plan import RecoveryPlan, Remove
 from statemaint.records.manifest import LogWorld, Note, Seen, StoreWorld
-from statemaint.scan import crc32c_of
+from statemaint.scan import crc32c_of, is_same
 from statemaint.storage import Storage
 
 _BATCH = re.compile(r"0|[1-9][0-9]{0,17}")
 Versioned = Delta | Snapshot
 _OF_ANOTHER_LOG = (FindingCode.STALE_SNAPSHOT, FindingCode.SNAPSHOT_MISMATCH)
-
-
-def is_same(one: Entry, other: Entry) -> bool:
-    """Returns whether two listings of a path are of the same file, by its size and time."""
-    return (one.path, one.size, one.modified) == (other.path, other.size, other.modified)
 
 
 def log_of(files: Iterable[StateFile]) -> tuple[Versioned, ...]:

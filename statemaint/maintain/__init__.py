@@ -15,12 +15,11 @@ from statemaint.maintain.run import (
 from statemaint.maintain.runs import Run, list_actions, list_runs
 from statemaint.records import Holder, bytes_in_trash
 from statemaint.records.runs import new_run_id
-from statemaint.undo import Restored, UndoFile, Undone, parse_undo, plan_undo, undo
+from statemaint.undo import UndoFile, Undone, parse_undo, plan_undo, undo
 
 __all__ = [
     "Holder",
     "PlanFile",
-    "Restored",
     "Run",
     "UndoFile",
     "Undone",

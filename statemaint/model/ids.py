@@ -20,6 +20,12 @@ def batch_of(version: int) -> int:
     return version - 1
 
 
+def batch_in(path: str, log: str) -> int:
+    """Returns the batch of an entry of a log, by its name; -1 for any other file."""
+    folder, _, name = path.rpartition("/")
+    return int(name) if folder == log and name.isascii() and name.isdecimal() else -1
+
+
 def run_folder(run: str) -> str:
     """Returns the name of the folders that belong to a run, valid on any file system.
 

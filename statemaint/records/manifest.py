@@ -25,13 +25,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from statemaint.errors import CodecError, NotFoundError
 from statemaint.listing import Entry
-from statemaint.model.ids import RecoveryVerb, UnitId, run_folder
+from statemaint.model.ids import RecoveryVerb, UnitId, batch_in, run_folder
 from statemaint.records.json_lines import read_lines
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/trash"
 MANIFEST = "manifest"
+# The first line of a rollback has the entries of both logs, about a hundred bytes each; Spark keeps
+# a hundred batches. Each run reads it, so a longer one must not take a run's memory.
+_LONGEST_FIRST = 1 << 23
 _PAGE = re.compile(r"(?P<operator>[0-9]+)-(?P<partition>[0-9]+)\.page-(?P<number>[0-9]{6})\.jsonl")
 
 
@@ -84,6 +88,9 @@ class LogWorld:
     newest: tuple[Seen, ...]
 
 
+_NO_LOGS = LogWorld(0, (), (), ())
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """One line of a manifest.
@@ -132,8 +139,8 @@ class Contents:
     def newest_batch(self) -> int | None:
         """Returns the newest committed batch that a rollback removed, if any."""
         removed = [one.path for one in self.logs.removed] if self.logs else [*self.files]
-        names = (path.removeprefix("commits/") for path in removed)
-        return max((int(one) for one in names if one.isdecimal()), default=None)
+        batches = [batch_in(path, "commits") for path in removed]
+        return max((batch for batch in batches if batch >= 0), default=None)
 
     def newest_first(self) -> tuple[Entry, ...]:
         """Returns the files in reverse order of their removal: a file before its checksum."""
@@ -216,6 +223,23 @@ def _pack(seen: Seen, *, below: str = "") -> list[Any]:
 
 
 # -- reading
+
+
+def read_logs(storage: Storage, run: str) -> LogWorld | None:
+    """Returns the logs as a rollback has noted them; `None` if that cannot be read.
+
+    They are empty if its trash was emptied meanwhile, or an earlier build did not note them.
+    """
+    try:
+        with storage.open(manifest_path(run, RecoveryVerb.ROLLBACK.value)) as stream:
+            fields = json.loads(stream.readline(_LONGEST_FIRST))
+    except NotFoundError:
+        return _NO_LOGS
+    except (ValueError, RecursionError, CodecError):
+        return None
+    if not isinstance(fields, dict):
+        return None
+    return _parsed_logs(fields) if "logs" in fields or "path" not in fields else _NO_LOGS
 
 
 def contents(storage: Storage, run: str) -> Contents:

@@ -27,6 +27,7 @@ FOLDER = "_statemaint/ledger"
 UNDO = "undo"
 _MERGED = "merged"
 _PATH = re.compile(rf"{FOLDER}/(?P<ledger>[0-9]+/[0-9]+|undo|repair|rollback)(?:/[^/]+)?\.jsonl")
+_PAGE = re.compile(r"(?P<run>.+)-[0-9]{6}-[0-9a-f]{24}\.jsonl")
 _MOST_LOOKS = 10
 
 
@@ -88,6 +89,12 @@ def add_segment(storage: Storage, ledger: str, page: str, lines: Sequence[bytes]
 
 def page_of(run: str, number: int) -> str:
     return f"{run_folder(run)}-{number:06}"
+
+
+def run_of_page(path: str) -> str | None:
+    """Returns the folder of the run that wrote a segment; `None` for one of several runs."""
+    page = _PAGE.fullmatch(path.rpartition("/")[2])
+    return page["run"] if page else None
 
 
 def write_merged(storage: Storage, ledger: str, lines: Iterable[Line]) -> str:

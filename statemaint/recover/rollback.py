@@ -21,7 +21,7 @@ from statemaint.fold.needs import loading
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.model.ids import RecoveryVerb, version_of
+from statemaint.model.ids import RecoveryVerb, batch_in, version_of
 from statemaint.plan import RecoveryPlan, Remove, judge, rolled_back
 from statemaint.planning import scan_checkpoint
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
@@ -162,8 +162,8 @@ def _check_stores(before: Checkpoint, after: Checkpoint, batch: int) -> None:
 
 
 def _check_committed(storage: Storage, entries: Iterable[Entry], batch: int) -> None:
-    names = [one.path.removeprefix("commits/") for one in entries if one.path.startswith("commits")]
-    batches = sorted(int(name) for name in names if name.isdecimal())
+    found = (batch_in(entry.path, "commits") for entry in entries)
+    batches = sorted(one for one in found if one >= 0)
     if batch in batches:
         return
     there = f"has batches {batches[0]} to {batches[-1]}" if batches else "is empty"

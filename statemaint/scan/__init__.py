@@ -3,7 +3,7 @@
 File names of a store are parsed here, by `model.files`; no later step handles them as raw strings.
 """
 
-from statemaint.scan.contents import crc32c_of, equal, fingerprint
+from statemaint.scan.contents import crc32c_of, equal, fingerprint, is_same
 from statemaint.scan.handover import Handover, Recalling, Recorder, ScanPart
 from statemaint.scan.identity import must_be_checkpoint, must_be_of_query
 from statemaint.scan.links import check_inside, check_links
@@ -28,6 +28,7 @@ __all__ = [
     "fingerprint",
     "interrupted_rollbacks",
     "is_of_one_store",
+    "is_same",
     "missing_source_logs",
     "must_be_checkpoint",
     "must_be_of_query",

@@ -3,6 +3,7 @@
 import google_crc32c
 
 from statemaint.errors import NotFoundError, Superseded
+from statemaint.listing import Entry
 from statemaint.storage import Storage
 
 _PIECE = 1024 * 1024
@@ -28,6 +29,11 @@ def fingerprint(storage: Storage, path: str) -> tuple[int, int] | None:
         return None
     except Superseded:  # replaced during the read: not the file of any record
         return -1, 0
+
+
+def is_same(one: Entry, other: Entry) -> bool:
+    """Returns whether two listings of a path are of the same file, by its size and time."""
+    return (one.path, one.size, one.modified) == (other.path, other.size, other.modified)
 
 
 def equal(storage: Storage, one: str, other: str) -> bool:

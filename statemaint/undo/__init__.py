@@ -1,6 +1,5 @@
 """Brings back the files that a run moved to the trash, as far as they still fit (S17)."""
 
-from statemaint.undo.restore import Restored
 from statemaint.undo.run import UndoFile, Undone, parse_undo, plan_undo, undo
 
-__all__ = ["Restored", "UndoFile", "Undone", "parse_undo", "plan_undo", "undo"]
+__all__ = ["UndoFile", "Undone", "parse_undo", "plan_undo", "undo"]

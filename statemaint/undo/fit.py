@@ -25,7 +25,7 @@ from statemaint.model.files import (
     TempFile,
     classify_any,
 )
-from statemaint.model.ids import RecoveryVerb, UnitId, run_folder, version_of
+from statemaint.model.ids import RecoveryVerb, UnitId, batch_in, run_folder, version_of
 from statemaint.records.manifest import FOLDER, Contents, Note, StoreWorld
 from statemaint.scan import shared_paths
 from statemaint.storage import Storage
@@ -61,8 +61,8 @@ def units_of(paths: Iterable[str]) -> frozenset[UnitId]:
 
 def committed(storage: Storage) -> tuple[int, int]:
     """Returns the oldest and the newest committed version; zeros without one."""
-    names = (one.name for one in storage.list("commits"))
-    versions = [version_of(int(one)) for one in names if one.isdecimal()]
+    batches = [batch_in(entry.path, "commits") for entry in storage.list("commits")]
+    versions = [version_of(batch) for batch in batches if batch >= 0]
     return min(versions, default=0), max(versions, default=0)
 
 

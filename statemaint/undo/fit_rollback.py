@@ -15,7 +15,7 @@ from statemaint.errors import ConfigError
 from statemaint.execute.world import is_log_entry, log_entries
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, Snapshot, classify_any, snapshot_version
-from statemaint.model.ids import batch_of, version_of
+from statemaint.model.ids import batch_in, batch_of, version_of
 from statemaint.records.manifest import Contents, LogWorld, Seen
 from statemaint.scan import equal
 from statemaint.storage import Storage
@@ -301,13 +301,11 @@ def _is_since(entry: Entry, note: RestoreNote) -> bool:
 
 
 def _committed(paths: Iterable[str]) -> int:
-    names = (path.removeprefix("commits/") for path in paths if path.startswith("commits/"))
-    return max((int(one) for one in names if one.isdecimal()), default=-1)
+    return max((batch_in(path, "commits") for path in paths), default=-1)
 
 
 def _by_batch(path: str) -> tuple[int, str]:
-    name = path.rpartition("/")[2]
-    return int(name) if name.isdecimal() else -1, path
+    return batch_in(path, path.rpartition("/")[0]), path
 
 
 def _version(path: str) -> int:

@@ -6,7 +6,7 @@ that plan and carries it out.
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from statemaint.errors import (
@@ -34,25 +34,6 @@ _log = logging.getLogger(__name__)
 _OCCUPIED = "another file is in its place; remove that one first if this one is right"
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """A file that an undo considered.
-
-    Attributes:
-        path: its old path.
-        bytes: its size.
-        reason: why it stays in the trash; empty if it is in its place now.
-    """
-
-    path: str
-    bytes: int
-    reason: str = ""
-
-    @property
-    def in_place(self) -> bool:
-        return not self.reason
-
-
 def plan_restore(storage: Storage, run: str) -> UndoPlan:
     """Returns the plan of `restore`; writes nothing.
 
@@ -70,7 +51,7 @@ def restore(
     check: Callable[[UndoPlan], None] = lambda _: None,
     note: Callable[[Sequence[Mapping[str, Any]]], None] = lambda _: None,
     before: Callable[[], object] = lambda: None,
-) -> Iterator[Restored]:
+) -> Iterator[PutBack]:
     """Restores the files of a run that still fit, the newest first; yields each when it is done.
 
     Safe to kill and to repeat. Files that no longer fit stay in the trash. For a rollback these are
@@ -244,14 +225,14 @@ class _Undo:
             fields["crc32c"] = crc32c_of(self._storage, entry.path)
         return fields
 
-    def put_back(self, planned: PutBack) -> Restored:
+    def put_back(self, planned: PutBack) -> PutBack:
         """Moves one file to its old place, unless it no longer fits there."""
         path, entry = planned.path, planned.entry
         # A file to restore may have turned out not to be readable: then its checksum stays too.
         reason = planned.reason or self._checksums.against(entry, path, self.left)
         if reason := reason or self._move_back(entry, path):
             self.left.add(path)
-        return Restored(path, entry.size, reason or "")
+        return replace(planned, reason=reason or "")
 
     def _move_back(self, entry: Entry, path: str) -> str | None:
         """Moves one file to its old place, or returns why it stays in the trash."""

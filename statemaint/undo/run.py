@@ -10,13 +10,13 @@ from typing import Any
 from statemaint.errors import CheckpointError, ConfigError, StatemaintError, Superseded
 from statemaint.execute import Fence, Ledger, leased, must_stand, newest_commit
 from statemaint.model.ids import run_folder
-from statemaint.plan import UndoPlan
+from statemaint.plan import PutBack, UndoPlan
 from statemaint.records import Holder, forget_trashed
 from statemaint.records.runs import RunNote, new_run_id, write_note
 from statemaint.report.undo_json import VERB, undo_fingerprint
 from statemaint.scan import must_be_checkpoint
 from statemaint.storage import ReadOnly, Storage
-from statemaint.undo.restore import Restored, must_be_in_trash, plan_restore, restore
+from statemaint.undo.restore import must_be_in_trash, plan_restore, restore
 from statemaint.wording import counted
 
 
@@ -89,7 +89,7 @@ def undo(
     run: str,
     *,
     expected: str | None = None,
-    on_restored: Callable[[Restored], None] = lambda _: None,
+    on_restored: Callable[[PutBack], None] = lambda _: None,
 ) -> Undone:
     """Puts back, byte for byte, the files that a run moved to the trash and that still fit.
 
@@ -127,7 +127,7 @@ def undo(
     if expected is not None:
         check(plan_undo(storage, run))
     mine, started = new_run_id(storage.now()), storage.now()
-    restored: list[Restored] = []
+    restored: list[PutBack] = []
     with leased(storage, Holder(mine)) as lease:
         forget_trashed(storage, run)
         ledger = Ledger(storage, mine, lease)
@@ -144,11 +144,11 @@ def undo(
             for file in restore(storage, run, check=check, note=begin, before=lease.check):
                 restored.append(file)
                 on_restored(file)
-        if not restored or any(file.in_place for file in restored):
+        if not restored or any(file.comes_back for file in restored):
             noted(files=restored)  # an undo that brings nothing back changes nothing
-    back = [file for file in restored if file.in_place]
-    kept = {file.path: file.reason for file in restored if not file.in_place}
-    return Undone(run, len(back), sum(file.bytes for file in back), kept, mine, sequel)
+    back = [file for file in restored if file.comes_back]
+    kept = {file.path: file.reason for file in restored if not file.comes_back}
+    return Undone(run, len(back), sum(file.entry.size for file in back), kept, mine, sequel)
 
 
 def _note(  # noqa: PLR0913 -- each is a fact of its own
@@ -158,7 +158,7 @@ def _note(  # noqa: PLR0913 -- each is a fact of its own
     *,
     of: str,
     started: float,
-    files: Sequence[Restored] | None,
+    files: Sequence[PutBack] | None,
     exit_code: int | None = None,
 ) -> None:
     """Records an undo, which is a run like any other; a storage failure is only logged.
@@ -166,7 +166,7 @@ def _note(  # noqa: PLR0913 -- each is a fact of its own
     It is recorded with `None` when it begins, so that a killed undo is among the runs as well.
     One that ends with an error has its exit code.
     """
-    back = [file for file in files or () if file.in_place]
+    back = [file for file in files or () if file.comes_back]
     left = len(files or ()) - len(back)
     if exit_code is None:
         failed = StatemaintError if files is None else CheckpointError
@@ -175,19 +175,19 @@ def _note(  # noqa: PLR0913 -- each is a fact of its own
         RunNote.of_nothing(storage, started, fence.number, exit_code),
         undo_of=run_folder(of),
         files_restored=len(back),
-        bytes_restored=sum(file.bytes for file in back),
+        bytes_restored=sum(file.entry.size for file in back),
         files_left=left,
     )
     write_note(storage, run, "undo", note)
 
 
 @contextmanager
-def _counting(restored: Sequence[Restored], noted: Callable[..., None]) -> Iterator[None]:
+def _counting(restored: Sequence[PutBack], noted: Callable[..., None]) -> Iterator[None]:
     """Records what came back before an error, and adds it to the error."""
     try:
         yield
     except StatemaintError as error:
-        back = sum(file.in_place for file in restored)
+        back = sum(file.comes_back for file in restored)
         if back:
             noted(files=restored, exit_code=error.exit_code)
             are = "is" if back == 1 else "are"

@@ -3,10 +3,9 @@
 import google_crc32c
 import pytest
 
-from statemaint.execute.world import is_same
 from statemaint.records.manifest import Contents, contents
 from statemaint.recover import repair, rollback
-from statemaint.scan import scan
+from statemaint.scan import is_same, scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
 from tests.support.ledgers import ledger_lines

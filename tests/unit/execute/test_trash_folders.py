@@ -89,7 +89,7 @@ def test_the_manifests_of_an_undone_run_go_under_its_lease_alone() -> None:
         if not calls[-1]:
             raise LeaseLostError("memory:", 1)
 
-    assert [one.in_place for one in restore(storage, "run", before=before)] == [True]
+    assert [one.comes_back for one in restore(storage, "run", before=before)] == [True]
     assert calls == [True, False]
     assert manifest in storage.files
 

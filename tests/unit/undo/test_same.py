@@ -5,10 +5,9 @@ from collections.abc import Iterable
 import google_crc32c
 import pytest
 
-from statemaint.execute.world import is_same
 from statemaint.listing import Entry
 from statemaint.records.manifest import Contents, Note, Seen
-from statemaint.scan import crc32c_of, equal
+from statemaint.scan import crc32c_of, equal, is_same
 from statemaint.storage import MemoryStorage
 from statemaint.undo.deeds import Deeds, Removal, RestoreNote
 from statemaint.undo.same import Same
