@@ -13,11 +13,7 @@ from statemaint.storage import Storage
 
 
 def must_be_unchanged(storage: Storage, entry: Entry) -> None:
-    """Makes sure that a snapshot is the file that was listed or written.
-
-    Raises:
-        Superseded: when it is missing or was replaced.
-    """
+    """Makes sure that a snapshot is the file that was listed or written."""
     try:
         current = storage.stat(entry.path)
     except NotFoundError as error:
@@ -32,10 +28,6 @@ def as_planned(
     """Yields the pieces of a fold, whose files must be those that the run was planned with.
 
     `done` is called with the chain's paths once the whole chain was folded.
-
-    Raises:
-        Superseded: when a file is missing, or the base was replaced.
-        CheckpointError: as the fold raises it.
     """
     try:
         yield from folding
@@ -58,10 +50,6 @@ def must_be_readable(storage: Storage, store: Store, known: Known, path: str) ->
 
     Returns:
         Whether the proof was replaced.
-
-    Raises:
-        UnreadableError: when a reader of the log might be unable to read the snapshot.
-        Superseded: when the snapshot, or the file it is compared with, is missing.
     """
     proof = known.proofs[path]
     ours = proof.ours or path in (store.rocks.ours if store.rocks else known.written)

@@ -25,14 +25,7 @@ Page = tuple[Delete, ...]
 
 @dataclass(frozen=True, slots=True)
 class Deleter:
-    """Deletes files of one store.
-
-    Attributes:
-        context: the run.
-        writer: proves the files that deletions rely on.
-        record: the record of the store's snapshots.
-        base: the path of the snapshot that deletions rely on, if there is one.
-    """
+    """Deletes files of one store."""
 
     context: RunContext
     writer: SnapshotWriter
@@ -40,12 +33,7 @@ class Deleter:
     base: str | None
 
     def delete(self, deletes: Page) -> Iterator[Deleted]:
-        """Deletes files page by page, each page only while the proved base is still in place.
-
-        Raises:
-            Superseded: when the base was replaced or is missing, or the query was rewound.
-            UnreadableError: when the base is ours, and the query might be unable to read it.
-        """
+        """Deletes files page by page, each page only while the proved base is still in place."""
         stale = tuple(one for one in deletes if one.reason in _ASIDE)
         for stale_delete in stale:
             if stale_delete.instead:
@@ -156,9 +144,6 @@ class Deleter:
 
         They have given the version when they were folded; whoever changes one afterwards has the
         stale snapshot as the only right state.
-
-        Raises:
-            Superseded: when one is missing or was replaced.
         """
         chains = [one.instead for one in page if one.instead]
         if not chains:
@@ -171,11 +156,7 @@ class Deleter:
                 raise Superseded(lacking[0], f"{why}; it was replaced or is missing")
 
     def _tables_must_stand(self, page: Page) -> None:
-        """Checks once a page that every SST file that the base's zip names still exists.
-
-        Raises:
-            Superseded: when one is missing, or is not the file that was listed.
-        """
+        """Checks once a page that every SST file that the base's zip names still exists."""
         if not self.base or not self.record.store.rocks or not _relies_on_base(page):
             return
         named = self.record.tables_of(self.base)
@@ -186,11 +167,7 @@ class Deleter:
             raise Superseded(lacking[0], f"{self.base} needs it; it was replaced or is missing")
 
     def _no_other_snapshot(self, page: Page) -> None:
-        """Checks again that no snapshot outside the plan needs an SST file of the page.
-
-        Raises:
-            Superseded: when one does.
-        """
+        """Checks again that no snapshot outside the plan needs an SST file of the page."""
         if all(one.version for one in page):
             return
         record = self.record

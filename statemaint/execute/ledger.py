@@ -54,7 +54,6 @@ class Ledger:
 
     Attributes:
         noted: called with the path and the content of each store's record that was replaced.
-        numbers: the numbers of its pages.
     """
 
     storage: Storage

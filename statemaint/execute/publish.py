@@ -33,7 +33,6 @@ class Published:
     """A snapshot that is in place.
 
     Attributes:
-        entry: the file.
         written: its bytes; 0 when another writer's file was there first.
         digest: the digest of the state that it must hold.
         checksum: Spark's checksum file that was written with it.
@@ -59,9 +58,6 @@ def publish(
     """Yields each snapshot as soon as it is in place; the next is written only on request.
 
     `before` is called before each appears; whatever it raises keeps the file from appearing.
-
-    Raises:
-        CheckpointError, Superseded: as the fold raises them.
     """
     first, *later = actions
     with SpooledTemporaryFile(_IN_MEMORY) as spool:
@@ -133,22 +129,14 @@ def write_like(storage: Storage, like: str, path: str, chunks: Iterable[bytes]) 
 
 
 def dated(storage: Storage, entry: Entry) -> Entry:
-    """Returns the entry of a file that was written `like` another, with its time (`Storage.write`).
-
-    Raises:
-        Superseded: when the file was replaced since.
-    """
+    """Returns the entry of a file that was written `like` another, with its time."""
     if entry.tag is None or entry.modified is not None:
         return entry
     return as_shown(entry, storage.stat(entry.path))
 
 
 def as_shown(written: Entry, shown: Entry) -> Entry:
-    """Returns a later entry of a file that was written, if it still is that file.
-
-    Raises:
-        Superseded: when it is not.
-    """
+    """Returns a later entry of a file that was written, if it still is that file."""
     if (shown.size, shown.tag) != (written.size, written.tag):
         raise Superseded(written.path, "was replaced after it was written")
     return shown
@@ -166,11 +154,7 @@ def write_checksum(storage: Storage, like: str, value: int, owner: Entry) -> Ent
 def read_back(
     engine: Engine, source: Source, path: str, digest: StateDigest, fence: Fence
 ) -> StateDigest:
-    """Reads a snapshot that is in place, and returns its digest, which must equal the given one.
-
-    Raises:
-        CheckpointError: when it holds another state, or cannot be read.
-    """
+    """Reads a snapshot that is in place, and returns its digest, which must equal the given one."""
     try:
         actual = engine.digest(source, path)
         must_equal(path, actual, digest)

@@ -25,10 +25,6 @@ def built(source: Source, actions: Sequence[WriteSnapshot]) -> "Iterator[tuple[B
     """Folds once into databases on local disk, which are deleted at the end of the block.
 
     Each action's chain begins with the next one's.
-
-    Raises:
-        CheckpointError: when a file of the chains is damaged.
-        Superseded: when one is missing.
     """
     from statemaint.fold.rocksdb import build  # noqa: PLC0415 -- RocksDB is large
     from statemaint.fold.rocksdb.engine import workplace  # noqa: PLC0415

@@ -17,14 +17,10 @@ class RunContext:
     """A run, as each of its stores sees it.
 
     Attributes:
-        engine: folds chains.
-        ledger: records every action.
         trash: receives deleted files; `None` if they are deleted immediately.
         aside: receives stale snapshots under every policy; `None` if there are none.
-        target: the run's target version.
         commit: the newest entry of the commit log when the run was planned.
         look: looks at the lease and at that entry, for all stores.
-        announcement: what is announced for all stores.
         ahead: the number of files of a store that are fetched at a time.
     """
 

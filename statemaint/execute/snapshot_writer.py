@@ -24,13 +24,7 @@ from statemaint.scan import fingerprint
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWriter:
-    """Writes and proves the snapshots of one store.
-
-    Attributes:
-        context: the run.
-        folds: folds the store's chains.
-        record: the record of its snapshots; every proof is added there, and recorded.
-    """
+    """Writes and proves the snapshots of one store."""
 
     context: RunContext
     folds: StoreFolds
@@ -44,13 +38,6 @@ class SnapshotWriter:
         The caller has the record `settle` what was written, also after a failure.
 
         Of two actions, the second's chain is the beginning of the first's.
-
-        Raises:
-            CodecError: when a file of the chain is damaged.
-            StaleChecksumError: when a checksum file is not of the file beside it.
-            SnapshotMismatchError: when the storage does not hold the folded state.
-            Superseded: when a file of the chain is missing, its base was replaced, or a zip of
-                RocksDB appeared since planning.
         """
         self.record.announce(actions)
         for action, published in zip(actions, self._published(actions), strict=True):
@@ -91,12 +78,7 @@ class SnapshotWriter:
             self.record.must_have_no_newcomer(but=action.path)
 
     def must_be_readable(self, path: str | None) -> None:
-        """Makes sure that the query can read a proved snapshot; checked once, then recorded (S22).
-
-        Raises:
-            UnreadableError: when the snapshot is ours, and the query might be unable to read it.
-            Superseded: when it, or the file that it is compared with, is missing.
-        """
+        """Makes sure once that the query can read a proved snapshot (S22)."""
         known, storage = self.record.known, self.context.storage
         if path in known.proofs and must_be_readable(storage, self._store, known, path):
             self.record.changed = True
@@ -145,14 +127,7 @@ class SnapshotWriter:
             raise
 
     def attest(self, action: Attest) -> Attested:
-        """Reads a snapshot back whole and compares it with the fold of the files below it.
-
-        Raises:
-            CodecError: when the snapshot, or a file below it, is damaged.
-            StaleChecksumError: when a checksum file is not of the file beside it.
-            SnapshotMismatchError: when the two states differ.
-            Superseded: when the snapshot was replaced or is missing.
-        """
+        """Reads a snapshot back whole and compares it with the fold of the files below it."""
         entry, record, rocks = action.snapshot.entry, self.record, self._store.rocks
         must_be_unchanged(self.context.storage, entry)
         digest = self.context.engine.digest(self._source, entry.path)

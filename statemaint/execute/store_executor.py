@@ -16,13 +16,7 @@ from statemaint.report import Outcome
 
 @dataclass(frozen=True, slots=True)
 class StoreExecutor:
-    """One store while its plan is carried out.
-
-    Attributes:
-        record: the knowledge of its snapshots so far.
-        writer: writes snapshots and proves them.
-        deleter: deletes files.
-    """
+    """One store while its plan is carried out."""
 
     plan: StorePlan
     record: StoreRecord
@@ -37,11 +31,7 @@ class StoreExecutor:
         return cls(plan, record, writer, Deleter(context, writer, record, plan.base))
 
     def carry_out(self, *, verify: bool) -> Iterator[Outcome]:
-        """Yields the outcome of each action; adjacent actions of a kind are done together.
-
-        Raises:
-            CheckpointError, Superseded, UnreadableError: as `SnapshotWriter` and `Deleter` do.
-        """
+        """Yields the outcome of each action; adjacent actions of a kind are done together."""
         self._note_uploads()
         try:
             for _, group in groupby(self.plan.actions, key=type):

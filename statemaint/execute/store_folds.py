@@ -16,7 +16,6 @@ class StoreFolds:
 
     Attributes:
         source: how to read its files; it collects the fingerprints of the files that are read.
-        engine: folds them.
         done: the paths of each chain that was folded whole.
     """
 
@@ -33,22 +32,13 @@ class StoreFolds:
         """Returns the digest of a chain's last version.
 
         `like` is the zip that defines how RocksDB merges; the chain may begin below the first one.
-
-        Raises:
-            CodecError: when a file of the chain is damaged.
-            StaleChecksumError: when a checksum file does not belong to the file beside it.
-            Superseded: when a file of the chain is missing, or its base was replaced.
         """
         return self._fold(self.source.like(like), chain, (chain.version,), write=False).digests[
             chain.version
         ]
 
     def must_give(self, chain: Chain) -> None:
-        """Makes sure that a chain folds; a part of a longer folded chain is not folded again.
-
-        Raises:
-            CodecError, StaleChecksumError, Superseded: as `state` does.
-        """
+        """Makes sure that a chain folds; a part of a longer folded chain is not folded again."""
         if not any(set(chain.paths) <= folded for folded in self.done):
             self.state(chain, self.store.versions.base(chain.version))
 

@@ -20,7 +20,6 @@ class StoreRecord:
     """One store's snapshots while its plan is carried out.
 
     Attributes:
-        context: the run.
         known: its proofs, and which snapshots are ours; the ledger's file holds a copy.
         noted: the executors' snapshots that the ledger's file has.
         placed: the snapshots that this run has put in place.
@@ -106,9 +105,6 @@ class StoreRecord:
         """Makes sure that no snapshot has appeared except those of this run.
 
         `but` is the path of one that may have.
-
-        Raises:
-            Superseded: when one has.
         """
         expected = {file.entry for file in self.store.files} | {*self.placed}
         for entry in self.context.storage.list(self.store.id.directory):

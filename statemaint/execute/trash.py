@@ -39,7 +39,6 @@ class Trash:
     """The trash of one run.
 
     Attributes:
-        seconds: how long its files are kept.
         pages: the number of each partition's newest manifest page; `None` until one is written.
     """
 
@@ -72,9 +71,6 @@ class Trash:
             before: called before every request that removes files from their places; whatever it
                 raises ends the work.
             after: called with each file that is no longer in its place, as far as that is known.
-
-        Raises:
-            Superseded: when a file is no longer the listed one.
         """
         by_path = {self.path_of(one.entry): one for one in deletes}
         for path in by_path.keys() & self._there:
@@ -97,15 +93,7 @@ class Trash:
         gone: int = 0,
         proof: Attestation | None = None,
     ) -> None:
-        """Adds files of one store to the manifest, before they are moved.
-
-        Args:
-            deletes: the files, in the order of their moves.
-            store: the store as it was listed; `None` if an earlier line has its world.
-            target: the run's target version.
-            gone: the newest version of any file that this run removes.
-            proof: of the snapshot that the deletions rely on, if they rely on one.
-        """
+        """Adds files of one store to the manifest, before they are moved."""
         world = maintained(self.storage, store, target, gone, proof) if store else None
         until = self.until
         notes = [Note(Seen(one.entry), until, world=world, stale=_is_stale(one)) for one in deletes]

@@ -57,13 +57,6 @@ def maintained(
 
     The checksum of the first version above the removed ones is also noted: as long as that file is
     unchanged, nothing below it was written again.
-
-    Args:
-        storage: the storage of the store.
-        store: the store as it was listed.
-        target: the run's target version.
-        removed: the newest version of any removed file.
-        proof: of the snapshot that the deletions rely on; it has the checksums of its inputs.
     """
     log = log_of(store.files)
     first = min((file.version for file in log if file.version > removed), default=None)
@@ -93,11 +86,7 @@ def _seen_if_there(storage: Storage, entry: Entry) -> Seen:
 
 
 def sealed(storage: Storage, entry: Entry) -> Seen:
-    """Returns a file with its fingerprint.
-
-    Raises:
-        Superseded: when it is no longer the listed file.
-    """
+    """Returns a file with its fingerprint."""
     try:
         seen = Seen(entry, crc32c_of(storage, entry.path))
         same = is_same(storage.stat(entry.path), entry)
@@ -117,9 +106,6 @@ def recovery_notes(
     """Returns the notes of the files that a repair or a rollback moves away.
 
     `checkpoint` is as it will be without those files.
-
-    Raises:
-        Superseded: when a file that the plan was proved on was replaced.
     """
     removes = [step for step in plan.actions if isinstance(step, Remove)]
     stores = {store.id: store for store in checkpoint.stores}
@@ -190,11 +176,7 @@ def _judged(storage: Storage, store: Store, version: int) -> tuple[Seen, ...]:
 
 
 def rolled_back(storage: Storage, plan: RecoveryPlan, checkpoint: Checkpoint) -> LogWorld | None:
-    """Returns the query's logs, as a rollback sees them; `None` for a repair.
-
-    Raises:
-        Superseded: when an entry was replaced since the rollback was planned.
-    """
+    """Returns the query's logs, as a rollback sees them; `None` for a repair."""
     if plan.verb is not RecoveryVerb.ROLLBACK or plan.batch is None:
         return None
     version = version_of(plan.batch)

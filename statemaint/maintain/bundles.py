@@ -35,9 +35,6 @@ class Bundle:
     """Partitions of one operator that one task maintains, at the version that `plan` fixed.
 
     Attributes:
-        operator: the operator of all the partitions.
-        partitions: their numbers.
-        target: the version.
         weight: the estimated work.
     """
 

@@ -29,9 +29,7 @@ class Handed:
     """Work that one engine hands to another.
 
     Attributes:
-        query: the query's name.
         bundles: the units of work, all with the holder of the run's lease.
-        force_snapshot: as in the run's plan.
         handover: the data that the plan has read, as text.
         every_unit: whether there are metrics of each partition as well.
     """

@@ -16,7 +16,6 @@ class PartOutcome:
     """The outcome of one bundle.
 
     Attributes:
-        label: the bundle's name.
         summary: as `report.part.summary` makes it; `None` if nothing was inspected.
         reason: why the task has failed; `None` if it has not.
         retry: whether another attempt could succeed.

@@ -38,11 +38,7 @@ class Prepared:
 
 
 def prepare(storage: Storage, policy: Policy, request: Request | None = None) -> Prepared:
-    """Plans a checkpoint for tasks that maintain it; takes no lease and writes nothing.
-
-    Raises:
-        StatemaintError: as `plan_checkpoint` does.
-    """
+    """Plans a checkpoint for tasks that maintain it; takes no lease and writes nothing."""
     recorder = Recorder(storage)
     checkpoint, plan = plan_checkpoint(recorder, policy, request=request or Request())
     return Prepared(plan, _idle(storage, plan), recorder.handover(checkpoint))
@@ -83,9 +79,6 @@ def maintain_part(  # noqa: PLR0913 -- each is a separate choice
         handover: the data that the plan has read.
         workers: the stores at a time; by default few, in the memory that the environment sets.
         on_outcome: called with each outcome as it happens, for progress.
-
-    Raises:
-        StatemaintError: as `maintain` does.
     """
     request = Request(
         target=bundle.target,

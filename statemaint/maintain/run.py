@@ -82,8 +82,8 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
         on_outcome: called with each outcome as it happens, for progress.
 
     Raises:
-        ConfigError: when the request names something that does not exist; also as
-            `scan_checkpoint` raises it.
+        ConfigError: when the request names something that does not exist; also as `scan_checkpoint`
+            raises it.
         RefusedLinkError: when there is a link among our files (S24); a dry run has a finding.
         LeaseHeldError: when another run maintains the checkpoint.
         LeaseLostError: when another run has taken over, or this one was ended; nothing more was

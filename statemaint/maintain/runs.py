@@ -73,8 +73,8 @@ def list_runs(storage: Storage, *, most: int | None = None) -> tuple[Run, ...]:
 
     Args:
         storage: where the checkpoint lives.
-        most: the number of the newest runs that are read; all by default. With a number, older
-            runs that are only known from the trash are left out.
+        most: the number of the newest runs that are read; all by default. With a number, older runs
+            that are only known from the trash are left out.
 
     Raises:
         NotACheckpointError: when there is neither a run nor a checkpoint.

@@ -24,13 +24,6 @@ def tidy(
     """Tidies up after a run, now and then; never raises.
 
     Compacts the ledger, forgets old runs, indexes the trash, and remembers what was read.
-
-    Args:
-        storage: where the checkpoint lives.
-        lease: the lease, which keeps other runs out.
-        reading: what the run has read; by default what its tasks have left.
-        unknown: the number of runs that the index of the trash lacks.
-        moved: the number of files that this run has moved to the trash.
     """
     with _tried("the trash is not indexed"):
         index_trash(storage, unknown, moved)

@@ -46,7 +46,6 @@ class StoreNotes:
     """The ledger's record of one store.
 
     Attributes:
-        proofs: the attestations.
         written: the paths of the newest snapshots that we wrote, or were about to write, and of
             those that existed when we wrote the first.
         since: the target version when we wrote the first.
@@ -83,7 +82,6 @@ class LedgerFiles:
 
     Attributes:
         stores: the path of the file of each store that has one.
-        announcements: the paths of the files of runs.
     """
 
     stores: Mapping[StoreId, str] = field(default_factory=dict)

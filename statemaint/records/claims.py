@@ -67,7 +67,6 @@ class Claim:
     """The content of one lease file.
 
     Attributes:
-        number: the fencing number.
         owner: the process that made the claim, in readable form.
         deadline: when it ends unless it is renewed, by the storage's clock; 0 once it was released.
         ended: whether it only marks the end of the lease; even then no run gets a lease before its

@@ -11,11 +11,7 @@ _LONGEST_LINE = 1 << 26  # the world of a store of a million files
 
 
 def read_lines(storage: Storage, path: str) -> list[dict[str, Any]]:
-    """Returns the lines of a file, without one that a crash cut short; none if it is missing.
-
-    Raises:
-        CodecError: when a line is longer than any of ours.
-    """
+    """Returns the lines of a file, without one that a crash cut short; none if it is missing."""
     try:
         with storage.open(path) as stream:
             return [fields for _, fields in stored_lines(stream, path)]
@@ -24,11 +20,7 @@ def read_lines(storage: Storage, path: str) -> list[dict[str, Any]]:
 
 
 def stored_lines(stream: BinaryIO, path: str) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Yields each whole line of a file, as it is stored and as its fields.
-
-    Raises:
-        CodecError: when a line is longer than any of ours.
-    """
+    """Yields each whole line of a file, as it is stored and as its fields."""
     for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
         if len(line) == _LONGEST_LINE:
             detail = f"a line has more than {_LONGEST_LINE >> 20} MiB, more than any of our lines"

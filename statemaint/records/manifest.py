@@ -61,7 +61,6 @@ class StoreWorld:
     """The log of one store, as a run saw it.
 
     Attributes:
-        directory: the store's directory.
         target: the newest committed version; `None` if there was none.
         files: its deltas or changelogs; its zips if it has nothing else.
     """
@@ -117,7 +116,6 @@ class Contents:
     """The contents of a run's trash, and of its manifests.
 
     Attributes:
-        manifests: the manifests themselves.
         files: the files in the trash, by their old paths.
         notes: the note of each path, in the order in which the files were moved.
         verb: repair or rollback; `None` for maintenance.

@@ -37,7 +37,6 @@ class Line:
 
     Attributes:
         content: the line as it is stored, without its end.
-        fields: its parsed fields.
     """
 
     content: bytes
@@ -118,11 +117,7 @@ def ledgers(storage: Storage) -> dict[str, list[Entry]]:
 
 
 def read_ledger(storage: Storage, ledger: str) -> list[Line]:
-    """Returns the lines of a ledger in the order of their times, each once.
-
-    Raises:
-        CodecError: when a segment is not one of our files.
-    """
+    """Returns the lines of a ledger in the order of their times, each once."""
     for _ in range(_MOST_LOOKS):
         listed = sorted(entry.path for entry in storage.list(f"{FOLDER}/{ledger}"))
         segments = [path for path in listed if _PATH.fullmatch(path)]

@@ -41,7 +41,6 @@ class TrashedRun:
         since: the time of its first manifest; 0 without one.
         until: the time until which at least one of its files is kept; 0 if that is not known.
         files: the number of its files, without the manifests.
-        bytes: their bytes.
     """
 
     since: float

@@ -19,9 +19,6 @@ def must_stand(storage: Storage, checkpoint: Checkpoint, workers: Workers | int 
     rollback moves away.
 
     `checkpoint` is as it will be without the removed files.
-
-    Raises:
-        Superseded: when a file that the version is loaded from is missing, or was replaced.
     """
     version = checkpoint.target
     if version is None:

@@ -40,8 +40,6 @@ class RecoveryReport:
 
     Attributes:
         run: the id by which `undo` brings the removed files back; empty if nothing was done.
-        removed: the files that are in the trash.
-        written: the snapshots that were rebuilt.
     """
 
     run: str

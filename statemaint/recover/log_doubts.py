@@ -10,14 +10,7 @@ from statemaint.model.ids import batch_of
 
 
 def doubts_of(store: Store, chain: Chain, snapshot: Entry, checkpoint: Checkpoint) -> Iterator[str]:
-    """Yields why a chain may be wrong, by the times of its files and the proof of its base.
-
-    Args:
-        store: the store without the snapshot.
-        chain: the chain that gives the snapshot's version.
-        snapshot: the snapshot.
-        checkpoint: the checkpoint of the store.
-    """
+    """Yields why a chain may be wrong, by the times of its files and the proof of its base."""
     if store.rocks and (older := _of_another_run(chain, checkpoint)):
         yield older
     if edited := _edited(store, chain, snapshot):

@@ -46,12 +46,7 @@ def listed(checkpoint: Checkpoint, step: RepairStep) -> Store | None:
 
 @dataclass(slots=True)
 class Proofs:
-    """The proofs of steps, and the results of verifications, from before the search.
-
-    Attributes:
-        before: the checkpoint with all files.
-        results: the results of the verifications.
-    """
+    """The proofs of steps, and the results of verifications, from before the search."""
 
     storage: Storage
     before: Checkpoint
@@ -112,13 +107,7 @@ class Proofs:
             self._made.append((store_of(checkpoint, step), step.version, proof))
 
     def of(self, checkpoint: Checkpoint, step: RepairStep) -> Proof:
-        """Returns the proof of a step, on a checkpoint without its files.
-
-        Raises:
-            CheckpointError: when the log does not give its version.
-            Superseded: when its store is not listed.
-            UnsupportedError: when a file cannot be read.
-        """
+        """Returns the proof of a step, on a checkpoint without its files."""
         store = store_of(checkpoint, step)
         for proved_store, version, proof in self._made:
             if version == step.version and is_same(proved_store, store):
@@ -149,9 +138,6 @@ class Proofs:
         """Folds the version of a step from the log, or the newest version if the step's is above.
 
         The zip that names the column families may be one that the step removes.
-
-        Raises:
-            CheckpointError: when the log does not give it.
         """
         store = store_of(checkpoint, step)
         last = checkpoint.span[1] if checkpoint.span else 0

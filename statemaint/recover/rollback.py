@@ -50,8 +50,8 @@ def plan_rollback(
 
     Raises:
         ConfigError: when the commit log does not have the batch.
-        DamagedError: when its state does not load in every store, a restart would still fail, or
-            a rollback to an earlier batch is unfinished.
+        DamagedError: when its state does not load in every store, a restart would still fail, or a
+            rollback to an earlier batch is unfinished.
         UnsupportedError: when the checkpoint is of a kind that cannot be read.
         StorageError: when anything could not be listed or read.
     """

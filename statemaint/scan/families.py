@@ -32,11 +32,7 @@ _SCHEMA = re.compile(rf"(0|[1-9][0-9]{{0,17}})_{UUID}")
 
 @dataclass(slots=True)
 class FamilySchemas:
-    """The schema files of one store name of an operator, each read at most once a scan.
-
-    Attributes:
-        entries: the files.
-    """
+    """The schema files of one store name of an operator, each read at most once a scan."""
 
     storage: Storage
     entries: tuple[Entry, ...] = ()
@@ -73,15 +69,7 @@ def with_used_families(
     required: int,
     row_checksums: bool,
 ) -> Store:
-    """Returns a RocksDB store with the families that changelogs use and that a zip may not name.
-
-    Args:
-        store: a store with families, whose zips were read.
-        schemas: the schema files of its families.
-        compression: the compression of its changelogs.
-        required: the oldest version that a batch of the commit log needs.
-        row_checksums: whether every record carries a checksum.
-    """
+    """Returns a RocksDB store with the families that changelogs use and that a zip may not name."""
     if store.rocks is None:
         return store
     used: dict[str, frozenset[int]] = {}

@@ -35,11 +35,9 @@ class Handover:
     Attributes:
         entries: the files under `state/` that describe operators and schemas.
         contents: the small files that were read, each as it was listed.
-        stores: the stores that have files.
         noted: the stores in the ledger, of the operators that the query has.
         pinned: the shuffle partitions of the newest committed batch.
         counts: the shuffle partitions of each batch, if a repartition has changed them.
-        commit: the newest entry of the commit log.
     """
 
     entries: tuple[Entry, ...] = ()

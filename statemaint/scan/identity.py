@@ -26,9 +26,6 @@ def must_be_of_query(storage: Storage, query: str, checkpoint: str) -> None:
     """Checks that a storage holds the checkpoint of the query that a plan was made for.
 
     `query` and `checkpoint` are those of the plan; a query without an id has an empty one.
-
-    Raises:
-        ConfigError: when it does not.
     """
     held = query_id(storage, Notes(), begun=False)
     if held != query:

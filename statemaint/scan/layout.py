@@ -61,8 +61,6 @@ class Layout:
     """The listing of `state/`, sorted by kind and store.
 
     Attributes:
-        stores: the files of each store.
-        operators: each operator's metadata file.
         schemas: the schema file of each operator's store, which is under partition 0.
         families: the schema files of each store with column families, as if in partition 0.
         unclassified: all other files, each with a flag: Spark writes such a file there, or may have

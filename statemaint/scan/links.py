@@ -16,21 +16,13 @@ def link_findings(storage: Storage) -> Iterator[Finding]:
 
 
 def check_inside(entries: Iterable[Entry]) -> None:
-    """Checks that no listed file is outside the checkpoint.
-
-    Raises:
-        RefusedLinkError: when one is.
-    """
+    """Checks that no listed file is outside the checkpoint."""
     for entry in entries:
         if entry.outside:
             raise outside_link(entry.path)
 
 
 def check_links(storage: Storage) -> None:
-    """Checks, before a run writes or deletes anything, that there are no links among our files.
-
-    Raises:
-        RefusedLinkError: when there are.
-    """
+    """Checks, before a run writes or deletes anything, that there are no links among our files."""
     for link in storage.links(OURS):
         raise own_link(link)

@@ -20,11 +20,7 @@ SETTING = "spark.sql.shuffle.partitions"
 
 
 def count_in(conf: Mapping[str, str]) -> int | None:
-    """Returns the number of partitions that the settings of a batch pin.
-
-    Raises:
-        CodecError: when the setting is not a valid number of partitions.
-    """
+    """Returns the number of partitions that the settings of a batch pin."""
     pinned = conf.get(SETTING)
     try:
         return None if pinned is None else logs.check_partitions(int(pinned))
@@ -56,12 +52,6 @@ def may_have_changed(
 
     Any other number leaves a mark on the highest partition: it is one too many, or has no files of
     the batches that did not have it.
-
-    Args:
-        stores: the listed files of each store.
-        ids: the unique ids in each commit.
-        batches: the batches of the commit log, ascending.
-        newest: the number of partitions of the newest batch.
     """
     if newest is None or not batches:
         return False

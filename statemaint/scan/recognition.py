@@ -18,11 +18,7 @@ _TRIED = 3
 def recognized(
     storage: Storage, conf: Mapping[str, str], entries: Iterable[Entry]
 ) -> tuple[Layout, str]:
-    """Returns the layout of the state and its codec, by the settings of the log or by the files.
-
-    Raises:
-        UnsupportedError: for a provider or codec that cannot be maintained.
-    """
+    """Returns the layout of the state and its codec, by the settings of the log or by the files."""
     pinned, codec, listed = (
         provider_of(storage.root, conf),
         codec_of(storage.root, conf),

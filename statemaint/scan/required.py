@@ -29,7 +29,6 @@ class Evidence:
     """The evidence of a query's stores.
 
     Attributes:
-        listed: the stores that have files.
         operators: the operators' declared metadata, by operator.
         pinned: the shuffle partitions of the newest committed batch, if its offsets pin them.
         counts: the shuffle partitions of each batch, if a repartition has changed them.
@@ -38,8 +37,6 @@ class Evidence:
         described: the stores of partition 0 that have a schema; Spark writes it before the first
             batch of their operator.
         copied: the folders whose metadata belong to another operator.
-        noted: the stores in the ledger.
-        removed: the operators that have left the query.
     """
 
     listed: frozenset[StoreId]

@@ -62,14 +62,7 @@ def _id(ids: UniqueIds, store: StoreId, place: int) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class RocksReading:
-    """The reading of the zips and changelogs of RocksDB stores.
-
-    Attributes:
-        committed: the unique ids in the commit log.
-        compression: the compression of changelogs.
-        row_checksums: whether every record carries a checksum.
-        schemas: the schemas of stores with column families, by operator and name of the store.
-    """
+    """The reading of the zips and changelogs of RocksDB stores."""
 
     storage: Storage
     committed: CommittedIds

@@ -30,7 +30,6 @@ class Interrupted:
     """A rollback that was interrupted before it had removed its batches.
 
     Attributes:
-        run: its run.
         batch: the batch that it goes back to; `None` if its record cannot be read, so that it may
             also have ended.
         moved: the number of files of the state that it has moved to the trash.

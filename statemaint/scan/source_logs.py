@@ -30,7 +30,6 @@ class SourceLog:
     """The log of one file source.
 
     Attributes:
-        folder: the folder of the log.
         entries: the name of each entry by its number.
         base: the number of the newest compact entry; 0 if there is none.
     """

@@ -34,8 +34,6 @@ class Removal:
     """A file that a run was about to delete, or to move to its trash.
 
     Attributes:
-        fence: the fence that the run held.
-        run: the folder of the run.
         size: in bytes; -1 if it was not noted.
         modified: the file's time as the run listed it; `None` if it was not noted.
     """
@@ -56,7 +54,6 @@ class Deeds:
     """The ledger's record of a run's files.
 
     Attributes:
-        run: the folder of the run.
         restored: the notes of undos that restored a file, by path.
         removed: the removals of a file, by path.
         written: the paths of the snapshots that runs wrote.

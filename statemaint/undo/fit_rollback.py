@@ -25,11 +25,7 @@ from statemaint.undo.same import Same
 
 
 def must_fit(storage: Storage, trash: Contents, deeds: Deeds) -> None:
-    """Makes sure that the files of a rollback can be restored; requires nothing of other runs.
-
-    Raises:
-        ConfigError: when the query has continued since, or another run must be undone first.
-    """
+    """Makes sure that the files of a rollback can be restored; requires nothing of other runs."""
     if trash.of_rollback:
         _Rollback.of(storage, trash, deeds).check()
 

@@ -35,12 +35,7 @@ _OCCUPIED = "another file is in its place; remove that one first if this one is 
 
 
 def plan_restore(storage: Storage, run: str) -> UndoPlan:
-    """Returns the plan of `restore`; writes nothing.
-
-    Raises:
-        ConfigError: when there is no trash of that run, or it was a rollback and the query has
-            continued since.
-    """
+    """Returns the plan of `restore`; writes nothing."""
     return _decided(storage, run).plan
 
 
@@ -96,11 +91,7 @@ def _forget(storage: Storage, trash: Contents, before: Callable[[], object]) -> 
 
 
 def must_be_in_trash(storage: Storage, run: str) -> None:
-    """Makes sure that the trash holds files of a run.
-
-    Raises:
-        ConfigError: when it does not.
-    """
+    """Makes sure that the trash holds files of a run."""
     if not any(True for _ in storage.list(folder_of(run))):
         raise ConfigError(
             f"{storage.root}: nothing of run {run!r} is in the trash; "
@@ -144,11 +135,7 @@ def _decide(
 
 
 def _places(storage: Storage, paths: Iterable[str]) -> frozenset[str]:
-    """Returns the paths of all files in the folders of some; each folder is listed once.
-
-    Raises:
-        RefusedLinkError: when one of the folders is outside the checkpoint, as its files show.
-    """
+    """Returns the paths of all files in the folders of some; each folder is listed once."""
     present, listed = set[str](), ""
     folders = {path.rpartition("/")[0] for path in paths}
     for folder in sorted(folders):
@@ -174,11 +161,6 @@ class _Checksums:
         """Returns why a checksum file would not be beside the file that it was made for.
 
         Spark refuses to load a file that is beside the checksum of another one.
-
-        Args:
-            entry: any file in the trash.
-            path: its old path.
-            left: the old paths of the files before it that stay in the trash.
         """
         file = checksum_file_of(Entry(path, entry.size, entry.modified))
         if file is None:

@@ -26,7 +26,6 @@ class Undone:
 
     Attributes:
         files: the number of files that are in place again.
-        bytes: the bytes of these files.
         left: the paths of the files that stay in the trash, with the reason for each: their store's
             log was written again since, another file is in their place, a checksum would be beside
             a file that is not its own, or the query might be unable to read them.

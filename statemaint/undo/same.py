@@ -19,11 +19,7 @@ from statemaint.undo.deeds import Deeds, Removal, RestoreNote
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Compares current files with those that a run saw.
-
-    Attributes:
-        found: the trash of the run.
-    """
+    """Compares current files with those that a run saw."""
 
     storage: Storage
     found: Contents
