@@ -77,7 +77,8 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
         StatemaintError: as `verify` does.
     """
     result = verify(storage, deep=deep, sample=sample)
-    note_verification(storage, result.findings)
+    codes = {one.code.value for one in result.findings}
+    note_verification(storage, codes, healthy=result.healthy)
     findings = findings_json(result.findings)
     document = {
         "checkpoint": storage.root,

@@ -40,9 +40,7 @@ from statemaint.plan import Plan, by_reason
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Emptied
 from statemaint.report.ended import code_of, run_ended
-from statemaint.report.facts import facts_of
 from statemaint.report.part import MOST_FINDINGS, findings_json, reasons
-from statemaint.report.query_state import lag
 from statemaint.report.record import LastRun, with_emptied
 from statemaint.report.to_json import plan_json
 from statemaint.scan import Handover
@@ -151,14 +149,13 @@ def _planned(
     plan, idle = prepared.plan, prepared.idle
     _log.info(texts.plan_line(plan, settings.query))
     _tell(plan.all_findings, before=f"{settings.query}: ")
-    facts = facts_of(idle, every_unit=settings.metrics.every_unit, task=False)
-    behind = lag((one.after for one in idle.stores), plan.target)
+    known = prepared.decided(every_unit=settings.metrics.every_unit)
     decided = decided_of(
         plan,
         idle.findings,
-        behind,
+        known["lag"],
         scope=options.scope,
-        facts=facts.to_json() if plan.target is not None else None,
+        facts=known["facts"],
         withheld=idle.withheld,
     )
     if plan.halted:

@@ -64,7 +64,8 @@ def verify_verb(
 
 def _verified(storage: Storage, **options: Any) -> Verification:
     verification = verify(storage, **options)
-    note_verification(storage, verification.findings)
+    codes = {one.code.value for one in verification.findings}
+    note_verification(storage, codes, healthy=verification.healthy)
     return verification
 
 

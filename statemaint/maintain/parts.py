@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass, replace
+from typing import Any
 
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.run import OnOutcome, ignored, maintain
@@ -10,6 +11,8 @@ from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Halted, Report, summarize
+from statemaint.report.facts import facts_of
+from statemaint.report.query_state import lag
 from statemaint.scan import Handover, Recorder
 from statemaint.storage import Storage
 from statemaint.workers import Workers
@@ -35,6 +38,16 @@ class Prepared:
     @property
     def has_work(self) -> bool:
         return not self.plan.halted and self.plan.target is not None and bool(self.plan.units)
+
+    def decided(self, *, every_unit: bool) -> dict[str, Any]:
+        """Returns what the end of the run needs: `committed`, and `lag` and `facts` of `idle`."""
+        plan, idle = self.plan, self.idle
+        facts = facts_of(idle, every_unit=every_unit, task=False)
+        return {
+            "committed": plan.committed,
+            "lag": lag((one.after for one in idle.stores), plan.target),
+            "facts": facts.to_json() if plan.target is not None else None,
+        }
 
 
 def prepare(storage: Storage, policy: Policy, request: Request | None = None) -> Prepared:

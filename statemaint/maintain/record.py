@@ -8,20 +8,20 @@ Whoever runs maintenance or a verification writes it: the program, Spark's drive
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from statemaint.errors import (
     CodecError,
     ConfigError,
+    NotACheckpointError,
     NotFoundError,
     RefusedLinkError,
     StatemaintError,
     StorageError,
     Superseded,
-    UnsupportedError,
 )
-from statemaint.model.findings import Finding, FindingCode, damaged
+from statemaint.model.findings import FindingCode
 from statemaint.records import size_of_trash
 from statemaint.records.runs import new_run_id
 from statemaint.report import Emptied, Report
@@ -38,6 +38,8 @@ from statemaint.report.record import (
 from statemaint.storage import Storage
 
 PATH = "_statemaint/metrics.json"
+
+_REFUSALS = {one.code for one in (ConfigError, NotACheckpointError, Superseded, RefusedLinkError)}
 
 _log = logging.getLogger(__name__)
 
@@ -98,20 +100,20 @@ def recorded(storage: Storage, work: Callable[[], Report], *, every_unit: bool =
     try:
         report = work()
     except StatemaintError as error:
-        if not is_refused(error):
+        if not is_refusal(error.code):
             note_run(storage, failed_run(storage, error))
         raise
     note_run(storage, _ended(report, every_unit=every_unit))
     return report
 
 
-def is_refused(error: StatemaintError) -> bool:
-    """Returns whether a run was refused for its arguments, which says nothing about the query.
+def is_refusal(code: str | None) -> bool:
+    """Returns whether an error's code is that of a refused run, which tells nothing of the query.
 
-    A run that was refused for a link among our files writes nothing there, not even this (S24).
+    Its arguments, its plan or its address are wrong. A run that was refused for a link among our
+    files writes nothing there, not even this (S24).
     """
-    refused = isinstance(error, ConfigError) and not isinstance(error, UnsupportedError)
-    return refused or isinstance(error, Superseded | RefusedLinkError)
+    return code in _REFUSALS
 
 
 def failed_run(storage: Storage, error: StatemaintError) -> LastRun:
@@ -135,14 +137,19 @@ def _ended(report: Report, *, every_unit: bool) -> LastRun:
     return with_emptied(last, report.emptied)
 
 
-def note_verification(storage: Storage, findings: tuple[Finding, ...]) -> None:
+def note_verification(storage: Storage, codes: Collection[str], *, healthy: bool) -> None:
     """Adds the result of a verification to the record; a failure is only logged.
 
     With a link among our files, nothing is written there (S24).
+
+    Args:
+        storage: where the checkpoint lives.
+        codes: the codes of its findings.
+        healthy: whether nothing is damaged.
     """
-    if any(one.code is FindingCode.REFUSED_LINK for one in findings):
+    if FindingCode.REFUSED_LINK in codes:
         return
-    verified = LastVerification(ended=storage.now(), healthy=not damaged(findings))
+    verified = LastVerification(ended=storage.now(), healthy=healthy)
     try:
         record = read_record(storage) or Record(None)
         write_record(storage, replace(record, verified=verified))

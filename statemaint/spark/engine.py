@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 from statemaint.maintain import Holder, new_run_id
 from statemaint.maintain.bundles import Bundle, Costs, bundles
 from statemaint.model.ids import UnitId
-from statemaint.report import exit_code_of
+from statemaint.report import Emptied, exit_code_of
 from statemaint.spark.columns import NOTED, OUTCOMES, arrow_schema
 from statemaint.spark.fleet import Target
 from statemaint.spark.frames import collected, cores_of, spread
 from statemaint.spark.leases import Leases, leases
 from statemaint.spark.outcomes import Row, error_row, findings_rows, of_query, query_row
 from statemaint.spark.packing import MOST_TASKS_A_CORE, deal, shares
+from statemaint.spark.records import QueryEnd, by_query, note_runs
 from statemaint.spark.units import Piece, maintain_unit, prepare_query
 from statemaint.wording import counted
 
@@ -88,15 +90,26 @@ def run_fleet(
         prepared = _prepared(open_to, planned.notes)
         held.take({one.target: holders[one.target] for one in prepared}, wait=run.wait)
         ready = [one for one in prepared if one.target.query in held.leases]
+        found = by_query(planned.notes)
+        ends = {one: QueryEnd(found[one.query], held.refused.get(one.query)) for one in fleet}
         try:
             done, units = _maintained(spark, ready, holders, run)
         except BaseException:
             _end(held, ready, holders, {}, run.name)
+            for one in ready:  # each of its tasks was killed, as far as the driver knows
+                ends[one.target].units = 1
+            note_runs(run.name, ends)
             raise
         notes = [*planned.notes, *done.notes, *planned.worst, *done.worst, *_missing(units, done)]
         queries = _query_rows(fleet, run, held, notes)
-        if ending := _end(held, ready, holders, queries, run.name):
+        emptied = _end(held, ready, holders, queries, run.name)
+        if ending := _ending_rows(emptied):
             queries = _query_rows(fleet, run, held, [*notes, *ending])
+        found, counts = by_query(done.notes), Counter(one for one, _ in units)
+        for target, end in ends.items():
+            end.add(counts[target], found[target.query])
+            end.emptied = emptied.get(target, end.emptied)
+        note_runs(run.name, ends)
         return _table([planned.table, done.table], list(queries.values()))
 
 
@@ -134,7 +147,8 @@ def _collected(spark: Any, tasks: Sequence[Sequence[str]], work: Any) -> Any:
 
 
 def _prepared(fleet: Iterable[Target], notes: Iterable[Row]) -> list[_Prepared]:
-    messages = {row["query"]: json.loads(row["note"]) for row in notes if row["note"]}
+    read = {row["query"]: json.loads(row["note"]) for row in notes if row["note"]}
+    messages = {query: one for query, one in read.items() if "units" in one}
     return [
         _Prepared(
             target=one,
@@ -209,15 +223,19 @@ def _end(
     holders: Mapping[Target, Holder],
     queries: Mapping[str, Row],
     run: str,
-) -> list[Row]:
-    """Ends the run of every query, and returns a note of each whose trash could not be emptied.
+) -> dict[Target, Emptied]:
+    """Ends the run of every query, and returns what was deleted from the trash of each.
 
     A query without a row of its own was not sound.
     """
     codes = {
         one.target: queries.get(one.target.query, {"exit_code": 1})["exit_code"] for one in ready
     }
-    ended = held.end(codes, holders, run).items()
+    return held.end(codes, holders, run)
+
+
+def _ending_rows(ended: Mapping[Target, Emptied]) -> list[Row]:
+    """Returns a note of each query whose trash could not be emptied."""
     return [
         {
             **_EMPTY,
@@ -225,7 +243,7 @@ def _end(
             "findings": findings_rows(emptied.findings),
             "exit_code": exit_code_of(emptied.findings),
         }
-        for target, emptied in ended
+        for target, emptied in ended.items()
         if emptied.finding
     ]
 

@@ -1,7 +1,7 @@
 """The queries of a fleet, in the form that is sent to executors."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,13 @@ class Target:
         query: its name.
         checkpoint: the address of its checkpoint for driver and executors.
         policy: when to snapshot and what to keep.
+        every_unit: whether its record has each partition.
     """
 
     query: str
     checkpoint: str
     policy: Policy = field(default_factory=lambda: PRESETS["safe"])
+    every_unit: bool = False
 
     def open(self) -> Storage:
         """Returns the checkpoint's storage, with the settings of this process's environment."""
@@ -36,7 +38,7 @@ class Target:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Target":
         """Returns the query that `to_json` encoded."""
-        return cls(fields["query"], fields["checkpoint"], Policy(**fields["policy"]))
+        return cls(**{**fields, "policy": Policy(**fields["policy"])})
 
 
 Queries = str | Path | QueriesReading | Mapping[str, str] | Iterable[Target]
@@ -54,9 +56,7 @@ def fleet_of(queries: Queries, change: Mapping[str, Any] | None = None) -> tuple
         ConfigError: when the file cannot be used, or a query uses an Airflow connection.
     """
     targets = _targets(queries)
-    return tuple(
-        Target(one.query, one.checkpoint, one.policy.override(**(change or {}))) for one in targets
-    )
+    return tuple(replace(one, policy=one.policy.override(**(change or {}))) for one in targets)
 
 
 def _targets(queries: Queries) -> tuple[Target, ...]:
@@ -85,5 +85,6 @@ def _of_file(reading: QueriesReading) -> tuple[Target, ...]:
                 "take it out, and give them credentials through their environment"
             )
     return tuple(
-        Target(name, query.checkpoint, reading.policy_of(name)) for name, query in enabled.items()
+        Target(name, one.checkpoint, reading.policy_of(name), one.detail == "partition")
+        for name, one in enabled.items()
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
+from statemaint.errors import ConfigError
 from statemaint.spark.columns import arrow_schema, batch, ddl
 
 Work = Callable[[str], Iterable[Mapping[str, Any]]]
@@ -117,6 +118,37 @@ def frame_of(spark: Any, table: Any, columns: Mapping[str, str]) -> Any:
         return spark.createDataFrame(table.combine_chunks(), ddl(columns))
     rows = [tuple(row.values()) for row in table.to_pylist()]
     return spark.createDataFrame(rows, ddl(columns))
+
+
+def must_be_new(spark: Any, output: str) -> None:
+    """Checks before any work that a dataset can be written to an address, as far as Spark says.
+
+    Raises:
+        ConfigError: when it exists, or Spark cannot look there.
+    """
+    try:
+        spark.read.schema("query string").parquet(output).schema  # noqa: B018 -- Spark looks now
+    except Exception as error:  # noqa: BLE001 -- of Py4J, of Spark Connect, of the file system
+        why = str(error)
+        if "PATH_NOT_FOUND" in why or "Path does not exist" in why:
+            return
+        raise ConfigError(f"--output {output}: {_first_line(why)}; nothing was done") from None
+    raise ConfigError(f"--output {output}: it exists, give a new one; nothing was done")
+
+
+def not_written(frame: Any, output: str) -> str | None:
+    """Writes rows to a new dataset; returns why that failed, as the work is done by then."""
+    try:
+        frame.write.parquet(output)
+    except Exception as error:  # noqa: BLE001 -- as above
+        return f"OUTPUT: --output {output} is not written: {_first_line(str(error))}"
+    return None
+
+
+def _first_line(why: str) -> str:
+    """Returns the first line of Spark's words that is not only the name of Py4J's call."""
+    lines = [" ".join(one.split()) for one in why.splitlines() if one.strip()]
+    return next((one for one in lines if not one.startswith("An error occurred")), "it failed")
 
 
 def context_of(spark: Any) -> Any:

@@ -39,7 +39,7 @@ class Leases:
             except StatemaintError as error:
                 self.refused[target.query] = error
 
-        _each(begin, [one for one in holders if holders[one].attempt > 1])
+        each(begin, [one for one in holders if holders[one].attempt > 1])
 
     def take(self, holders: Mapping[Target, Holder], *, wait: float = 0.0) -> None:
         """Takes the leases of queries; the errors of the others are in `refused`.
@@ -53,7 +53,7 @@ class Leases:
         longest = max(wait, QUIET if max(attempts, default=1) > 1 else 0.0)
         waited, missing = 0.0, list(holders)
         while True:
-            _each(lambda target: self._take(target, holders[target]), missing)
+            each(lambda target: self._take(target, holders[target]), missing)
             missing = [one for one in missing if self._is_held(one)]
             if not missing or waited >= longest:
                 return
@@ -102,7 +102,7 @@ class Leases:
             except StatemaintError as error:
                 _log.warning("%s: the lease is left to expire: %s", target.query, error)
 
-        _each(end, [one for one in codes if one.query in self.leases])
+        each(end, [one for one in codes if one.query in self.leases])
         return emptied
 
     def close(self) -> None:
@@ -110,7 +110,8 @@ class Leases:
         self._held.close()
 
 
-def _each(work: Callable[[Target], None], targets: Iterable[Target]) -> None:
+def each(work: Callable[[Target], None], targets: Iterable[Target]) -> None:
+    """Does some work of the driver for each query, for several at a time."""
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
         for _ in pool.map(work, targets):
             pass

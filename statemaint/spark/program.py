@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -13,13 +13,14 @@ from statemaint import __version__
 from statemaint.cli import tables
 from statemaint.cli.common import output_to
 from statemaint.cli.options import Duration, as_json, policy_changes
-from statemaint.errors import ConfigError
+from statemaint.errors import ConfigError, StorageError
 from statemaint.spark import api
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
 from statemaint.spark.fleet import Target, fleet_of
-from statemaint.spark.frames import collected, frame_of
+from statemaint.spark.frames import collected, frame_of, must_be_new, not_written
 from statemaint.spark.handed import carry_out
-from statemaint.spark.outcomes import worst
+from statemaint.spark.outcomes import Row, worst
+from statemaint.spark.records import note_verifications
 from statemaint.spark.session import session
 from statemaint.spark.summary import QuerySummary, summaries
 from statemaint.wording import counted
@@ -158,7 +159,8 @@ def units(*, handed: tuple[str, ...], attempt: int, master: str | None, remote: 
 )
 def verify(*, deep: bool, shares: int, **flags: Any) -> None:
     """Check that every retained version of every store loads."""
-    _run(partial(api.verify_fleet, deep=deep, shares=shares), VERIFIED, **flags)
+    verb = partial(api.verify_fleet, deep=deep, shares=shares)
+    _run(verb, VERIFIED, note=note_verifications, **flags)
 
 
 def _run(  # noqa: PLR0913 -- the flags of every verb
@@ -172,17 +174,22 @@ def _run(  # noqa: PLR0913 -- the flags of every verb
     output: str | None,
     summary: str | None,
     as_json: bool,
+    note: Callable[[Sequence[Target], Iterable[Row]], None] | None = None,
 ) -> None:
-    fleet = _only(fleet_of(file), names)
+    fleet, lost = _only(fleet_of(file), names), None
     with output_to(summary, flag="--summary"):
         spark = session(master, remote)
         try:
-            table = collected(verb(spark, fleet), columns)
             if output:
-                frame_of(spark, table, columns).write.parquet(output)
+                must_be_new(spark, output)
+            table = collected(verb(spark, fleet), columns)
+            if note:
+                note(fleet, _rows(table))
+            if output:
+                lost = not_written(frame_of(spark, table, columns), output)
         finally:
             spark.stop()
-        _end(summaries(_rows(table)), as_json=as_json)
+        _end(summaries(_rows(table)), as_json=as_json, lost=lost)
 
 
 def _only(fleet: Sequence[Target], names: Sequence[str]) -> Sequence[Target]:
@@ -192,13 +199,14 @@ def _only(fleet: Sequence[Target], names: Sequence[str]) -> Sequence[Target]:
     return [one for one in fleet if one.query in names] if names else fleet
 
 
-def _rows(table: Any) -> Iterator[Mapping[str, Any]]:
+def _rows(table: Any) -> Iterator[Row]:
     for batch in table.to_batches():
         yield from batch.to_pylist()
 
 
-def _end(results: Sequence[QuerySummary], *, as_json: bool) -> NoReturn:
-    code = worst(one.exit_code for one in results)
+def _end(results: Sequence[QuerySummary], *, as_json: bool, lost: str | None) -> NoReturn:
+    codes = [one.exit_code for one in results]
+    code = worst([*codes, StorageError.exit_code] if lost else codes)
     if as_json:
         document = {"exit_code": code, "queries": [one.to_json() for one in results]}
         click.echo(json.dumps(document, indent=2))
@@ -207,6 +215,8 @@ def _end(results: Sequence[QuerySummary], *, as_json: bool) -> NoReturn:
     for summary in results:
         for error in summary.errors[:1]:
             click.echo(f"{summary.query}: {error}", err=True)
+    if lost:
+        click.echo(f"statemaint.spark: {lost}", err=True)
     sys.exit(code)
 
 

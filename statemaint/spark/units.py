@@ -16,6 +16,7 @@ from statemaint.plan import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.records import Holder, newest
 from statemaint.report import exit_code_of
+from statemaint.report.part import summary
 from statemaint.scan import Handover
 from statemaint.spark.fleet import Target
 from statemaint.spark.outcomes import (
@@ -115,20 +116,21 @@ def prepare_query(piece: str) -> Iterator[Row]:
         request = Request(force_snapshot=given.options["force_snapshot"])
         prepared = prepare(target.open(), target.policy, request)
         yield from report_rows(target, prepared.idle, run=run, unit=None)
-        if prepared.has_work:
-            yield {**of_query(target), "note": _note(prepared, given.options.get("costs") or {})}
+        note = _note(prepared, given.options.get("costs") or {}, every_unit=target.every_unit)
+        yield {**of_query(target), "note": note}
 
     for row in _whatever_happens(target, rows):
         yield {**row, "run": run}
 
 
-def _note(prepared: Prepared, costs: Costs) -> str:
-    weighted = weights(prepared.plan, costs)
-    note = {
-        "target": prepared.plan.target,
-        "units": [[unit.operator, unit.partition, weight] for unit, weight in weighted.items()],
-        "handover": prepared.handover.to_json(),
-    }
+def _note(prepared: Prepared, costs: Costs, *, every_unit: bool) -> str:
+    """Returns what the record needs of the plan, and its work if there is any."""
+    note: dict[str, Any] = {"decided": prepared.decided(every_unit=every_unit)}
+    if prepared.has_work:
+        weighted = weights(prepared.plan, costs)
+        note["target"] = prepared.plan.target
+        note["units"] = [[one.operator, one.partition, weight] for one, weight in weighted.items()]
+        note["handover"] = prepared.handover.to_json()
     return json.dumps(note)
 
 
@@ -180,7 +182,10 @@ def _maintained(given: Piece, bundle: Bundle, storage: Storage) -> list[Row]:
         raise
     except StatemaintError as error:
         return [error_row(target, error)]
-    return list(report_rows(target, report, run=run, unit=bundle.label))
+    part = summary(report, bundle.label, bundle.target, every_unit=target.every_unit)
+    note = json.dumps({name: part[name] for name in ("failed", "findings", "lag", "facts")})
+    rows = report_rows(target, report, run=run, unit=bundle.label)
+    return [*rows, {**of_query(target), "note": note}]
 
 
 def must_go_on(storage: Storage, bundle: Bundle) -> None:

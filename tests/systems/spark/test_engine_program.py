@@ -81,3 +81,33 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert line in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("place", "line"),
+    [("EXISTING", "it exists"), ("s3a://bucket/rows", "nothing was done")],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_any_work(
+    file: Path, tmp_path: Path, place: str, line: str
+) -> None:
+    output = place.replace("EXISTING", str(tmp_path / "fleet"))
+    done = program("maintain", "--queries", str(file), "--master", "local[2]", "--output", output)
+    assert done.returncode == 2
+    assert f"CONFIG: --output {output}: " in done.stderr
+    assert line in done.stderr.splitlines()[-1]
+    assert not list((tmp_path / "fleet").glob("*/_statemaint"))
+
+
+def test_a_verified_fleet_has_records_and_its_summary_although_the_output_is_lost(
+    file: Path, tmp_path: Path
+) -> None:
+    # Spark finds nothing there, and may create nothing either.
+    output = file / "rows"
+    done = program(
+        *("verify", "--queries", str(file), "--master", "local[2]", "--query", "join2"),
+        *("--output", str(output)),
+    )
+    assert done.returncode == 5, done.stderr
+    assert "1 query" in done.stdout
+    assert "OUTPUT: --output" in done.stderr
+    assert (tmp_path / "fleet/join2/_statemaint/metrics.json").exists()

@@ -23,7 +23,6 @@ from statemaint.maintain.record import (
     trash_size,
     write_record,
 )
-from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
 from statemaint.records import Holder
 from statemaint.report import Report
@@ -32,7 +31,6 @@ from statemaint.storage import MemoryStorage, ReadOnly
 from tests.support.checkpoints import offsets_bytes, write_checkpoint
 from tests.support.faults import Clock
 
-DAMAGE = Finding(FindingCode.BROKEN_CHAIN, "1.delta is missing")
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0.0)
 
 
@@ -63,13 +61,13 @@ def test_the_trash_is_counted() -> None:
 
 def test_a_verification_is_noted_and_a_later_run_keeps_it() -> None:
     storage = MemoryStorage(clock=Clock(70.0))
-    note_verification(storage, ())
+    note_verification(storage, (), healthy=True)
     never_ran = read_record(storage)
     assert never_ran == Record(None, verified=LastVerification(70.0, healthy=True))
     assert next_record(never_ran, LastRun("r", 5.0)).verified == never_ran.verified
     record = next_record(None, LastRun("r", 5.0))
     write_record(storage, record)
-    note_verification(storage, (DAMAGE,))
+    note_verification(storage, {"BROKEN_CHAIN"}, healthy=False)
     noted = read_record(storage)
     assert noted is not None
     assert noted.verified == LastVerification(70.0, healthy=False)
@@ -81,7 +79,7 @@ def test_where_nothing_can_be_written_a_verification_ends_all_the_same(
 ) -> None:
     storage = MemoryStorage()
     write_record(storage, next_record(None, LastRun("r", 5.0)))
-    note_verification(ReadOnly(storage), ())
+    note_verification(ReadOnly(storage), (), healthy=True)
     assert "the verification is not in the metrics" in caplog.text
 
 

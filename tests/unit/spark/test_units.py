@@ -43,7 +43,8 @@ def test_a_plan_tells_the_driver_of_its_partitions_and_its_version(target: Targe
 
 def test_what_has_no_work_has_its_rows_from_the_plan(target: Target) -> None:
     lazy = Target(target.query, target.checkpoint, Policy(grace=1e9, min_deltas_for_snapshot=100))
-    rows = list(prepare_query(Piece(lazy, {"run": "r", "force_snapshot": False}).to_json()))
+    *rows, note = prepare_query(Piece(lazy, {"run": "r", "force_snapshot": False}).to_json())
+    assert json.loads(note["note"])["decided"]["facts"]["sums"]["partitions"] == 2
     assert [(row["partition"], row["outcome"], row["chain_after"]) for row in rows] == [
         (0, "done", 9),
         (1, "done", 9),
@@ -52,7 +53,8 @@ def test_what_has_no_work_has_its_rows_from_the_plan(target: Target) -> None:
 
 def test_a_unit_is_maintained_under_the_drivers_lease(target: Target) -> None:
     with leased(LocalStorage(Path(target.checkpoint)), HOLDER, keep=True):
-        rows = unit(target)
+        *rows, note = unit(target)
+    assert json.loads(note["note"])["facts"]["sums"]["snapshots"] == 4
     assert [(row["partition"], row["outcome"], row["chain_after"]) for row in rows] == [
         (0, "done", 0),
         (1, "done", 0),
