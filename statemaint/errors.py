@@ -224,11 +224,17 @@ class NotFoundError(StorageError):
 
     code = "NOT_FOUND"
 
+    def __init__(self, path: str, detail: str = "no such file") -> None:
+        super().__init__(path, detail)
+
 
 class AlreadyExistsError(StorageError):
     """A file of that name appeared before ours and was left as it is."""
 
     code = "ALREADY_EXISTS"
+
+    def __init__(self, path: str, detail: str = "a file of that name is already there") -> None:
+        super().__init__(path, detail)
 
 
 class UnreadableError(StorageError):

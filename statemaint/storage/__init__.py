@@ -7,14 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from statemaint.storage.access import deprived
-from statemaint.storage.address import has_secret
+from statemaint.storage.address import has_secret, overlaps, place_of, storage_of
 from statemaint.storage.ahead import MOST_AHEAD, Ahead
 from statemaint.storage.base import OURS, Identified, Storage, outside_link, own_link, read_small
-from statemaint.storage.below import checkpoint_around, checkpoints_below, folders_in, is_file
 from statemaint.storage.local.storage import LocalStorage
 from statemaint.storage.memory import MemoryStorage
-from statemaint.storage.open import open_storage
-from statemaint.storage.place import overlaps, place_of, storage_of
+from statemaint.storage.open import (
+    checkpoint_around,
+    checkpoints_below,
+    folders_in,
+    is_file,
+    open_storage,
+)
 from statemaint.storage.s3.options import S3Options
 from statemaint.storage.wrappers import ReadOnly, Stoppable, Without, stoppable
 

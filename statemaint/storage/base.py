@@ -1,8 +1,10 @@
 """The contract of a storage; `tests/support/storage_contract.py` tests each storage against it."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from threading import Lock
 from typing import BinaryIO, Protocol, runtime_checkable
 
 from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
@@ -78,6 +80,22 @@ def read_small(stream: BinaryIO, path: str, most: int = MOST_READ) -> bytes:
         content = b""  # an error that is kept keeps this frame
         must_be_small(most + 1, path, most)
     return content
+
+
+class Tally:
+    """The number of requests of each kind; threads may share it."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._lock = Lock()
+
+    def add(self, verb: str, requests: int = 1) -> None:
+        with self._lock:
+            self._counts[verb] += requests
+
+    def counts(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._counts)
 
 
 @runtime_checkable

@@ -8,8 +8,7 @@ from typing import BinaryIO
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, Superseded
 from statemaint.listing import Entry
-from statemaint.storage.base import Storage, must_be_small
-from statemaint.storage.tally import Tally
+from statemaint.storage.base import Storage, Tally, must_be_small
 from statemaint.workers import nothing
 
 
@@ -85,7 +84,7 @@ class MemoryStorage(Storage):
         if overwrite:
             self._files[path] = file
         elif self._files.setdefault(path, file) is not file:
-            raise AlreadyExistsError(path, "a file of that name is already there")
+            raise AlreadyExistsError(path)
         return self._entry(path, file)
 
     def append(self, path: str, lines: bytes) -> None:
@@ -105,7 +104,7 @@ class MemoryStorage(Storage):
             self._file(like)
         file = self._file(path)
         if self._files.setdefault(to, file) is not file or path == to:
-            raise AlreadyExistsError(to, "a file of that name is already there")
+            raise AlreadyExistsError(to)
         self._files.pop(path, None)
 
     def move_all(
@@ -142,7 +141,7 @@ class MemoryStorage(Storage):
     def _file(self, path: str) -> tuple[bytes, float]:
         file = self._files.get(path)
         if file is None:
-            raise NotFoundError(path, "no such file")
+            raise NotFoundError(path)
         return file
 
     def _entry(self, path: str, file: tuple[bytes, float]) -> Entry:

@@ -222,7 +222,7 @@ class Seat(Storage):
 
     def _refuse_taken(self, path: str, *, overwrite: bool) -> None:
         if path in self._world.files and not overwrite:
-            raise AlreadyExistsError(path, "a file of that name is already there")
+            raise AlreadyExistsError(path)
 
     def _garbled(self, path: str, content: bytes) -> bytes:
         garbled = self._world.garble

@@ -272,7 +272,7 @@ class World:
             NotFoundError: when there is none.
         """
         if (file := self.files.get(path)) is None:
-            raise NotFoundError(path, "no such file")
+            raise NotFoundError(path)
         known = self._entries.get(path)
         if known and known[0] is file:
             return known[1]

@@ -62,7 +62,7 @@ class CrashingStorage(MemoryStorage):
         if like is not None:
             self._file(like)
         if to in self._files:
-            raise AlreadyExistsError(to, "a file of that name is already there")
+            raise AlreadyExistsError(to)
         moved = (file[0], self._clock()) if self._copies else file
         self._step(lambda: self._files.update({to: moved}))
         self._step(lambda: self._files.pop(path))

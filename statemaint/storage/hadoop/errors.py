@@ -136,9 +136,9 @@ def _storage_error(jvm: Jvm, error: Exception, path: str) -> StatemaintError:
     outermost = causes[0]
     name, message = next((one for one in causes if one[0] in _KNOWN), outermost)
     if name in _ABSENT:
-        return NotFoundError(path, "no such file")
+        return NotFoundError(path)
     if name in _TAKEN:
-        return AlreadyExistsError(path, "a file of that name is already there")
+        return AlreadyExistsError(path)
     if outermost[0] in _HELD | _NO_APPEND:
         return AppendRefusedError(path, message)
     what = _REFUSED.get(name, name)

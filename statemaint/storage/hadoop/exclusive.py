@@ -19,9 +19,9 @@ from typing import Any
 from uuid import uuid4
 
 from statemaint.errors import AlreadyExistsError, StatemaintError, StorageError
+from statemaint.storage.address import EXCLUSIVE_ON
 from statemaint.storage.hadoop.errors import translated
 from statemaint.storage.hadoop.files import HadoopFiles
-from statemaint.storage.place import EXCLUSIVE_ON
 
 FOLDER = "_statemaint/probe"
 _MODE = 0o600

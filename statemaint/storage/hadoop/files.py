@@ -13,6 +13,7 @@ from typing import Any
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
 from statemaint.listing import Access
 from statemaint.storage.access import READ, deprived, unreadable
+from statemaint.storage.base import Tally
 from statemaint.storage.hadoop.access import spec, with_entries
 from statemaint.storage.hadoop.errors import (
     AppendRefusedError,
@@ -30,7 +31,6 @@ from statemaint.storage.hadoop.listing import (
     single_lister,
 )
 from statemaint.storage.hadoop.names import names_of
-from statemaint.storage.tally import Tally
 
 _FS = "org.apache.hadoop.fs."
 _COPY_BYTES = 1 << 16
@@ -260,11 +260,11 @@ class HadoopFiles:
         except NotFoundError:
             raise
         except AlreadyExistsError as error:
-            raise AlreadyExistsError(to, "a file of that name is already there") from error
+            raise AlreadyExistsError(to) from error
         except StorageError:
             # Object stores that lose the race report only that the rename failed.
             if not overwrite and self.exists(path) and self.exists(to):
-                raise AlreadyExistsError(to, "a file of that name is already there") from None
+                raise AlreadyExistsError(to) from None
             raise
 
     def delete(self, path: str) -> None:

@@ -90,7 +90,7 @@ class PlainNames:
         self._files.getFileStatus(to.getParent())
         if self._files.exists(to):
             if not overwrite:
-                raise AlreadyExistsError(to.toString(), "a file of that name is already there")
+                raise AlreadyExistsError(to.toString())
             self._files.delete(to, False)
         if not self._files.rename(path, to):
             raise StorageError(to.toString(), "the file system did not rename it")

@@ -20,7 +20,8 @@ from statemaint.errors import (
 )
 from statemaint.listing import Access, Entry
 from statemaint.storage.access import USE, of_directory, of_file
-from statemaint.storage.base import Storage, file_time, is_ours, read_small
+from statemaint.storage.address import FORCED
+from statemaint.storage.base import Storage, Tally, file_time, is_ours, read_small
 from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
 from statemaint.storage.hadoop.exclusive import FOLDER, obstacle_of
 from statemaint.storage.hadoop.files import HadoopFiles, must_serve
@@ -28,8 +29,6 @@ from statemaint.storage.hadoop.jvm import Jvm, shared_jvm
 from statemaint.storage.hadoop.listing import Status, walk
 from statemaint.storage.hadoop.temp_files import fill, temp_file
 from statemaint.storage.local.directories import check_path, links_below
-from statemaint.storage.place import FORCED
-from statemaint.storage.tally import Tally
 from statemaint.workers import nothing
 
 # Sends a scheme through Hadoop even if we have our own storage: `hadoop+file:`, `hadoop+s3a:`.
@@ -227,7 +226,7 @@ class HadoopStorage(Storage):
             if overwrite or not self._files.exists(path):
                 raise
             if self.read(path) != Path(local).read_bytes():
-                raise AlreadyExistsError(path, "a file of that name is already there") from error
+                raise AlreadyExistsError(path) from error
 
     def _publish(self, local: str, path: str, *, overwrite: bool, like: str | None) -> None:
         parent, _, name = path.rpartition("/")
@@ -304,7 +303,7 @@ class HadoopStorage(Storage):
             self._files.rename(path, to, of=path)
         except NotFoundError:
             if not self._files.exists(path):  # else the new name's directory is missing
-                raise NotFoundError(path, "no such file") from None
+                raise NotFoundError(path) from None
             self._make_directory(to.rpartition("/")[0], serve=like is not None)
             self._files.rename(path, to, of=path)
 

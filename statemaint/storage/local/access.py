@@ -15,7 +15,8 @@ from contextlib import suppress
 from functools import partial
 
 from statemaint.listing import Access
-from statemaint.storage.access import READ, USE, deprived, unreadable
+from statemaint.storage.access import READ, USE, deprived, of_directory, unreadable
+from statemaint.storage.local.opened import readable, sync
 
 _ACL = "system.posix_acl_access"
 _VERSION = 2
@@ -25,6 +26,8 @@ _NO_NUMBER = 0xFFFFFFFF
 # The errors of file systems without ACLs, and of files without one.
 _NONE = frozenset({errno.ENODATA, errno.ENOTSUP, errno.ENOSYS})
 _SUPERUSER = "0"
+# Only its creator may use a new directory until it has its final rights.
+_PRIVATE_DIRECTORY = 0o700
 
 FileOrPath = int | str
 """An open file, or a path."""
@@ -73,6 +76,35 @@ def must_serve(
     who = deprived(access, actual, bits=bits, belongs=_belongs, superuser=_SUPERUSER)
     if who:
         raise unreadable(path, like, _named(who), _shown(actual), bits=bits)
+
+
+def make_directory(parent: int, name: str, path: str, *, serve: bool) -> None:
+    """Creates a directory in an open parent, for the users of the parent.
+
+    With `serve`, it fails rather than leave out any of them.
+    """
+    try:
+        os.mkdir(name, _PRIVATE_DIRECTORY, dir_fd=parent)
+    except FileExistsError:  # another thread's
+        return
+    with readable(parent) as above:
+        _open_up(above, name, path, serve=serve)
+        sync(above)
+
+
+def _open_up(parent: int, name: str, path: str, *, serve: bool) -> None:
+    wanted = of_directory(read_access(parent))
+    handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    try:
+        give(handle, wanted)
+        if serve:
+            must_serve(handle, path, wanted, path.rpartition("/")[0] or ".", bits=USE)
+    except BaseException:
+        with suppress(OSError):  # another thread has put a file into it
+            os.rmdir(name, dir_fd=parent)
+        raise
+    finally:
+        os.close(handle)
 
 
 def _acl(place: FileOrPath) -> bytes:

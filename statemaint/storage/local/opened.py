@@ -51,9 +51,9 @@ class Translated:
 
 def _translation(path: str, error: OSError) -> StorageError:
     if isinstance(error, FileNotFoundError):
-        return NotFoundError(path, "no such file")
+        return NotFoundError(path)
     if isinstance(error, FileExistsError):
-        return AlreadyExistsError(path, "a file of that name is already there")
+        return AlreadyExistsError(path)
     return StorageError.of_os(path, error)
 
 

@@ -18,12 +18,13 @@ from statemaint.storage.base import (
     NO_DIRECTORY,
     OURS,
     Storage,
+    Tally,
     file_time,
     is_ours,
     own_link,
     read_small,
 )
-from statemaint.storage.local.access import access_of, give, must_serve, read_access
+from statemaint.storage.local.access import access_of, give, make_directory, must_serve, read_access
 from statemaint.storage.local.directories import (
     check_way,
     directory_of,
@@ -31,7 +32,6 @@ from statemaint.storage.local.directories import (
     links_below,
     real_path,
 )
-from statemaint.storage.local.made import make_directory
 from statemaint.storage.local.opened import (
     Opened,
     Translated,
@@ -43,7 +43,6 @@ from statemaint.storage.local.opened import (
     sync,
 )
 from statemaint.storage.local.walk import Walk
-from statemaint.storage.tally import Tally
 
 _Place = tuple[int, str]
 """A file: its open directory, and its name in it."""

@@ -10,12 +10,11 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any
 
+from statemaint.storage.base import Tally
 from statemaint.storage.s3.client import client_of
 from statemaint.storage.s3.errors import S3Error, translated
 from statemaint.storage.s3.options import S3Options
 from statemaint.storage.s3.quick import QuickReads
-from statemaint.storage.s3.shown import LastShown
-from statemaint.storage.tally import Tally
 
 _BAD_REQUEST, _NOT_FOUND = 400, 404
 _NO_VERSION = "null"
@@ -42,6 +41,17 @@ _VERBS = {
 # the checksum of such a request, which has no body, with the copied bytes.
 _WITH_MD5 = ("DeleteObjects", "CopyObject")
 _WRITES = frozenset({"put_object", "copy_object", "create_multipart_upload"})
+# Of the objects that were read last. A fold reads the newest change shortly before its snapshot is
+# written with the settings of that change.
+_MOST = 4096
+_SSE = "x-amz-server-side-encryption"
+# boto3's names of what is kept, and those of the headers.
+_KEPT = {
+    "ServerSideEncryption": _SSE,
+    "SSEKMSKeyId": f"{_SSE}-aws-kms-key-id",
+    "BucketKeyEnabled": f"{_SSE}-bucket-key-enabled",
+    "TagCount": "x-amz-tagging-count",
+}
 
 
 class Bucket:
@@ -227,6 +237,45 @@ class ServerClock:
         """Returns the time, at most a second behind the server's; `None` before any answer."""
         with self._lock:
             return None if self._ahead is None else self._ahead + time.monotonic()
+
+
+def shown_by(headers: Mapping[str, str]) -> Mapping[str, Any]:
+    """Returns what headers, by names in lower case, show of an object's settings."""
+    shown: dict[str, Any] = {name: headers[one] for name, one in _KEPT.items() if one in headers}
+    if "BucketKeyEnabled" in shown:
+        shown["BucketKeyEnabled"] = shown["BucketKeyEnabled"].lower() == "true"
+    return shown
+
+
+class LastShown:
+    """The settings of objects that the last answers have shown; threads may share it.
+
+    An answer has the number of an object's tags if there are any, if the server counts them, and if
+    the caller may read them.
+
+    Attributes:
+        counts_tags: whether an answer has shown that this server counts tags.
+    """
+
+    def __init__(self) -> None:
+        self.counts_tags = False
+        self._lock = threading.Lock()
+        self._shown: dict[str, Mapping[str, Any]] = {}
+
+    def note(self, path: str, answer: Mapping[str, Any]) -> None:
+        """Notes what an answer, by boto3's names, has shown of an object."""
+        shown = {name: answer[name] for name in _KEPT if answer.get(name)}
+        if "TagCount" in shown:
+            self.counts_tags = True
+        with self._lock:
+            self._shown.pop(path, None)
+            self._shown[path] = shown
+            if len(self._shown) > _MOST:
+                del self._shown[next(iter(self._shown))]
+
+    def of(self, path: str) -> Mapping[str, Any] | None:
+        """Returns what the last read of an object has shown; `None` if it is not known."""
+        return self._shown.get(path)
 
 
 @lru_cache(maxsize=4)

@@ -129,7 +129,7 @@ def _refusal(error: "ClientError", path: str, bucket: str) -> StorageError:
     about = answer.get("ResponseMetadata", {})
     status = int(about.get("HTTPStatusCode", 0))
     if code == "NoSuchKey":
-        return NotFoundError(path, "no such file")
+        return NotFoundError(path)
     words = _words(error, code, status, bucket)
     retried = about.get("RetryAttempts", 0) > 0
     return S3Error(path, words, reason=code, status=status, retried=retried)

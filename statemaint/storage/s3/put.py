@@ -69,10 +69,6 @@ def _is_ours(bucket: Bucket, path: str, content: bytes) -> bool:
     return md5(stored).digest() == md5(content).digest()
 
 
-def taken(path: str) -> AlreadyExistsError:
-    return AlreadyExistsError(path, "a file of that name is already there")
-
-
 def head(bucket: Bucket, path: str) -> dict[str, Any]:
     """Returns the answer to a HEAD; raises `NotFoundError` only in a bucket that exists."""
     try:
@@ -81,7 +77,7 @@ def head(bucket: Bucket, path: str) -> dict[str, Any]:
         if error.status != _NOT_FOUND:
             raise
         bucket.must_exist()
-        raise NotFoundError(path, "no such file") from error
+        raise NotFoundError(path) from error
 
 
 def must_be_absent(bucket: Bucket, path: str) -> None:
@@ -89,7 +85,7 @@ def must_be_absent(bucket: Bucket, path: str) -> None:
         head(bucket, path)
     except NotFoundError:
         return
-    raise taken(path)
+    raise AlreadyExistsError(path)
 
 
 def append(

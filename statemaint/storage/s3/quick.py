@@ -101,7 +101,7 @@ class QuickReads:
             self._paused_until = time.monotonic() + _PAUSE_SECONDS
             return None
         if status == _MISSING and b"<Code>NoSuchKey</Code>" in answer.content:
-            raise NotFoundError(path, "no such file")
+            raise NotFoundError(path)
         return answer if status in (_WHOLE, _PART) and _is_whole(answer) else None
 
     def _ask(self, form: _Form, key: str, size: int) -> tuple[int, QuickAnswer] | None:

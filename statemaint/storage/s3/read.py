@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from statemaint.errors import StorageError, Superseded
 from statemaint.listing import Entry
 from statemaint.storage.base import file_time, must_be_small
-from statemaint.storage.s3.bucket import Bucket
+from statemaint.storage.s3.bucket import Bucket, shown_by
 from statemaint.storage.s3.errors import S3Error
-from statemaint.storage.s3.shown import shown_by
 from statemaint.workers import in_order
 
 if TYPE_CHECKING:

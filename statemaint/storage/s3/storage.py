@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, suppress
 from itertools import chain
 from typing import Any, BinaryIO
 
-from statemaint.errors import ConfigError, NotFoundError, StorageError
+from statemaint.errors import AlreadyExistsError, ConfigError, NotFoundError, StorageError
 from statemaint.listing import Entry
 from statemaint.storage.base import Storage, named_as_file
 from statemaint.storage.s3.bucket import Bucket
@@ -18,7 +18,7 @@ from statemaint.storage.s3.errors import S3Error
 from statemaint.storage.s3.moves import Moves
 from statemaint.storage.s3.options import SCHEMES, S3Options
 from statemaint.storage.s3.probe import Probe
-from statemaint.storage.s3.put import append, head, put, put_new, taken
+from statemaint.storage.s3.put import append, head, put, put_new
 from statemaint.storage.s3.read import entry_of, open_object, read_object
 from statemaint.storage.s3.settings import Likeness, Params
 from statemaint.storage.s3.upload import in_parts, upload
@@ -145,7 +145,7 @@ class S3Storage(Storage):
         answer = head(self._bucket, path)
         entry = entry_of(path, answer["ContentLength"], answer)
         if not overwrite and entry.size != sum(sizes):  # Ceph: see `upload._complete`
-            raise taken(path)
+            raise AlreadyExistsError(path)
         if like is not None:
             self._likeness.ensure(path, like, answer, in_parts=several)
         return entry

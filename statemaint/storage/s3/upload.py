@@ -6,10 +6,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from statemaint.errors import StorageError
+from statemaint.errors import AlreadyExistsError, StorageError
 from statemaint.storage.s3.bucket import Bucket, content_md5, md5
 from statemaint.storage.s3.errors import S3Error
-from statemaint.storage.s3.put import PRECONDITION_FAILED, head, must_be_absent, taken
+from statemaint.storage.s3.put import PRECONDITION_FAILED, head, must_be_absent
 from statemaint.workers import in_order
 
 # S3 accepts 10,000 parts. After every 1,000 the parts grow, which allows for 440 GiB.
@@ -114,7 +114,7 @@ def _complete(
         if repeated and _is_complete(bucket, path, parts):
             return  # by an earlier attempt, whose answer was lost
         if new and error.status == PRECONDITION_FAILED:
-            raise taken(path) from error
+            raise AlreadyExistsError(path) from error
         raise
 
 

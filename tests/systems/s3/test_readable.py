@@ -16,7 +16,7 @@ from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.storage import Identified, MemoryStorage, S3Storage
-from statemaint.storage.s3.shown import LastShown
+from statemaint.storage.s3.bucket import LastShown
 from tests.support.ceph import KMS_KEYS
 from tests.support.checkpoints import write_checkpoint
 from tests.support.ledgers import page_of_ledger

@@ -756,7 +756,7 @@ def test_a_snapshot_that_spark_wrote_meanwhile_is_compared(
             if path == "state/0/0/25.snapshot":
                 super().write(path, [snapshot_bytes(state_at(TARGET))])
                 if early:
-                    raise AlreadyExistsError(path, "a file of that name is already there")
+                    raise AlreadyExistsError(path)
             return super().write(path, chunks, overwrite=overwrite, like=like)
 
     racing = Racing(storage.files)

@@ -172,7 +172,7 @@ class Cleared(MemoryStorage):
         if not self.cleared:
             self.cleared = True
             self.delete(path)
-            raise NotFoundError(path, "no such file")
+            raise NotFoundError(path)
         return entry
 
 
@@ -702,7 +702,7 @@ def test_a_directory_of_a_leases_name_is_an_error_and_no_end(tmp_path: Path) -> 
 def test_a_lease_that_is_listed_and_never_there_is_an_error(storage: MemoryStorage) -> None:
     class Ghostly(MemoryStorage):
         def read(self, path: str) -> bytes:
-            raise NotFoundError(path, "no such file")
+            raise NotFoundError(path)
 
     storage.write(path_of(3), [b"{}"])
     with pytest.raises(StorageError, match="listed, and cannot be read"):
