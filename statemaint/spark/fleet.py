@@ -1,14 +1,23 @@
 """The queries of a fleet, in the form that is sent to executors."""
 
-from collections.abc import Iterable, Mapping
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from statemaint.errors import ConfigError
 from statemaint.model.policy import PRESETS, Policy
-from statemaint.queries import InvalidQueriesError, QueriesReading, valid_queries
+from statemaint.queries import InvalidQueriesError, QueriesReader, QueriesReading
 from statemaint.storage import Storage, open_storage
+
+STATE_VARIABLE = "STATEMAINT_STATE"
+"""The variable with the folder in which the last good queries are kept."""
+_CONNECTION = (
+    "Spark's executors have no Airflow connections; take it out, and give them credentials "
+    "through their environment"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +29,23 @@ class Target:
         checkpoint: the address of its checkpoint for driver and executors.
         policy: when to snapshot and what to keep.
         every_unit: whether its record has each partition.
+        mistake: why it cannot be processed: it is an invalid entry, or a file with mistakes.
     """
 
     query: str
     checkpoint: str
     policy: Policy = field(default_factory=lambda: PRESETS["safe"])
     every_unit: bool = False
+    mistake: str | None = None
 
     def open(self) -> Storage:
-        """Returns the checkpoint's storage, with the settings of this process's environment."""
+        """Returns the checkpoint's storage, with the settings of this process's environment.
+
+        Raises:
+            ConfigError: when the queries file has a mistake instead.
+        """
+        if self.mistake:
+            raise ConfigError(self.mistake)
         return open_storage(self.checkpoint)
 
     def to_json(self) -> dict[str, Any]:
@@ -48,12 +65,15 @@ Queries = str | Path | QueriesReading | Mapping[str, str] | Iterable[Target]
 def fleet_of(queries: Queries, change: Mapping[str, Any] | None = None) -> tuple[Target, ...]:
     """Returns the enabled queries of a fleet.
 
+    An invalid entry of a queries file, and a query that uses an Airflow connection, is one with a
+    mistake; so is a file with other mistakes, by its path.
+
     Args:
         queries: the fleet.
         change: settings of the policy for every query.
 
     Raises:
-        ConfigError: when the file cannot be used, or a query uses an Airflow connection.
+        ConfigError: when no queries file can be used.
     """
     targets = _targets(queries)
     return tuple(replace(one, policy=one.policy.override(**(change or {}))) for one in targets)
@@ -61,30 +81,41 @@ def fleet_of(queries: Queries, change: Mapping[str, Any] | None = None) -> tuple
 
 def _targets(queries: Queries) -> tuple[Target, ...]:
     if isinstance(queries, str | Path):
-        return _of_file(_read(queries))
+        folder = os.environ.get(STATE_VARIABLE)
+        last_good = Path(folder) if folder else None
+        queries = QueriesReader(queries, clock=time.time, folder=last_good).read()
     if isinstance(queries, QueriesReading):
-        return _of_file(queries)
+        return (*_of_file(queries), *_mistakes(queries))
     if isinstance(queries, Mapping):
         return tuple(Target(name, address) for name, address in queries.items())
     return tuple(queries)
 
 
-def _read(path: str | Path) -> QueriesReading:
-    try:
-        return valid_queries(path)
-    except InvalidQueriesError as error:
-        raise ConfigError(str(error)) from None
-
-
-def _of_file(reading: QueriesReading) -> tuple[Target, ...]:
-    enabled = {name: query for name, query in reading.queries.items() if query.enabled}
-    for name, query in enabled.items():
-        if query.connection:
-            raise ConfigError(
-                f"queries.{name}.connection: Spark's executors have no Airflow connections; "
-                "take it out, and give them credentials through their environment"
+def _of_file(reading: QueriesReading) -> Iterator[Target]:
+    if not (reading.usable or reading.queries):
+        raise InvalidQueriesError(reading.problems)
+    for name, query in reading.queries.items():
+        mistake = reading.problem_of(name, _CONNECTION, "connection") if query.connection else None
+        if query.enabled:
+            yield Target(
+                name,
+                query.checkpoint,
+                reading.policy_of(name),
+                every_unit=query.detail == "partition",
+                mistake=str(mistake) if mistake else None,
             )
-    return tuple(
-        Target(name, one.checkpoint, reading.policy_of(name), one.detail == "partition")
-        for name, one in enabled.items()
-    )
+
+
+def _mistakes(reading: QueriesReading) -> Iterator[Target]:
+    """Yields the entries with mistakes, and each file with others, as queries with a mistake."""
+    of_file: dict[str, list[str]] = {}
+    for entry in reading.broken:
+        listed = [str(one) for one in entry.problems]
+        if entry.kept or entry.name in reading.queries:
+            of_file.setdefault(entry.file, []).extend(listed)
+        else:
+            yield Target(entry.name, "", mistake="; ".join(listed))
+    for one in reading.problems:
+        of_file.setdefault(one.file, []).append(str(one))
+    for file, listed in of_file.items():
+        yield Target(file, "", mistake="; ".join(dict.fromkeys(listed)))

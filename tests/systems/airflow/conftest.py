@@ -95,7 +95,6 @@ RUN = (
     "killed",
     "after",
     "twice",
-    "misspelt",
     "wide",
     "fresh",
     "unreadable",

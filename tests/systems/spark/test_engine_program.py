@@ -59,6 +59,26 @@ def test_a_fleet_is_maintained_and_the_worst_query_comes_first(file: Path, tmp_p
     )
 
 
+def test_an_entry_with_a_mistake_stands_alone_and_the_other_queries_are_maintained(
+    file: Path,
+) -> None:
+    text = file.read_text().replace("  damaged: {checkpoint: ", "  damaged: {chkpoint: ")
+    file.write_text(text)
+    line = text.splitlines().index(next(one for one in text.splitlines() if "chkpoint" in one)) + 1
+    done = program("maintain", "--queries", str(file), "--master", "local[2]", "--json")
+    assert done.returncode == 2, done.stderr
+    found = {one["query"]: one for one in json.loads(done.stdout)["queries"]}
+    assert {name: one["exit_code"] for name, one in found.items()} == {
+        "damaged": 2,
+        "nothing": 2,
+        "join2": 0,
+        "rocks-zips": 0,
+    }
+    assert found["join2"]["snapshots_written"] > 0
+    mistake = f"damaged: CONFIG: {file}:{line}: queries.damaged.chkpoint: no such key; the keys are"
+    assert any(one.startswith(mistake) for one in done.stderr.splitlines())
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -45,15 +46,48 @@ def test_a_target_travels_as_it_is() -> None:
     assert Target.from_json(json.loads(json.dumps(target.to_json()))) == target
 
 
-def test_a_file_with_a_mistake_is_refused_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "queries.yaml").write_text("queries: {a: {chkpoint: /c}}")
-    with pytest.raises(ConfigError, match="chkpoint"):
+@pytest.mark.parametrize("text", ["", "queries: ["])
+def test_a_file_that_cannot_be_read_is_refused_with_its_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "queries.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"queries\.yaml"):
         fleet_of(tmp_path / "queries.yaml")
 
 
-def test_a_connection_of_airflows_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "queries.yaml").write_text(
-        "queries: {a: {checkpoint: 's3://bucket/a', connection: aws_default}}"
+def mistakes(fleet: Iterable[Target]) -> dict[str, str | None]:
+    return {one.query: one.mistake for one in fleet}
+
+
+def test_a_mistake_stands_alone_in_a_fleet(tmp_path: Path) -> None:
+    file = tmp_path / "queries.yaml"
+    file.write_text(
+        "pushgateway: host\n"
+        "queries:\n"
+        "  a: {chkpoint: /c}\n"
+        "  b: {checkpoint: /b}\n"
+        "  c: {checkpoint: 's3://bucket/a', connection: aws_default}\n"
     )
-    with pytest.raises(ConfigError, match=r"queries\.a\.connection: .* take it out"):
-        fleet_of(tmp_path / "queries.yaml")
+    found = mistakes(fleet_of(file))
+    assert found.pop("b") is None
+    assert list(found) == ["c", "a", str(file)]
+    assert f"{file}:5: queries.c.connection: Spark's executors have no" in str(found["c"])
+    assert f"{file}:3: queries.a.chkpoint: no such key" in str(found["a"])
+    assert f"{file}:1: pushgateway: not a web address" in str(found[str(file)])
+
+
+def test_a_query_with_a_mistake_is_not_opened(tmp_path: Path) -> None:
+    target = Target("a", str(tmp_path), mistake="queries.yaml:3: queries.a: is wrong")
+    with pytest.raises(ConfigError, match=r"^queries\.yaml:3: queries\.a: is wrong$"):
+        target.open()
+    assert Target.from_json(json.loads(json.dumps(target.to_json()))) == target
+
+
+def test_the_last_good_version_of_an_entry_is_maintained_and_its_file_has_the_mistake(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATEMAINT_STATE", str(tmp_path / "state"))
+    before = fleet_of(file)
+    file.write_text(FILE.replace("grace: 5m", "grace: 5 minutes"))
+    after = fleet_of(file)
+    assert set(after[:-1]) == set(before)
+    assert "queries.a.policy.grace: not a duration" in str(after[-1].mistake)
+    assert after[-1].query == str(file)
