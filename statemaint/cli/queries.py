@@ -10,23 +10,26 @@ from statemaint.cli import tables
 from statemaint.cli.options import as_json
 from statemaint.cli.output import print_result
 from statemaint.errors import ConfigError
-from statemaint.queries import DEFAULT_POOL, Problem, Query, read_queries
+from statemaint.queries import DEFAULT_POOL, Problem, Query, in_order, read_queries
 from statemaint.queries.notifiers import unresolved
 from statemaint.wording import counted
 
 
 @click.command("queries")
-@click.argument("config", metavar="CONFIG.yaml", type=click.Path())
+@click.argument("config", metavar="CONFIG", type=click.Path())
 @click.argument("what", type=click.Choice(["validate", "list"]))
 @as_json
 def queries_verb(config: str, what: str, *, as_json: bool) -> None:
-    """Validate the queries file from which Airflow's DAGs are generated, or list its queries."""
+    """Validate the queries file from which Airflow's DAGs are generated, or list its queries.
+
+    CONFIG is a file, or a folder whose files *.yaml and *.yml all count.
+    """
     reading = read_queries(config)
     queries = dict(sorted(reading.queries.items()))
     wrong = (
         reading.problem_of(name, why, "notify", place) for name, place, why in unresolved(queries)
     )
-    problems = sorted((*reading.all_problems, *wrong))
+    problems = in_order((*reading.all_problems, *wrong))
     if not problems or what == "list" or as_json:
         print_result(
             lambda: _document(queries, problems),
@@ -40,7 +43,10 @@ def queries_verb(config: str, what: str, *, as_json: bool) -> None:
 
 
 def _document(queries: Mapping[str, Query], problems: Iterable[Problem]) -> dict[str, Any]:
-    wrong = [{"line": one.line or None, "key": one.key, "problem": one.what} for one in problems]
+    wrong = [
+        {"file": one.file, "line": one.line or None, "key": one.key, "problem": one.what}
+        for one in problems
+    ]
     return {
         "valid": not wrong,
         "queries": {name: query.checkpoint for name, query in queries.items()},

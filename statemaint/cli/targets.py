@@ -160,5 +160,5 @@ def queries_option() -> click.Option:
         is_eager=True,
         expose_value=False,
         callback=keep,
-        help=f"The queries file for a query's name.  [default: {VARIABLE}, or {_HERE} here]",
+        help=f"The queries file, or folder of such files, for a query's name.  [default: {VARIABLE}, or {_HERE} here]",
     )

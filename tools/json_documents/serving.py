@@ -31,6 +31,7 @@ QUERIES = Verb(
                         JsonObject(
                             "problem",
                             (
+                                JsonField("file", TEXT, "the path of the file"),
                                 JsonField(
                                     "line",
                                     or_null(INTEGER),
