@@ -160,5 +160,8 @@ def queries_option() -> click.Option:
         is_eager=True,
         expose_value=False,
         callback=keep,
-        help=f"The queries file, or folder of such files, for a query's name.  [default: {VARIABLE}, or {_HERE} here]",
+        help=(
+            "The queries file, or a folder of such files, for a query's name.  [default: "
+            f"{VARIABLE}, or {_HERE} here]"
+        ),
     )

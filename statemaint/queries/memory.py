@@ -36,7 +36,7 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class LastGood:
     """The last good version of an entry that has a mistake.
 
     Attributes:
@@ -60,7 +60,7 @@ class FileMemory:
 
     text: str
     doubt: Doubt | None = None
-    kept: Mapping[str, Kept] = field(default_factory=dict)
+    kept: Mapping[str, LastGood] = field(default_factory=dict)
 
 
 Memory = Mapping[str, FileMemory]
@@ -121,7 +121,7 @@ def _to_json(memory: FileMemory) -> dict[str, Any]:
 def _from_json(fields: Mapping[str, Any]) -> FileMemory:
     texts, doubt = [str(one) for one in fields["texts"]], fields["doubt"]
     kept = {
-        part: Kept(None if number is None else texts[number], since)
+        part: LastGood(None if number is None else texts[number], since)
         for part, (number, since) in fields["kept"].items()
     }
     return FileMemory(texts[0], Doubt(**doubt) if doubt else None, kept)

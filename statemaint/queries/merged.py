@@ -18,7 +18,7 @@ Part = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class QuerySource:
     """A query, and where it is from.
 
     Attributes:
@@ -50,7 +50,7 @@ class Merge:
     """
 
     files: Sequence[ParsedFile]
-    sources: dict[str, Source] = field(default_factory=dict)
+    sources: dict[str, QuerySource] = field(default_factory=dict)
     problems: dict[Part, list[Problem]] = field(default_factory=dict)
 
 
@@ -66,7 +66,7 @@ def merge(files: Sequence[ParsedFile], is_new: Callable[[Part], bool]) -> Merge:
         for part, problems in file.problems.items():
             made.problems[file.path, part] = [*problems]
     given = [
-        (name, Source(query, file, key))
+        (name, QuerySource(query, file, key))
         for file in files
         for name, (key, query) in file.queries.items()
     ]
@@ -83,12 +83,12 @@ def merge(files: Sequence[ParsedFile], is_new: Callable[[Part], bool]) -> Merge:
     return made
 
 
-def _note(made: Merge, source: Source, what: str, *path: str) -> None:
+def _note(made: Merge, source: QuerySource, what: str, *path: str) -> None:
     problem = source.file.problem_of(source.key, what, *path)
     made.problems.setdefault(source.part, []).append(problem)
 
 
-def _place(source: Source) -> str:
+def _place(source: QuerySource) -> str:
     line = source.file.document.line(("queries", source.key))
     return f"{source.file.path}:{line}"
 
@@ -104,7 +104,7 @@ def _note_overlaps(made: Merge) -> None:
             _note(made, source, what, "checkpoint")
 
 
-def addresses(sources: Mapping[str, Source]) -> dict[str, str]:
+def addresses(sources: Mapping[str, QuerySource]) -> dict[str, str]:
     """Returns the addresses of queries by name."""
     return {name: source.query.checkpoint for name, source in sources.items()}
 
@@ -136,7 +136,9 @@ def _note_loops(made: Merge) -> None:
             _note(made, source, what, "after")
 
 
-def without_overlaps(good: Mapping[str, Source], kept: Mapping[str, Source]) -> dict[str, Source]:
+def without_overlaps(
+    good: Mapping[str, QuerySource], kept: Mapping[str, QuerySource]
+) -> dict[str, QuerySource]:
     """Returns queries with the last good versions of others that do not overlap with any."""
     chosen = dict(good)
     together = {**good, **kept}

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from zlib import crc32
 
-from statemaint.queries.memory import Doubt, FileMemory, Kept, Memory, MemoryFile
-from statemaint.queries.merged import Merge, Part, Source, merge, without_overlaps
+from statemaint.queries.memory import Doubt, FileMemory, LastGood, Memory, MemoryFile
+from statemaint.queries.merged import Merge, Part, QuerySource, merge, without_overlaps
 from statemaint.queries.parsed import APART, ParsedFile, entry_part, parse
 from statemaint.queries.problems import InvalidQueriesError, Problem
 from statemaint.queries.reading import BrokenEntry, QueriesReading, in_order
@@ -189,13 +189,13 @@ class _Reading:
         old = self._parse(path, before.text)
         return name not in old.problems and (name in APART or name in _parts(old))
 
-    def _kept(self, part: Part) -> Kept:
+    def _kept(self, part: Part) -> LastGood:
         path, name = part
         before = self.memory.get(path)
         if before and name in before.kept:
             return before.kept[name]
         valid = before and self._was_valid(path, name, before)
-        return Kept(before.text if before and valid else None, self.now)
+        return LastGood(before.text if before and valid else None, self.now)
 
     def _with_last_settings(self, file: ParsedFile) -> ParsedFile:
         """Returns a file with the last good version of its settings that are not valid."""
@@ -207,8 +207,8 @@ class _Reading:
         return replace(file, head=file.head.model_copy(update=last)) if last else file
 
     def _last_good(
-        self, kept: Mapping[Part, Kept], good: Mapping[str, Source]
-    ) -> Iterator[tuple[str, Source]]:
+        self, kept: Mapping[Part, LastGood], good: Mapping[str, QuerySource]
+    ) -> Iterator[tuple[str, QuerySource]]:
         """Yields the queries of the last good versions of entries with mistakes."""
         texts = {(path, one.text): None for (path, _), one in kept.items() if one.text is not None}
         for path, text in texts:
@@ -216,7 +216,7 @@ class _Reading:
             for name, (key, query) in old.queries.items():
                 one = kept.get((path, entry_part(key)))
                 if one and one.text == text and name not in good:
-                    yield name, Source(query, old, key, one.since)
+                    yield name, QuerySource(query, old, key, one.since)
 
     def _note_folder(self) -> None:
         if self.of_folder:
@@ -224,7 +224,7 @@ class _Reading:
             self.problems.append(replace(self.of_folder, kept=min(first, default=None)))
 
     def _sorted_out(
-        self, made: Merge, kept: Mapping[Part, Kept], sources: Mapping[str, Source]
+        self, made: Merge, kept: Mapping[Part, LastGood], sources: Mapping[str, QuerySource]
     ) -> tuple[tuple[BrokenEntry, ...], list[Problem]]:
         """Returns the broken entries, and the mistakes outside of them."""
         maintained = {one.part for one in sources.values() if one.kept is not None}

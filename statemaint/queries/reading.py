@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from statemaint.model.policy import Policy
-from statemaint.queries.merged import Source
+from statemaint.queries.merged import QuerySource
 from statemaint.queries.models import QueriesFile, Query
 from statemaint.queries.problems import Problem
 
@@ -40,7 +40,7 @@ class QueriesReading:
     """
 
     path: str
-    sources: Mapping[str, Source] = field(default_factory=dict)
+    sources: Mapping[str, QuerySource] = field(default_factory=dict)
     broken: tuple[BrokenEntry, ...] = ()
     problems: tuple[Problem, ...] = ()
     usable: bool = True

@@ -54,7 +54,10 @@ _FLEET = [
         required=True,
         metavar="FILE",
         envvar="STATEMAINT_QUERIES",
-        help="The queries file, or folder of such files, as for Airflow.  [default: STATEMAINT_QUERIES]",
+        help=(
+            "The queries file, or a folder of such files, as for Airflow.  [default: "
+            "STATEMAINT_QUERIES]"
+        ),
     ),
     click.option(
         "--query",

@@ -95,3 +95,23 @@ def test_the_list_has_the_queries_that_can_be_used(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert [line.split()[0] for line in done.stdout.splitlines()][-2:] == ["a_1", "a_2"]
     assert "queries.b.checkpoint: is missing; add it" in done.stderr
+
+
+def test_a_folder_is_validated_with_the_file_and_line_of_each_mistake(tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text("queries: {a: {checkpoint: /a}}\n")
+    (tmp_path / "two.yml").write_text("queries:\n  b: {checkpoint: b}\n")
+    done = CliRunner().invoke(program, ["queries", str(tmp_path), "validate", "--json"])
+    found = json.loads(done.stdout)
+    assert (done.exit_code, found["queries"]) == (2, {"a": "/a"})
+    places = [(one["file"], one["line"], one["key"]) for one in found["problems"]]
+    assert places == [(str(tmp_path / "two.yml"), 2, "queries.b.checkpoint")]
+
+
+def test_a_name_is_found_in_a_folder_beside_a_file_with_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text(f"queries: {{a: {{checkpoint: {tmp_path}/none}}}}\n")
+    (tmp_path / "two.yaml").write_text("queries: [\n")
+    run = CliRunner().invoke
+    done = run(program, ["scan", "--queries", str(tmp_path), "a"])
+    assert f"{tmp_path}/none" in str(done.exception)
+    done = run(program, ["scan", "--queries", str(tmp_path), "b"])
+    assert f"{tmp_path}/two.yaml:2: expected the node content" in str(done.exception or done.stderr)
