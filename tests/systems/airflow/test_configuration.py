@@ -59,8 +59,8 @@ def test_an_emptied_file_keeps_every_dag_and_fails_a_dag_that_is_not_paused(scen
         scene.admin.wait_for_dag(FILE, seconds=300.0)
         assert wait(lambda: failed_run(scene, FILE))
         assert dag(scene, FILE)["is_paused"] is False
-        for name in ("good", "dry", "wide"):
-            wait(lambda name=name: parsed(scene, f"statemaint__{name}") > since)
+        dags = [f"statemaint__{name}" for name in ("good", "dry", "wide")]
+        wait(lambda: all(parsed(scene, one) > since for one in dags))
         assert scene.run("dry", {"dry_run": True}).state == "success"
         page = scene.admin.page("/statemaint/queries", cookie=True).body
         first = page[page.index("<tbody>") :].partition("</tr>")[0]
