@@ -29,6 +29,7 @@ class ParsedFile:
             several; a query may be among the problems as well.
         problems: its mistakes, by the part that they concern: `queries.KEY` for an entry, otherwise
             the first key of the file.
+        entries: the parts that are entries with queries.
         usable: whether it is known which queries the file has.
         document: the file as values.
     """
@@ -37,6 +38,7 @@ class ParsedFile:
     head: QueriesFile
     queries: Mapping[str, tuple[str, Query]]
     problems: Mapping[str, tuple[Problem, ...]]
+    entries: frozenset[str]
     usable: bool
     document: Document
 
@@ -97,7 +99,8 @@ class _Parser:
             else:
                 self._note((), "must be a mapping with the key `queries`, even if it is empty")
         problems = {part: tuple(sorted(set(listed))) for part, listed in self.problems.items()}
-        return ParsedFile(self.path, head, queries, problems, usable, self.document)
+        parts = frozenset(entry_part(key) for key, _ in queries.values())
+        return ParsedFile(self.path, head, queries, problems, parts, usable, self.document)
 
     def _note(self, path: tuple[str | int, ...], what: str, line: int | None = None) -> None:
         """Records a problem of a part of the file."""

@@ -175,9 +175,9 @@ class _Reading:
         """Returns whether a file may have been cut, or be only partly written."""
         if text == before.text:
             return False
-        entries = _parts(self._parse(parsed.path, before.text))
+        entries = self._parse(parsed.path, before.text).entries
         lost = {part for part, one in before.kept.items() if one.text is None}
-        gone = entries - lost - _parts(parsed) - parsed.problems.keys()
+        gone = entries - lost - parsed.entries - parsed.problems.keys()
         return before.text.startswith(text) or bool(gone)
 
     def _is_new(self, part: Part) -> bool:
@@ -187,7 +187,7 @@ class _Reading:
 
     def _was_valid(self, path: str, name: str, before: FileMemory) -> bool:
         old = self._parse(path, before.text)
-        return name not in old.problems and (name in APART or name in _parts(old))
+        return name not in old.problems and (name in APART or name in old.entries)
 
     def _kept(self, part: Part) -> LastGood:
         path, name = part
@@ -243,7 +243,3 @@ class _Reading:
 
 def _all(file: ParsedFile) -> list[Problem]:
     return [one for listed in file.problems.values() for one in listed]
-
-
-def _parts(file: ParsedFile) -> set[str]:
-    return {entry_part(key) for key, _ in file.queries.values()}
