@@ -65,7 +65,7 @@ def _noted(note: Callable[[Target, Storage], None], targets: Iterable[Target]) -
         except StatemaintError as error:
             _log.warning("%s: it is not in the metrics: %s", target.query, error)
 
-    each(noted, targets)
+    each(noted, [one for one in targets if not one.mistake])
 
 
 class QueryEnd:
