@@ -12,13 +12,12 @@ the query might be unable to read one.
 
 from statemaint.execute.announced import adopt_announcements
 from statemaint.execute.attempts import UnitClaim, forget_units
-from statemaint.execute.commits import must_stand, newest_commit
+from statemaint.execute.commits import Neighbours, must_stand, newest_commit
 from statemaint.execute.compaction import compact as compact_ledger
 from statemaint.execute.compaction import is_due as ledger_is_due
 from statemaint.execute.fence import Fence
 from statemaint.execute.lease import QUIET, Lease, end_earlier, leased
 from statemaint.execute.ledger import Ledger
-from statemaint.execute.neighbours import Neighbours
 from statemaint.execute.publish import and_then
 from statemaint.execute.recovery import recover
 from statemaint.execute.stores import execute

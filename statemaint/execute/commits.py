@@ -1,12 +1,13 @@
-"""Checks that the query was not rewound since a run was planned."""
+"""The newest files of the query: it was not rewound, and a new file has their readers (S22)."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from threading import Lock
 
 from statemaint.errors import NotFoundError, Superseded
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
-from statemaint.model.files import Delta, Snapshot
+from statemaint.model.files import Delta, Snapshot, classify_any
 from statemaint.model.ids import batch_in, version_of
 from statemaint.scan import scan
 from statemaint.storage import Storage
@@ -123,3 +124,54 @@ def _purged(storage: Storage, batch: int) -> bool:
     """Returns whether the query has advanced so far that it removed an entry itself."""
     batches = (batch_in(entry.path, "commits") for entry in storage.list("commits"))
     return min((one for one in batches if one >= 0), default=-1) > batch
+
+
+_SHARED = ("SSTs", "logs")
+
+
+@dataclass(slots=True)
+class Neighbours:
+    """The newest of the query's own files in each folder; each folder is listed once."""
+
+    storage: Storage
+    _known: dict[str, str | None] = field(default_factory=dict)
+
+    def of(self, path: str) -> str | None:
+        """Returns the newest change or log entry beside a path, or else the newest commit.
+
+        In a store without changes it is the newest snapshot. `None` if there is no such file.
+        """
+        folder = _folder(path)
+        if folder not in self._known:
+            self._known[folder] = self._newest(folder)
+        return self._known[folder]
+
+    def note(self, path: str) -> None:
+        self._known[_folder(path)] = path
+
+    def _newest(self, folder: str) -> str | None:
+        inside = (one for one in self.storage.list(folder) if _folder(one.path) == folder)
+        newest = max(((rank, one.path) for one in inside if (rank := _rank(one))), default=None)
+        if newest:
+            return newest[1]
+        commit = newest_commit(self.storage)
+        return commit.path if commit else None
+
+
+def _folder(path: str) -> str:
+    folder = path.rpartition("/")[0]
+    above, _, name = folder.rpartition("/")
+    return above if name in _SHARED else folder
+
+
+def _rank(entry: Entry) -> tuple[bool, int] | None:
+    """Returns the rank of a file: changes and log entries above snapshots, newer above older."""
+    if entry.name.isdecimal():
+        return True, int(entry.name)
+    match classify_any(entry):
+        case Delta(version=version):
+            return True, version
+        case Snapshot(version=version):
+            return False, version
+        case _:
+            return None

@@ -15,7 +15,7 @@ from statemaint.execute.fence import Fence
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.memory import need_of
 from statemaint.execute.run_context import RunContext
-from statemaint.execute.store_executor import StoreExecutor
+from statemaint.execute.stores import StoreExecutor
 from statemaint.execute.trash import Trash
 from statemaint.execute.world import recovery_notes, rolled_back
 from statemaint.fold import Source, engine_for

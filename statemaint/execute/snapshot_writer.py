@@ -6,11 +6,17 @@ from functools import partial
 
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import MissingSstError, SnapshotMismatchError
-from statemaint.execute.bases import must_be_readable, must_be_unchanged
-from statemaint.execute.publish import Published, as_shown, dated, publish, read_back
-from statemaint.execute.publish_zip import built, publish_zip
+from statemaint.execute.bases import StoreFolds, must_be_readable, must_be_unchanged
+from statemaint.execute.publish import (
+    Published,
+    as_shown,
+    built,
+    dated,
+    publish,
+    publish_zip,
+    read_back,
+)
 from statemaint.execute.run_context import RunContext
-from statemaint.execute.store_folds import StoreFolds
 from statemaint.execute.store_record import StoreRecord
 from statemaint.fold import Source, must_equal
 from statemaint.listing import Entry

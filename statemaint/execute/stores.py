@@ -5,9 +5,10 @@ where this one ended: a snapshot appears whole or not at all, its proof is durab
 below it is deleted (S6, S7), and deletions are in an order of which every prefix is harmless.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 
 from statemaint.errors import (
     CheckpointError,
@@ -19,18 +20,20 @@ from statemaint.errors import (
     UnsupportedError,
 )
 from statemaint.execute.announced import Announcement, announce
+from statemaint.execute.bases import StoreFolds
+from statemaint.execute.deleter import Deleter
 from statemaint.execute.fence import Fence
 from statemaint.execute.ledger import Ledger, Noted
 from statemaint.execute.memory import bytes_read, need_of
 from statemaint.execute.run_context import RunContext
-from statemaint.execute.store_executor import StoreExecutor
+from statemaint.execute.snapshot_writer import SnapshotWriter
 from statemaint.execute.store_record import StoreRecord
 from statemaint.execute.trash import Trash
 from statemaint.fold import Engine, Source, engine_for
 from statemaint.fold.needs import loading
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
-from statemaint.plan import Plan, StorePlan, WriteSnapshot
+from statemaint.plan import Action, Attest, Delete, Plan, StorePlan, WriteSnapshot
 from statemaint.records.attestations import StoreNotes
 from statemaint.report import Halted, Outcome, Skipped
 from statemaint.storage import Storage
@@ -140,7 +143,7 @@ def _out_of_time(plan: Plan, seconds: float) -> bool:
     return limit is not None and seconds >= limit
 
 
-def _store(executor: StoreExecutor, *, verify: bool) -> Iterator[Outcome]:
+def _store(executor: "StoreExecutor", *, verify: bool) -> Iterator[Outcome]:
     yield from _standing_still(executor.plan)
     try:
         yield from executor.carry_out(verify=verify)
@@ -171,5 +174,61 @@ def _named(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _finding(executor: StoreExecutor, code: FindingCode, error: Exception | str) -> Finding:
+def _finding(executor: "StoreExecutor", code: FindingCode, error: Exception | str) -> Finding:
     return Finding(code, str(error), executor.plan.store.id)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreExecutor:
+    """One store while its plan is carried out."""
+
+    plan: StorePlan
+    record: StoreRecord
+    writer: SnapshotWriter
+    deleter: Deleter
+
+    @classmethod
+    def of(cls, plan: StorePlan, source: Source, context: RunContext) -> "StoreExecutor":
+        record = StoreRecord.of(context, plan.store)
+        folds = StoreFolds(plan.store, replace(source, sums={}), context.engine)
+        writer = SnapshotWriter(context, folds, record)
+        return cls(plan, record, writer, Deleter(context, writer, record, plan.base))
+
+    def carry_out(self, *, verify: bool) -> Iterator[Outcome]:
+        """Yields the outcome of each action; adjacent actions of a kind are done together."""
+        self._note_uploads()
+        try:
+            for _, group in groupby(self.plan.actions, key=type):
+                yield from self._same(tuple(group), verify=verify)
+        finally:  # a failure after a snapshot does not remove its proof
+            self.record.settle()
+
+    def _same(self, actions: tuple[Action, ...], *, verify: bool) -> Iterator[Outcome]:
+        """Yields the outcome of each action; each proof is noted before anything else is folded."""
+        for writes in _folds(one for one in actions if isinstance(one, WriteSnapshot)):
+            yield from self.writer.write(writes, verify=verify)
+        for attest in (one for one in actions if isinstance(one, Attest)):
+            self.record.settle()
+            yield self.writer.attest(attest)
+        yield from self.deleter.delete(tuple(one for one in actions if isinstance(one, Delete)))
+
+    def _note_uploads(self) -> None:
+        """Records executors' snapshots that the ledger lacks, before any can be deleted."""
+        kinds = {type(one) for one in self.plan.actions}
+        if WriteSnapshot in kinds:  # uploads are recorded when these are announced
+            return
+        if (self.plan.unnoted or Delete in kinds) and not self.record.is_noted:
+            self.record.note()
+
+
+def _folds(writes: Iterable[WriteSnapshot]) -> Iterator[tuple[WriteSnapshot, ...]]:
+    """Yields the snapshots that each fold gives; a store has at most two, target and floor."""
+    snapshots = tuple(writes)
+    if len(snapshots) == 2 and _share_a_fold(*snapshots):  # noqa: PLR2004
+        yield snapshots
+    else:
+        yield from ((write,) for write in snapshots)
+
+
+def _share_a_fold(target: WriteSnapshot, floor: WriteSnapshot) -> bool:
+    return floor.chain.begins(target.chain) and floor.families == target.families

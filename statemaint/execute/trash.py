@@ -75,7 +75,7 @@ class Trash:
         by_path = {self.path_of(one.entry): one for one in deletes}
         for path in by_path.keys() & self._there:
             before()
-            self._move(by_path[path].entry)
+            self.put(by_path[path].entry)
             after(by_path.pop(path))
         with self._lock:
             self._there.update(by_path)
@@ -113,14 +113,11 @@ class Trash:
         """Adds files to a manifest of the run, in the order in which they will be moved."""
         self.storage.append(manifest_path(self.run, name), render(notes, logs))
 
-    def put(self, entry: Entry) -> None:
-        """Moves one file to the trash, after `announce`; a missing file is not an error."""
-        self._move(entry)
-
     def path_of(self, entry: Entry) -> str:
         return f"{folder_of(self.run)}/{entry.path}"
 
-    def _move(self, entry: Entry) -> None:
+    def put(self, entry: Entry) -> None:
+        """Moves one file to the trash, after `announce`; a missing file is not an error."""
         target = self.path_of(entry)
         try:
             self.storage.move(entry.path, target)

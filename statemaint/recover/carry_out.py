@@ -1,23 +1,25 @@
 """The common part of repair and rollback: carries out a proved plan under the lease."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from statemaint.errors import StatemaintError, Superseded
 from statemaint.execute import leased, recover
 from statemaint.listing import Entry
 from statemaint.maintain.run import alone_since
-from statemaint.model.checkpoint import Checkpoint
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.plan import RecoveryPlan, Remove, WriteSnapshot
 from statemaint.records import Holder, newest
 from statemaint.records.runs import RunNote, new_run_id, write_note
-from statemaint.recover.basis import must_stand
 from statemaint.report import SnapshotWritten
 from statemaint.report.recovery_json import recovery_fingerprint
 from statemaint.storage import Storage
 from statemaint.wording import counted
-from statemaint.workers import Workers
+from statemaint.workers import Workers, in_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +155,44 @@ def _names(steps: Iterable[Remove | WriteSnapshot]) -> Iterator[tuple[type, str]
 def _check_fingerprint(proved: Proved, expected: str | None) -> None:
     if expected is not None and recovery_fingerprint(proved.plan) != expected:
         raise Superseded(proved.plan.root, "the files of the plan have changed")
+
+
+def must_stand(storage: Storage, checkpoint: Checkpoint, workers: Workers | int | None) -> None:
+    """Makes sure that the newest committed version still loads from the files that remain.
+
+    Executors that run on delete what they no longer need: all below the newest snapshot, which a
+    rollback moves away.
+
+    `checkpoint` is as it will be without the removed files.
+    """
+    version = checkpoint.target
+    if version is None:
+        return
+    asked = (one for one in checkpoint.stores if checkpoint.asks(one.id, version))
+    jobs = [partial(_must_stand, storage, one, version) for one in asked]
+    threads = Workers.of(workers).threads(storage.parallel, 0)
+    deque(in_order(jobs, threads=threads), maxlen=0)
+
+
+def _must_stand(storage: Storage, store: Store, version: int) -> None:
+    there = {*storage.list(store.id.directory)}
+    if lacking := sorted(one.path for one in _needed(store, version) if one not in there):
+        detail = (
+            f"version {version} is loaded from it, and it was deleted or replaced since this was "
+            "planned; stop the query with all its executors"
+        )
+        raise Superseded(lacking[0], detail)
+
+
+def _needed(store: Store, version: int) -> Iterable[Entry]:
+    """Returns the files that a version is loaded from; none if a repair has to write one first."""
+    chain = store.versions.chain(version)
+    return _files(store, chain) if isinstance(chain, Chain) else ()
+
+
+def _files(store: Store, chain: Chain) -> Iterator[Entry]:
+    yield from (one.entry for one in chain.deltas)
+    if chain.base:
+        yield chain.base.entry
+        parts = store.rocks.parts.get(chain.base.entry.path, {}) if store.rocks else {}
+        yield from (one.entry for one in store.files if one.entry.path in parts)

@@ -18,7 +18,7 @@ from statemaint.errors import (
     Superseded,
     UnreadableError,
 )
-from statemaint.execute.neighbours import Neighbours
+from statemaint.execute.commits import Neighbours
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, checksum_file_of, classify_any
 from statemaint.plan import PutBack, UndoPlan

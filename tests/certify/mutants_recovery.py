@@ -137,7 +137,7 @@ RECOVERY_MUTANTS = (
     Mutant("rollback keeps halves", "S17", "takes a file that has both names for the query's",
            ((_Rollback, "_is_unmoved", _no),), FAILING),
     Mutant("refused moves delete", "S1", "deletes a file whose move was refused",
-           ((Trash, "_move", _half_deleted),), FAILING),
+           ((Trash, "put", _half_deleted),), FAILING),
     Mutant("no comparison in verify", "S21", "reads snapshots and compares them with nothing",
            ((_Rebuild, "_compare", _nothing),)),
     Mutant("verify reads no snapshots", "S21", "does not read the snapshots that it needs",

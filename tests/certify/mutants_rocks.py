@@ -26,7 +26,7 @@ fates = import_module("statemaint.plan.fates")
 traits = import_module("statemaint.plan.traits")
 sharing = import_module("statemaint.plan.sst_files")
 working = import_module("statemaint.execute.snapshot_writer")
-publishing = import_module("statemaint.execute.publish_zip")
+publishing = import_module("statemaint.execute.publish")
 building = import_module("statemaint.fold.rocksdb.write")
 
 _write = writing._write

@@ -8,7 +8,7 @@ from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, ZipMetadata
 from statemaint.errors import LeaseLostError, Superseded
-from statemaint.execute.publish_zip import publish_zip
+from statemaint.execute.publish import publish_zip
 from statemaint.fold.rocksdb.write import Built, Fresh
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain

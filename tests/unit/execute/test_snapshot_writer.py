@@ -7,7 +7,7 @@ import pytest
 
 from statemaint.execute import Fence, Ledger
 from statemaint.execute.run_context import RunContext
-from statemaint.execute.store_executor import StoreExecutor
+from statemaint.execute.stores import StoreExecutor
 from statemaint.fold import Engine, Folding, Source, engine_for
 from statemaint.fold.rocksdb.engine import RocksEngine
 from statemaint.maintain import maintain

@@ -7,7 +7,7 @@ import pytest
 
 from statemaint.execute import Fence, Ledger
 from statemaint.execute.run_context import RunContext
-from statemaint.execute.store_executor import StoreExecutor, _share_a_fold
+from statemaint.execute.stores import StoreExecutor, _share_a_fold
 from statemaint.fold import ClearEngine, Source
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain

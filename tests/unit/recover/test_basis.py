@@ -5,7 +5,7 @@ import pytest
 from statemaint.errors import Superseded
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId
-from statemaint.recover.basis import must_stand
+from statemaint.recover.carry_out import must_stand
 from statemaint.storage import MemoryStorage
 from tests.support.faults import Clock
 from tests.support.rocks import rocks_checkpoint, rocks_store, table
