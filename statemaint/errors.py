@@ -252,19 +252,30 @@ class RefusedLinkError(StorageError):
 
 
 class LeaseHeldError(StatemaintError):
-    """Another run maintains the checkpoint; `until` is in seconds since the epoch."""
+    """Another run maintains the checkpoint; `until` is in seconds since the epoch.
+
+    If the run has `ended`, its last tasks may not have noticed yet, for a few seconds.
+    """
 
     code = "LEASE_HELD"
     exit_code = 4
     lasting = False
 
-    def __init__(self, root: str, owner: str, run: str, until: float) -> None:
+    def __init__(
+        self, root: str, owner: str, run: str, until: float, *, ended: bool = False
+    ) -> None:
         super().__init__(root, owner, run, until)
         self.root, self.owner, self.run, self.until = root, owner, run, until
+        self.ended = ended
 
     def __str__(self) -> str:
         run = f" (run {self.run})" if self.run else ""
         until = f"{datetime.fromtimestamp(self.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        if self.ended:
+            return (
+                f"{self.root}: a run of {self.owner}{run} has ended; no other begins before "
+                f"{until}, when the last of its tasks has noticed; wait until then"
+            )
         return (
             f"{self.root}: {self.owner}{run} maintains it and holds the lease until {until} unless "
             "it renews it; wait until then"

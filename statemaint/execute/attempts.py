@@ -130,6 +130,7 @@ def forget_units(storage: Storage, *, before: Callable[[], object] = nothing) ->
     paths = sorted(entry.path for entry in storage.list(FOLDER))
     if paths:
         storage.delete_all(paths, before=before)
+    storage.delete_folders(FOLDER)
 
 
 class Below(ReadOnly):

@@ -122,7 +122,8 @@ def _acquired(
         raise LeaseLostError(storage.root, current.number, why)
     held = current is not None and current.deadline > now
     if current and held and not current.is_of(holder):
-        raise LeaseHeldError(storage.root, current.owner, current.holder.name, current.deadline)
+        run, until = current.holder.name, current.deadline
+        raise LeaseHeldError(storage.root, current.owner, run, until, ended=current.ended)
     try:
         if current and held:
             return Lease(storage, current, seconds).renewed()

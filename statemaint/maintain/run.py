@@ -174,8 +174,8 @@ def check_free(storage: Storage, holder: Holder) -> None:
     """
     current = newest(storage)
     if current and current.deadline > storage.now() and not current.is_of(holder):
-        run = current.holder.name
-        raise LeaseHeldError(storage.root, current.owner, run, current.deadline)
+        run, until = current.holder.name, current.deadline
+        raise LeaseHeldError(storage.root, current.owner, run, until, ended=current.ended)
 
 
 def reserve(storage: Storage, holder: Holder) -> None:

@@ -46,16 +46,15 @@ class Leases:
 
         Args:
             holders: the holder of each query's lease.
-            wait: seconds to wait for leases that other runs hold, for all together. A later attempt
-                at a run waits until the tasks of the one that it has ended must have stopped.
+            wait: seconds to wait for leases that other runs hold, for all together. The few seconds
+                in which the tasks of a run that has ended may be at work are always waited for.
         """
-        attempts = [one.attempt for one in holders.values()]
-        longest = max(wait, QUIET if max(attempts, default=1) > 1 else 0.0)
         waited, missing = 0.0, list(holders)
         while True:
             each(lambda target: self._take(target, holders[target]), missing)
-            missing = [one for one in missing if self._is_held(one)]
-            if not missing or waited >= longest:
+            longest = {one: self._longest(one, wait) for one in missing}
+            missing = [one for one in missing if waited < longest[one]]
+            if not missing:
                 return
             self._pause(_LOOK_AGAIN)
             waited += _LOOK_AGAIN
@@ -74,8 +73,12 @@ class Leases:
             self.leases[target.query] = lease
         adopt_announcements(storage, lease)  # its units would not see what a run has announced
 
-    def _is_held(self, target: Target) -> bool:
-        return isinstance(self.refused.get(target.query), LeaseHeldError)
+    def _longest(self, target: Target, wait: float) -> float:
+        """Returns the seconds to wait for a lease that was refused; 0 if no time would help."""
+        error = self.refused.get(target.query)
+        if not isinstance(error, LeaseHeldError):
+            return 0.0
+        return max(wait, QUIET + _LOOK_AGAIN) if error.ended else wait
 
     def end(
         self, codes: Mapping[Target, int], holders: Mapping[Target, Holder], run: str

@@ -237,6 +237,13 @@ class Storage(Protocol):
             before()
             self.delete(path)
 
+    def delete_folders(self, folder: str) -> None:
+        """Deletes the empty folders at and below a folder.
+
+        A storage in which folders exist only with their files has nothing to do.
+        """
+        del folder
+
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Renames a file, which appears complete and durable under its new name in one step.
 

@@ -52,6 +52,19 @@ class StorageContract:
         assert self.paths(storage, "nowhere") == []
         assert self.paths(storage) == []
 
+    def test_deletes_the_folders_that_are_empty_and_no_file(self, storage: Storage) -> None:
+        for path in ("top/a/b/1", "top/a/2", "top/c/3"):
+            storage.write(path, [b"x"])
+        storage.delete("top/a/b/1")
+        storage.delete("top/c/3")
+        storage.delete_folders("top")
+        assert [one.path for one in storage.list("top")] == ["top/a/2"]
+        assert [*storage.folders("top")] == ["a"]
+        storage.delete("top/a/2")
+        storage.delete_folders("top")
+        storage.delete_folders("top")
+        assert "top" not in storage.folders("")
+
     def test_names_the_folders_in_a_directory_and_no_file(self, storage: Storage) -> None:
         for path in ("a/1", "a/b/2", "a/b/c/3", "a/.d/4", "ab/5", "_statemaint/trash/run/x/6"):
             storage.write(path, [b""])

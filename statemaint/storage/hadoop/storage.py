@@ -290,6 +290,12 @@ class HadoopStorage(Storage):
         self._check(path)
         self._files.delete(path)
 
+    def delete_folders(self, folder: str) -> None:
+        for name in self.folders(folder):
+            self.delete_folders(f"{folder}/{name}")
+        with suppress(StorageError):  # it is not empty
+            self.delete(folder)
+
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
         for path in _checked(paths, before):
             self.delete(path)

@@ -220,6 +220,17 @@ class LocalStorage(Storage):
         ):
             os.unlink(name, dir_fd=directory)
 
+    def delete_folders(self, folder: str) -> None:
+        with (
+            Translated(folder),
+            suppress(FileNotFoundError),
+            directory_of(self._top, folder) as (directory, name),
+        ):
+            for _, below, _, handle in os.fwalk(name, topdown=False, dir_fd=directory):
+                for one in below:
+                    _delete_folder(one, handle)
+            _delete_folder(name, directory)
+
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         self._requests.add("move")
         with (
@@ -301,6 +312,11 @@ class LocalStorage(Storage):
     def now(self) -> float:
         """Returns the time by the machine's clock, which stamps the files of a local disk."""
         return time.time()  # noqa: TID251 -- the one clock of this storage
+
+
+def _delete_folder(name: str, directory: int) -> None:
+    with suppress(OSError):  # it is not empty, a link, or has just been deleted
+        os.rmdir(name, dir_fd=directory)
 
 
 def _fill(

@@ -1,6 +1,7 @@
 """Attempts at one unit: one works, whatever Spark repeats, and all have its outcome."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
@@ -22,7 +23,7 @@ from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.parts import maintain_part
 from statemaint.model.policy import Policy
 from statemaint.records import Holder
-from statemaint.storage import MemoryStorage, Storage
+from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock
 
@@ -221,6 +222,22 @@ def test_the_end_of_a_run_forgets_its_units() -> None:
     assert list(storage.list(FOLDER)) == []
     assert checks
     forget_units(storage)
+
+
+def test_no_folder_of_a_unit_is_left_on_a_disk_and_no_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    storage = LocalStorage(tmp_path / "root")
+    UnitClaim(storage, "run", "0-0").once(lambda _: ROWS)
+    theirs = tmp_path / "theirs/empty"
+    theirs.mkdir(parents=True)
+    (tmp_path / "root" / FOLDER / "link").symlink_to(theirs.parent)
+    storage.delete_folders(FOLDER)
+    assert list(storage.list(f"{FOLDER}/run"))  # of a unit at work
+    (tmp_path / "root" / FOLDER / "link").unlink()
+    forget_units(storage)
+    assert not (tmp_path / "root" / FOLDER).exists()
+    assert theirs.exists()
+    storage.delete_folders(FOLDER)
 
 
 def test_a_guarded_storage_changes_what_it_wraps_while_the_unit_is_held() -> None:

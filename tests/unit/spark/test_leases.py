@@ -65,6 +65,17 @@ def test_a_lease_of_another_run_is_refused_unless_it_ends_in_time() -> None:
     assert taken(target, Holder("run"), clock, wait=lost.seconds + 1) == {}
 
 
+def test_a_run_right_after_another_waits_for_the_last_of_its_tasks() -> None:
+    clock = Clock()
+    target, first = query(clock), Holder("first")
+    with leases() as held:
+        held.take({target: first})
+        held.end({target: 0}, {target: first}, "first")
+    with pytest.raises(LeaseHeldError, match=r"\(run first\) has ended; no other begins before"):
+        acquire(target.storage, Holder("second"))
+    assert taken(target, Holder("second"), clock) == {}
+
+
 def test_a_run_waits_for_all_queries_together() -> None:
     clock = Clock()
     fleet = [InMemory(str(number), "memory:", storage=MemoryStorage(clock=clock))
