@@ -10,15 +10,8 @@ from statemaint.queries import QueriesReading
 
 
 def metrics_settings(reading: QueriesReading, name: str) -> MetricsSettings:
-    """Returns the settings of the metrics of one query of a file.
-
-    The first query of a valid file removes the metrics of removed queries; with a mistake in the
-    file, a query may only seem to be removed.
-    """
-    enabled = {one: query for one, query in reading.queries.items() if query.enabled}
-    whole = reading.usable and not reading.all_problems
-    prunes = whole and name == min(enabled, default=None)
-    detailed = (one for one, query in enabled.items() if query.detail == "partition")
+    """Returns the settings of the metrics of one query of a file."""
+    known, detailed = reading.names_for_pruning(name)
     auth, query = reading.settings_of(name).pushgateway_auth, reading.queries[name]
     address = conf.get("api", "base_url", fallback="")
     origin, digest = origins_of(os.environ, address, reading.path)
@@ -30,6 +23,6 @@ def metrics_settings(reading: QueriesReading, name: str) -> MetricsSettings:
         every_unit=query.detail == "partition",
         routing=reading.routing_of(name),
         auth=GatewayAuth(**auth.model_dump()) if auth else GatewayAuth(),
-        known=frozenset(enabled) if prunes else None,
-        detailed=frozenset(detailed),
+        known=known,
+        detailed=detailed,
     )

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statemaint import __version__
 from statemaint.cli.options import Duration, as_json
 from statemaint.cli.output import headed
+from statemaint.cli.published import named_of
 from statemaint.errors import ConfigError, NotInstalledError
-from statemaint.metrics.options import Named, labels_of, namespace_of, origins_of
+from statemaint.metrics.options import labels_of, namespace_of, origins_of
 from statemaint.queries import read_queries
-from statemaint.queries.interval import expected_interval
-from statemaint.storage import open_storage, storage_of
+from statemaint.storage import open_storage
 
 if TYPE_CHECKING:
     from statemaint.metrics.exporter import RecordPlaces
@@ -135,16 +134,7 @@ def _sources(file: str) -> "RecordPlaces":
     (origin, _), namespace = origins_of(os.environ, reading.path), namespace_of(os.environ)
     places = tuple(
         RecordPlace(
-            Named(
-                query=name,
-                origin=origin,
-                interval=expected_interval(one.schedule),
-                version=__version__,
-                every_unit=one.detail == "partition",
-                namespace=namespace,
-                storage=storage_of(one.checkpoint),
-                routing=reading.routing_of(name),
-            ),
+            named_of(reading, name),
             partial(open_storage, one.checkpoint),
         )
         for name, one in sorted(queries.items())

@@ -1,7 +1,7 @@
 """`maintain`: one run of maintenance, and its report."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NoReturn
 
@@ -15,6 +15,7 @@ from statemaint.cli.output import print_findings, print_result
 from statemaint.cli.plan import print_plan, why_nothing_deleted
 from statemaint.cli.progress import actions_done
 from statemaint.cli.tables import BAD, GOOD, WARNING, Column, number
+from statemaint.cli.targets import Address
 from statemaint.cli.words import files_of, lasting
 from statemaint.maintain import maintain
 from statemaint.maintain.record import recorded
@@ -22,7 +23,7 @@ from statemaint.model.policy import Policy, duration
 from statemaint.plan import Request, by_reason
 from statemaint.report import Report, StoreOutcome, StoreReport
 from statemaint.report.to_json import chain_length, report_json
-from statemaint.storage import open_storage
+from statemaint.storage import Storage, open_storage
 from statemaint.wording import command, counted
 from statemaint.workers import Workers
 
@@ -37,31 +38,48 @@ from statemaint.workers import Workers
     type=click.Choice(["query", "partition"]),
     help="Whether the run's record has each partition.  [default: the queries file's, or query]",
 )
+@click.option(
+    "--publish",
+    is_flag=True,
+    help="Publish the metrics of a query given by its name, where the queries file says.",
+)
 @click.option("--record", is_flag=True, hidden=True, help="No effect: every run is recorded.")
 @workers_flag
 @as_json
 def maintain_verb(  # noqa: PLR0913 -- each is a separate choice
-    uri: str,
+    uri: Address,
     *,
     policy: Policy,
     request: Request,
     dry_run: bool,
     detail: str | None,
+    publish: bool,
     record: bool,
     workers: Workers,
     as_json: bool,
 ) -> None:
     """Write snapshots for long chains, delete files that no retained version needs, and report."""
     del record
-    storage, every_unit = open_storage(uri), (detail or getattr(uri, "detail", "")) == "partition"
+    storage, every_unit = open_storage(uri), (detail or uri.detail) == "partition"
+    published = _publisher(uri) if publish else None
     with actions_done() as advance:
         work = partial(
             maintain, storage, policy, request=request, dry_run=dry_run, workers=workers,
             on_outcome=advance,
         )  # fmt: skip
         whole = not (dry_run or request.is_partial)
-        report = recorded(storage, work, every_unit=every_unit) if whole else work()
+        try:
+            report = recorded(storage, work, every_unit=every_unit) if whole else work()
+        finally:
+            if published and whole:
+                published(storage)
     end_with_report(report, as_json=as_json)
+
+
+def _publisher(uri: Address) -> Callable[[Storage], None]:
+    from statemaint.cli.published import publisher  # noqa: PLC0415 -- loads pydantic
+
+    return publisher(uri)
 
 
 def end_with_report(report: Report, *, as_json: bool) -> NoReturn:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 from click.shell_completion import CompletionItem
@@ -13,6 +13,9 @@ from statemaint.cli.messages import note
 from statemaint.errors import ConfigError, NotACheckpointError, StatemaintError
 from statemaint.model.policy import Policy
 from statemaint.storage import checkpoint_around, is_file
+
+if TYPE_CHECKING:
+    from statemaint.queries import QueriesReading
 
 VARIABLE = "STATEMAINT_QUERIES"
 """The variable with the path of the queries file."""
@@ -26,16 +29,21 @@ class Address(str):
     Attributes:
         policy: of the query; `None` if an address was given, not a name.
         detail: of its metrics; `None` likewise.
+        named: the queries file and the query's name; `None` likewise.
     """
 
-    __slots__ = ("detail", "policy")
+    __slots__ = ("detail", "named", "policy")
     policy: Policy | None
     detail: str | None
+    named: "tuple[QueriesReading, str] | None"
 
-    def __new__(cls, text: str, policy: Policy | None = None, detail: str | None = None) -> Self:
-        """Returns an address."""
+    def __new__(cls, text: str, named: "tuple[QueriesReading, str] | None" = None) -> Self:
+        """Returns an address, or that of a query with its settings."""
         address = super().__new__(cls, text)
-        address.policy, address.detail = policy, detail
+        address.named, address.policy, address.detail = named, None, None
+        if named:
+            reading, name = named
+            address.policy, address.detail = reading.policy_of(name), reading.queries[name].detail
         return address
 
 
@@ -125,7 +133,7 @@ def _named(name: str, path: str) -> Address:
             f"{name}: Airflow's connection {query.connection!r} is not used here; credentials "
             "come from this environment"
         )
-    return Address(query.checkpoint, reading.policy_of(name), query.detail)
+    return Address(query.checkpoint, (reading, name))
 
 
 def _near(name: str, names: Iterable[str]) -> str:

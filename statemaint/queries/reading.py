@@ -69,6 +69,18 @@ class QueriesReading:
         """Returns the policy of a query."""
         return self.settings_of(query).policy_of(self.queries[query])
 
+    def names_for_pruning(self, query: str) -> tuple[frozenset[str] | None, frozenset[str]]:
+        """Returns the enabled queries, and those of them with series for each partition.
+
+        The first of them removes the metrics of queries that are no longer there; for others, or
+        with a mistake, after which a query may only seem to be removed, it is `None`.
+        """
+        enabled = {name: one for name, one in self.queries.items() if one.enabled}
+        first = query == min(enabled, default=None)
+        prunes = self.usable and not self.all_problems and first
+        detailed = (name for name, one in enabled.items() if one.detail == "partition")
+        return frozenset(enabled) if prunes else None, frozenset(detailed)
+
     def problem_of(self, query: str, what: str, *path: str | int) -> Problem:
         """Returns a problem of a query that the models cannot see, with its line in the file.
 

@@ -101,6 +101,10 @@ env:
     value: {{ include "statemaint.origin" .root }}
   - name: STATEMAINT_NAMESPACE
     value: {{ .root.Release.Namespace }}
+  {{- with include "statemaint.pushgatewayUrl" .root }}
+  - name: STATEMAINT_PUSHGATEWAY
+    value: {{ . | quote }}
+  {{- end }}
   {{- range $name, $value := .root.Values.storage.env }}
   - name: {{ $name }}
     value: {{ $value | quote }}
@@ -130,28 +134,4 @@ query whose name had to be changed for that gets a part of its digest, so that n
 {{- define "statemaint.seconds" -}}
 {{- $unit := get (dict "s" 1 "m" 60 "h" 3600 "d" 86400) (trunc -1 .) -}}
 {{- mulf (float64 (trunc (int (sub (len .) 1)) .)) $unit | ceil | int64 -}}
-{{- end -}}
-
-{{/*
-The flags of `statemaint maintain` for a policy, as {"flags": [...]}: (dict "defaults" DICT "policy" DICT). As in the
-queries file, a query's own preset replaces all defaults.
-*/}}
-{{- define "statemaint.policyFlags" -}}
-{{- $policy := dict -}}
-{{- range $settings := ternary (list .policy) (list .defaults .policy) (hasKey .policy "preset") -}}
-{{- /* `merge` would take false and 0 for missing. */ -}}
-{{- range $name, $value := $settings -}}{{- $_ := set $policy $name $value -}}{{- end -}}
-{{- end -}}
-{{- $flags := list -}}
-{{- range $name, $value := $policy -}}
-{{- $flag := printf "--%s" (replace "_" "-" $name) -}}
-{{- if kindIs "bool" $value -}}
-{{- $flags = append $flags (ternary $flag (printf "--no-%s" (replace "_" "-" $name)) $value) -}}
-{{- else if kindIs "string" $value -}}
-{{- $flags = concat $flags (list $flag $value) -}}
-{{- else if not (kindIs "invalid" $value) -}}
-{{- $flags = concat $flags (list $flag ($value | int64 | toString)) -}}
-{{- end -}}
-{{- end -}}
-{{- dict "flags" $flags | toJson -}}
 {{- end -}}

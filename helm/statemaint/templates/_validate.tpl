@@ -35,11 +35,7 @@ in values.schema.json; its messages show values, so that whatever may be a secre
 {{- end -}}
 {{- $_ := set $places $slot (append (get $places $slot | default list) (dict "name" $entry.name "key" $entry.key "port" $place.port)) -}}
 {{- if and $own (hasPrefix "file://" $place.host) -}}
-{{- $mounted := false -}}
-{{- range $.Values.storage.volumeMounts -}}
-{{- if or (eq $place.path (clean .mountPath)) (hasPrefix (printf "%s/" (trimSuffix "/" (clean .mountPath))) $place.path) -}}{{- $mounted = true -}}{{- end -}}
-{{- end -}}
-{{- if not $mounted -}}
+{{- if ne (include "statemaint.isMounted" (dict "path" $place.path "root" $)) "true" -}}
 {{- $problems = append $problems (printf "%s.checkpoint: %s is a path, and no entry of storage.volumeMounts has it; mount the volume that it is on" $where $query.checkpoint) -}}
 {{- end -}}
 {{- end -}}
@@ -99,6 +95,14 @@ in values.schema.json; its messages show values, so that whatever may be a secre
 {{- if and .Values.exporter.serviceMonitor.enabled .Values.exporter.podMonitor.enabled -}}
 {{- $problems = append $problems "exporter.podMonitor.enabled: the ServiceMonitor scrapes the same pod, and each series would be there twice; enable one of the two" -}}
 {{- end -}}
+{{- if and $jobs (dig "pushgateway_auth" "connection" "" .Values.queries) -}}
+{{- $problems = append $problems "queries.pushgateway_auth.connection: only Airflow has connections, and cronJobs.enabled runs without it; give basic_auth_file or bearer_token_file on a volume, or STATEMAINT_PUSHGATEWAY_USER and STATEMAINT_PUSHGATEWAY_PASSWORD in a Secret" -}}
+{{- end -}}
+{{- with .Values.queries.textfile -}}
+{{- if and $jobs (ne (include "statemaint.isMounted" (dict "path" . "root" $)) "true") -}}
+{{- $problems = append $problems (printf "queries.textfile: no entry of storage.volumeMounts has %s; mount the node's folder that node_exporter reads there" .) -}}
+{{- end -}}
+{{- end -}}
 {{- $alerts := list -}}
 {{- range (index (.Files.Get "files/alerts.yaml" | fromYaml).groups 0).rules -}}{{- with .alert -}}{{- $alerts = append $alerts . -}}{{- end -}}{{- end -}}
 {{- range .Values.alerts.disabled -}}
@@ -109,6 +113,16 @@ in values.schema.json; its messages show values, so that whatever may be a secre
 {{- with $problems -}}
 {{- fail (printf "\n\nthe values cannot be used:\n- %s\n" (join "\n- " (. | uniq))) -}}
 {{- end -}}
+{{- end -}}
+
+{{/* "true" where a volume is mounted at a path or above it: (dict "path" TEXT "root" $). */}}
+{{- define "statemaint.isMounted" -}}
+{{- $path := clean .path -}}
+{{- $mounted := false -}}
+{{- range .root.Values.storage.volumeMounts -}}
+{{- if or (eq $path (clean .mountPath)) (hasPrefix (printf "%s/" (trimSuffix "/" (clean .mountPath))) $path) -}}{{- $mounted = true -}}{{- end -}}
+{{- end -}}
+{{- $mounted -}}
 {{- end -}}
 
 {{/* "true" where an address has a password, a key or a token in it, as statemaint.storage.has_secret. */}}

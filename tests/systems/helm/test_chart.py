@@ -351,6 +351,19 @@ def test_the_longest_release_name_makes_names_that_kubernetes_takes() -> None:
             kubernetes_validate.validate(manifest, "1.29", strict=True)
 
 
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"pushgateway": {"enabled": True}}, "pushed to http://statemaint-pushgateway.airflow:9091."),
+        ({"queries": {"pushgateway": "http://gw:9091", "queries": {}}}, "pushed to http://gw:9091."),
+        ({"queries": {"textfile": "/metrics", "queries": {}}}, "Metrics are written to /metrics."),
+        ({}, "No metrics: set exporter.enabled"),
+    ],
+)  # fmt: skip
+def test_the_notes_tell_where_metrics_are_published(values: dict[str, Any], line: str) -> None:
+    assert line in texts(values)["statemaint/templates/NOTES.txt"]
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_notes_tell_what_to_do_next(name: str) -> None:
     values = scenario(name)

@@ -19,6 +19,7 @@ from tests.systems.helm.support import SCENARIOS, Manifest, one, render, scenari
 
 pytestmark = pytest.mark.helm
 
+PUSHGATEWAY = "http://statemaint-pushgateway.airflow:9091"
 JOBS = "cronjobs-s3-values"
 # The restricted standard of Pod Security, as far as fields of these pods go.
 VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "secret", "projected", "csi"}
@@ -95,8 +96,11 @@ def queries_of(manifests: list[Manifest], folder: Path) -> QueriesReading:
     return valid_queries(file)
 
 
-def parsed(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[str, Policy]:
-    """Returns the address and the policy that `maintain` is called with."""
+def parsed(
+    arguments: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, Policy]:
+    """Returns the address and the policy that `maintain` is called with, in a job's container."""
+    arguments = [one.replace("/etc/statemaint", str(folder)) for one in arguments]
     seen: list[tuple[str, Policy]] = []
 
     def maintain(storage: Any, policy: Policy, **_: object) -> Report:
@@ -128,7 +132,7 @@ def test_a_job_runs_the_query_by_its_own_policy(
         job = spec["jobTemplate"]["spec"]
         [container] = job["template"]["spec"]["containers"]
         assert container["args"][0] == "maintain"
-        address, policy = parsed(container["args"], monkeypatch)
+        address, policy = parsed(container["args"], tmp_path, monkeypatch)
         assert (address, policy) == (wanted.checkpoint, file.policy_of(query))
         assert spec.get("suspend", False) == (wanted.schedule is None)
         assert job["activeDeadlineSeconds"] == wanted.timeout
@@ -160,8 +164,34 @@ def test_a_querys_settings_go_before_the_defaults(
     }
     manifests = render(values)
     [(_, pod)] = ((name, pod) for name, pod in pods(manifests) if name.endswith("-a"))
-    _, parsed_policy = parsed(pod["containers"][0]["args"], monkeypatch)
-    assert parsed_policy == queries_of(manifests, tmp_path).policy_of("a")
+    file = queries_of(manifests, tmp_path)
+    _, parsed_policy = parsed(pod["containers"][0]["args"], tmp_path, monkeypatch)
+    assert parsed_policy == file.policy_of("a")
+
+
+def test_a_job_pushes_where_the_values_say_and_may_reach_it() -> None:
+    manifests = render(scenario(JOBS) | {"pushgateway": {"enabled": True}})
+    [(_, pod), *_] = ((name, pod) for name, pod in pods(manifests) if "hourly" in name)
+    [container] = pod["containers"]
+    assert "--publish" in container["args"]
+    address = {"name": "STATEMAINT_PUSHGATEWAY", "value": PUSHGATEWAY}
+    assert address in container["env"]
+    egress = one(manifests, "NetworkPolicy", "-maintain")["spec"]["egress"]
+    labels = one(manifests, "Service", "-pushgateway")["spec"]["selector"]
+    assert {
+        "to": [{"podSelector": {"matchLabels": labels}}],
+        "ports": [{"port": "http"}],
+    } in egress
+
+
+def test_a_job_reads_the_delivered_queries_file() -> None:
+    manifests = render(scenario(JOBS))
+    for name, pod in pods(manifests):
+        [container] = pod["containers"]
+        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        assert mounts["queries"] == "/etc/statemaint", name
+        [volume] = (each for each in pod["volumes"] if each["name"] == "queries")
+        assert volume["configMap"]["name"] == "statemaint-queries"
 
 
 def test_names_of_jobs_are_taken_by_kubernetes_and_never_shared() -> None:

@@ -144,6 +144,14 @@ OWN: dict[str, tuple[dict[str, Any], str]] = {
          "storage": {"volumeMounts": [{"name": "v", "mountPath": "/data"}]}},
         "/database/x is a path, and no entry of storage.volumeMounts has it",
     ),
+    "a folder of node_exporter without a volume": (
+        {**JOBS, "queries": {"queries": {}, "textfile": "/metrics"}},
+        "queries.textfile: no entry of storage.volumeMounts has /metrics; mount the node's folder",
+    ),
+    "a Pushgateway's connection": (
+        {**JOBS, "queries": {"queries": {}, "pushgateway_auth": {"connection": "gateway"}}},
+        "queries.pushgateway_auth.connection: only Airflow has connections",
+    ),
     "two monitors": (
         {"exporter": {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}},
         "the ServiceMonitor scrapes the same pod",
