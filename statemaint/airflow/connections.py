@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 from statemaint.errors import ConfigError
 from statemaint.storage import S3Options, Storage, open_storage
 from statemaint.storage.s3.options import checked_endpoint, options_from
+from statemaint.wording import counted
 
 if TYPE_CHECKING:
     from boto3 import Session
@@ -34,9 +35,36 @@ def open_checkpoint(checkpoint: str, connection: str | None) -> Storage:
             secrets are never shown.
         UnsupportedError: for a scheme that this version cannot reach.
     """
+    return open_storage(checkpoint, s3=_options(connection) if connection else None)
+
+
+def tried(connection: str | None) -> str:
+    """Lists the buckets of S3 with the settings of a connection; returns the answer in words.
+
+    Raises:
+        ConfigError: as `open_checkpoint` does.
+        StorageError: when the server is not reached, or refuses the keys.
+    """
+    from statemaint.storage.s3.client import client_of  # noqa: PLC0415 -- not for parsing a DAG
+    from statemaint.storage.s3.errors import S3Error, translated  # noqa: PLC0415 -- as above
+
+    options = _options(connection)
+    client, *_ = client_of(replace(options, attempts=1))
+    where = options.endpoint or "Amazon S3"
+    try:
+        with translated(where, ""):
+            listed = client.list_buckets()["Buckets"]
+    except S3Error as error:
+        if error.reason != "AccessDenied":
+            raise
+        return f"{where} accepts the keys, which may not list the names of buckets"
+    return f"{where} accepts the keys, which see {counted(len(listed), 'bucket')}"
+
+
+def _options(connection: str | None) -> S3Options:
     if connection is None:
-        return open_storage(checkpoint)
-    return open_storage(checkpoint, s3=s3_options(_get_connection(connection), os.environ))
+        return options_from(os.environ)
+    return s3_options(_get_connection(connection), os.environ)
 
 
 def s3_options(connection: Connection, environment: Mapping[str, str]) -> S3Options:

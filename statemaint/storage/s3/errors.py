@@ -59,6 +59,7 @@ _ELSEWHERE = frozenset(
 _ACTIONS = {
     "ListObjectsV2": "s3:ListBucket",
     "HeadBucket": "s3:ListBucket",
+    "ListBuckets": "s3:ListAllMyBuckets",
     "GetObject": "s3:GetObject",
     "HeadObject": "s3:GetObject",
     "GetObjectAcl": "s3:GetObjectAcl",

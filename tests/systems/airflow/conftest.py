@@ -232,6 +232,7 @@ def _setup(folder: Path, gateway: str) -> Setup:
             **THRIFTY,
             "PYTHONPATH": str(ROOT),
             "AIRFLOW__CORE__AUTH_MANAGER": "tests.systems.airflow.picky_auth.PickyAuthManager",
+            "AIRFLOW__CORE__TEST_CONNECTION": "Enabled",
             "STATEMAINT_TEST_NOTES": str(folder / "notified"),
         },
     )

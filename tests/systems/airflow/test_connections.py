@@ -1,6 +1,7 @@
 """Checkpoints in S3 that an Airflow connection reaches."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,44 @@ def test_airflow_hands_its_connection_to_tasks_and_to_the_page(
     download(scene.s3, "s3://lake/checkpoint", tmp_path / "after")
     assert [one[-1] for one in snapshots(tmp_path / "after").values()] == [TARGET] * 4
     assert len(scene.admin.get(state)["stores"]) == 4
+
+
+def test_a_connection_of_our_type_makes_the_hook_of_a_checkpoint(tmp_path: Path) -> None:
+    found: Any = connection(conn_type="statemaint")
+    assert found.get_hook().connection == "lake"
+    with pytest.raises(ConfigError, match="the hook has no checkpoint"):
+        found.get_hook().get_conn()
+    hook = found.get_hook(hook_params={"checkpoint": str(tmp_path)})
+    assert (hook.checkpoint, hook.connection) == (str(tmp_path), "lake")
+
+
+def test_a_connection_of_our_type_is_tested_against_its_server(place: Place) -> None:
+    keys = {"conn_type": "statemaint", "login": place.access_key, "password": SECRET}
+    place.bucket()
+    good = connection(**keys, extra={"endpoint_url": place.url, "region_name": "us-east-1"})
+    accepted, answer = good.test_connection()
+    assert accepted, answer
+    assert re.fullmatch(rf"{place.url} accepts the keys, which see \d+ buckets?", answer)
+    nowhere = connection(**keys, extra={"endpoint_url": "http://127.0.0.1:1"})
+    assert nowhere.test_connection() == (
+        False,
+        "STORAGE: http://127.0.0.1:1: the S3 endpoint cannot be reached (EndpointConnectionError)",
+    )
+    half = connection(conn_type="statemaint", login="key")
+    refused, why = half.test_connection()
+    assert not refused
+    assert why.startswith("CONFIG: the Airflow connection lake: has only one of access key and")
+
+
+@pytest.mark.airflow
+@pytest.mark.slow
+def test_airflows_form_tests_a_connection_of_our_type(scene: Scene) -> None:
+    extra = json.dumps({"endpoint_url": scene.s3.url, "region_name": "us-east-1"})
+    fields = {"login": scene.s3.access_key, "password": scene.s3.secret_key, "extra": extra}
+    body = {"connection_id": "another_lake", "conn_type": "statemaint", **fields}
+    tested = scene.admin.post("/api/v2/connections/test", body)
+    assert tested["status"], tested
+    assert tested["message"].startswith(f"{scene.s3.url} accepts the keys")
 
 
 def upload(place: Place, folder: Path, address: str) -> None:
