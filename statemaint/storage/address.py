@@ -73,7 +73,6 @@ class Place:
         return self.port == other.port or None in (self.port, other.port)
 
     def around(self) -> Iterator["Place"]:
-        """Yields this place and the folders that contain it."""
         for count in range(len(self.parts), -1, -1):
             yield Place(self.system, self.host, self.parts[:count])
 

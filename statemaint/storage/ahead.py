@@ -37,7 +37,6 @@ class Ahead(ReadOnly):
 
     @property
     def storage(self) -> Storage:
-        """Returns the storage that is read, for other threads."""
         return self._storage
 
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:

@@ -35,12 +35,10 @@ class MemoryStorage(Storage):
 
     @property
     def root(self) -> str:
-        """Returns a name that no other kind of storage has."""
         return "memory:"
 
     @property
     def files(self) -> dict[str, bytes]:
-        """Returns a copy of every file's content, by path."""
         return {path: content for path, (content, _) in self._files.items()}
 
     def list(self, prefix: str) -> Iterator[Entry]:
@@ -128,7 +126,6 @@ class MemoryStorage(Storage):
 
     @property
     def exclusive(self) -> bool:
-        """Returns true: exactly one of several writers of a new file wins."""
         return True
 
     @property

@@ -122,6 +122,5 @@ def checkpoint_around(uri: str) -> str | None:
 
 
 def is_file(uri: str) -> bool:
-    """Returns whether a local address names a file."""
     storage = open_storage(uri)
     return isinstance(storage, LocalStorage) and Path(storage.root).is_file()

@@ -20,9 +20,9 @@ from statemaint.codec.compression.lzf import Lzf
 from statemaint.codec.compression.snappy import Snappy
 from statemaint.codec.compression.zstd import Zstd
 from statemaint.codec.hdfs import records
-from statemaint.codec.integrity import checksum_file
+from statemaint.codec.integrity import checksum_file, row_checksum
 from statemaint.codec.metadata import logs, schema
-from statemaint.codec.rocksdb import changelog, log_records, row_checksum, snapshot_zip
+from statemaint.codec.rocksdb import changelog, log_records, snapshot_zip
 from statemaint.codec.rocksdb.changelog import Change, Header
 from statemaint.errors import CodecError
 from statemaint.model.proof import Attestation

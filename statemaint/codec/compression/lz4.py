@@ -65,7 +65,6 @@ class Lz4Block:
 
     @property
     def level(self) -> int:
-        """Returns the level in each block's token, which gives the block size."""
         return max(0, (self.block_size - 1).bit_length() - _BASE_LEVEL)
 
 

@@ -14,8 +14,8 @@ of the checksums in values and in the keys of removals.
 import struct
 from collections.abc import Iterable, Iterator
 
-from statemaint.codec.hdfs import row_checksum
-from statemaint.codec.hdfs.row_checksum import Record
+from statemaint.codec.integrity import row_checksum
+from statemaint.codec.integrity.row_checksum import Record
 from statemaint.errors import CodecError
 
 __all__ = ["Record", "apply", "decode", "encode", "snapshot_rows"]

@@ -66,7 +66,6 @@ class FileChecksum:
         return (self.value, self.size) == (_signed(crc32c), size)
 
     def matches(self, content: bytes) -> bool:
-        """Returns whether it belongs to a file's content."""
         return self.fits(google_crc32c.value(content), len(content))
 
 

@@ -40,7 +40,6 @@ class ChecksummedStream:
     __slots__ = ("_ended", "_stream", "crc32c", "size")
 
     def __init__(self, stream: BinaryIO) -> None:
-        """Prepares the stream, which the caller opens and closes."""
         self._stream, self._ended = stream, False
         self.crc32c = self.size = 0
 

@@ -12,15 +12,17 @@ Mirrors `HDFSMetadataLog` and its subclasses `CommitLog`, `OffsetSeqLog`, `Opera
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from statemaint.codec.metadata.unique_id import check_unique_id
 from statemaint.errors import CodecError
 
 _MOST_PARTITIONS = 1_000_000
+# Of a version in checkpoint structure V2, `<version>_<id>.changelog`: it becomes a part of paths.
+_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
+_IDS = re.compile(rf"(?:{_ID.pattern}\n)*")
 
 _T = TypeVar("_T")
 
@@ -64,7 +66,6 @@ class StateMetadata:
 
 
 def parse_query_id(content: bytes) -> str:
-    """Returns the query's id from the checkpoint's `metadata`."""
     query_id = _object(_text(content), 0).get("id")
     if not isinstance(query_id, str):
         raise CodecError("no query id in it", offset=0)
@@ -164,7 +165,6 @@ def parse_conf(content: bytes) -> Mapping[str, str]:
 
 
 def parse_operator(content: bytes) -> OperatorMetadata:
-    """Returns an operator's metadata, of format v1 or v2."""
     fields = _body(content, formats=(1, 2))
     try:
         info, stores = fields["operatorInfo"], fields["stateStoreInfo"]
@@ -215,7 +215,6 @@ def _properties(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _store_name(name: object) -> str:
-    """Returns a checked store name, which becomes part of paths."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", str(name)):
         raise CodecError(f"store name {name!r} is not valid", offset=0)
     return str(name)
@@ -255,3 +254,16 @@ def _text(content: bytes) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CodecError("not UTF-8 text", offset=error.start) from error
+
+
+def are_unique_ids(texts: Sequence[str]) -> bool:
+    """Returns whether each of some texts can be part of a file name; checks them all together."""
+    lines = "\n".join((*texts, ""))
+    return lines.count("\n") == len(texts) and _IDS.fullmatch(lines) is not None
+
+
+def check_unique_id(value: object, offset: int) -> str:
+    """Returns an id that can be part of a file name."""
+    if not isinstance(value, str) or not _ID.fullmatch(value):
+        raise CodecError(f"unique id {str(value)[:80]!r} is not valid", offset=offset)
+    return value

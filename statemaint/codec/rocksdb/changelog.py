@@ -35,8 +35,8 @@ from itertools import chain
 from operator import itemgetter, lt
 from typing import Any
 
-from statemaint.codec.metadata.unique_id import are_unique_ids, check_unique_id
-from statemaint.codec.rocksdb import row_checksum
+from statemaint.codec.integrity import row_checksum
+from statemaint.codec.metadata.logs import are_unique_ids, check_unique_id
 from statemaint.errors import CodecError
 
 Lineage = tuple[tuple[int, str], ...]
@@ -87,7 +87,6 @@ class Header:
 
     @property
     def column_families(self) -> bool:
-        """Returns whether keys start with the number of a column family."""
         return self.format in _WITH_FAMILIES
 
     def must_be_like(self, zip_path: str, *, column_families: bool) -> None:

@@ -26,7 +26,6 @@ _ROTATED, _ADDED, _WORD = 15, 0xA282EAD8, 0xFFFFFFFF
 
 
 def check(content: bytes) -> None:
-    """Checks that a file is whole."""
     within = False
     for offset, kind in _records(content):
         if kind not in _ALONE[within]:
@@ -37,7 +36,6 @@ def check(content: bytes) -> None:
 
 
 def _records(content: bytes) -> Iterator[tuple[int, int]]:
-    """Yields the offset and the kind of each record."""
     at = 0
     while at < len(content):
         room = _BLOCK - at % _BLOCK

@@ -122,7 +122,6 @@ def parse_metadata(content: bytes) -> ZipMetadata:
 
 
 def metadata_of(members: Mapping[str, bytes]) -> ZipMetadata:
-    """Returns the metadata among the members of a zip."""
     content = members.get(METADATA)
     if content is None:
         raise CodecError("no metadata in the zip", offset=0)
@@ -188,7 +187,6 @@ def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 
 
 def _checked(entries: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
-    """Returns the entries of an archive after checking that it is safe to unpack."""
     names = {_member(entry.filename) for entry in entries}
     if len(names) != len(entries) or len(entries) > _MOST_MEMBERS:
         raise CodecError(f"zip of {len(entries)} members, {len(names)} of them distinct", offset=0)

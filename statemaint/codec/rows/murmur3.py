@@ -152,7 +152,6 @@ def _map(content: bytes, kind: MapType, seed: int) -> int:
 
 
 def _places(array: bytes, kind: DataType) -> list[int | None]:
-    """Returns the place of each element of an array, `None` for a null."""
     count = _LONG.unpack_from(array)[0]
     width = element_width(kind)
     start = _WORD + (count + 63) // 64 * _WORD
@@ -169,17 +168,14 @@ def _places(array: bytes, kind: DataType) -> list[int | None]:
 
 
 def hash_int(value: int, seed: int) -> int:
-    """Returns the hash of an int, unsigned."""
     return _finish(_mix(seed, value), 4)
 
 
 def hash_long(value: int, seed: int) -> int:
-    """Returns the hash of a long, unsigned."""
     return _finish(_mix(_mix(seed, value), value >> 32), 8)
 
 
 def hash_bytes(value: bytes, seed: int) -> int:
-    """Returns the hash of bytes of any length, unsigned."""
     whole = len(value) // 4
     for word in struct.unpack_from(f"<{whole}i", value):
         seed = _mix(seed, word)

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import assert_never
 
-from statemaint.codec.rocksdb import row_checksum
+from statemaint.codec.integrity import row_checksum
 from statemaint.codec.rows.state_row import (
     Bare,
     NoPrefix,
@@ -49,7 +49,6 @@ _Tail = Callable[[bytes, int], Row]
 
 
 def key_reader(layout: RowLayout, wrapping: Wrapping) -> KeyReader:
-    """Returns the reader of a layout's keys."""
     kind, at = layout.key, wrapping.families
     match layout.encoder:
         case Bare():
@@ -103,7 +102,6 @@ def _versioned(kind: StructType) -> _Tail:
 
 
 def _ordered(kind: StructType) -> _Tail:
-    """Returns the reader of rows of numbers whose bytes sort as the numbers do."""
     names = tuple(_number(field.type) for field in kind.fields)
     row = _versioned(StructType(tuple(Field(field.name, _BINARY) for field in kind.fields)))
 
@@ -121,7 +119,6 @@ def _number(kind: DataType) -> str:
 
 
 def _unordered(name: str, column: bytes | None, at: int) -> Value:
-    """Returns the number in one column of an ordered row."""
     if column is None or column[:1] == bytes([_NULL]):
         return None
     number = _NUMBERS[name]

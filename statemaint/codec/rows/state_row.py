@@ -23,7 +23,7 @@ RocksDB:
     entry   = size(<i) 0 row
 
 The leading 0 is the version of the encoding. With row checksums every value consists of entries
-with a checksum(<I) before the size (`codec.rocksdb.row_checksum`). Mirrors
+with a checksum(<I) before the size (`codec.integrity.row_checksum`). Mirrors
 `RocksDBStateEncoder.scala`.
 """
 

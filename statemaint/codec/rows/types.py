@@ -70,7 +70,6 @@ class DecimalType:
 
     @property
     def long(self) -> bool:
-        """Returns whether it is stored as a long."""
         return self.precision <= _LONG_DIGITS
 
 

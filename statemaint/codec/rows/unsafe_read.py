@@ -73,7 +73,6 @@ class _Parts:
         self.left = size
 
     def locate(self, at: int) -> tuple[int, int]:
-        """Returns the start and the size of the part that a word points to."""
         size, offset = _POINTER.unpack_from(self.data, at)
         self.left -= size
         if offset + size > self.size or self.left < 0:

@@ -224,7 +224,6 @@ def prefix_of(row: bytes, kind: StructType, columns: int) -> bytes:
 
 
 def is_fixed(kind: DataType) -> bool:
-    """Returns whether a word holds the value itself."""
     match kind:
         case AtomicType(name):
             return name == "void" or kind.layout is not None

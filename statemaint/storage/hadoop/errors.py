@@ -66,7 +66,6 @@ _NO_ACLS = _NO_APPEND | {"AclException"}
 
 @contextmanager
 def translated(jvm: Jvm, path: str) -> Iterator[None]:
-    """Turns exceptions of Java, or of the connection to it, into a `StorageError`."""
     try:
         yield
     except jvm.errors as error:

@@ -66,7 +66,6 @@ def _two_writers(files: HadoopFiles, read: Callable[[str], bytes]) -> tuple[bool
 
 
 def _race(files: HadoopFiles, read: Callable[[str], bytes]) -> bool:
-    """Returns whether at most one of two writers that end at the same moment succeeded."""
     path, together = _new(), Barrier(2)
 
     def write(word: str) -> str:
@@ -102,7 +101,6 @@ def _ends(files: HadoopFiles, stream: Any, path: str, word: str) -> bool:
 
 
 def _end(files: HadoopFiles, stream: Any, path: str, word: str) -> None:
-    """Writes a word to an open file and closes it."""
     try:
         with translated(files.jvm, path):
             stream.writeBytes(word)

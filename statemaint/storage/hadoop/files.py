@@ -77,7 +77,6 @@ class HadoopFiles:
         return self._lister(directories)
 
     def renames_exclusively(self) -> bool:
-        """Returns whether a rename refuses an existing name in the same step."""
         with translated(self.jvm, self.root):
             root = self._path("")
             scheme = self.scheme
@@ -181,7 +180,6 @@ class HadoopFiles:
         return True
 
     def copy_out(self, path: str, local: str) -> None:
-        """Copies a file's content to the end of a local file."""
         self._requests.add("read")
         with translated(self.jvm, path):
             source = self._files.open(self._path(path))

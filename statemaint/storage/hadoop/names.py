@@ -1,39 +1,15 @@
-"""The steps by which files of a Hadoop file system get their names."""
+"""The steps by which files of a Hadoop file system get their names.
 
-from typing import Any, Protocol
+The directory of a file must exist; none creates it.
+"""
+
+from typing import Any
 
 from statemaint.errors import AlreadyExistsError, StorageError
 from statemaint.storage.hadoop.errors import is_unsupported
 from statemaint.storage.hadoop.jvm import Jvm
 
 _FS = "org.apache.hadoop.fs."
-
-
-class HadoopNames(Protocol):
-    """The steps by which files and directories get their names."""
-
-    def create(self, path: Any, mode: int, *, overwrite: bool = False) -> Any:
-        """Opens a file with a mode for writing, in a directory that must exist."""
-        ...
-
-    def make_directory(self, path: Any, mode: int) -> None:
-        """Creates a directory with a mode in a directory that must exist."""
-        ...
-
-    def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
-        """Renames a file."""
-        ...
-
-
-def names_of(jvm: Jvm, files: Any, conf: Any) -> HadoopNames:
-    """Returns the names of a file system, through `FileContext` if it has one."""
-    try:
-        context = jvm.java(_FS + "FileContext").getFileContext(files.getUri(), conf)
-    except jvm.errors as error:
-        if is_unsupported(error):
-            return PlainNames(jvm, files)
-        raise
-    return ContextNames(jvm, context)
 
 
 class ContextNames:
@@ -52,7 +28,6 @@ class ContextNames:
         self._replace = jvm.array(_FS + "Options$Rename", rename.OVERWRITE)
 
     def create(self, path: Any, mode: int, *, overwrite: bool = False) -> Any:
-        """Opens a file for writing; unlike `FileSystem`, it creates no parents by default."""
         options = self._jvm.java(_FS + "Options$CreateOpts")
         permission = options.perms(self._permission(f"{mode:04o}"))
         how = self._jvm.array(_FS + "Options$CreateOpts", permission)
@@ -94,3 +69,14 @@ class PlainNames:
             self._files.delete(to, False)
         if not self._files.rename(path, to):
             raise StorageError(to.toString(), "the file system did not rename it")
+
+
+def names_of(jvm: Jvm, files: Any, conf: Any) -> ContextNames | PlainNames:
+    """Returns the names of a file system, through `FileContext` if it has one."""
+    try:
+        context = jvm.java(_FS + "FileContext").getFileContext(files.getUri(), conf)
+    except jvm.errors as error:
+        if is_unsupported(error):
+            return PlainNames(jvm, files)
+        raise
+    return ContextNames(jvm, context)

@@ -84,7 +84,6 @@ class HadoopStorage(Storage):
 
     @property
     def obstacle(self) -> str:
-        """Returns why two writers may both create a file; empty before a trial."""
         return self._obstacle or ""
 
     def _tried(self) -> str:
@@ -128,12 +127,10 @@ class HadoopStorage(Storage):
             raise IncompleteListingError(refused) from error
 
     def _relative(self, error: StorageError) -> StorageError:
-        """Returns the error of a directory with its path below the root."""
         path = error.path.removeprefix(self._files.root).strip("/")
         return StorageError(path or self._root, error.detail)
 
     def links(self, folder: str) -> tuple[str, ...]:
-        """Returns the paths of all links at or below a folder; only a local disk has any."""
         top = self._local_top
         return tuple(sorted(links_below(top, folder))) if top is not None else ()
 
@@ -252,7 +249,6 @@ class HadoopStorage(Storage):
 
     @property
     def _shared_root(self) -> Access:
-        """Returns the access to the root, which our records share."""
         if self._root_access is None:
             try:
                 self._root_access = self._files.access("")

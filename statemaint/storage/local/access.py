@@ -157,7 +157,6 @@ def _belongs(user: str, group: str) -> bool:
 
 
 def _named(who: str) -> str:
-    """Returns a user or a group by name, if this machine knows the name."""
     kind, _, number = who.partition(" ")
     with suppress(KeyError, ValueError):
         if kind == "user":

@@ -151,7 +151,6 @@ def open_no_link(name: str, flags: int, path: str, directory: int) -> int:
 
 
 def _stream(handle: int, size: int) -> BinaryIO:
-    """Returns the content of an open file as a stream, which owns the handle."""
     if size > _SMALL:
         return os.fdopen(handle, "rb")
     try:

@@ -284,7 +284,6 @@ class LocalStorage(Storage):
 
     @property
     def obstacle(self) -> str:
-        """Returns why two writers may both create one file; empty unless hard links failed."""
         if self._links is not False:
             return ""
         return (

@@ -105,7 +105,6 @@ def _broken(path: str) -> Entry:
 
 
 def _circular(item: "os.DirEntry[str]") -> bool:
-    """Returns whether links lead only to themselves."""
     try:
         os.stat(item.path)  # noqa: PTH116
     except OSError as error:

@@ -92,7 +92,6 @@ class Bucket:
 
     @property
     def right_to_delete(self) -> str:
-        """Returns the sentence that names the missing right to delete objects."""
         return (
             f"s3:DeleteObject is not allowed; grant it on arn:aws:s3:::{self.name}/{self.key('*')}"
         )
@@ -147,7 +146,6 @@ class Bucket:
         self._seen = True
 
     def ask(self) -> None:
-        """Makes the cheapest request."""
         self.call("head_bucket", self.address)
 
     def _extras(self, operation: str) -> dict[str, str]:
@@ -162,7 +160,6 @@ class Bucket:
         return extras
 
     def _send(self, event_name: str, request: Any = None, **_: object) -> Any:
-        """Sends a request of the client, and returns the answer."""
         operation = event_name.rpartition(".")[2]
         self.clock.sent()
         self._requests.add(_VERBS.get(operation, "post"))
@@ -218,7 +215,6 @@ class ServerClock:
         self._thread = threading.local()
 
     def sent(self) -> None:
-        """Notes that this thread sends a request now."""
         self._thread.sent = time.monotonic()
 
     def answered(self, date: str) -> None:

@@ -110,7 +110,6 @@ class Probe:
         return etag
 
     def _refusal(self, path: str, **condition: str) -> S3Error | None:
-        """Returns how the server refused a conditional put; `None` if it was carried out."""
         try:
             self._put(path, **condition)
         except S3Error as error:

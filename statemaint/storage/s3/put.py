@@ -61,7 +61,6 @@ def put_new(
 
 
 def _is_ours(bucket: Bucket, path: str, content: bytes) -> bool:
-    """Returns whether an earlier attempt, whose answer was lost, wrote the object."""
     try:
         stored, _ = read_object(bucket, path)
     except NotFoundError:

@@ -8,8 +8,7 @@ which sends the request again.
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from statemaint.errors import NotFoundError
@@ -33,29 +32,16 @@ _PAUSE_SECONDS = 30.0
 _MOST_OF_AN_ERROR = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """The part of a request that all reads share.
+class _Form(NamedTuple):
+    """The part of a request that all reads share."""
 
-    Attributes:
-        base: the address of the bucket, up to the keys.
-        headers: the headers.
-        region: the region that it is signed for.
-    """
-
-    base: str
+    base: str  # the address of the bucket, up to the keys
     headers: Mapping[str, str]
-    region: str
+    region: str  # that it is signed for
 
 
-@dataclass(frozen=True, slots=True)
-class QuickAnswer:
-    """The answer to a read.
-
-    Attributes:
-        content: the bytes that the server sent.
-        headers: by their names in lower case.
-    """
+class QuickAnswer(NamedTuple):
+    """The answer to a read; its headers have names in lower case."""
 
     content: bytes
     headers: Mapping[str, str]
@@ -72,21 +58,12 @@ class QuickReads:
         sent: Callable[[], None],
         received: Callable[[Mapping[str, str]], None],
     ) -> None:
-        """Prepares reads; boto3 makes the first.
-
-        Args:
-            connections: those of boto3's client.
-            credentials: those of the client; `None` if there are none.
-            sent: called when a request is sent.
-            received: called with the headers of each answer, in lower case.
-        """
         self._connections, self._credentials = connections, credentials
         self._sent, self._received = sent, received
         self._form: _Form | None = None
         self._paused_until = float("-inf")
 
     def learn(self, request: "AWSPreparedRequest", key: str) -> None:
-        """Learns from a read of a key that boto3 sends."""
         if self._credentials is not None:
             self._form = _form_of(request, key)
 

@@ -62,7 +62,6 @@ class ObjectSettings:
 
     @property
     def readers(self) -> frozenset[str]:
-        """Returns the grantees that the ACL lets read."""
         return frozenset(who for right, who in self.grants or () if right in _READS)
 
     def hides(self, other: "ObjectSettings") -> str | None:
@@ -87,12 +86,10 @@ class ObjectSettings:
 
     @property
     def tagging(self) -> Params:
-        """Returns the parameter that gives an object these tags."""
         # Ceph does not decode a plus as a space.
         return {"Tagging": urlencode(self.tags, quote_via=quote)} if self.tags else {}
 
     def granting(self, owner: str) -> Params:
-        """Returns the parameters that give an object this ACL, and its owner full control."""
         grants = {*(self.grants or ()), ("FULL_CONTROL", f'id="{owner}"')}
         grantees: dict[str, list[str]] = {}
         for right, who in sorted(grants):
@@ -217,7 +214,6 @@ class Likeness:
         return settings
 
     def check(self, path: str, like: str) -> None:
-        """Checks that every reader of one object can read another."""
         wanted, actual = self.settings(path, like), self._read(path, like, path)
         if why := wanted.hides(actual):
             raise _unreadable(path, like, why)
@@ -290,7 +286,6 @@ class Likeness:
     def _read(
         self, path: str, like: str, target: str, shown: Mapping[str, Any] | None = None
     ) -> ObjectSettings:
-        """Returns the settings of an object, of which an answer may have shown some."""
         # The HEAD is refused where the object itself may not be read.
         encryption = encryption_of(head(self.bucket, target) if shown is None else shown)
         try:

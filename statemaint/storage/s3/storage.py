@@ -66,12 +66,10 @@ class S3Storage(Storage):
 
     @property
     def exclusive(self) -> bool:
-        """Returns whether the server supports `If-None-Match`; tried once, at the first use."""
         return self._probe.exclusive
 
     @property
     def obstacle(self) -> str:
-        """Returns why the server is not exclusive, as far as is known without a trial."""
         return self._probe.obstacle
 
     def list(self, prefix: str) -> Iterator[Entry]:
@@ -197,7 +195,6 @@ class S3Storage(Storage):
         self._moves.move_all(moves, before=before, after=after)
 
     def check_readable(self, path: str, *, like: str) -> None:
-        """Checks, by encryption, tags and ACL, that every reader of one file may read another."""
         self._likeness.check(path, like)
 
     def now(self) -> float:

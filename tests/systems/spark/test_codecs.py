@@ -16,8 +16,9 @@ from pyspark.sql import functions as f
 from statemaint.codec.compression import base as compression
 from statemaint.codec.compression.base import Compression
 from statemaint.codec.compression.registry import COMPRESSIONS
-from statemaint.codec.hdfs import records, row_checksum
+from statemaint.codec.hdfs import records
 from statemaint.codec.hdfs.records import Record
+from statemaint.codec.integrity import row_checksum
 from statemaint.demo.oracle import retained_batches
 from statemaint.scan import scan
 from statemaint.storage import LocalStorage

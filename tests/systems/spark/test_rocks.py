@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from statemaint.codec.compression.registry import COMPRESSIONS
-from statemaint.codec.rocksdb.row_checksum import bare_row
+from statemaint.codec.integrity.row_checksum import bare_row
 from statemaint.errors import CodecError
 from statemaint.fold import Source
 from statemaint.fold.rocksdb import build, digest

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.codec.hdfs import records, row_checksum
+from statemaint.codec.hdfs import records
 from statemaint.codec.hdfs.records import Record
+from statemaint.codec.integrity import row_checksum
 from statemaint.errors import CodecError
 
 END = struct.pack(">i", -1)

@@ -1,37 +1,69 @@
-"""The checksums of keys and rows in a RocksDB store of a query that enables them (Spark 4.2+).
+"""The checksums of keys and rows of a query that enables row checksums (Spark 4.2+).
+
+HDFS-backed, in deltas; a snapshot has the same puts:
+
+    put       = key, checksum(<i) row         checksum = CRC-32C of key row
+    tombstone = checksum(<i) key              checksum = CRC-32C of key
+
+RocksDB, in changelogs of every format, and values in the database itself:
 
     value    = row (delimiter row)*           several rows in a store of lists, else one
     row      = checksum(<i) length(<i) bytes  checksum = CRC-32C of key bytes
     deleted  = checksum(<i) key               checksum = CRC-32C of key
     end      = row                            of a deleted range, its key being the range's begin
 
-A value is stored like this in changelogs of every format and in the database itself. The key that
-it covers begins with its column family's number and is stored bare; only the key of a delete has a
-checksum, and only in a changelog. The delimiter is empty, or "," with the merge operator of
-version 1 (`stateStore.rocksdb.mergeOperatorVersion`). This is not the grammar of HDFS-backed stores
-(`row_checksum`), which has no length. Mirrors `KeyValueChecksumEncoder` and
-`RocksDB.verifyChangelogRecord`, which checks only the first row of a value.
+The setting is `spark.sql.streaming.stateStore.rowChecksum.enabled`, pinned in the offset log. A
+value is copied with its checksum; a key is stored bare, with its column family's number in front if
+there is one, but for that of a removal in a log. The delimiter is empty, or "," with the merge
+operator of version 1 (`stateStore.rocksdb.mergeOperatorVersion`). Mirrors
+`KeyValueChecksumEncoder`, `KeyValueIntegrityVerifier` and `RocksDB.verifyChangelogRecord`, which
+checks only the first row of a value.
 """
 
 import struct
 
 import google_crc32c
 
-from statemaint.codec.hdfs import row_checksum
 from statemaint.errors import CodecError
 
-_HEAD = struct.Struct("<Ii")
+Record = tuple[bytes, bytes | None]
+
+_CHECKSUM, _HEAD = struct.Struct("<I"), struct.Struct("<Ii")
 _DELIMITER = b","
 
 
 def seal_key(key: bytes) -> bytes:
-    """Returns the key of a delete with its checksum."""
-    return row_checksum.seal((key, None))[0]
+    return _CHECKSUM.pack(google_crc32c.value(key)) + key
 
 
 def bare_key(sealed: bytes, *, offset: int) -> bytes:
-    """Returns the key of a delete without its checksum."""
-    return row_checksum.verify((sealed, None), offset=offset)[0]
+    """Returns the key of a removal without its checksum, which is compared."""
+    key = _bare(sealed, "key of a removal", offset)
+    _must_equal(_CHECKSUM.unpack_from(sealed)[0], google_crc32c.value(key), offset)
+    return key
+
+
+# -- HDFS-backed
+
+
+def seal(record: Record) -> Record:
+    key, row = record
+    if row is None:
+        return seal_key(key), None
+    return key, _CHECKSUM.pack(_checksum(key, row)) + row
+
+
+def verify(record: Record, *, offset: int) -> Record:
+    """Returns a verified record: a put as it is, a tombstone with its bare key."""
+    key, value = record
+    if value is None:
+        return bare_key(key, offset=offset), None
+    row = _bare(value, "value", offset)
+    _must_equal(_CHECKSUM.unpack_from(value)[0], _checksum(key, row), offset)
+    return record
+
+
+# -- RocksDB
 
 
 def seal_row(key: bytes, row: bytes) -> bytes:
@@ -82,12 +114,23 @@ def _check_row(key: bytes, value: bytes, start: int, offset: int) -> int:
     row = value[begin : begin + max(size, 0)]
     if len(row) != size:
         raise CodecError(f"row of {size} bytes has {len(row)} in its value", offset=offset)
-    if (computed := _checksum(key, row)) != stored:
-        text = f"row checksum is {stored:08x}, its bytes have {computed:08x}"
-        raise CodecError(text, offset=offset)
+    _must_equal(stored, _checksum(key, row), offset)
     return begin + size
 
 
 def _checksum(key: bytes, row: bytes) -> int:
     checksum: int = google_crc32c.extend(google_crc32c.value(key), row)
     return checksum
+
+
+def _bare(sealed: bytes, what: str, offset: int) -> bytes:
+    if len(sealed) < _CHECKSUM.size:
+        text = f"{what} of {len(sealed)} bytes is too short for a row checksum"
+        raise CodecError(text, offset=offset)
+    return sealed[_CHECKSUM.size :]
+
+
+def _must_equal(stored: int, computed: int, offset: int) -> None:
+    if stored != computed:
+        text = f"row checksum is {stored:08x}, its bytes have {computed:08x}"
+        raise CodecError(text, offset=offset)

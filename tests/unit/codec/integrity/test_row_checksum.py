@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.codec.rocksdb import row_checksum
+from statemaint.codec.integrity import row_checksum
 from statemaint.errors import CodecError
 
 # What Spark 4.3.0 has in its database for the key of a list that was put and merged into, with the
