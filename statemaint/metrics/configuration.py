@@ -20,7 +20,11 @@ def problem_families(
     yield family("exporter_problems", labels, [({}, len(problems))])
     first = dict.fromkeys(problems)
     places = [
-        {"file": file, "line": str(line), **({"query": query} if query else {})}
+        {
+            "file": file,
+            **({"line": str(line)} if line else {}),
+            **({"query": query} if query else {}),
+        }
         for file, line, query in [*first][:MOST_PROBLEMS]
     ]
     yield family("configuration_problem", labels, [(one, 1) for one in places])

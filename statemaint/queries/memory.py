@@ -9,11 +9,11 @@ is never trusted over a queries file that can be read, and is replaced atomicall
 
 import json
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 _FORMAT = 1
@@ -96,14 +96,19 @@ class MemoryFile:
         """Replaces the memory; a folder that cannot be written to is a warning in the log."""
         files = {path: _to_json(one) for path, one in memory.items()}
         text = json.dumps({"format": _FORMAT, "path": self.path, "files": files})
+        part = self.file.with_name(f"{self.file.name}.{os.getpid()}")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with NamedTemporaryFile("w", dir=self.folder, delete=False, encoding="utf-8") as file:
-                file.write(text)
-            Path(file.name).chmod(0o644)
-            Path(file.name).replace(self.file)
+            part.touch(mode=self._mode())
+            part.write_text(text, encoding="utf-8")
+            part.replace(self.file)
         except OSError as error:
             _log.warning("the last good queries cannot be kept in %s: %s", self.folder, error)
+
+    def _mode(self) -> int:
+        """Returns the rights to the file: those to the queries, which it copies."""
+        known = (one for one in (Path(self.path), self.file) if one.exists())
+        return next((one.stat().st_mode & 0o644 for one in known), 0o600)
 
 
 def _to_json(memory: FileMemory) -> dict[str, Any]:

@@ -263,6 +263,22 @@ def test_a_spoiled_memory_is_no_memory(tmp_path: Path, text: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_the_memory_has_the_rights_of_the_queries_file_also_while_that_is_missing(
+    tmp_path: Path, mode: int
+) -> None:
+    path, state = tmp_path / "queries.yaml", tmp_path / "state"
+    path.write_text(GOOD, encoding="utf-8")
+    path.chmod(mode)
+    QueriesReader(path, clock=lambda: TIME, folder=state).read()
+    path.unlink()
+    for clock in (lambda: TIME + 1, lambda: TIME + 2):
+        reading = QueriesReader(path, clock=clock, folder=state).read()
+        assert [one.kept for one in reading.all_problems] == [TIME + 1]
+    (kept,) = state.iterdir()
+    assert kept.stat().st_mode & 0o777 == mode
+
+
 def test_a_memory_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     path = tmp_path / "queries.yaml"
     path.write_text(GOOD, encoding="utf-8")
