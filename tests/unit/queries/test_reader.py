@@ -208,6 +208,15 @@ def test_a_query_keeps_its_checkpoint_when_another_entry_takes_it(file: Fixture)
     assert "thief" not in reading.queries
 
 
+def test_a_last_good_version_is_not_used_beside_a_valid_entry_of_its_checkpoint(
+    file: Fixture,
+) -> None:
+    text = GOOD.replace("/data/a}", "data/a}") + "  heir: {checkpoint: /data/a/new}\n"
+    reading = file.write(text)
+    assert sorted(reading.queries) == ["b", "c", "d", "heir"]
+    assert [(one.name, one.kept) for one in reading.broken] == [("a", False)]
+
+
 def test_what_has_not_changed_is_not_read_again(file: Fixture) -> None:
     assert file.reader.read() is file.reader.read()
 
