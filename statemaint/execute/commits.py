@@ -55,12 +55,8 @@ def must_stand(
     A rewound query writes files again under names that the plan deletes. If the query has advanced
     so far that it removed the entry itself, the store's log decides.
 
-    Args:
-        storage: the storage of the checkpoint.
-        commit: the newest entry of the commit log at planning; `None` if there was none.
-        store: the store that is worked on, as it was scanned for the plan.
-        look: shares the look at the entry, and the check before it, with other threads.
-        first: a check that precedes it, which raises its own errors.
+    `commit` and `store` are as they were planned with. `look` shares the look at the entry, and
+    `first`, a check that precedes it, with other threads.
 
     Raises:
         Superseded: when the entry was written again, or is missing without newer ones in its place;

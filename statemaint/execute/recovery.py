@@ -50,18 +50,9 @@ def recover(  # noqa: PLR0913 -- each is a fact of its own
     the trash's manifest before the first is moved, with the world that they were in: the log that
     a repair compared them with, or the query's logs.
 
-    Args:
-        plan: the plan to carry out.
-        storage: the storage of its checkpoint.
-        checkpoint: the checkpoint as it will be without the removed files.
-        run: the id under which the ledger notes the actions.
-        fence: the lease that the run holds.
-        trash_for: seconds that the files are kept at least.
-        before: called before the first move, and before the first move of a log entry; whatever it
-            raises ends the work.
-        workers: the number of stores that are worked on at a time, each in a thread; by default a
-            number that suits the storage and the bytes to read.
-        on_done: called with each action once it is done, in the thread that did it.
+    `checkpoint` is as it will be without the removed files. `before` is called before the first
+    move, and before the first move of a log entry; whatever it raises ends the work. `on_done` is
+    called in the thread that did the action.
 
     Raises:
         Superseded: when a file has changed since planning.

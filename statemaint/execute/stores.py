@@ -61,17 +61,9 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
     when its outcome is requested. Several work on a store each, the largest first, and run ahead of
     the caller; when it stops, or the lease is lost, each ends after its current action.
 
-    Args:
-        plan: the plan to carry out.
-        storage: the storage of the plan's checkpoint.
-        run: the id under which the ledger notes the actions.
-        fence: the lease that the run holds; none by default.
-        elapsed: seconds since the run began; no store is begun after `max_seconds_per_run`.
-        engine: the engine to fold with; by default the one that suits the amount of work.
-        workers: the number of stores that are worked on at a time, each in a thread, and their
-            memory; by default, values that suit the storage, the bytes to read and the machine.
-        noted: called with the path and the content of each store's record that was replaced.
-        together: announce the snapshots of all stores together: no other task shares the lease.
+    No store is begun once `max_seconds_per_run` have `elapsed`. `noted` is called with the path and
+    the content of each store's record that was replaced. With `together` the snapshots of all
+    stores are announced together: no other task shares the lease.
     """
     crew, size = Workers.of(workers), sum(map(bytes_read, plan.stores))
     ahead = crew.ahead(storage.parallel, sum(1 for one in plan.stores if one.actions), size)

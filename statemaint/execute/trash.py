@@ -66,11 +66,9 @@ class Trash:
         Only this run creates files in its trash, so a file that was not there when the run began
         to work is there only if this object moved it. A file of an earlier attempt is compared.
 
-        Args:
-            deletes: the files, which may be moved in any order.
-            before: called before every request that removes files from their places; whatever it
-                raises ends the work.
-            after: called with each file that is no longer in its place, as far as that is known.
+        The files may be moved in any order. `before` is called before every request that removes
+        files from their places; whatever it raises ends the work. `after` is called with each file
+        that is no longer in its place, as far as that is known.
         """
         by_path = {self.path_of(one.entry): one for one in deletes}
         for path in by_path.keys() & self._there:

@@ -102,10 +102,7 @@ def weights(plan: Plan, costs: Costs) -> dict[UnitId, float]:
 def task_count(units: Mapping[UnitId, float], costs: Costs, chosen: int | None = None) -> int:
     """Returns the number of tasks for the partitions; if it is larger, each has its own.
 
-    Args:
-        units: the estimated work of each partition, by `weights`.
-        costs: as `weights` took them.
-        chosen: the number that the operator has set; by default as many as the work is worth.
+    `chosen` is the number that the operator has set; by default as many as the work is worth.
     """
     if chosen is not None or len(units) <= MOST_TASKS:
         return chosen or MOST_TASKS

@@ -83,15 +83,8 @@ def maintain_part(  # noqa: PLR0913 -- each is a separate choice
 ) -> Report:
     """Maintains some partitions at the target that the run's plan fixed; safe to repeat.
 
-    Args:
-        storage: where the checkpoint lives.
-        policy: the policy that the run was planned with.
-        bundle: the partitions, and the holder of the lease that the run's tasks share.
-        run: the run's id in the ledger.
-        force_snapshot: as in the run's plan.
-        handover: the data that the plan has read.
-        workers: the stores at a time; by default few, in the memory that the environment sets.
-        on_outcome: called with each outcome as it happens, for progress.
+    Few stores are worked on at a time by default, in the memory that the environment sets. The rest
+    is that of the run's plan.
     """
     request = Request(
         target=bundle.target,

@@ -205,14 +205,10 @@ def end_run(
     A task that is still running stops before its next page of deletions. No run gets the lease for
     a few seconds, until that task must have noticed.
 
-    Args:
-        storage: where the checkpoint lives.
-        holder: the holder that the tasks were given.
-        sound: whether every task completed and none found damage, which files in the trash might
-            repair.
-        units: whether the tasks were Spark's, whose units have their own files.
-        run: the run's id in the ledger; empty if its end is not noted there.
-        exit_code: that of the whole run: a task that found only damage has no note of its own.
+    The run is `sound` if every task completed and none found damage, which files in the trash might
+    repair. Spark's tasks are `units`, which have their own files. The end is noted under `run`, if
+    it is given, with the exit code of the whole run: a task that found only damage has no note of
+    its own.
 
     Raises:
         LeaseHeldError: when another run holds the lease by now.

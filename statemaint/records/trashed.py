@@ -124,12 +124,8 @@ def empty(
 
     A run whose manifests have changed since they were read is left to a later run.
 
-    Args:
-        storage: the storage of the checkpoint.
-        trash: what has expired.
-        before: called before every request that deletes; whatever it raises ends the work.
-        after: called with the deleted files, page by page, without the manifests; also before a
-            failure.
+    `before` is called before every request that deletes; whatever it raises ends the work. `after`
+    is called with the deleted files, page by page, without the manifests; also before a failure.
     """
     files: list[Entry] = []
     manifests: list[str] = []

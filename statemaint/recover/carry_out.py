@@ -65,12 +65,8 @@ def carry_out(
 ) -> RecoveryReport:
     """Makes a plan and carries it out; writes nothing if there is nothing to do.
 
-    Args:
-        storage: where the checkpoint lives.
-        prove: makes the plan; called again if another run may have worked in the meantime.
-        trash_for: the minimum number of seconds that removed files are kept.
-        expected: the fingerprint that the plan must have; `None` for any.
-        workers: the number of stores processed at a time; by default what suits the storage.
+    `prove` makes the plan, and is called again if another run may have worked in the meantime.
+    `expected` is the fingerprint that the plan must have; `None` for any.
 
     Raises:
         Superseded: when the plan has another fingerprint, or the logs or a file have changed, which

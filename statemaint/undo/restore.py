@@ -55,12 +55,8 @@ def restore(
     was made for, and a file that the readers of the files beside it might be unable to read. The
     last case is detected only when the file is moved.
 
-    Args:
-        storage: the storage of the checkpoint.
-        run: the run.
-        check: called with the plan before anything is written; whatever it raises ends the work.
-        note: called with the files to restore before the first is moved.
-        before: called before each move; whatever it raises ends the work.
+    `check` is called with the plan before anything is written, `note` with the files to restore
+    before the first is moved, `before` before each move; whatever they raise ends the work.
 
     Raises:
         ConfigError: when there is no trash of that run, or it was a rollback and the query has
