@@ -30,6 +30,11 @@ def named_as_file(name: str) -> bool:
     return _STATE_FILE.fullmatch(name) is not None
 
 
+def missing_newline(before: bytes) -> bytes:
+    """Returns what ends a line that a crash has cut short."""
+    return b"\n" if before and not before.endswith(b"\n") else b""
+
+
 def is_ours(path: str) -> bool:
     """Returns whether a path is at or below `_statemaint`."""
     return path.partition("/")[0] == OURS

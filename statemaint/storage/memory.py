@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, Superseded
 from statemaint.listing import Entry
-from statemaint.storage.base import Storage, Tally, must_be_small
+from statemaint.storage.base import Storage, Tally, missing_newline, must_be_small
 from statemaint.workers import nothing
 
 
@@ -88,8 +88,7 @@ class MemoryStorage(Storage):
     def append(self, path: str, lines: bytes) -> None:
         self._requests.add("append")
         before = self._files[path][0] if path in self._files else b""
-        cut = b"" if before.endswith(b"\n") or not before else b"\n"
-        self._files[path] = (before + cut + lines, self._clock())
+        self._files[path] = (before + missing_newline(before) + lines, self._clock())
 
     def delete(self, path: str) -> None:
         self._requests.add("delete")

@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from statemaint.errors import AlreadyExistsError, StorageError, Superseded
 from statemaint.listing import Entry
-from statemaint.storage.base import Storage
+from statemaint.storage.base import Storage, missing_newline
 from statemaint.workers import nothing
 from tests.certify.world import Doer, World
 from tests.support.faults import Crash
@@ -244,8 +244,7 @@ class Seat(Storage):
     def _append(self, path: str, lines: bytes) -> None:
         file = self._world.files.get(path)
         before = file.content if file else b""
-        cut = b"" if before.endswith(b"\n") or not before else b"\n"
-        self._world.change({path: before + cut + lines}, self._doer)
+        self._world.change({path: before + missing_newline(before) + lines}, self._doer)
 
     def delete(self, path: str) -> None:
         with self._operation("delete", path):

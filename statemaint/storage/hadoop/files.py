@@ -52,7 +52,9 @@ class HadoopFiles:
         self._make_path = jvm.java(_FS + "Path")
         with opening(jvm, uri):
             conf = jvm.configuration()
-            _without_checksum_files(conf)
+            # Hadoop's usual view of a local disk hides the `.NAME.crc` files that it creates.
+            conf.set("fs.file.impl", _FS + "RawLocalFileSystem")
+            conf.set("fs.AbstractFileSystem.file.impl", _FS + "local.RawLocalFs")
             given = self._make_path(uri)
             self._files = jvm.java(_FS + "FileSystem").newInstance(given.toUri(), conf)
             root = self._files.makeQualified(given).toString()
@@ -63,13 +65,10 @@ class HadoopFiles:
         # If the file system's rename is not atomic, at least this process's threads take turns.
         self._turn = threading.Lock()
 
-        self._lister = self._best_lister()
+        make = single_lister if self.scheme == "file" else batched_lister
+        self._lister: Lister = make(jvm, self._files)
         self._acls: bool | None = None  # whether the file system has any; None until the first call
         self._gives = True  # until it refuses to give one of our files to another user
-
-    def _best_lister(self) -> Lister:
-        make = single_lister if self.scheme == "file" else batched_lister
-        return make(self.jvm, self._files)
 
     def list(self, directories: Sequence[str]) -> list[Status]:
         """Returns the entries of some directories; these paths begin at the file system's root."""
@@ -277,12 +276,6 @@ class HadoopFiles:
         return self._make_path(
             f"{self._base}{self.root}/{path}" if path else self._base + (self.root or "/")
         )
-
-
-def _without_checksum_files(conf: Any) -> None:
-    # Hadoop's usual view of a local disk hides the `.NAME.crc` files that it creates.
-    conf.set("fs.file.impl", _FS + "RawLocalFileSystem")
-    conf.set("fs.AbstractFileSystem.file.impl", _FS + "local.RawLocalFs")
 
 
 def must_serve(path: str, access: Access, like: str, wanted: Access, *, bits: int = READ) -> None:

@@ -21,7 +21,7 @@ from statemaint.errors import (
 from statemaint.listing import Access, Entry
 from statemaint.storage.access import USE, of_directory, of_file
 from statemaint.storage.address import FORCED
-from statemaint.storage.base import Storage, Tally, file_time, is_ours, read_small
+from statemaint.storage.base import Storage, Tally, file_time, is_ours, missing_newline, read_small
 from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
 from statemaint.storage.hadoop.exclusive import FOLDER, obstacle_of
 from statemaint.storage.hadoop.files import HadoopFiles, must_serve
@@ -123,12 +123,11 @@ class HadoopStorage(Storage):
         try:
             yield from walk(f"{files.root}/{prefix}".rstrip("/") or "/", files.list)
         except IncompleteListingError as error:
-            refused = [self._relative(one) for one in error.refused]
-            raise IncompleteListingError(refused) from error
-
-    def _relative(self, error: StorageError) -> StorageError:
-        path = error.path.removeprefix(self._files.root).strip("/")
-        return StorageError(path or self._root, error.detail)
+            paths = [one.path.removeprefix(files.root).strip("/") for one in error.refused]
+            refused = zip(paths, error.refused, strict=True)
+            raise IncompleteListingError(
+                [StorageError(path or self._root, one.detail) for path, one in refused]
+            ) from error
 
     def links(self, folder: str) -> tuple[str, ...]:
         top = self._local_top
@@ -274,12 +273,12 @@ class HadoopStorage(Storage):
             # after a writer was killed. The data that it had closed can be read, and a rename
             # takes the file from it. Only one maintainer appends to one file.
             before = self.read(path)
-            self.write(path, [before, _missing_newline(before), lines], overwrite=True)
+            self.write(path, [before, missing_newline(before), lines], overwrite=True)
 
     def _append(self, path: str, lines: bytes, size: int) -> None:
         last = bytes([self._files.last_byte(path, size)]) if size else b""
         with temp_file(path) as local:
-            fill(local, [_missing_newline(last), lines], path)
+            fill(local, [missing_newline(last), lines], path)
             self._files.append(local.name, path)
 
     def delete(self, path: str) -> None:
@@ -376,10 +375,6 @@ class HadoopStorage(Storage):
                 with suppress(StatemaintError):
                     self._files.delete(path)
                 raise
-
-
-def _missing_newline(before: bytes) -> bytes:
-    return b"\n" if before and not before.endswith(b"\n") else b""
 
 
 def _checked(files: Iterable[_T], before: Callable[[], object]) -> Iterator[_T]:

@@ -72,6 +72,23 @@ _ACTIONS = {
     "CopyObject": "s3:GetObject and s3:PutObject",
     "UploadPartCopy": "s3:GetObject and s3:PutObject",
 }
+_NOT_FOUND = "no credentials were found by boto3: no variables, no profile, no role"
+_NOT_FETCHED = "the credentials could not be fetched"
+# By the names of botocore's errors.
+_UNREACHED = {
+    "NoCredentialsError": _NOT_FOUND,
+    "PartialCredentialsError": _NOT_FOUND,
+    "CredentialRetrievalError": _NOT_FETCHED,
+    "TokenRetrievalError": _NOT_FETCHED,
+    "UnauthorizedSSOTokenError": _NOT_FETCHED,
+    "MetadataRetrievalError": _NOT_FETCHED,
+    "ProxyConnectionError": "the HTTP proxy cannot be reached",
+    "SSLError": "the server's certificate was not accepted",
+    "EndpointConnectionError": "the S3 endpoint cannot be reached",
+    "ConnectTimeoutError": "the S3 endpoint cannot be reached",
+    "ReadTimeoutError": "the S3 endpoint did not answer in time",
+    "HTTPClientError": "the connection to the S3 endpoint broke",
+}
 
 
 class S3Error(StorageError):
@@ -175,30 +192,6 @@ def _unanswered(path: str, error: "BotoCoreError") -> S3Error:
 
 def _unreached(error: "BotoCoreError") -> str:
     """Returns text for the error's kind: botocore's own may quote an address with a password."""
-    from botocore import exceptions as kinds
-
-    texts: tuple[tuple[tuple[type[Exception], ...], str], ...] = (
-        (
-            (kinds.NoCredentialsError, kinds.PartialCredentialsError),
-            "no credentials were found by boto3: no variables, no profile, no role",
-        ),
-        (
-            (
-                kinds.CredentialRetrievalError,
-                kinds.TokenRetrievalError,
-                kinds.UnauthorizedSSOTokenError,
-                kinds.MetadataRetrievalError,
-            ),
-            "the credentials could not be fetched",
-        ),
-        ((kinds.ProxyConnectionError,), "the HTTP proxy cannot be reached"),
-        ((kinds.SSLError,), "the server's certificate was not accepted"),
-        (
-            (kinds.EndpointConnectionError, kinds.ConnectTimeoutError),
-            "the S3 endpoint cannot be reached",
-        ),
-        ((kinds.ReadTimeoutError,), "the S3 endpoint did not answer in time"),
-        ((kinds.HTTPClientError,), "the connection to the S3 endpoint broke"),
-    )
-    words = next((words for kind, words in texts if isinstance(error, kind)), "the request failed")
+    kinds = (kind.__name__ for kind in type(error).__mro__)
+    words = next((_UNREACHED[kind] for kind in kinds if kind in _UNREACHED), "the request failed")
     return f"{words} ({type(error).__name__})"

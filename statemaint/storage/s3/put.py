@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
+from statemaint.storage.base import missing_newline
 from statemaint.storage.s3.bucket import Bucket, content_md5, md5
 from statemaint.storage.s3.errors import S3Error
 from statemaint.storage.s3.probe import Probe
@@ -98,26 +99,16 @@ def append(
         return
     wait = _FIRST_WAIT_SECONDS
     for _ in range(_MOST_CONFLICTS):
-        before, etag = _content(bucket, path)
-        cut = b"" if before.endswith(b"\n") or not before else b"\n"
-        if _swapped(bucket, path, before + cut + lines, _condition(probe, etag)):
+        try:
+            before, etag = read_object(bucket, path)
+            condition = probe.match(etag)
+        except NotFoundError:
+            before, condition = b"", {"IfNoneMatch": "*"} if probe.exclusive else {}
+        if _swapped(bucket, path, before + missing_newline(before) + lines, condition):
             return
         sleep(wait)
         wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
     raise StorageError(path, f"other writers changed it at each of {_MOST_CONFLICTS} attempts")
-
-
-def _content(bucket: Bucket, path: str) -> tuple[bytes, str | None]:
-    try:
-        return read_object(bucket, path)
-    except NotFoundError:
-        return b"", None
-
-
-def _condition(probe: Probe, etag: str | None) -> dict[str, str]:
-    if etag is not None:
-        return probe.match(etag)
-    return {"IfNoneMatch": "*"} if probe.exclusive else {}
 
 
 def _swapped(bucket: Bucket, path: str, content: bytes, condition: dict[str, str]) -> bool:

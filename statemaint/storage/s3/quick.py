@@ -79,7 +79,8 @@ class QuickReads:
             return None
         if status == _MISSING and b"<Code>NoSuchKey</Code>" in answer.content:
             raise NotFoundError(path)
-        return answer if status in (_WHOLE, _PART) and _is_whole(answer) else None
+        whole = len(answer.content) == int(answer.headers["content-length"])
+        return answer if whole and status in (_WHOLE, _PART) else None
 
     def _ask(self, form: _Form, key: str, size: int) -> tuple[int, QuickAnswer] | None:
         from botocore.exceptions import BotoCoreError, ClientError
@@ -139,7 +140,3 @@ def _is_bounded(status: int, headers: Mapping[str, str], size: int) -> bool:
     most = size if status in (_WHOLE, _PART) else _MOST_OF_AN_ERROR
     length = headers.get("content-length", "")
     return length.isdecimal() and int(length) <= most
-
-
-def _is_whole(answer: QuickAnswer) -> bool:
-    return len(answer.content) == int(answer.headers["content-length"])
