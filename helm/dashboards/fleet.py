@@ -212,5 +212,17 @@ def _sources() -> list[Panel]:
                 "queries": "max(statemaint_exporter_queries)",
                 "mistakes": "max(statemaint_exporter_problems)",
             },
-        ).span(24),
+        ).span(12),
+        series(
+            Text(
+                "Since the exporter's last reading",
+                "Of its slowest shard. What it serves is as old as this.",
+                "s",
+            ),
+            {
+                "last reading": (
+                    "time() - min(statemaint_exporter_last_reading_timestamp_seconds > 0)"
+                )
+            },
+        ).span(12),
     ]

@@ -9,15 +9,16 @@ from functools import partial
 from threading import Event
 from types import FrameType
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import click
 
-from statemaint.cli.options import Duration, as_json
+from statemaint.cli.options import Duration, Share, as_json
 from statemaint.cli.output import headed
 from statemaint.cli.published import named_of
 from statemaint.errors import ConfigError, NotInstalledError
 from statemaint.metrics.options import labels_of, namespace_of, origins_of
-from statemaint.queries import read_queries
+from statemaint.queries import InvalidQueriesError, QueriesReader
 from statemaint.storage import open_storage
 
 if TYPE_CHECKING:
@@ -58,6 +59,13 @@ _EVERY, _KEEP = 60.0, 900.0
     help="How long to keep the series of a query that can no longer be read.  [default: 15m]",
 )
 @click.option(
+    "--shard",
+    metavar="I/N",
+    type=Share(),
+    default="1/1",
+    help="Serve the Ith of N parts of the queries, the same after each start.  [default: 1/1]",
+)
+@click.option(
     "--certificate", metavar="PEM", type=click.Path(), help="Serve TLS with this certificate."
 )
 @click.option("--key", metavar="PEM", type=click.Path(), help="Its key.")
@@ -68,6 +76,7 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
     host: str,
     every: float,
     keep: float,
+    shard: tuple[int, int],
     certificate: str | None,
     key: str | None,
     *,
@@ -80,30 +89,23 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
     each reading. Airflow connections are unavailable: set keys in the environment.
     """
     try:
-        from prometheus_client import CollectorRegistry, start_http_server
+        from statemaint.metrics.server import serving  # noqa: PLC0415 -- only this verb needs it
     except ImportError as error:
         raise NotInstalledError("prometheus-client", extra="metrics") from error
 
-    from statemaint.metrics.exporter import Exporter  # noqa: PLC0415 -- only this verb needs it
+    from statemaint.metrics.exporter import Exporter  # noqa: PLC0415 -- as above
 
     if bool(certificate) != bool(key):
         raise ConfigError("--certificate and --key require each other; use both or neither")
-    _sources(file)  # an unreadable file is the caller's error
-    exporter = Exporter(partial(_sources, file), time.time, keep=keep)
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(exporter)
-    try:
-        server, thread = start_http_server(port, host, registry, certfile=certificate, keyfile=key)
-    except OSError as error:
-        raise ConfigError(f"{host}:{port}: {error.strerror or error}") from None
-    try:
-        exporter.refresh()  # already listening, so that a slow storage does not cause a restart
-        _say(f"http{'s' if certificate else ''}://{host}:{server.server_port}", as_json=as_json)
+    reader = QueriesReader(file, clock=time.time)
+    exporter = Exporter(partial(_places, reader, shard), open_storage, time.time, keep=keep)
+    # Already listening, so that a large file or a slow storage does not cause a restart.
+    with serving(exporter, host, port, certificate=certificate, key=key) as port_used:
+        if not (reading := reader.read()).usable:
+            raise InvalidQueriesError(reading.problems)
+        exporter.refresh()
+        _say(f"http{'s' if certificate else ''}://{host}:{port_used}", as_json=as_json)
         _until_stopped(exporter.refresh, every)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _say(url: str, *, as_json: bool) -> None:
@@ -124,19 +126,17 @@ def _until_stopped(work: Callable[[], None], every: float) -> None:
         work()
 
 
-def _sources(file: str) -> "RecordPlaces":
+def _places(reader: QueriesReader, shard: tuple[int, int]) -> "RecordPlaces":
     from statemaint.metrics.exporter import RecordPlace, RecordPlaces  # noqa: PLC0415 -- as above
 
-    reading = read_queries(file)
+    reading = reader.read()
     queries = {name: one for name, one in reading.queries.items() if one.enabled}
-    if not reading.usable:
-        raise ConfigError("; ".join(map(str, reading.problems)))
     (origin, _), namespace = origins_of(os.environ, reading.path), namespace_of(os.environ)
+    number, shards = shard
     places = tuple(
-        RecordPlace(
-            named_of(reading, name),
-            partial(open_storage, one.checkpoint),
-        )
+        RecordPlace(named_of(reading, name), one.checkpoint)
         for name, one in sorted(queries.items())
+        if crc32(name.encode()) % shards == number - 1
     )
-    return RecordPlaces(places, len(reading.all_problems), labels_of(origin, namespace))
+    problems = tuple((one.file, one.line, one.entry) for one in reading.all_problems)
+    return RecordPlaces(places, len(queries), problems, labels_of(origin, namespace))

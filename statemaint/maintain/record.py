@@ -51,10 +51,19 @@ def read_record(storage: Storage) -> Record | None:
         StorageError: when the storage fails.
     """
     try:
-        return Record.from_json(json.loads(storage.read(PATH)))
+        return record_in(storage.read(PATH))
     except NotFoundError:
         return None
-    except (CodecError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except CodecError as error:
+        _log.warning("%s is not a record: %s", PATH, error)
+        return None
+
+
+def record_in(content: bytes) -> Record | None:
+    """Returns the record that a file holds; `None` if it is one of another build."""
+    try:
+        return Record.from_json(json.loads(content))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         _log.warning("%s is not a record of this version: %s", PATH, error)
         return None
 

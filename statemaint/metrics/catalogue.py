@@ -213,6 +213,8 @@ _EXPORTER = (*(
     Metric(name, question, unit, tuple(labels), detail=Detail.EXPORTER)
     for name, question, unit, *labels in (
         ("exporter_read_timestamp_seconds", "When was the query's record last read?", _TIME),
+        ("exporter_last_reading_timestamp_seconds",
+         "When did the last reading of all records end? Without `query`.", _TIME),
         ("exporter_read_failed", "Did reading it fail the last time?", "", "storage"),
         ("exporter_queries", "How many queries are in the queries file? Without `query`.",
          "queries"),

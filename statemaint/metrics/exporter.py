@@ -1,4 +1,4 @@
-"""A server for scraping: the records of all queries of a file, read in the background.
+"""The metrics of all queries of a file, from records that are read in the background.
 
 A scrape never waits for a storage: it shows the last reading. Each reading is one small file of
 each checkpoint. A query whose record cannot be read keeps its series for a while, then loses them,
@@ -6,21 +6,23 @@ so that old values do not look new; `exporter_read_failed` reports it immediatel
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from threading import Lock
 
 from prometheus_client.metrics_core import Metric as Family
 
-from statemaint.errors import StatemaintError
-from statemaint.maintain.record import read_record
-from statemaint.metrics.families import about, families, family, merged
+from statemaint.errors import NotFoundError, StatemaintError
+from statemaint.maintain.record import PATH, record_in
+from statemaint.metrics.configuration import problem_families
+from statemaint.metrics.families import about, families, family
 from statemaint.metrics.options import Named
-from statemaint.report.record import Record
-from statemaint.storage import Storage
+from statemaint.metrics.page import Page, Rows, page_text, rows_of
+from statemaint.storage import Storage, storage_around
 
-READERS = 8
+READERS = 16
 """The number of records that are read at a time."""
 
 _log = logging.getLogger(__name__)
@@ -28,106 +30,128 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RecordPlace:
-    """A query, and how its checkpoint is opened."""
+    """A query, and the address of its checkpoint."""
 
     named: Named
-    open: Callable[[], Storage]
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
 class RecordPlaces:
-    """The queries of a file, and the number of mistakes in it.
+    """The queries to show, and the file that has them.
 
     Attributes:
-        queries: the queries.
-        problems: the number of mistakes.
+        queries: the queries of this exporter.
+        known: the number of queries in the file, those of other shards included.
+        problems: the mistakes in it, as `problem_families` expects them.
         labels: the labels of the installation.
     """
 
     queries: tuple[RecordPlace, ...]
-    problems: int = 0
+    known: int
+    problems: Sequence[tuple[str, int, str]] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class RecordReading:
-    """The reading of a query.
-
-    Attributes:
-        named: the data of its metrics beyond its record.
-        record: the record that was read last; `None` if there is none.
-        time: when it was read; `None` before the first time.
-        failed: whether the last reading failed.
-    """
+class _Reading:
+    """The last reading of a query; a failed one has the series of the last that succeeded."""
 
     named: Named
-    record: Record | None = None
+    rows: Rows
+    digest: bytes = b""
     time: float | None = None
     failed: bool = False
 
 
 class Exporter:
-    """The metrics of all queries of a file, as a collector of prometheus_client.
+    """The metrics of all queries of a file.
 
-    `refresh` reads and `collect` shows; they may run at the same time.
+    `refresh` reads and `page` shows; they may run at the same time.
 
     Args:
         load: returns the queries, again before each reading.
+        open_storage: opens a storage, which is kept open between readings.
         clock: the time, in seconds since the epoch.
         keep: the seconds for which a record that can no longer be read is shown.
     """
 
     def __init__(
-        self, load: Callable[[], RecordPlaces], clock: Callable[[], float], *, keep: float = 900.0
+        self,
+        load: Callable[[], RecordPlaces],
+        open_storage: Callable[[str], Storage],
+        clock: Callable[[], float],
+        *,
+        keep: float = 900.0,
     ) -> None:
-        self._load, self._clock, self._keep = load, clock, keep
-        self._lock = Lock()
-        self._readings: dict[str, RecordReading] = {}
-        self._made: list[Family] = []
+        self._load, self._open, self._clock, self._keep = load, open_storage, clock, keep
+        self._opening = Lock()
+        self._storages: dict[str, Storage] = {}
+        self._readings: dict[str, _Reading] = {}
+        self.page = Page()
+        self.ready = False
 
     def refresh(self) -> None:
         """Reads the record of every query; a query that is no longer in the file is forgotten."""
-        sources = self._load()
+        places = self._load()
         with ThreadPoolExecutor(READERS, "statemaint-exporter") as readers:
-            readings = [*readers.map(self._read, sources.queries)]
-        self._readings = {one.named.query: one for one in readings}
-        made = [*self._all(readings, sources)]
-        with self._lock:
-            self._made = made
+            readings = [*readers.map(self._read, places.queries)]
+        self._readings = {reading.named.query: reading for reading in readings}
+        used = {storage_around(place.address)[0] for place in places.queries}
+        self._storages = {root: one for root, one in self._storages.items() if root in used}
+        rows = [rows_of(self._own(places, readings)), *map(self._rows, readings)]
+        self.page, self.ready = Page(page_text(rows)), True
 
-    def collect(self) -> Iterator[Family]:
-        """Yields the families of all queries."""
-        with self._lock:
-            made = self._made
-        yield from made
+    def _own(self, places: RecordPlaces, readings: list[_Reading]) -> Iterator[Family]:
+        yield family("exporter_queries", places.labels, [({}, places.known)])
+        ended = self._clock()
+        yield family("exporter_last_reading_timestamp_seconds", places.labels, [({}, ended)])
+        yield from problem_families(places.problems, places.labels)
+        failed = (({**_labels(one), "storage": one.named.storage}, one.failed) for one in readings)
+        yield family("exporter_read_failed", {}, failed)
+        times = ((_labels(one), one.time) for one in readings if one.time is not None)
+        yield family("exporter_read_timestamp_seconds", {}, times)
 
-    def _all(self, readings: list[RecordReading], sources: RecordPlaces) -> Iterator[Family]:
-        yield family("exporter_queries", sources.labels, [({}, len(readings))])
-        yield family("exporter_problems", sources.labels, [({}, sources.problems)])
-        yield from merged([*self._families(one)] for one in readings)
-
-    def _read(self, source: RecordPlace) -> RecordReading:
-        before = self._readings.get(source.named.query, RecordReading(source.named))
+    def _read(self, place: RecordPlace) -> _Reading:
+        before = self._readings.get(place.named.query)
+        before = before or _Reading(place.named, _without_record(place.named))
         try:
-            record = read_record(source.open())
+            content = self._content(place.address)
+            digest = blake2b(content, digest_size=16).digest()
+            same = (before.named, before.digest) == (place.named, digest)
+            rows = before.rows if same else _rows(place.named, content)
         except StatemaintError as error:
-            _log.warning("%s: %s: %s", source.named.query, error.code, error)
-            return replace(before, named=source.named, failed=True)
+            _log.warning("%s: %s: %s", place.named.query, error.code, error)
+            return replace(before, failed=True)
         except Exception:  # noqa: BLE001 -- one query's fault must not stop the others
-            _log.exception("%s", source.named.query)
-            return replace(before, named=source.named, failed=True)
-        return RecordReading(source.named, record, self._clock())
+            _log.exception("%s", place.named.query)
+            return replace(before, failed=True)
+        return _Reading(place.named, rows, digest, self._clock())
 
-    def _families(self, one: RecordReading) -> Iterator[Family]:
-        common = one.named.labels
-        failed = {**common, "storage": one.named.storage}
-        yield family("exporter_read_failed", failed, [({}, one.failed)])
-        if one.time is not None:
-            yield family("exporter_read_timestamp_seconds", common, [({}, one.time)])
-        if one.record and not self._outdated(one):
-            yield from families(one.named, one.record)
-        else:
-            yield from about(one.named)
+    def _content(self, address: str) -> bytes:
+        """Returns the content of a record; empty if there is none."""
+        root, folder = storage_around(address)
+        with self._opening:
+            if root not in self._storages:
+                self._storages[root] = self._open(root)
+        try:
+            return self._storages[root].read(f"{folder}/{PATH}" if folder else PATH)
+        except NotFoundError:
+            return b""
 
-    def _outdated(self, one: RecordReading) -> bool:
-        return one.failed and one.time is not None and self._clock() - one.time > self._keep
+    def _rows(self, reading: _Reading) -> Rows:
+        aged = reading.time is not None and self._clock() - reading.time > self._keep
+        return _without_record(reading.named) if reading.failed and aged else reading.rows
+
+
+def _labels(reading: _Reading) -> dict[str, str]:
+    return reading.named.labels
+
+
+def _rows(named: Named, content: bytes) -> Rows:
+    record = record_in(content) if content else None
+    return rows_of(families(named, record)) if record else _without_record(named)
+
+
+def _without_record(named: Named) -> Rows:
+    return rows_of(about(named))

@@ -140,16 +140,6 @@ def registry_of(given: Iterable[Family]) -> CollectorRegistry:
     return registry
 
 
-def merged(several: Iterable[Iterable[Family]]) -> Iterator[Family]:
-    """Yields the families of several queries, each family once with the series of all."""
-    by_name: dict[str, Family] = {}
-    for some in several:
-        for one in some:
-            kept = by_name.setdefault(one.name, Family(one.name, one.documentation, one.type))
-            kept.samples.extend(one.samples)
-    yield from by_name.values()
-
-
 def _run(one: _One, many: _Many, record: Record) -> Iterator[Family]:
     if record.last:
         yield from _last_run(one, many, record.last)

@@ -1,6 +1,7 @@
 """The interval between the runs of a schedule."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import pairwise
 
 from croniter import croniter  # type: ignore[import-untyped]
@@ -12,6 +13,7 @@ _SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 _RUNS = 60
 
 
+@lru_cache(maxsize=2048)
 def expected_interval(schedule: str | None) -> float | None:
     """Returns the longest time between two runs of a schedule, in seconds.
 

@@ -18,6 +18,7 @@ from statemaint.storage.open import (
     folders_in,
     is_file,
     open_storage,
+    storage_around,
 )
 from statemaint.storage.s3.options import S3Options
 from statemaint.storage.wrappers import ReadOnly, Stoppable, Without, stoppable
@@ -53,6 +54,7 @@ __all__ = [
     "place_of",
     "read_small",
     "stoppable",
+    "storage_around",
     "storage_of",
 ]
 

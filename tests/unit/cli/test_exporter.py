@@ -1,6 +1,8 @@
 """The program `statemaint exporter`, scraped."""
 
+import gzip
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -9,14 +11,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.request import ProxyHandler, build_opener
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 import yaml
 
-from statemaint.cli.exporter import _sources
+from statemaint.cli.exporter import _places
 from statemaint.maintain.record import write_record
-from statemaint.storage import LocalStorage
+from statemaint.metrics.exporter import Exporter, RecordPlaces
+from statemaint.metrics.server import serving
+from statemaint.queries import QueriesReader
+from statemaint.storage import LocalStorage, open_storage
 from tests.support.metrics import maintained, neglected, plain, series_of
 
 NOW = 1_800_000_000.0
@@ -36,8 +42,9 @@ def queries(folder: Path, count: int) -> Path:
 
 
 @contextmanager
-def exporter(file: Path) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+def exporter(file: Path, *options: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     command = [*EXPORTER, "--queries", str(file), "--host=127.0.0.1", "--port=0", "--json"]
+    command += options
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         try:
@@ -73,11 +80,62 @@ def test_series_have_the_labels_of_the_installation_and_of_the_entry(
         "queries": {"q": {"checkpoint": "s3://lake/q", "owner": "ann", "tags": ["team:x", "y:z"]}},
     }
     (tmp_path / "queries.yaml").write_text(yaml.safe_dump(content))
-    [place] = (sources := _sources(str(tmp_path / "queries.yaml"))).queries
+    reader = QueriesReader(tmp_path / "queries.yaml", clock=lambda: NOW)
+    [place] = (places := _places(reader, (1, 1))).queries
     installation = {"origin": "blue", "namespace": "streams"}
-    assert sources.labels == installation
+    assert places.labels == installation
     assert place.named.labels == {**installation, "query": "q", "owner": "ann", "team": "x"}
     assert place.named.storage == "s3://lake"
+
+
+def get(url: str, path: str) -> tuple[int, str]:
+    """Returns the status and the text of an answer."""
+    try:
+        with build_opener(ProxyHandler({})).open(
+            url.replace("/metrics", path), timeout=60
+        ) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_probes_answer_and_the_process_measures_itself(tmp_path: Path) -> None:
+    with exporter(queries(tmp_path, 1)) as (url, _):
+        assert get(url, "/-/healthy") == (200, "yes\n")
+        assert get(url, "/-/ready") == (200, "yes\n")
+        assert get(url, "/nothing")[0] == 404
+        assert "\nprocess_resident_memory_bytes " in get(url, "/metrics")[1]
+
+
+def test_it_is_healthy_and_not_ready_before_its_first_reading() -> None:
+    never = Exporter(lambda: RecordPlaces((), 0), open_storage, lambda: NOW)
+    with serving(never, "127.0.0.1", 0, certificate=None, key=None) as port:
+        url = f"http://127.0.0.1:{port}/metrics"
+        assert get(url, "/-/healthy")[0] == 200
+        assert get(url, "/-/ready")[0] == 503
+        never.refresh()
+        assert get(url, "/-/ready")[0] == 200
+
+
+def test_compressed_and_plain_answers_have_the_same_text(tmp_path: Path) -> None:
+    with exporter(queries(tmp_path, 2)) as (url, _):
+        request = Request(url, headers={"Accept-Encoding": "gzip"})  # noqa: S310 -- our own
+        with build_opener(ProxyHandler({})).open(request, timeout=60) as answer:
+            assert answer.headers["Content-Encoding"] == "gzip"
+            zipped = gzip.decompress(answer.read()).decode()
+        assert series_of(zipped, "q1") == series_of(get(url, "/metrics")[1], "q1") != {}
+
+
+def test_shards_share_the_queries_and_each_counts_all(tmp_path: Path) -> None:
+    file, shown = queries(tmp_path, 12), []
+    for number in (1, 2, 3):
+        with exporter(file, f"--shard={number}/3") as (url, _):
+            text = get(url, "/metrics")[1]
+        assert re.search(r"^statemaint_exporter_queries(\{.*\})? 12\.0$", text, re.MULTILINE)
+        shown.append({f"q{one}" for one in range(12) if series_of(text, f"q{one}")})
+    assert all(shown)
+    assert sorted(query for part in shown for query in part) == sorted(f"q{n}" for n in range(12))
 
 
 def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:

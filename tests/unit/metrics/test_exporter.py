@@ -1,17 +1,30 @@
 """The exporter's picture: the records of all queries, each as old as it says."""
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 
 from statemaint.errors import StorageError
-from statemaint.maintain.record import write_record
+from statemaint.maintain.record import PATH, write_record
 from statemaint.metrics.exporter import Exporter, RecordPlace, RecordPlaces
 from statemaint.metrics.families import families, registry_of
 from statemaint.report.record import Record
-from statemaint.storage import MemoryStorage, Storage
-from tests.support.metrics import Series, maintained, named, neglected, plain, series_of
+from statemaint.storage import ReadOnly, Storage
+from tests.support.metrics import Series, labelled, maintained, named, neglected, plain, series_of
 
 NOW = 1_800_000_000.0
+
+
+class Unsteady(ReadOnly):
+    """A storage that fails while its query is among the failing ones."""
+
+    def __init__(self, storage: Storage, query: str, fails: dict[str, Exception]) -> None:
+        super().__init__(storage)
+        self.query, self.fails = query, fails
+
+    def read(self, path: str) -> bytes:
+        if self.query in self.fails:
+            raise self.fails[self.query]
+        return super().read(path)
 
 
 class World:
@@ -19,23 +32,20 @@ class World:
 
     def __init__(self, *queries: str) -> None:
         self.now = NOW
-        self.storages = {one: neglected(NOW) for one in queries}
+        self.storages = {query: neglected(NOW) for query in queries}
         self.fails: dict[str, Exception] = {}
-        self.exporter = Exporter(self.load, lambda: self.now, keep=900)
+        self.opened: list[str] = []
+        self.exporter = Exporter(self.load, self.open, lambda: self.now, keep=900)
 
     def load(self) -> RecordPlaces:
+        places = (RecordPlace(named(query, interval=3600), query) for query in self.storages)
         return RecordPlaces(
-            tuple(
-                RecordPlace(named(one, interval=3600), lambda one=one: self.open(one))  # type: ignore[misc]
-                for one in self.storages
-            ),
-            problems=2,
+            tuple(places), known=len(self.storages), problems=(("f", 1, "q"), ("f", 2, "q"))
         )
 
-    def open(self, query: str) -> Storage:
-        if query in self.fails:
-            raise self.fails[query]
-        return self.storages[query]
+    def open(self, address: str) -> Storage:
+        self.opened.append(address)
+        return Unsteady(self.storages[address], address, self.fails)
 
     def run(self, query: str) -> Record:
         record = maintained(self.storages[query], self.now)
@@ -46,9 +56,7 @@ class World:
         return series_of(self.text(), query)
 
     def text(self) -> str:
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(self.exporter)
-        return generate_latest(registry).decode()
+        return b"".join(self.exporter.page.plain(b"")).decode()
 
 
 def test_it_shows_what_a_push_would() -> None:
@@ -61,6 +69,7 @@ def test_it_shows_what_a_push_would() -> None:
     found = world.shown()
     assert {key: found[key] for key in pushed} == pushed
     assert {name for name, _ in set(found) - set(pushed)} == {
+        "configuration_problem",
         "exporter_read_failed",
         "exporter_read_timestamp_seconds",
     }
@@ -76,6 +85,38 @@ def test_a_query_that_never_ran_is_known_with_its_interval() -> None:
         "exporter_read_timestamp_seconds": NOW,
         "expected_interval_seconds": 3600,
     }
+    assert [labels for labels, _ in labelled(world.shown(), "query_info")]
+
+
+def test_storages_stay_open_between_readings_until_their_queries_leave_the_file() -> None:
+    world = World("q", "gone")
+    for _ in range(3):
+        world.exporter.refresh()
+    assert sorted(world.opened) == ["gone", "q"]
+    storage = world.storages.pop("gone")
+    world.exporter.refresh()
+    world.storages["gone"] = storage
+    world.exporter.refresh()
+    assert sorted(world.opened) == ["gone", "gone", "q"]
+
+
+def test_a_record_is_parsed_again_only_after_it_has_changed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World("q")
+    world.storages["q"].replace(PATH, [b"no record"])
+    for _ in range(3):
+        world.exporter.refresh()
+    assert len(caplog.records) == 1
+    world.run("q")
+    world.exporter.refresh()
+    assert plain(world.shown())["last_run_timestamp_seconds"] == NOW
+
+
+def test_the_time_of_the_last_reading_is_shown_without_any_query() -> None:
+    world = World()
+    world.exporter.refresh()
+    assert "statemaint_exporter_last_reading_timestamp_seconds 1.8e+09" in world.text()
 
 
 @pytest.mark.parametrize("error", [StorageError("ck", "no answer"), RuntimeError("a fault")])
@@ -112,6 +153,5 @@ def test_it_reads_one_file_of_a_checkpoint_and_lists_nothing() -> None:
     storage = world.storages["q"]
     before = dict(storage.requests)
     world.exporter.refresh()
-    assert isinstance(storage, MemoryStorage)
     asked = {verb: n - before.get(verb, 0) for verb, n in storage.requests.items()}
     assert {verb: n for verb, n in asked.items() if n} == {"read": 1}

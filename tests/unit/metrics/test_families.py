@@ -17,8 +17,9 @@ from statemaint.metrics.catalogue import (
     MetricType,
     most_series,
 )
-from statemaint.metrics.families import families, merged, registry_of, waiting
+from statemaint.metrics.families import families, registry_of, waiting
 from statemaint.metrics.options import Named
+from statemaint.metrics.page import page_text, rows_of
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.plan import DeleteReason, WithheldReason
@@ -153,8 +154,8 @@ def test_fifty_queries_of_two_hundred_join_partitions_have_fewer_than_20_000_ser
     assert record.known
     assert record.known.facts
     assert record.known.facts.sums["stores"] == 800
-    several = [families(named(f"q{number}"), record) for number in range(50)]
-    text = text_of(merged(several))
+    several = [rows_of(families(named(f"q{number}"), record)) for number in range(50)]
+    text = "".join(page_text(several))
     series = sum(not line.startswith("#") for line in text.splitlines())
     with capsys.disabled():
         print(  # noqa: T201 -- the figure is the result
