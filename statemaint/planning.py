@@ -56,7 +56,6 @@ def scan_checkpoint(storage: Storage, only: Callable[[StoreId], bool] | None = N
     Raises:
         NotACheckpointError: when there is no checkpoint.
         UnsupportedError: when it is of a kind that cannot be maintained.
-        StorageError: when a listing or read failed.
     """
     reading = recalling(storage)
     return settled(lambda: scan(reading, only), damage)

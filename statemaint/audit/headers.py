@@ -40,7 +40,6 @@ def seems_whole(
 
     Raises:
         NotFoundError: when it is missing; Superseded: when it is replaced while it is read.
-        StorageError: when it cannot be read.
     """
     with source.storage.open(file.entry.path) as stream:
         return _begins(source, file, stream, on_header) and _ends(source, stream)

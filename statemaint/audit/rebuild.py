@@ -75,9 +75,6 @@ def rebuild(
     """Returns the result of rebuilding the retained versions of a store.
 
     The engine is requested when the first file is read whole: loading one takes time.
-
-    Raises:
-        StorageError: when anything could not be read.
     """
     if checkpoint.span is None:
         return Rebuilt()

@@ -30,9 +30,6 @@ def restart_logs(storage: Storage, checkpoint: Checkpoint, *, whole: bool) -> It
         storage: where the checkpoint lives.
         checkpoint: the checkpoint as it was scanned.
         whole: read every entry of the sources' logs, and not only their names.
-
-    Raises:
-        StorageError: when anything could not be listed or read.
     """
     if not checkpoint.offsets:
         return
@@ -118,11 +115,7 @@ def _parse(stream: BinaryIO) -> None:
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Yields the lines of a stream without their ends, and what follows the last one.
-
-    Raises:
-        CodecError: when a line is too long to name a file.
-    """
+    """Yields the lines of a stream without their ends, and what follows the last one."""
     rest = b""
     while piece := stream.read(_PIECE):
         *lines, rest = (rest + piece).split(b"\n")

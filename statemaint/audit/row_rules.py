@@ -79,9 +79,6 @@ def check_rows(storage: Storage, checkpoint: Checkpoint, *, threads: int = 1) ->
         storage: where the checkpoint lives.
         checkpoint: the checkpoint.
         threads: the number of partitions that are read at a time.
-
-    Raises:
-        StorageError: when anything could not be listed or read.
     """
     units = check_units(storage, checkpoint, threads=threads)
     return row_findings(storage, checkpoint, units)
@@ -103,9 +100,6 @@ def check_units(
         known: the results of an earlier verification; what they cover is not read again.
         threads: the number of partitions that are read at a time.
         stop: ends the reading of the other partitions when one fails.
-
-    Raises:
-        StorageError: when anything could not be listed or read.
     """
     if checkpoint.target is None or any(one.damage for one in checkpoint.findings):
         return []
@@ -119,11 +113,7 @@ def check_units(
 def row_findings(
     storage: Storage, checkpoint: Checkpoint, units: Iterable[UnitResult]
 ) -> Iterator[Finding]:
-    """Yields the findings of some partitions: first those of stores, then those of joins.
-
-    Raises:
-        StorageError: when the offset log cannot be read.
-    """
+    """Yields the findings of some partitions: first those of stores, then those of joins."""
     strict = cache(partial(_is_strict, storage, checkpoint))
     joint: list[Finding] = []
     for unit in units:
@@ -146,9 +136,6 @@ def newest_right(
         checkpoint: the checkpoint.
         batches: the batches to choose from.
         threads: the number of partitions that are read at a time.
-
-    Raises:
-        StorageError: when anything could not be listed or read.
     """
     for batch in sorted(batches, reverse=True):
         until = tuple(one for one in checkpoint.batches if one <= batch)

@@ -27,9 +27,6 @@ def check_suspects(
     A stale snapshot that still equals the fold of its log (the batches that ran again wrote the
     same rows) is not reported. If the query did not write the log, no version from the first
     replaced one on is known to be right.
-
-    Raises:
-        StorageError: when anything could not be read.
     """
     judgement = judge(store, checkpoint)
     yield from _stale(source, engine, store, checkpoint, judgement.stale)
@@ -95,11 +92,7 @@ def _unwitnessed(
 def differs(
     source: Source, engine: Engine, suspect: Suspect
 ) -> CheckpointError | UnsupportedError | None:
-    """Returns the error of comparing a snapshot with the log; `None` if they are equal.
-
-    Raises:
-        StorageError: when anything could not be read.
-    """
+    """Returns the error of comparing a snapshot with the log; `None` if they are equal."""
     folding, chain = source.like(suspect.snapshot), suspect.instead
     try:
         digest = engine.digest(source, suspect.path)

@@ -158,9 +158,7 @@ class Source:
         """Yields a file's blocks, then compares the whole file with its checksum file, if any.
 
         Raises:
-            CodecError: naming the file, when its bytes do not follow the format.
             StaleChecksumError: when its checksum file does not match these bytes.
-            StorageError: when it cannot be read.
         """
         with self.opened(path) as stream:
             try:

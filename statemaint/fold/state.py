@@ -49,10 +49,8 @@ def opened_state(source: Source, store: Store, chain: Chain) -> Iterator[State]:
         chain: the chain to fold.
 
     Raises:
-        CodecError: naming the file, when a file does not follow the format.
         MissingSstError: when an SST file of its zip does not exist.
         StaleChecksumError: when a checksum file does not match the file beside it.
-        StorageError: when a file cannot be read.
     """
     if store.rocks is not None:
         with _rocks_fold(source, store, chain) as fold:
@@ -99,9 +97,7 @@ def logged(source: Source, store: Store, delta: Delta) -> Iterator[Change]:
     """Yields the changes of a delta or changelog, in the order in which they were made.
 
     Raises:
-        CodecError: naming the file, when it does not follow the format.
         StaleChecksumError: when a checksum file does not match the file beside it.
-        StorageError: when it cannot be read.
     """
     if store.rocks is None:
         for key, value in source.records(delta.entry.path):

@@ -85,11 +85,7 @@ class SortedEvents:
         self._runs: tuple[_Run, ...] = ()
 
     def add(self, key: bytes, event: bytes) -> None:
-        """Adds an event of a key.
-
-        Raises:
-            StorageError: when the temporary directory cannot take what does not fit in memory.
-        """
+        """Adds an event of a key."""
         events = self._events.get(key)
         if events is None:
             self._events[key] = event  # most keys have one, which all of them may share

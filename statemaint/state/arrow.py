@@ -39,7 +39,6 @@ def read_table(storage: Storage | str, operator: int = 0, **where: Any) -> Any:
     Raises:
         ConfigError: when `pyarrow` is not installed, or several stores or families are requested,
             whose rows have different columns; else as `read_state` does.
-        CodecError: when a value is larger than Arrow's type for it; else as `read_state` does.
     """
     arrow = _pyarrow()
     selection = select_state(storage, operator, **where)

@@ -108,7 +108,6 @@ class Log:
 
         Raises:
             UnsupportedError: when there are more than `MOST_RANGES` deleted ranges.
-            StorageError: when the temporary directory cannot hold what does not fit in memory.
         """
         add = self.events.add
         put, remove = self._events_of(version)

@@ -70,7 +70,6 @@ def schemas_of(
         DamagedError: when there is no schema, or it cannot be read.
         UnsupportedError: when rows are not encoded as UnsafeRow, or a column is of a type that
             cannot be read.
-        StorageError: when a file cannot be read.
     """
     _check_encoding(storage, checkpoint)
     metadata = _metadata(storage, store.id.operator, batch_of(version))

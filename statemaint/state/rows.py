@@ -208,7 +208,6 @@ def scan_stores(
     Raises:
         ConfigError: when nothing is committed, or none of these stores exists.
         DamagedError: when the checkpoint's own logs cannot be read.
-        StorageError: when anything could not be listed or read.
     """
     reading = ReadOnly(open_storage(storage) if isinstance(storage, str) else storage)
 

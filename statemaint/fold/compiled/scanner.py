@@ -96,9 +96,6 @@ class Scanner:
         Args:
             keep: the first byte of the window that is still needed; by default the first that the
                 kernel has not taken. When the window moves, that byte becomes its first.
-
-        Raises:
-            CodecError: naming the file, when the records do not follow the format.
         """
         status = self.work[STATUS]
         self.moved = 0

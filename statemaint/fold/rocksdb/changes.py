@@ -51,11 +51,7 @@ class Pending:
         self._size = 0
 
     def begin(self, header: Header) -> None:
-        """Begins a changelog.
-
-        Raises:
-            CodecError: when it differs from the store's snapshots in having column families.
-        """
+        """Begins a changelog."""
         self.tagged |= header.column_families
         if self.like:
             families = bool(self.like.metadata.families)
@@ -133,11 +129,7 @@ def apply(source: Source, deltas: Iterable[Delta], pending: Pending, skip: int =
 
 
 def decoded(source: Source, delta: Delta) -> tuple[Header, Iterator[_Change]]:
-    """Returns the header and the changes of a changelog.
-
-    Raises:
-        CodecError: when it does not follow the format; the iterator of changes raises it, too.
-    """
+    """Returns the header and the changes of a changelog."""
     payload = (bytes(block.payload) for block in source.blocks(delta.entry.path))
     return changelog.decode(payload, row_checksums=source.row_checksums)
 

@@ -53,11 +53,7 @@ class RocksEngine:
 
 @contextmanager
 def workplace() -> Iterator[Path]:
-    """Yields a directory on local disk that is deleted at the end of the block.
-
-    Raises:
-        StorageError: when it cannot be created.
-    """
+    """Yields a directory on local disk that is deleted at the end of the block."""
     with temporary_directory():
         place = TemporaryDirectory(prefix="statemaint-", ignore_cleanup_errors=True)
     with place as path:

@@ -43,9 +43,7 @@ def read_zip(source: Source, snapshot: Snapshot) -> Zip:
     """Reads a zip without the files beside it.
 
     Raises:
-        CodecError: naming the file, when Spark would not write such a zip, or it is far too large.
         StaleChecksumError: when its checksum file does not match it.
-        StorageError: when it cannot be read.
     """
     path = snapshot.entry.path
     with source.opened(path) as stream:
@@ -69,8 +67,6 @@ def fetch(source: Source, archive: Zip, target: Path) -> None:
     Raises:
         MissingSstError: when one of the SST files does not exist.
         Superseded: when the zip no longer exists, either.
-        CodecError: naming the SST file, when its size differs from the zip's record.
-        StorageError: when a file cannot be read, or the temporary directory fails.
     """
     try:
         target.mkdir(parents=True)

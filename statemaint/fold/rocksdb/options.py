@@ -45,11 +45,7 @@ _TEXT = """[Version]
 
 
 def delimiter_of(members: Mapping[str, bytes]) -> bytes | None:
-    """Returns the bytes between merged operands in a zip's database; `None` without an operator.
-
-    Raises:
-        CodecError: when the zip has no options, or an operator that Spark does not use.
-    """
+    """Returns the bytes between merged operands in a zip's database; `None` without an operator."""
     numbers = (int(name[len(_OPTIONS) :]) for name in members if name.startswith(_OPTIONS))
     newest = max(numbers, default=0)
     content = members.get(f"{_OPTIONS}{newest:06}", b"")

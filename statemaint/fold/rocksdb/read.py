@@ -66,9 +66,7 @@ def check(source: Source, delta: Delta) -> frozenset[int]:
     """Reads a changelog whole, and returns the column families that it needs a zip to name.
 
     Raises:
-        CodecError: naming the file, when it does not follow the format.
         StaleChecksumError: when its checksum file does not match it.
-        StorageError: when it cannot be read.
     """
     with named(delta.entry.path):
         return families_used(*decoded(source, delta))
@@ -79,9 +77,6 @@ def _must_count(path: str, metadata: ZipMetadata, totals: Found) -> None:
 
     It cannot be trusted in a store with column families: Spark 4.3 still counts the keys of a
     deleted range, and 4.0 counts the keys of internal families among the others on replay.
-
-    Raises:
-        CodecError: when they differ.
     """
     if not metadata.families and 0 <= metadata.keys != totals.keys:
         text = f"it holds {totals.keys} keys and records {metadata.keys}"

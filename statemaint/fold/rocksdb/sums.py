@@ -75,9 +75,6 @@ def digest_all(
         key: the key of digests, 16 bytes.
         families: the metadata with the store's column families; its other fields are not used.
         compiled: whether there are enough rows to make the compiled loop worth loading.
-
-    Raises:
-        CodecError: when a row belongs to no column family.
     """
     counts: Counter[bytes] = Counter()
     seen = _counting(batches, counts) if families.families else batches
@@ -86,11 +83,7 @@ def digest_all(
 
 
 def count_all(known: KnownRows, families: ZipMetadata) -> Found:
-    """Returns the counts of known rows by kind of family.
-
-    Raises:
-        CodecError: when a row belongs to no column family.
-    """
+    """Returns the counts of known rows by kind of family."""
     internal = _internal(known.families, families) if families.families else 0
     return Found(known.digest, known.digest.rows - internal, internal)
 

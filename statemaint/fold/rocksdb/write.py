@@ -158,10 +158,8 @@ def build(
 
     Raises:
         MissingSstError: when an SST file of the base does not exist.
-        CodecError: naming the file, when a file does not follow its format.
         UnsupportedError: when there are column families, and no zip names them.
         StaleChecksumError: when a checksum file does not match the file beside it.
-        StorageError: when a file cannot be read, or the temporary directory fails.
     """
     *shorter, longest = chains
     with begun(source, longest, workdir, families_from, limits=limits) as base:
