@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from airflow.sdk import Param
 
 from statemaint.airflow.settings import QuerySettings
-from statemaint.model.policy import Policy, duration
+from statemaint.model.policy import SETTINGS, Policy, duration
 from statemaint.queries import Query
 
 
@@ -95,8 +95,9 @@ def _numbers(title: str, text: str) -> Param:
 
 def document(query: Query, settings: QuerySettings) -> str:
     """Returns the text on the page of a query's DAG."""
-    policy = settings.policy
-    verify = "on" if policy.verify else "**off**, so nothing is deleted"
+    rows = "\n".join(
+        f"| `{one.name}` | {one.shown(getattr(settings.policy, one.name))} |" for one in SETTINGS
+    )
     return f"""\
 ### State of `{settings.query}`
 
@@ -104,14 +105,7 @@ Snapshots long chains of `{query.checkpoint}` and deletes what no retained versi
 
 | setting | value |
 |---|---|
-| `min_deltas_for_snapshot` | {policy.min_deltas_for_snapshot} |
-| `min_batches_to_retain` | {policy.min_batches_to_retain} |
-| `grace` | {duration(policy.grace)} |
-| `orphan_age` | {duration(policy.orphan_age)} |
-| `rebase` | {"on" if policy.rebase else "off"} |
-| `max_deletes_per_run` | {policy.max_deletes_per_run} |
-| `trash_for` | {duration(policy.trash_for)} |
-| `verify` | {verify} |
+{rows}
 | `pool`, `max_tasks` | `{query.pool}`, {query.max_tasks or "by the work"} |
 | `engine` | {query.engine} |
 | `timeout`, `retries` | {duration(query.timeout)}, {query.retries} |

@@ -12,11 +12,10 @@ from statemaint.cli.settings import in_force, settings
 from statemaint.cli.targets import CheckpointName
 from statemaint.errors import ConfigError
 from statemaint.memory import VARIABLE, keep_freed_memory, memory_size
-from statemaint.model.policy import PRESETS, duration, seconds
+from statemaint.model.policy import PRESETS, SETTINGS, Setting, seconds
 from statemaint.plan import Request
 from statemaint.workers import Workers
 
-_SAFE = PRESETS["safe"]
 Command = Callable[..., None]
 NUMBER = click.IntRange(min=0)
 
@@ -127,104 +126,53 @@ def policy_flags(command: Command) -> Command:
     """Adds the policy's flags and passes the verb one `policy`."""
 
     @wraps(command)
-    def with_policy(
-        *, preset: str | None, rebase: bool | None, verify: bool | None, **rest: Any
-    ) -> None:
-        names = [name for name in _FLAGS if name in rest]
-        given = {name: rest.pop(name) for name in names}
+    def with_policy(*, preset: str | None, **rest: Any) -> None:
+        given = _taken(rest)
         named = getattr(rest.get("uri"), "policy", None)
         base = PRESETS[preset or "safe"] if preset or named is None else named
-        command(policy=base.override(rebase=rebase, verify=verify, **given), **rest)
+        command(policy=base.override(**given), **rest)
 
-    found: Command = with_policy
-    for option in reversed(_policy_options()):
-        found = option(found)
-    return found
+    from_preset = click.option(
+        "--preset",
+        type=click.Choice(sorted(PRESETS)),
+        help="The policy to start from; the flags below change it.  "
+        "[default: safe; for a query's name, its policy in the queries file]",
+    )
+    return from_preset(_with_settings(with_policy))
 
 
 def policy_changes(command: Command) -> Command:
     """Adds the policy's flags without a preset; passes the verb those that are set, by name."""
 
     @wraps(command)
-    def with_changes(*, rebase: bool | None, verify: bool | None, **rest: Any) -> None:
-        names = [name for name in _FLAGS if name in rest]
-        given = {name: rest.pop(name) for name in names} | {"rebase": rebase, "verify": verify}
-        named = {name: value for name, value in given.items() if value is not None}
-        command(policy=named, **rest)
+    def with_changes(**rest: Any) -> None:
+        given = _taken(rest)
+        command(policy={name: value for name, value in given.items() if value is not None}, **rest)
 
-    found: Command = with_changes
-    for option in reversed(_policy_options()[1:]):
-        found = option(found)
-    return found
+    return _with_settings(with_changes)
 
 
-_FLAGS = (
-    "min_deltas_for_snapshot",
-    "min_batches_to_retain",
-    "grace",
-    "orphan_age",
-    "max_deletes_per_run",
-    "max_seconds_per_run",
-    "trash_for",
-)
+def _taken(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {one.name: arguments.pop(one.name) for one in SETTINGS if one.name in arguments}
 
 
-def _policy_options() -> list[Callable[[Command], Command]]:
-    return [
-        click.option(
-            "--preset",
-            type=click.Choice(sorted(PRESETS)),
-            help="The policy to start from; the flags below change it.  "
-            "[default: safe; for a query's name, its policy in the queries file]",
-        ),
-        _count(
-            "min_deltas_for_snapshot",
-            1,
-            "Write a snapshot when a chain has more deltas than this "
-            "(spark.sql.streaming.stateStore.minDeltasForSnapshot).",
-        ),
-        _count(
-            "min_batches_to_retain",
-            1,
-            "Number of versions below the newest that stay loadable "
-            "(spark.sql.streaming.minBatchesToRetain).",
-        ),
-        _age("grace", "Minimum age of a snapshot before files below it are deleted."),
-        _age(
-            "orphan_age", "Minimum age of a temp file or an orphaned checksum before it is deleted."
-        ),
-        _count("max_deletes_per_run", 0, "Maximum number of deletions; the next run continues."),
-        _age("max_seconds_per_run", "Start no store after this time; unlimited by default."),
-        _age(
-            "trash_for",
-            "Keep deleted files this long, for `statemaint undo`; 0s keeps none.",
-        ),
-        click.option(
-            "--rebase/--no-rebase",
-            default=None,
-            help="Also write a snapshot at the floor when its chain is long.  [default: rebase]",
-        ),
-        click.option(
-            "--verify/--no-verify",
-            default=None,
-            help="Read snapshots back; with --no-verify nothing is deleted.  [default: verify]",
-        ),
-    ]
+def _with_settings(command: Command) -> Command:
+    for setting in reversed(SETTINGS):
+        command = _option(setting)(command)
+    return command
 
 
-def _count(name: str, least: int, text: str) -> Callable[[Command], Command]:
-    shown = f"{text}  [default: {getattr(_SAFE, name)}]"
-    return click.option(_flag(name), name, type=click.IntRange(min=least), help=shown)
-
-
-def _age(name: str, text: str) -> Callable[[Command], Command]:
-    default = getattr(_SAFE, name)
-    shown = text if default is None else f"{text}  [default: {duration(default)}]"
-    return click.option(_flag(name), name, type=Duration(), help=shown)
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
+def _option(setting: Setting) -> Callable[[Command], Command]:
+    flag = setting.name.replace("_", "-")
+    default = "" if setting.default is None else setting.shown(setting.default)
+    names = f"--{flag}"
+    kind: Duration | click.IntRange | None = Duration() if setting.kind is float else None
+    if setting.kind is bool:
+        names, default = f"--{flag}/--no-{flag}", flag
+    elif setting.kind is int:
+        kind = click.IntRange(min=setting.least)
+    shown = f"{setting.meaning}  [default: {default}]" if default else setting.meaning
+    return click.option(names, setting.name, default=None, type=kind, help=shown)
 
 
 def scope_flags(command: Command) -> Command:

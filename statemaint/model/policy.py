@@ -1,7 +1,7 @@
 """Every number that makes maintenance safe or cheap, in one place, each with its reason."""
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from statemaint.errors import ConfigError
@@ -30,63 +30,97 @@ def duration(value: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """The settings of when to snapshot and what to keep.
+class Setting:
+    """A setting of the policy, as flags, queries files, forms and documents show it.
 
     Attributes:
-        min_deltas_for_snapshot: a snapshot is written once a chain has MORE deltas than this; for
-            RocksDB once it has as many changelogs. Spark's two providers differ by one. Mirrors
-            `spark.sql.streaming.stateStore.minDeltasForSnapshot`.
-        min_batches_to_retain: how many versions below the target stay loadable, so that the query
-            can be rewound. Mirrors `spark.sql.streaming.minBatchesToRetain`. Every batch still in
-            the commit log stays loadable whatever this value is (S3).
-        grace: seconds a snapshot must have existed before anything below it is deleted, so that a
-            reader that listed before it appeared can finish (S4).
-        orphan_age: seconds after which a temp file or a lone side file counts as abandoned; far
-            longer than any batch, because a batch writes to its temp file as long as it runs (S5).
-        rebase: also write a snapshot AT the floor when the chain below it is long, so that a
-            neglected checkpoint shrinks now and not a hundred batches later.
-        max_deletes_per_run: bounds the harm of one wrong run (S12).
-        max_seconds_per_run: no store is begun after this long; `None` means no limit (S12).
-        trash_for: seconds that deleted files are kept in the run's trash, from which `undo`
-            restores them; 0 deletes them immediately (S17).
-        verify: read snapshots back and compare; without it nothing is ever deleted (S6).
+        name: its name, with underscores.
+        kind: `int` for a number, `float` for a time in seconds, `bool` for a switch.
+        default: its value in the preset `safe`; `None` is without limit.
+        least: the least value.
+        meaning: what it does, as a sentence.
     """
 
-    min_deltas_for_snapshot: int = 10
-    min_batches_to_retain: int = 100
-    grace: float = 3600.0
-    orphan_age: float = 86400.0
-    rebase: bool = True
-    max_deletes_per_run: int = 50_000
-    max_seconds_per_run: float | None = None
-    trash_for: float = 0.0
-    verify: bool = True
+    name: str
+    kind: type
+    default: Any
+    least: int
+    meaning: str
+
+    def shown(self, value: Any) -> str:
+        """Returns a value as a person writes it."""
+        if value is None:
+            return "unlimited"
+        if self.kind is bool:
+            return "on" if value else "off"
+        return duration(value) if self.kind is float else str(value)
+
+
+def _setting(default: Any, meaning: str, least: int = 0, kind: type | None = None) -> Any:
+    kind = kind or type(default)
+    return field(default=default, metadata={"kind": kind, "least": least, "meaning": meaning})
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The settings of when to snapshot and what to keep; all times are in seconds."""
+
+    # Spark's two providers differ by one.
+    min_deltas_for_snapshot: int = _setting(
+        10,
+        "Write a snapshot when a chain has more deltas than this, or as many changelogs of RocksDB "
+        "(spark.sql.streaming.stateStore.minDeltasForSnapshot).",
+        least=1,
+    )
+    # Whatever its value, every batch that is still in the commit log stays loadable (S3).
+    min_batches_to_retain: int = _setting(
+        100,
+        "Number of versions below the newest that stay loadable "
+        "(spark.sql.streaming.minBatchesToRetain).",
+        least=1,
+    )
+    # A reader that listed before the snapshot appeared can finish (S4).
+    grace: float = _setting(3600.0, "Minimum age of a snapshot before files below it are deleted.")
+    # Far longer than any batch, which writes to its temp file as long as it runs (S5).
+    orphan_age: float = _setting(
+        86400.0, "Minimum age of a temp file or an orphaned checksum before it is deleted."
+    )
+    # A neglected checkpoint shrinks now and not a hundred batches later.
+    rebase: bool = _setting(True, "Also write a snapshot at the floor when its chain is long.")
+    # Both bound the harm of one wrong run (S12).
+    max_deletes_per_run: int = _setting(
+        50_000, "Maximum number of deletions; the next run continues."
+    )
+    max_seconds_per_run: float | None = _setting(
+        None, "Start no store after this time; unlimited by default.", kind=float
+    )
+    # `undo` restores what the trash has (S17).
+    trash_for: float = _setting(
+        0.0, "Keep deleted files this long, for `statemaint undo`; 0s keeps none."
+    )
+    # S6
+    verify: bool = _setting(
+        True, "Read snapshots back and compare; without it nothing is ever deleted."
+    )
 
     def __post_init__(self) -> None:
-        self._at_least("min_deltas_for_snapshot", 1)
-        self._at_least("min_batches_to_retain", 1)
-        for name in (
-            "grace",
-            "orphan_age",
-            "trash_for",
-            "max_deletes_per_run",
-            "max_seconds_per_run",
-        ):
-            self._at_least(name, 0)
-
-    def _at_least(self, name: str, least: int) -> None:
-        value = getattr(self, name)
-        if value is not None and not value >= least:
-            raise ConfigError(f"{name} must be at least {least}, not {value}")
+        for setting in SETTINGS:
+            value = getattr(self, setting.name)
+            if value is not None and not value >= setting.least:
+                raise ConfigError(f"{setting.name} must be at least {setting.least}, not {value}")
 
     def override(self, **changes: Any) -> "Policy":
         """Returns the policy with every given field that is not `None` replaced."""
-        names = {field.name for field in fields(self)}
+        names = {setting.name for setting in SETTINGS}
         if unknown := sorted(set(changes) - names):
             raise ConfigError(f"no such policy setting: {', '.join(unknown)}")
         return replace(self, **{name: new for name, new in changes.items() if new is not None})
 
+
+SETTINGS = tuple(
+    Setting(each.name, default=each.default, **each.metadata) for each in fields(Policy)
+)
+"""Every setting, in the order of documents."""
 
 PRESETS = {
     # Spark's own thresholds and timing: no grace, no snapshot that Spark would not have written.

@@ -11,10 +11,11 @@ from pydantic import (
     ConfigDict,
     Field,
     WithJsonSchema,
+    create_model,
     model_validator,
 )
 
-from statemaint.model.policy import PRESETS, Policy
+from statemaint.model.policy import PRESETS, SETTINGS, Policy
 from statemaint.queries.checks import (
     BUCKETS,
     absolute_address,
@@ -36,7 +37,6 @@ from statemaint.queries.checks import (
 DEFAULT_POOL = "statemaint"
 # Airflow limits the instances of one mapped task to 1024; beyond that `plan` would fail.
 _MOST_TASKS = 1024
-_SAFE = PRESETS["safe"]
 
 Duration = Annotated[
     float,
@@ -76,54 +76,31 @@ def _without_defaults(schema: dict[str, Any]) -> None:
         one.pop("default", None)
 
 
-class PolicySettings(_Strict):
-    """The policy in a file; only the settings that it names apply."""
+_KINDS = {int: int, float: Duration, bool: bool}
 
-    model_config = ConfigDict(json_schema_extra=_without_defaults)
 
-    preset: Literal["spark", "safe", "lean"] = Field(
+def _settings() -> dict[str, Any]:
+    preset = Field(
         default="safe",
         description="The policy to start from; a query's preset replaces all defaults.",
     )
-    min_deltas_for_snapshot: int = Field(
-        default=_SAFE.min_deltas_for_snapshot,
-        ge=1,
-        description="A snapshot is written once a chain has more deltas than this.",
-    )
-    min_batches_to_retain: int = Field(
-        default=_SAFE.min_batches_to_retain,
-        ge=1,
-        description="How many versions below the newest committed one stay loadable.",
-    )
-    grace: Duration = Field(
-        default=_SAFE.grace,
-        description="How long a snapshot must have existed before files below it are deleted.",
-    )
-    orphan_age: Duration = Field(
-        default=_SAFE.orphan_age,
-        description="How old a temp file or a checksum without its file must be to be deleted.",
-    )
-    rebase: bool = Field(
-        default=_SAFE.rebase,
-        description="Also write a snapshot at the floor when its chain is long.",
-    )
-    max_deletes_per_run: int = Field(
-        default=_SAFE.max_deletes_per_run,
-        ge=0,
-        description="At most this many deletions per task; the next run continues.",
-    )
-    max_seconds_per_run: Duration | None = Field(
-        default=_SAFE.max_seconds_per_run,
-        description="A task begins no store after this time; null is without limit.",
-    )
-    trash_for: Duration = Field(
-        default=_SAFE.trash_for,
-        description="How long deleted files are kept for `statemaint undo`; 0s deletes them.",
-    )
-    verify: bool = Field(
-        default=_SAFE.verify,
-        description="Read snapshots back and compare; without it nothing is ever deleted.",
-    )
+    return {"preset": (Literal["spark", "safe", "lean"], preset)} | {
+        setting.name: (
+            _KINDS[setting.kind] if setting.default is not None else _KINDS[setting.kind] | None,
+            Field(
+                default=setting.default,
+                ge=setting.least if setting.kind is int else None,
+                description=setting.meaning,
+            ),
+        )
+        for setting in SETTINGS
+    }
+
+
+class PolicySettings(create_model("Settings", __base__=_Strict, **_settings())):  # type: ignore[misc]  # made from `SETTINGS`
+    """The policy in a file; only the settings that it names apply."""
+
+    model_config = ConfigDict(json_schema_extra=_without_defaults)
 
     def on_top_of(self, policy: Policy) -> Policy:
         """Returns a policy with the settings that the file names replaced."""
@@ -372,7 +349,7 @@ class QueriesFile(_Strict):
 
     def policy_of(self, query: Query) -> Policy:
         """Returns the policy of a query: its own settings on top of the file's defaults."""
-        return query.policy.on_top_of(self.defaults.on_top_of(_SAFE))
+        return query.policy.on_top_of(self.defaults.on_top_of(PRESETS["safe"]))
 
 
 def json_schema() -> dict[str, Any]:

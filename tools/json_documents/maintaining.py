@@ -1,8 +1,6 @@
 """The documents of the verbs that maintain: `plan`, `maintain`, `apply`."""
 
-from dataclasses import fields
-
-from statemaint.model.policy import Policy
+from statemaint.model.policy import SETTINGS, Setting
 from tools.json_documents.kinds import (
     BOOLEAN,
     INTEGER,
@@ -38,24 +36,19 @@ from tools.json_documents.shared import (
     STORE_ID,
 )
 
-_SETTINGS = {
-    "min_deltas_for_snapshot": "a chain with more deltas gets a snapshot; of RocksDB, one with as "
-    "many changelogs",
-    "min_batches_to_retain": "versions below the target that stay loadable if they are there",
-    "grace": "seconds that a snapshot must have existed before anything below it is deleted",
-    "orphan_age": "seconds after which a temp file or lone checksum counts as abandoned",
-    "rebase": "whether a snapshot is also written at the floor",
-    "max_deletes_per_run": "the most files that a run deletes",
-    "max_seconds_per_run": "seconds after which no store is begun; null without a limit",
-    "trash_for": "seconds that deleted files stay in the trash; 0 if there is none",
-    "verify": "whether snapshots are read back; without that nothing is deleted",
-}
-_KINDS: dict[object, Kind] = {int: INTEGER, float: NUMBER, bool: BOOLEAN}
+_KINDS: dict[type, Kind] = {int: INTEGER, float: NUMBER, bool: BOOLEAN}
+
+
+def _kind(setting: Setting) -> Kind:
+    kind = _KINDS[setting.kind]
+    return kind if setting.default is not None else or_null(kind)
+
+
 _POLICY = JsonObject(
     "policy",
     tuple(
-        JsonField(one.name, _KINDS.get(one.type, or_null(NUMBER)), _SETTINGS[one.name])
-        for one in fields(Policy)
+        JsonField(one.name, _kind(one), one.meaning + " In seconds." * (one.kind is float))
+        for one in SETTINGS
     ),
     "Which settings for which query: [policy.md](policy.md).",
 )
