@@ -152,6 +152,11 @@ def _tags(reading: QueriesReading, names: Sequence[str]) -> Iterator[str]:
     return (tag for one in names for tag in reading.queries[one].tags)
 
 
+def settings_of(reading: QueriesReading, name: str) -> QuerySettings:
+    """Returns the settings of a query of a file for a task, with the environment's Pushgateway."""
+    return _settings(reading, name, _gateway(reading, os.environ)[0])
+
+
 def _settings(reading: QueriesReading, name: str, gateway: Gateway) -> QuerySettings:
     file = reading.settings_of(name)
     outputs = Outputs(gateway(name), file.textfile, file.plans)

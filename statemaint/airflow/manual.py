@@ -5,9 +5,10 @@ not at all: the plan's fingerprint must still be that of the checkpoint.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param, get_current_context, task
@@ -16,20 +17,24 @@ from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 from statemaint.airflow.broken import START
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.endings import fail
+from statemaint.airflow.factory import settings_of
 from statemaint.airflow.location import queries_reader
 from statemaint.airflow.names import POOL, REPAIR_DAG, ROLLBACK_DAG, UNDO_DAG, VERIFY_DAG
 from statemaint.airflow.recoveries import Shown, apply_shown, plan_shown, undo_shown, verified
+from statemaint.airflow.reporting import reporting
 from statemaint.airflow.settings import Failure
 from statemaint.errors import StatemaintError
 from statemaint.maintain import plan_undo
-from statemaint.queries import Query
+from statemaint.queries import QueriesReading
 from statemaint.recover import plan_repair, plan_rollback
 from statemaint.storage import Storage
+
+if TYPE_CHECKING:
+    from statemaint.metrics.tasks import Progress
 
 _log = logging.getLogger(__name__)
 _SHOWN = "shown"
 
-Queries = Mapping[str, Query]
 Planner = Callable[[Storage, Mapping[str, Any]], Shown]
 
 
@@ -39,16 +44,16 @@ def manual_dags(path: str | Path) -> dict[str, DAG]:
     Args:
         path: the queries file. The DAGs of `build_dags` show its mistakes.
     """
-    queries = queries_reader(path).read().queries
-    if not queries:
+    reading = queries_reader(path).read()
+    if not reading.queries:
         return {}
-    made = (dag(queries) for dag in (_verify_dag, _repair_dag, _rollback_dag, _undo_dag))
+    made = (dag(reading) for dag in (_verify_dag, _repair_dag, _rollback_dag, _undo_dag))
     return {dag.dag_id: dag for dag in made}
 
 
-def _verify_dag(queries: Queries) -> DAG:
+def _verify_dag(reading: QueriesReading) -> DAG:
     params = {
-        "query": _choice(queries),
+        "query": _choice(reading),
         "deep": Param(
             False,
             type="boolean",
@@ -67,66 +72,66 @@ def _verify_dag(queries: Queries) -> DAG:
 
         @task(task_id="verify", pool=POOL, show_return_value_in_logs=False)
         def verify() -> dict[str, Any]:
-            chosen = _form(params)
-            share = [int(one) for one in (chosen["sample"] or "").split("/") if one]
-            with _Failing():
-                storage = _storage(queries, chosen)
+            with _working(reading, params, "verify") as (chosen, storage, _):
+                share = [int(one) for one in (chosen["sample"] or "").split("/") if one]
                 sample = (share[0], share[1]) if share else None
                 result = verified(storage, deep=chosen["deep"], sample=sample)
-            _log.info(result.line)
-            if result.failure:
-                get_current_context()["ti"].xcom_push("found", result.json)
-                fail(result.failure)
+                _log.info(result.line)
+                if result.failure:
+                    get_current_context()["ti"].xcom_push("found", result.json)
+                    fail(result.failure)
             return result.json
 
         verify()
     return dag
 
 
-def _repair_dag(queries: Queries) -> DAG:
-    params = {"query": _choice(queries)}
+def _repair_dag(reading: QueriesReading) -> DAG:
+    params = {"query": _choice(reading)}
     with _dag(REPAIR_DAG, "Repairs what the log can prove, after an approval", params) as dag:
-        _recovery(queries, params, lambda storage, _: plan_shown(plan_repair(storage)))
+        _recovery(reading, params, "repair", lambda storage, _: plan_shown(plan_repair(storage)))
     return dag
 
 
-def _rollback_dag(queries: Queries) -> DAG:
+def _rollback_dag(reading: QueriesReading) -> DAG:
     batch = Param(
         type="integer",
         exclusiveMinimum=-1,  # with `minimum`, Airflow's form turns a -1 into a 0 silently
         title="Batch",
         description_md="The newest batch that stays committed.",
     )
-    params = {"query": _choice(queries), "batch": batch}
+    params = {"query": _choice(reading), "batch": batch}
     about = "Rolls a query back to a batch, after an approval"
     with _dag(ROLLBACK_DAG, about, params) as dag:
 
         def planner(storage: Storage, form: Mapping[str, Any]) -> Shown:
             return plan_shown(plan_rollback(storage, form["batch"]))
 
-        _recovery(queries, params, planner)
+        _recovery(reading, params, "rollback", planner)
     return dag
 
 
-def _undo_dag(queries: Queries) -> DAG:
+def _undo_dag(reading: QueriesReading) -> DAG:
     run = Param(
         type="string",
         minLength=1,
         title="Run",
         description_md="The run whose files come back; `statemaint runs` lists it.",
     )
-    params = {"query": _choice(queries), "run": run}
+    params = {"query": _choice(reading), "run": run}
     about = "Brings back the files that a run moved to the trash, after an approval"
     with _dag(UNDO_DAG, about, params) as dag:
 
         def planner(storage: Storage, form: Mapping[str, Any]) -> Shown:
             return undo_shown(plan_undo(storage, form["run"].strip()))
 
-        _recovery(queries, params, planner)
+        _recovery(reading, params, "undo", planner)
     return dag
 
 
-def _recovery(queries: Queries, params: Mapping[str, Param], planner: Planner) -> None:
+def _recovery(
+    reading: QueriesReading, params: Mapping[str, Param], verb: str, planner: Planner
+) -> None:
     """Adds the tasks of a repair, rollback or undo to the current DAG."""
 
     @task(
@@ -136,15 +141,15 @@ def _recovery(queries: Queries, params: Mapping[str, Param], planner: Planner) -
         doc_md="Plans, and shows each step with its reason.",
     )
     def plan() -> dict[str, Any]:
-        chosen = _form(params)
-        with _Failing():
-            shown = planner(_storage(queries, chosen), chosen)
-        _log.info(shown.log)
-        get_current_context()["ti"].xcom_push(_SHOWN, shown.text)
-        if shown.document is None:
-            if shown.failure:
-                fail(shown.failure)
-            raise DownstreamTasksSkipped(tasks=["approve", "apply"])  # type: ignore[no-untyped-call]
+        with _working(reading, params, verb, "plan") as (chosen, storage, _):
+            shown = planner(storage, chosen)
+            _log.info(shown.log)
+            get_current_context()["ti"].xcom_push(_SHOWN, shown.text)
+            if shown.document is None:
+                if shown.failure:
+                    fail(shown.failure)
+                skipped = ["approve", "apply"]
+                raise DownstreamTasksSkipped(tasks=skipped)  # type: ignore[no-untyped-call]
         return shown.document
 
     approve: Any = ApprovalOperator(
@@ -161,11 +166,12 @@ def _recovery(queries: Queries, params: Mapping[str, Param], planner: Planner) -
         doc_md="Carries out the shown plan, or nothing at all.",
     )
     def apply(document: dict[str, Any]) -> dict[str, Any]:
-        with _Failing():
-            done = apply_shown(_storage(queries, _form(params)), document)
-        _log.info(done.log)
-        if done.failure:
-            fail(done.failure)
+        with _working(reading, params, verb, "apply") as (_, storage, progress):
+            done = apply_shown(storage, document)
+            progress.add(**done.figures)
+            _log.info(done.log)
+            if done.failure:
+                fail(done.failure)
         return done.json
 
     planned: Any = plan()
@@ -186,10 +192,10 @@ def _dag(name: str, about: str, params: Mapping[str, Param]) -> DAG:
     )
 
 
-def _choice(queries: Queries) -> Param:
+def _choice(reading: QueriesReading) -> Param:
     return Param(
         type="string",
-        enum=sorted(queries),
+        enum=sorted(reading.queries),
         title="Query",
         description_md="The name of the query in the queries file.",
     )
@@ -207,18 +213,18 @@ def _form(params: Mapping[str, Param]) -> dict[str, Any]:
     return {name: context["params"][name] for name in params}
 
 
-def _storage(queries: Queries, form: Mapping[str, Any]) -> Storage:
-    query = queries[form["query"]]
-    return open_checkpoint(query.checkpoint, query.connection)
+@contextmanager
+def _working(
+    reading: QueriesReading, params: Mapping[str, Param], verb: str, part: str | None = None
+) -> Iterator[tuple[dict[str, Any], Storage, "Progress"]]:
+    """Begins a task on the query of the run's form, and reports its progress.
 
-
-class _Failing:
-    """Turns our errors into the failure of a task, which is not tried again."""
-
-    def __enter__(self) -> None:
-        """Does nothing."""
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Raises the failure of an error."""
-        if isinstance(error, StatemaintError):
+    Our errors become its failure, which is not tried again.
+    """
+    form = _form(params)
+    settings = settings_of(reading, form["query"])
+    with reporting(settings, part, verb=verb, first=part == "plan") as progress:
+        try:
+            yield form, open_checkpoint(settings.checkpoint, settings.connection), progress
+        except StatemaintError as error:
             raise AirflowFailException(Failure.of(error).reason) from None

@@ -20,6 +20,7 @@ from statemaint.airflow.hooks import StatemaintHook
 from statemaint.airflow.links import links
 from statemaint.airflow.names import NOTE, POOL, asset_uri, findings_uri, run_name
 from statemaint.airflow.recoveries import verified
+from statemaint.airflow.reporting import reporting
 from statemaint.airflow.settings import Failure, Options
 from statemaint.airflow.whole import maintain_query
 from statemaint.errors import LeaseHeldError, NotACheckpointError, StatemaintError
@@ -156,9 +157,13 @@ class MaintainCheckpointOperator(CheckpointOperator):
             attempt=context["ti"].try_number,
         )
         name = run_name(run.dag_id, task, run.run_id)
-        done = maintain_query(settings, options, holder, run=name)
-        if done.report is None:
-            wait(str(done.held), self.wait_for_lease)
+        with reporting(settings, 0) as progress:
+            done = maintain_query(
+                settings, options, holder, run=name, on_outcome=progress.changes()
+            )
+            progress.failed = done.failure is not None
+            if done.report is None:
+                wait(str(done.held), self.wait_for_lease)
         for key, value in {NOTE: done.report["note"], **done.shown}.items():
             context["ti"].xcom_push(key, value)
         return self.tell(context, done.report, done.failure)
@@ -188,7 +193,12 @@ class VerifyCheckpointOperator(CheckpointOperator):
 
     def work(self, context: Mapping[str, Any]) -> dict[str, Any]:
         """Verifies the checkpoint, and returns the result."""
-        result = verified(self.storage(), deep=self.deep, sample=self.sample)
+        keys = {"connection": self.connection or None}
+        name, query = given_query(self.query, self.checkpoint, keys)
+        settings = query_settings(name, query, PRESETS["safe"], Outputs.given(None, None))
+        with reporting(settings, 0, verb="verify") as progress:
+            result = verified(self.storage(), deep=self.deep, sample=self.sample)
+            progress.failed = result.failure is not None
         self.log.info(result.line)
         return self.tell(context, result.json, result.failure if self.fail_on_damage else None)
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -63,11 +63,15 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What was carried out, and why the task fails nevertheless: damage that remains."""
+    """What was carried out, and why the task fails nevertheless: damage that remains.
+
+    `figures` are those of the task's metrics; a file in the trash counts as deleted.
+    """
 
     json: dict[str, Any]
     log: str
     failure: Failure | None
+    figures: Mapping[str, int] = field(default_factory=dict)
 
 
 def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) -> Verified:
@@ -162,7 +166,13 @@ def _recovered(storage: Storage, done: RecoveryReport) -> Applied:
         f"{counted(len(done.written), 'snapshot')}; "
         f"`{command('undo', storage.root, done.run)}` brings the files back"
     )
-    return Applied(document, log, _remaining(done.plan))
+    figures = {
+        "snapshots_written": len(done.written),
+        "bytes_written": sum(one.bytes for one in done.written),
+        "files_deleted": len(done.removed),
+        "bytes_deleted": sum(one.entry.size for one in done.removed),
+    }
+    return Applied(document, log, _remaining(done.plan), figures)
 
 
 def _undone(done: Undone, *, most_left: int) -> Applied:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
@@ -24,6 +24,7 @@ from statemaint.airflow.links import links
 from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query
 from statemaint.airflow.passed_on import PassedOn, reported
 from statemaint.airflow.publish import publish_held
+from statemaint.airflow.reporting import all_reporting, reporting
 from statemaint.airflow.run_tasks import holder_of
 from statemaint.airflow.settings import Failure, Options, QuerySettings, unknown_options
 from statemaint.airflow.spark_program import OnKill, start_spark
@@ -31,6 +32,9 @@ from statemaint.airflow.tasks import Planned
 from statemaint.execute import QUIET
 from statemaint.maintain import Holder
 from statemaint.model.findings import FindingCode
+
+if TYPE_CHECKING:
+    from statemaint.metrics.tasks import Progress
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +73,9 @@ def _plan_task(queries: Sequence[QuerySettings]) -> Any:
         context = get_current_context()
         push = context["ti"].xcom_push
         chosen, options = _chosen(queries), Options.of(context["params"])
-        plans = dict(zip((one.query for one in chosen), _plans(chosen, options), strict=True))
+        with all_reporting(chosen, "plan", first=True) as progress:
+            plans = dict(zip((one.query for one in chosen), _plans(chosen, options), strict=True))
+            _note_failures(progress, {name: one.failure for name, one in plans.items()})
         for query, planned in plans.items():
             for key, value in _passed_by_plan(planned):
                 push(of_query(key, query), value)
@@ -84,6 +90,13 @@ def _plan_task(queries: Sequence[QuerySettings]) -> Any:
             fail(failure)
 
     return plan
+
+
+def _note_failures(
+    progress: Mapping[str, "Progress"], failures: Mapping[str, Failure | None]
+) -> None:
+    for query, failure in failures.items():
+        progress[query].failed = failure is not None
 
 
 def _dry_note(planned: Planned) -> str:
@@ -178,13 +191,17 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
             for one in queries
             if one.query in plans and plans[one.query].planned
         ]
-        done = on_spark.maintain_queries(
-            works,
-            Options.of(context["params"]),
-            run=str(context["dag_run"].run_id),
-            attempt=ti.try_number,
-            start=shared_start(shared, partial(setattr, context["task"], "on_kill")),
-        )
+        with all_reporting([one.settings for one in works]) as progress:
+            done = on_spark.maintain_queries(
+                works,
+                Options.of(context["params"]),
+                run=str(context["dag_run"].run_id),
+                attempt=ti.try_number,
+                start=shared_start(shared, partial(setattr, context["task"], "on_kill")),
+            )
+            for query, (results, _) in done.items():
+                progress[query].add_summaries(one.summary for one in results)
+            _note_failures(progress, {query: failure for query, (_, failure) in done.items()})
         for query, (results, _) in done.items():
             if summaries := [one.summary for one in results if one.summary]:
                 ti.xcom_push(of_query(_REPORT, query), summaries)
@@ -247,7 +264,10 @@ def _report_task(queries: Sequence[QuerySettings]) -> Any:
         if Options.of(context["params"]).dry_run:
             raise AirflowSkipException("DRY RUN: there is nothing to report")
         chosen = _chosen(queries)
-        reports = {one.query: _reported(one, context) for one in chosen}
+        reports = {}
+        for one in chosen:
+            with reporting(one, "report"):
+                reports[one.query] = _reported(one, context)
         updates = {one: False for query in queries if query not in chosen for one in _assets(query)}
         update_assets(context, updates, {})
         context["ti"].xcom_push(NOTE, note_of_queries(reports))

@@ -8,6 +8,7 @@ from statemaint.airflow import tasks
 from statemaint.airflow.for_pages import figures_of_run
 from statemaint.airflow.settings import Failure, Options, QuerySettings
 from statemaint.maintain import Holder
+from statemaint.maintain.run import OnOutcome, ignored
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,12 @@ class WholeRun:
 
 
 def maintain_query(
-    settings: QuerySettings, options: Options, holder: Holder, *, run: str
+    settings: QuerySettings,
+    options: Options,
+    holder: Holder,
+    *,
+    run: str,
+    on_outcome: OnOutcome = ignored,
 ) -> WholeRun:
     """Maintains all partitions of a query in this process, one operator after another.
 
@@ -37,6 +43,7 @@ def maintain_query(
         options: the run's options.
         holder: the holder of the run's lease.
         run: the run's name in the ledger.
+        on_outcome: called with each outcome as it happens, for progress.
     """
     planned = tasks.plan_query(settings, options, holder, run=run)
     if planned.held:
@@ -47,7 +54,9 @@ def maintain_query(
         summary = {**report, **nothing, "note": planned.note}
         return WholeRun(summary, planned.failure, shown=planned.shown)
     done = [
-        tasks.maintain_bundle(settings, one, options, run=run, handover=planned.handover)
+        tasks.maintain_bundle(
+            settings, one, options, run=run, handover=planned.handover, on_outcome=on_outcome
+        )
         for one in planned.bundles
     ]
     summaries = [one.summary for one in done if one.summary]

@@ -32,6 +32,8 @@ ENDING_SECONDS = 4.0
 Clock = Callable[[], float]
 
 _log = logging.getLogger(__name__)
+# What each query of several adds to that.
+_EACH_SECONDS = 0.01
 _CHANGES = ("snapshots_written", "files_deleted", "bytes_deleted", "bytes_written")
 
 
@@ -110,49 +112,43 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task that reports.
+    """A task that reports on a query.
 
     Attributes:
         of: the query that it works on.
         name: its verb and index or part, such as `maintain-3` or `verify-0`.
+        targets: the destinations; without any, nothing is published.
+        credentials: as for `publish_record`.
         retries: the number of its earlier attempts.
         earlier: the tasks of the query's earlier runs, whose groups are deleted first.
     """
 
     of: Named
     name: str
+    targets: Targets
+    credentials: Credentials = None
     retries: int = 0
     earlier: Sequence[str] = ()
 
 
 @contextmanager
 def reporting(
-    task: Task,
-    targets: Targets,
-    *,
-    clock: Clock,
-    endings: Mapping[type[BaseException], TaskState] | None = None,
-    credentials: Credentials = None,
-) -> Iterator[Progress]:
-    """Publishes the figures of the task that the block does, until it ends with any outcome.
-
-    The stores that the block's thread works on are counted.
+    *tasks: Task, clock: Clock, endings: Mapping[type[BaseException], TaskState] | None = None
+) -> Iterator[list[Progress]]:
+    """Publishes the figures of the work in the block, until it ends with any outcome.
 
     Args:
-        task: the task.
-        targets: the destinations; without any, nothing is published.
+        tasks: one, whose stores are counted as the block works on them, or one of each query.
         clock: returns the time.
         endings: the states of tasks that end with an exception and have not failed.
-        credentials: as for `publish_record`.
     """
-    progress = Progress()
-    reporter = _Reporter(task, targets, progress, clock, credentials)
-    reporter.start()
+    progress = [Progress() for _ in tasks]
+    reporter = _Reporter(list(zip(tasks, progress, strict=True)), clock)
     state = TaskState.FAILED
     try:
-        with watched(progress):
+        with watched(progress[0] if len(tasks) == 1 else None):
             yield progress
-        state = TaskState.FAILED if progress.failed else TaskState.SUCCEEDED
+        state = TaskState.SUCCEEDED
     except BaseException as error:
         kinds = (one for kind, one in (endings or {}).items() if isinstance(error, kind))
         state = next(kinds, TaskState.FAILED)
@@ -162,72 +158,77 @@ def reporting(
 
 
 class _Reporter:
-    """A thread that publishes a task's figures; it is abandoned if it does not end in time."""
+    """A thread that publishes the figures of tasks; abandoned if it does not end in time."""
 
-    def __init__(
-        self,
-        task: Task,
-        targets: Targets,
-        progress: Progress,
-        clock: Clock,
-        credentials: Credentials,
-    ) -> None:
-        self._task, self._targets, self._progress = task, targets, progress
-        self._clock, self._credentials = clock, credentials
-        self._fixed = {"started_timestamp_seconds": clock(), "retries": float(task.retries)}
-        self._state, self._ended, self._lost = TaskState.WORKING, Event(), 0
-        self._thread = Thread(target=self._run, name=f"statemaint-{task.name}", daemon=True)
-
-    def start(self) -> None:
-        """Begins; the first publication is the thread's."""
-        if self._targets.gateway or self._targets.textfile:
+    def __init__(self, tasks: Sequence[tuple[Task, Progress]], clock: Clock) -> None:
+        self._tasks = [one for one in tasks if one[0].targets.gateway or one[0].targets.textfile]
+        self._name = tasks[0][0].name if tasks else ""
+        self._clock, self._state = clock, TaskState.WORKING
+        self._times = {"started_timestamp_seconds": clock()}
+        self._ended, self._lost = Event(), 0
+        self._thread = Thread(target=self._run, name=f"statemaint-{self._name}", daemon=True)
+        if self._tasks:
             self._thread.start()
 
     def end(self, state: TaskState) -> None:
-        """Publishes the task's end, and waits for it: longer if the Pushgateway has answered."""
-        if not self._thread.ident:
+        """Publishes the end, and waits for that: longer if the Pushgateway has answered before."""
+        if not self._tasks:
             return
-        self._state = state
-        self._fixed["ended_timestamp_seconds"] = self._clock()
+        self._state, self._times = state, {**self._times, "ended_timestamp_seconds": self._clock()}
         self._ended.set()
-        self._thread.join(WAITING_SECONDS if self._lost else ENDING_SECONDS)
+        most = WAITING_SECONDS if self._lost else ENDING_SECONDS
+        self._thread.join(most + _EACH_SECONDS * len(self._tasks))
         if self._thread.is_alive():
-            _log.warning("the end of %s is not published: no answer in time", self._task.name)
+            _log.warning("the end of %s is not published: no answer in time", self._name)
         if self._lost > 1:
-            _log.warning("%d publications of %s were lost", self._lost, self._task.name)
+            _log.warning("%d publications of %s were lost", self._lost, self._name)
 
     def _run(self) -> None:
-        self._try(self._forget)
+        self._all(self._forget)
         while True:
             last = self._ended.is_set()
-            self._try(self._publish)
+            self._all(self._publish)
             if last:
                 return
             self._ended.wait(EVERY)
 
-    def _try(self, publish: Callable[[], None]) -> None:
+    def _all(self, publish: Callable[[Task, Progress], None]) -> None:
+        """Does something for each task; a destination that fails is left out of this round."""
+        failed = set[Targets]()
+        for task, progress in self._tasks:
+            if task.targets not in failed and not self._try(publish, task, progress):
+                failed.add(task.targets)
+
+    def _try(
+        self, publish: Callable[[Task, Progress], None], task: Task, progress: Progress
+    ) -> bool:
         try:
-            publish()
+            publish(task, progress)
         except ERRORS as error:
             self._lost += 1
             if self._lost == 1:
-                _log.warning("the progress of %s is not published: %s", self._task.name, error)
+                _log.warning("the progress of %s is not published: %s", self._name, error)
+            return False
+        return True
 
-    def _publish(self) -> None:
-        figures = {**self._fixed, **self._progress.seen()}
-        self._replace(self._task.name, [*task_families(self._task, self._state, figures)])
+    def _publish(self, task: Task, progress: Progress) -> None:
+        failed = self._state is TaskState.SUCCEEDED and progress.failed
+        state = TaskState.FAILED if failed else self._state
+        figures = {**self._times, "retries": float(task.retries), **progress.seen()}
+        _replace(task, task.name, [*task_families(task, state, figures)])
 
-    def _forget(self) -> None:
-        for name in self._task.earlier:
-            self._replace(name, [])
+    def _forget(self, task: Task, _: Progress) -> None:
+        for name in task.earlier:
+            _replace(task, name, [])
 
-    def _replace(self, name: str, families: list[Family]) -> None:
-        """Replaces what is published of a task; without families it is deleted."""
-        group = {**self._task.of.group, "task": name}
-        if folder := self._targets.textfile:
-            replace_task_textfile(folder, group, families)
-        if self._targets.gateway:
-            gateway_of(self._targets, self._credentials).replace(group, families)
+
+def _replace(task: Task, name: str, families: list[Family]) -> None:
+    """Replaces what is published of a task of the same query; without families it is deleted."""
+    group, targets = {**task.of.group, "task": name}, task.targets
+    if targets.textfile:
+        replace_task_textfile(targets.textfile, group, families)
+    if targets.gateway:
+        gateway_of(targets, task.credentials).replace(group, families)
 
 
 def task_families(task: Task, state: TaskState, figures: Mapping[str, float]) -> Iterator[Family]:

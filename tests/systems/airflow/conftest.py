@@ -65,6 +65,9 @@ queries:
   unreadable: {{checkpoint: {folder}/unreadable}}
   gone: {{checkpoint: "{folder}/<gone>"}}
   lake: {{checkpoint: "s3://lake/checkpoint", connection: the_lake}}
+  sixteen: {{checkpoint: "s3://held/sixteen", connection: the_held_lake}}
+  rising: {{checkpoint: "s3://held/rising", connection: the_held_lake, max_tasks: 1}}
+  slain: {{checkpoint: "s3://held/slain", connection: the_held_lake, max_tasks: 1, retries: 0}}
   "by_{{engine}}":
     for_each: {{engine: [spark, tasks]}}
     checkpoint: "{folder}/by_{{engine}}"
@@ -99,6 +102,9 @@ RUN = (
     "fresh",
     "unreadable",
     "lake",
+    "sixteen",
+    "rising",
+    "slain",
     "by_spark",
     "by_tasks",
 )

@@ -117,7 +117,8 @@ class Takings:
             if labels.pop("job", None) == "statemaint" and not sample.name.startswith("push_"):
                 del labels["instance"]  # which the Pushgateway adds
                 shared = {name: labels.pop(name, None) for name in _SHARED}
-                grouped = {**shared, "query": labels["query"], "detail": labels.pop("detail", None)}
+                apart = {name: labels.pop(name, None) for name in ("detail", "task")}
+                grouped = {**shared, **apart, "query": labels["query"]}
                 path = "".join(f"/{key}/{grouped[key]}" for key in _GROUPED if grouped[key])
                 groups[_PATH + path].append(_line(sample.name, labels, sample.value))
         return {path: "\n".join(lines) for path, lines in groups.items()}
@@ -145,13 +146,23 @@ class Takings:
         matches = filter(None, map(line.match, body.splitlines()))
         return {found[1]: found[2] for found in matches}
 
+    def tasks(self, query: str) -> dict[str, dict[str, Any]]:
+        """Returns what each task of a query has pushed, its state, and when it has pushed."""
+        found = defaultdict[str, dict[str, Any]](dict)
+        for sample in self._samples():
+            labels = sample.labels
+            if labels.get("query") == query and "task" in labels:
+                name = sample.name.removeprefix("statemaint_task_")
+                found[labels["task"]][name] = labels.get("state", sample.value)
+        return dict(found)
+
     def _of(self, end: str) -> str:
         return next((text for path, text in self.groups.items() if path.endswith(end)), "")
 
 
 _PATH = "/metrics/job/statemaint"
 _SHARED = ("origin", "namespace", "owner", "storage")
-_GROUPED = ("origin", "query", "detail")
+_GROUPED = ("origin", "query", "detail", "task")
 
 
 def _line(name: str, labels: Mapping[str, str], value: float) -> str:

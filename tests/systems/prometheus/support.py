@@ -81,7 +81,7 @@ def push_tasks(url: str, query: str, *, now: float) -> None:
     }
     del figures["state"]
     for number, state in enumerate((TaskState.SUCCEEDED, TaskState.WORKING)):
-        task = Task(named(query), f"maintain-{number}")
+        task = Task(named(query), f"maintain-{number}", Targets(url))
         group = {**task.of.group, "task": task.name}
         gateway.replace(group, [*task_families(task, state, figures)])
         figures.pop("ended_timestamp_seconds", None)

@@ -9,7 +9,7 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from statemaint.airflow import together
+from statemaint.airflow import reporting, together
 from statemaint.airflow.settings import Failure, QuerySettings
 from statemaint.airflow.tasks import Planned
 from statemaint.model.policy import Policy
@@ -26,13 +26,14 @@ class Run:
         self.queries = [QuerySettings(name, f"/{name}", Policy()) for name in NAMES]
         outlets = [SimpleNamespace(name=f"statemaint://{name}") for name in NAMES]
         context = {
-            "ti": SimpleNamespace(xcom_push=self.pushed.__setitem__),
+            "ti": SimpleNamespace(xcom_push=self.pushed.__setitem__, map_index=-1, try_number=1),
             "params": {},
             "dag_run": SimpleNamespace(conf={}, run_id="r"),
             "task": SimpleNamespace(outlets=outlets),
             "outlet_events": {},
         }
-        monkeypatch.setattr(together, "get_current_context", lambda: context)
+        for module in (together, reporting):
+            monkeypatch.setattr(module, "get_current_context", lambda: context)
         monkeypatch.setattr(together, "update_assets", lambda _, told, __: self.told.update(told))
         self.told: dict[str, bool] = {}
 

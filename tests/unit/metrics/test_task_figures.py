@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,14 @@ from tests.unit.metrics.test_push import server
 
 NOW = 1_800_000_000.0
 HERE = Named("q", origin="here")
-TASK = Task(HERE, "maintain-3", retries=2)
 PATH = "/metrics/job/statemaint/origin/here/query/q/task/maintain-3"
+
+
+def task(
+    where: str | Path, name: str = "maintain-3", of: Named = HERE, earlier: Sequence[str] = ()
+) -> Task:
+    targets = Targets(textfile=where) if isinstance(where, Path) else Targets(where)
+    return Task(of, name, targets, retries=2, earlier=earlier)
 
 
 def clock() -> float:
@@ -29,7 +36,7 @@ def written(folder: Path, task: str = "maintain-3", origin: str = "here") -> str
 
 
 def test_a_task_is_pushed_when_it_begins_and_ends_and_replaces_its_group() -> None:
-    with server() as asked, reporting(TASK, Targets(asked.url), clock=clock):
+    with server() as asked, reporting(task(asked.url), clock=clock):
         pass
     assert {one[:2] for one in asked.requests} == {("PUT", PATH)}
     labels = 'origin="here",query="q",state="succeeded",task="maintain-3"'
@@ -40,7 +47,7 @@ def test_a_task_is_pushed_when_it_begins_and_ends_and_replaces_its_group() -> No
 
 def test_a_task_that_works_is_pushed_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "EVERY", 0.01)
-    with server() as asked, reporting(TASK, Targets(asked.url), clock=clock) as progress:
+    with server() as asked, reporting(task(asked.url), clock=clock) as (progress,):
         progress.begin(8, 0)
         for done in range(3):
             progress.done(0)
@@ -57,14 +64,14 @@ def test_a_task_that_works_is_pushed_again_and_again(monkeypatch: pytest.MonkeyP
 
 
 def test_figures_that_are_not_known_are_absent(tmp_path: Path) -> None:
-    with reporting(TASK, Targets(textfile=tmp_path), clock=clock):
+    with reporting(task(tmp_path), clock=clock):
         pass
     assert "deleted" not in written(tmp_path)
     assert "stores" not in written(tmp_path)
 
 
 def test_the_figures_of_maintenance_are_those_of_its_report(tmp_path: Path) -> None:
-    with reporting(TASK, Targets(textfile=tmp_path), clock=clock) as progress:
+    with reporting(task(tmp_path), clock=clock) as (progress,):
         report = maintain(neglected(NOW, 8), TIGHT, on_outcome=progress.changes())
     assert progress.seen() == {
         "stores_planned": 8,
@@ -84,17 +91,16 @@ def test_a_task_that_raises_has_ended_too(
     tmp_path: Path, error: type[BaseException], state: str
 ) -> None:
     endings: dict[type[BaseException], TaskState] = {KeyError: TaskState.WAITING}
-    where = Targets(textfile=tmp_path)
     with (
         pytest.raises(error),
-        reporting(TASK, where, clock=clock, endings=endings),
+        reporting(task(tmp_path), clock=clock, endings=endings),
     ):
         raise error
     assert f'state="{state}"' in written(tmp_path)
 
 
 def test_a_task_that_says_it_has_failed_has_failed(tmp_path: Path) -> None:
-    with reporting(TASK, Targets(textfile=tmp_path), clock=clock) as progress:
+    with reporting(task(tmp_path), clock=clock) as (progress,):
         progress.failed = True
     assert 'state="failed"' in written(tmp_path)
 
@@ -104,7 +110,7 @@ def test_a_pushgateway_that_hangs_neither_stops_nor_fails_a_task(
 ) -> None:
     monkeypatch.setattr(tasks, "ENDING_SECONDS", 0.05)
     held = threading.Event()
-    with server(hold=held) as asked, reporting(TASK, Targets(asked.url), clock=clock):
+    with server(hold=held) as asked, reporting(task(asked.url), clock=clock):
         pass
     assert "the end of maintain-3 is not published: no answer in time" in caplog.text
 
@@ -113,7 +119,7 @@ def test_lost_pushes_are_logged_once_and_counted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(tasks, "EVERY", 0.01)
-    with server(status=503) as asked, reporting(TASK, Targets(asked.url), clock=clock):
+    with server(status=503) as asked, reporting(task(asked.url), clock=clock):
         while len(asked.requests) < 5:
             threading.Event().wait(0.01)
     assert caplog.text.count("the progress of maintain-3 is not published: the Pushgat") == 1
@@ -122,13 +128,16 @@ def test_lost_pushes_are_logged_once_and_counted(
 
 
 def test_the_first_task_of_a_run_deletes_the_files_of_the_run_before(tmp_path: Path) -> None:
-    where = Targets(textfile=tmp_path)
-    for task in (TASK, Task(Named("q", origin="there"), "maintain-3"), Task(HERE, "verify-0")):
-        with reporting(task, where, clock=clock):
-            pass
     earlier = [f"maintain-{number}" for number in range(16)]
-    with reporting(Task(HERE, "maintain-plan", 0, earlier), where, clock=clock):
-        pass
+    there = Named("q", origin="there")
+    for each in (
+        task(tmp_path),
+        task(tmp_path, of=there),
+        task(tmp_path, "verify-0"),
+        task(tmp_path, "maintain-plan", earlier=earlier),
+    ):
+        with reporting(each, clock=clock):
+            pass
     assert sorted(one.name for one in tmp_path.iterdir()) == [
         "statemaint_q@maintain-3@there.prom",
         "statemaint_q@maintain-plan@here.prom",
@@ -139,11 +148,7 @@ def test_the_first_task_of_a_run_deletes_the_files_of_the_run_before(tmp_path: P
 def test_the_files_of_a_missing_querys_tasks_are_deleted(tmp_path: Path) -> None:
     for query in ("gone", "kept"):
         for origin in (ORIGIN, "theirs"):
-            with reporting(
-                Task(Named(query, origin=origin), "verify-0"),
-                Targets(textfile=tmp_path),
-                clock=clock,
-            ):
+            with reporting(task(tmp_path, of=Named(query, origin=origin)), clock=clock):
                 pass
     assert remove_textfiles(tmp_path, Named("q", origin=ORIGIN), known=frozenset({"kept"})) == [
         "gone"
@@ -153,3 +158,15 @@ def test_the_files_of_a_missing_querys_tasks_are_deleted(tmp_path: Path) -> None
         "statemaint_kept",
         "statemaint_kept",
     ]
+
+
+def test_the_tasks_of_several_queries_report_in_turn_and_one_of_them_fails(tmp_path: Path) -> None:
+    queries = [Named(name, origin="here") for name in ("q", "r")]
+    with reporting(*(task(tmp_path, of=one) for one in queries), clock=clock) as progress:
+        progress[1].add(stores_done=3)
+        progress[1].failed = True
+    assert 'state="succeeded"' in written(tmp_path)
+    assert "stores" not in written(tmp_path)
+    other = (tmp_path / "statemaint_r@maintain-3@here.prom").read_text()
+    assert 'state="failed"' in other
+    assert "statemaint_task_stores_done" in other
