@@ -135,6 +135,11 @@ def _storages(state: str) -> str:
     return f"count by ({_STORAGE}) ({failed}{state} or {unread}{state})"
 
 
+# Of several shards, the one that is furthest behind.
+_UNREFRESHED = (
+    f"time() - min by ({_INSTALLATION}) (statemaint_exporter_last_reading_timestamp_seconds) > 900"
+)
+
 # Expressions that several rules share.
 RECORDS = {
     # How many queries of a storage failed there, if it is half of them and more than one.
@@ -189,7 +194,8 @@ ALERTS = (
     ),
     Alert(
         "StatemaintStale",
-        f"time() - {_max(_ENDED)} > {_patience(_ENDED)}",
+        f"time() - {_max(_ENDED)} > {_patience(_ENDED)}"
+        + _unless(_UNREFRESHED, on=_INSTALLATION),
         WARNING,
         f"{_QUERY}: no run has ended for {_AGE}",
         f"More than two runs are missing by the query's own schedule{_INTERVAL}. Is {_DAG} paused, "
@@ -289,7 +295,10 @@ ALERTS = (
         "15m",
     ),
     Alert(
-        "StatemaintNeverRan", f"time() - {_NEVER} > {_patience('query_info')}", WARNING,
+        "StatemaintNeverRan",
+        f"time() - {_NEVER} > {_patience('query_info')}"
+        + _unless(_UNREFRESHED, on=_INSTALLATION),
+        WARNING,
         f"{_QUERY}: no run has ended since {_AGE} ago, when it was first seen",
         f"The query is in the queries file, and there is no record of a run{_INTERVAL}. Is {_DAG} "
         "paused, or its schedule missing?",
@@ -311,6 +320,13 @@ ALERTS = (
         "$labels.namespace | query }}{{ .Labels.file }}:{{ .Labels.line }} {{ .Labels.query }} "
         "{{ end }}. statemaint queries FILE validate explains each.",
         "5m",
+    ),
+    Alert(
+        "StatemaintExporterStale", _UNREFRESHED, CRITICAL,
+        f"The exporter has not ended a reading for {_AGE}",
+        "It answers, and what it shows is old: a storage hangs, or it has too little memory or "
+        "processor time for its queries. Alerts about missing runs are left out until it reads "
+        "again. Its log says more; a new pod reads at once.",
     ),
     Alert(
         "StatemaintSourceDown", _SOURCES, CRITICAL,

@@ -20,6 +20,7 @@ from pathlib import Path
 from statemaint.demo import processes
 from statemaint.demo.airflow_client import Client
 from statemaint.demo.processes import Process
+from statemaint.demo.prometheus import ORIGIN
 from statemaint.errors import StatemaintError
 
 _READY_SECONDS = 400.0
@@ -200,6 +201,7 @@ def _environ(setup: Setup, url: str) -> dict[str, str]:
     return {
         **inherited,
         "AIRFLOW_HOME": str(setup.home),
+        "STATEMAINT_ORIGIN": ORIGIN,
         "STATEMAINT_QUERIES": str(setup.queries),
         "NO_PROXY": "127.0.0.1,localhost",
         **gateway,

@@ -17,6 +17,7 @@ POLICY = {"min_deltas_for_snapshot": 5, "min_batches_to_retain": 8, "grace": "0s
 AIRFLOW_PORT = 8080
 DASHBOARDS = PROJECT / "helm/statemaint/files/dashboards"
 ALERTS = PROJECT / "helm/statemaint/files/alerts.yaml"
+INHIBITION = ALERTS.with_name("alertmanager.yaml")
 
 
 @dataclass(frozen=True, slots=True)

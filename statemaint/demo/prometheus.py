@@ -31,6 +31,8 @@ _DEBIAN_PACKAGES = {
     "prometheus-pushgateway": "prometheus-pushgateway",
     "prometheus-alertmanager": "prometheus-alertmanager",
 }
+# Airflow and the exporter are one installation.
+ORIGIN = "demo"
 _START_SECONDS = 90.0
 _STOP_SECONDS = 10.0
 
@@ -119,9 +121,9 @@ def pushgateway(folder: Path) -> Iterator[Server]:
 
 
 @contextmanager
-def alertmanager(folder: Path) -> Iterator[Server]:
+def alertmanager(folder: Path, *, inhibition: Path | None = None) -> Iterator[Server]:
     """Runs an Alertmanager for the duration of a `with` block; see `start_alertmanager`."""
-    server = start_alertmanager(folder)
+    server = start_alertmanager(folder, inhibition=inhibition)
     try:
         yield server
     finally:
@@ -146,10 +148,16 @@ def prometheus(
     rules: Sequence[Path] = (),
     exporters: Sequence[str] = (),
     alertmanagers: Sequence[str] = (),
+    every: str = "1s",
 ) -> Iterator[Server]:
     """Runs a Prometheus for the duration of a `with` block; see `start_prometheus`."""
     server = start_prometheus(
-        folder, scrape=scrape, rules=rules, exporters=exporters, alertmanagers=alertmanagers
+        folder,
+        scrape=scrape,
+        rules=rules,
+        exporters=exporters,
+        alertmanagers=alertmanagers,
+        every=every,
     )
     try:
         yield server
@@ -174,12 +182,15 @@ def start_pushgateway(folder: Path, *, port: int | None = None) -> Server:
     return _awaited(server, lambda: _answers(server), log=folder / "prometheus-pushgateway.log")
 
 
-def start_alertmanager(folder: Path, *, port: int | None = None) -> Server:
+def start_alertmanager(
+    folder: Path, *, port: int | None = None, inhibition: Path | None = None
+) -> Server:
     """Starts an Alertmanager that runs until `stop`; it sends no notifications.
 
     Args:
         folder: the folder for its configuration, data, log and note.
         port: the port on 127.0.0.1; a free one by default.
+        inhibition: a file with `inhibit_rules`.
 
     Raises:
         MissingPart: when the program is not installed.
@@ -187,8 +198,10 @@ def start_alertmanager(folder: Path, *, port: int | None = None) -> Server:
     """
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "alertmanager.yml"
+    rules = yaml.safe_load(inhibition.read_text(encoding="utf-8")) if inhibition else {}
     routes = {"receiver": "nobody", "group_by": ["alertname", "query"], "group_wait": "0s"}
-    config.write_text(yaml.safe_dump({"route": routes, "receivers": [{"name": "nobody"}]}))
+    settings = {"route": routes, "receivers": [{"name": "nobody"}], **rules}
+    config.write_text(yaml.safe_dump(settings), encoding="utf-8")
     arguments = [
         f"--config.file={config}",
         f"--storage.path={folder / 'alertmanager'}",
@@ -219,13 +232,13 @@ def start_exporter(
     processes.stop_noted(note, seconds=_STOP_SECONDS)
     options = ["--queries", str(queries), "--host", "127.0.0.1", "--port", str(port)]
     command = [sys.executable, "-m", "statemaint", "exporter", *options, "--every", every]
-    process = processes.spawn(command, log=log, environ=os.environ)
+    process = processes.spawn(command, log=log, environ={"STATEMAINT_ORIGIN": ORIGIN, **os.environ})
     processes.write_note(note, {name: process})
     server = Server(f"http://127.0.0.1:{port}", process)
     return _awaited(server, lambda: _exports(server), log=log)
 
 
-def start_prometheus(
+def start_prometheus(  # noqa: PLR0913 -- each is a separate choice
     folder: Path,
     *,
     scrape: Sequence[str],
@@ -233,6 +246,7 @@ def start_prometheus(
     exporters: Sequence[str] = (),
     alertmanagers: Sequence[str] = (),
     port: int | None = None,
+    every: str = "1s",
 ) -> Server:
     """Starts a Prometheus that runs until `stop`, and waits until it has scraped every target.
 
@@ -245,6 +259,7 @@ def start_prometheus(
         exporters: addresses of `statemaint exporter`, likewise.
         alertmanagers: addresses of the Alertmanagers that receive firing alerts.
         port: the port on 127.0.0.1; a free one by default.
+        every: the time between two scrapes, and between two evaluations.
 
     Raises:
         MissingPart: when the program is not installed.
@@ -253,7 +268,7 @@ def start_prometheus(
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "prometheus.yml"
     jobs = {"pushgateway": scrape, "statemaint-exporter": exporters}
-    config.write_text(yaml.safe_dump(_config(jobs, rules, alertmanagers)), encoding="utf-8")
+    config.write_text(yaml.safe_dump(_config(jobs, rules, alertmanagers, every)), encoding="utf-8")
     arguments = [f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"]
     server = _launch("prometheus", arguments, folder=folder, port=port or processes.free_port())
     return _awaited(
@@ -309,10 +324,13 @@ def alerts_of(url: str) -> list[dict[str, str]]:
 
 
 def _config(
-    jobs: Mapping[str, Sequence[str]], rules: Sequence[Path], alertmanagers: Sequence[str]
+    jobs: Mapping[str, Sequence[str]],
+    rules: Sequence[Path],
+    alertmanagers: Sequence[str],
+    every: str,
 ) -> dict[str, Any]:
     return {
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+        "global": {"scrape_interval": every, "scrape_timeout": every, "evaluation_interval": every},
         "rule_files": [str(path.resolve()) for path in rules],
         "alerting": {"alertmanagers": [{"static_configs": [_targets(alertmanagers)]}]},
         "scrape_configs": [

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from statemaint.airflow.names import dag_id, page_address
 from statemaint.demo import airflow as airflow_server
 from statemaint.demo.airflow import Airflow
-from statemaint.demo.places import AIRFLOW_PORT, ALERTS, BROKEN, HEALTHY, QUERY, Places
+from statemaint.demo.places import AIRFLOW_PORT, ALERTS, BROKEN, HEALTHY, INHIBITION, QUERY, Places
 from statemaint.demo.processes import free_port, wait_until
 from statemaint.demo.prometheus import (
     MissingPart,
@@ -91,7 +91,9 @@ def _monitoring(places: Places) -> Monitoring:
     exporter = start_exporter(folder, places.queries, port=free_port(EXPORTER_PORT)).url
     monitoring.lines.append(f"Exporter    {exporter}/metrics")
     try:
-        monitoring.alertmanager = start_alertmanager(folder, port=free_port(ALERTMANAGER_PORT)).url
+        monitoring.alertmanager = start_alertmanager(
+            folder, port=free_port(ALERTMANAGER_PORT), inhibition=INHIBITION
+        ).url
         monitoring.lines.append(f"Alertmanager {monitoring.alertmanager}")
     except MissingPart as missing:
         monitoring.lines.append(f"No alerts   {missing}")

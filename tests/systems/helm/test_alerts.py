@@ -30,6 +30,11 @@ THRESHOLDS = {
     "maxLeaseWaitSeconds": (9_000_006, 3600, {"StatemaintLeaseStale"}),
     "verifyAfterSeconds": (9_000_007, 1209600, {"StatemaintVerifyOverdue"}),
     "maxPushLosses": (9_000_008, 2, {"StatemaintPushLosses"}),
+    "exporterStaleSeconds": (
+        9_000_009,
+        900,
+        {"StatemaintExporterStale", "StatemaintStale", "StatemaintNeverRan"},
+    ),
     "storageDownShare": (0.75, 0.5, {"statemaint:storage_down"}),
 }
 

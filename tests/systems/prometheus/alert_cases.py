@@ -210,6 +210,15 @@ CASES = [
     }, [("StatemaintStorageDown", ""), ("StatemaintHalted", "c")]),
     Case("a mistake in the queries file", {"statemaint_exporter_problems": f"2x{LONG}"}, [("StatemaintConfigurationProblem", "")]),
     Case("a corrected mistake", {"statemaint_exporter_problems": f"2x600 0x{LONG}"}),
+    # Old readings look like queries that do not run.
+    Case("readings have stopped", {
+        "statemaint_exporter_last_reading_timestamp_seconds": f"3600x{LONG}",
+        of("last_run_timestamp_seconds"): f"3600x{LONG}", of("query_info", "new"): f"1x{LONG}",
+    }, [("StatemaintExporterStale", "")]),
+    Case("readings go on, and a query has stopped", {
+        "statemaint_exporter_last_reading_timestamp_seconds": HOURLY,
+        of("last_run_timestamp_seconds"): f"3600x{LONG}",
+    }, [("StatemaintStale", Q)]),
     # What is blind says so once.
     Case("a dead Pushgateway", {
         'up{job="statemaint-pushgateway",instance="gw:9091"}': f"0x{LONG}",

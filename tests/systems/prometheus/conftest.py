@@ -8,6 +8,7 @@ import pytest
 
 from statemaint.demo.processes import wait_until
 from statemaint.demo.prometheus import Server, exporter, instant_query, prometheus, pushgateway
+from tests.support.metrics import ORIGIN
 from tests.systems.prometheus.support import ALERTS, part, write_example
 
 
@@ -28,7 +29,8 @@ def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     part("prometheus-pushgateway")
     part("prometheus")
     folder = tmp_path_factory.mktemp("monitored")
-    with pushgateway(folder) as gateway:
+    with pytest.MonkeyPatch.context() as environment, pushgateway(folder) as gateway:
+        environment.setenv("STATEMAINT_ORIGIN", ORIGIN)
         queries = write_example(folder, gateway.url, now=time.time())
         with (
             exporter(folder, queries) as ours,

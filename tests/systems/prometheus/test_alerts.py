@@ -47,6 +47,7 @@ SPARED = {
     "StatemaintNeverRan": "a query whose first run has ended",
     "StatemaintStorageDown": "two of five queries fail at a storage",
     "StatemaintConfigurationProblem": "a corrected mistake",
+    "StatemaintExporterStale": "readings go on, and a query has stopped",
     "StatemaintSourceDown": "a restart of the Pushgateway",
     "StatemaintMetricsAbsent": "a dead Pushgateway",
 }

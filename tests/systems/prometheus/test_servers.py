@@ -23,6 +23,7 @@ from statemaint.demo.prometheus import (
     stop,
     stop_all,
 )
+from tests.support.metrics import ORIGIN
 from tests.support.paths import ROOT
 from tests.systems.prometheus.support import QUERIES, part
 
@@ -66,6 +67,7 @@ def test_series_keep_the_labels_of_their_group(monitored: Server) -> None:
     assert dict(sample.labels) == {
         "__name__": "statemaint_last_run_failed",
         "job": "statemaint",
+        "origin": ORIGIN,
         "query": "click_join",
         "cause": "damage",
     }
