@@ -18,7 +18,7 @@ WAITING = -n $$(( 2 * $$(nproc) )) --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-image grafana-types bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-image grafana-types bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -77,6 +77,9 @@ bench-airflow: setup ## measure parsing, the pages, and a run of 400 partitions 
 	$(BIN)/python -m tests.benchmarks.dags
 	$(BIN)/python -m tests.benchmarks.pages
 	$(BIN)/python -m tests.benchmarks.airflow_run $(ARGS)
+
+bench-exporter: setup ## measure the exporter at 5,000 queries, and rewrite its table in docs/scale.md (two minutes)
+	$(BIN)/python -m tests.benchmarks.exporter $(ARGS)
 
 bench-fleet: setup ## measure fleets by threads and by Spark, and rewrite the tables of docs/scale.md (an hour or more)
 	$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.fleet $(ARGS)

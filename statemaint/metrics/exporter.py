@@ -74,6 +74,10 @@ class Exporter:
         open_storage: opens a storage, which is kept open between readings.
         clock: the time, in seconds since the epoch.
         keep: the seconds for which a record that can no longer be read is shown.
+
+    Attributes:
+        page: the page to serve.
+        ended: when the last reading ended; `None` before the first.
     """
 
     def __init__(
@@ -89,7 +93,7 @@ class Exporter:
         self._storages: dict[str, Storage] = {}
         self._readings: dict[str, _Reading] = {}
         self.page = Page()
-        self.ready = False
+        self.ended: float | None = None
 
     def refresh(self) -> None:
         """Reads the record of every query; a query that is no longer in the file is forgotten."""
@@ -99,18 +103,9 @@ class Exporter:
         self._readings = {reading.named.query: reading for reading in readings}
         used = {storage_around(place.address)[0] for place in places.queries}
         self._storages = {root: one for root, one in self._storages.items() if root in used}
-        rows = [rows_of(self._own(places, readings)), *map(self._rows, readings)]
-        self.page, self.ready = Page(page_text(rows)), True
-
-    def _own(self, places: RecordPlaces, readings: list[_Reading]) -> Iterator[Family]:
-        yield family("exporter_queries", places.labels, [({}, places.known)])
         ended = self._clock()
-        yield family("exporter_last_reading_timestamp_seconds", places.labels, [({}, ended)])
-        yield from problem_families(places.problems, places.labels)
-        failed = (({**_labels(one), "storage": one.named.storage}, one.failed) for one in readings)
-        yield family("exporter_read_failed", {}, failed)
-        times = ((_labels(one), one.time) for one in readings if one.time is not None)
-        yield family("exporter_read_timestamp_seconds", {}, times)
+        rows = [rows_of(_own(places, readings, ended)), *map(self._rows, readings)]
+        self.page, self.ended = Page(page_text(rows)), ended
 
     def _read(self, place: RecordPlace) -> _Reading:
         before = self._readings.get(place.named.query)
@@ -142,6 +137,16 @@ class Exporter:
     def _rows(self, reading: _Reading) -> Rows:
         aged = reading.time is not None and self._clock() - reading.time > self._keep
         return _without_record(reading.named) if reading.failed and aged else reading.rows
+
+
+def _own(places: RecordPlaces, readings: list[_Reading], ended: float) -> Iterator[Family]:
+    yield family("exporter_queries", places.labels, [({}, places.known)])
+    yield family("exporter_last_reading_timestamp_seconds", places.labels, [({}, ended)])
+    yield from problem_families(places.problems, places.labels)
+    failed = (({**_labels(one), "storage": one.named.storage}, one.failed) for one in readings)
+    yield family("exporter_read_failed", {}, failed)
+    times = ((_labels(one), one.time) for one in readings if one.time is not None)
+    yield family("exporter_read_timestamp_seconds", {}, times)
 
 
 def _labels(reading: _Reading) -> dict[str, str]:

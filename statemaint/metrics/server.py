@@ -59,8 +59,10 @@ def app_of(exporter: Exporter) -> "WSGIApplication":
         path = environ["PATH_INFO"]
         if path in ("/metrics", "/"):
             return metrics(environ, start)
-        if path == "/-/healthy" or (path == "/-/ready" and exporter.ready):
+        if path == "/-/healthy":
             status, text = "200 OK", "yes"
+        elif path == "/-/ready" and exporter.ended is not None:
+            status, text = "200 OK", f"yes: the last reading ended at {exporter.ended:.3f}"
         elif path == "/-/ready":
             status, text = "503 Service Unavailable", "no: the first reading has not ended"
         else:

@@ -34,7 +34,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 
 {{/* Name and labels of one object: (dict "root" $ "component" "queries" "labels" extra). */}}
 {{- define "statemaint.metadata" -}}
-name: {{ include "statemaint.fullname" .root }}-{{ .component }}
+name: {{ include "statemaint.fullname" .root }}-{{ .component }}{{ .suffix | default "" }}
 namespace: {{ .root.Release.Namespace }}
 labels:
   {{- include "statemaint.labels" . | nindent 2 }}

@@ -251,6 +251,34 @@ def test_the_exporter_reads_the_delivered_file_and_listens_where_it_is_probed() 
     assert labels.items() >= deployment["spec"]["selector"]["matchLabels"].items()
 
 
+def test_the_exporter_is_probed_for_health_and_for_its_first_reading() -> None:
+    [container] = one(render(scenario("azure-values")), "Deployment")["spec"]["template"]["spec"][
+        "containers"
+    ]
+    paths = {name: probe["httpGet"]["path"] for name, probe in container.items() if "Probe" in name}
+    assert paths == {
+        "startupProbe": "/-/healthy",
+        "readinessProbe": "/-/ready",
+        "livenessProbe": "/-/healthy",
+    }
+
+
+def test_each_shard_of_the_exporter_is_a_deployment_with_its_part() -> None:
+    values = scenario("azure-values")
+    values["exporter"]["shards"] = 2
+    manifests = render(values)
+    made = [each["spec"] for each in manifests if each["kind"] == "Deployment"]
+    arguments = [spec["template"]["spec"]["containers"][0]["args"] for spec in made]
+    assert [each[each.index("--shard") + 1] for each in arguments] == ["1/2", "2/2"]
+    selected = [spec["selector"]["matchLabels"] for spec in made]
+    assert selected[0] != selected[1]
+    service = one(manifests, "Service")["spec"]["selector"]
+    for spec in made:
+        labels = spec["template"]["metadata"]["labels"]
+        assert labels.items() >= spec["selector"]["matchLabels"].items()
+        assert labels.items() >= service.items()
+
+
 def test_the_exporter_never_writes_to_a_volume() -> None:
     manifests = render(scenario("cronjobs-volume-values"))
     mounts = {
