@@ -15,6 +15,8 @@ from statemaint.report.units import Unit
 
 FLEET, PARTITIONS = "statemaint_fleet", "statemaint_partitions"
 """The keys of the two XComs."""
+FAILED, REFUSED = "statemaint_failed", "statemaint_refused"
+"""The keys of the reason why a run looked at nothing: what was known before stays."""
 
 _MOST = 2**62
 _Count = int

@@ -8,8 +8,10 @@ from statemaint.airflow import texts
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.decided import Decided
 from statemaint.airflow.figures import (
+    FAILED,
     FLEET,
     PARTITIONS,
+    REFUSED,
     figures_json,
     merged,
     partitions_json,
@@ -24,6 +26,9 @@ from statemaint.report.units import Unit
 
 _log = logging.getLogger(__name__)
 
+# The reason of a plan that failed without one: it was killed, or timed out.
+UNPLANNED = "the plan gave no result"
+
 Summary = Mapping[str, Any]
 
 
@@ -36,8 +41,11 @@ def figures_of_run(  # noqa: PLR0913 -- what each task has handed on
     failure: str | None = None,
     success: bool | None = None,
     dry_run: bool = False,
+    refused: bool = False,
 ) -> dict[str, Any]:
     """Returns the XComs for the pages, by their keys: of the query, and of its partitions.
+
+    A run that looked at nothing leaves only the reason.
 
     Lists the trash, which is the only request; if that fails, the trash is left out.
 
@@ -49,8 +57,12 @@ def figures_of_run(  # noqa: PLR0913 -- what each task has handed on
         failure: why the plan has failed.
         success: whether all of the query's work has succeeded.
         dry_run: whether nothing was carried out.
+        refused: whether the run was refused for its own arguments.
     """
     plan = decided or Decided()
+    reason = failure or (None if decided else UNPLANNED)
+    if reason and not (plan.units or plan.findings or summaries):
+        return {REFUSED if refused else FAILED: reason}
     reported = [Unit(*row) for one in summaries for row in one.get("units", ())]
     units = merged(plan.units, reported)
     findings = [*plan.findings, *(found for one in summaries for found in one["findings"])]

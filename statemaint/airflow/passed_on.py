@@ -22,6 +22,7 @@ class PassedOn:
         failure: why the plan has failed.
         summaries: the summaries of the tasks that made one.
         errors: the code of each task's error that left no summary.
+        refused: whether the run was refused for its own arguments.
     """
 
     planned: tuple[Bundle, ...] = ()
@@ -29,6 +30,7 @@ class PassedOn:
     failure: str | None = None
     summaries: tuple[Mapping[str, Any], ...] = ()
     errors: tuple[str, ...] = ()
+    refused: bool = False
 
 
 def reported(
@@ -50,6 +52,7 @@ def reported(
         failure=passed.failure,
         run=run,
         errors=passed.errors,
+        refused=passed.refused,
     )
     figures = figures_of_run(
         settings,
@@ -58,6 +61,7 @@ def reported(
         decided=decided,
         failure=passed.failure,
         success=report["success"],
+        refused=passed.refused,
     )
     costs = {COSTS: tasks.run_costs(planned, summaries)} if planned and not report["scope"] else {}
     return report, {NOTE: report["note"], **figures, **costs}

@@ -19,7 +19,7 @@ from statemaint.storage import Storage, storage_of
 _log = logging.getLogger(__name__)
 
 
-def publish(settings: QuerySettings, last: LastRun) -> None:
+def publish(settings: QuerySettings, last: LastRun, *, store: bool = True) -> None:
     """Publishes the metrics of a run, and stores its record with the checkpoint."""
     from statemaint.metrics.publish import publish_record  # noqa: PLC0415 -- not for parsing a DAG
 
@@ -29,7 +29,7 @@ def publish(settings: QuerySettings, last: LastRun) -> None:
         word = credentials(settings)
         if not publish_record(named(settings), record, where, credentials=word) and record.totals:
             record = with_loss(record)
-    if storage:
+    if storage and store:
         _write(storage, record)
 
 

@@ -179,12 +179,14 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
             raise AirflowSkipException("`plan` has not run: there is nothing to report")
         ti, plan = context["ti"], _sibling("plan")
         passed_on = ti.xcom_pull(task_ids=plan, key=_DECIDED)
+        failure = ti.xcom_pull(task_ids=plan, key=_FAILURE)
         passed = PassedOn(
             planned=tuple(tasks.bundles_of(ti.xcom_pull(task_ids=plan) or ())),
             decided=Decided(**passed_on) if passed_on else None,
-            failure=ti.xcom_pull(task_ids=plan, key=_FAILURE),
+            failure=failure,
             summaries=tuple(_present(ti.xcom_pull(task_ids=[_sibling("maintain")], key=_REPORT))),
             errors=tuple(_present(ti.xcom_pull(task_ids=[_sibling("maintain")], key=_ERROR))),
+            refused=_is_refused(terms, failure),
         )
         run_report, xcoms = reported(_located(settings, terms), passed, run=_run(terms))
         for key, value in xcoms.items():
@@ -206,6 +208,13 @@ def _present(xcoms: Iterable[Any] | None) -> list[Any]:
 
 def _options(terms: Terms) -> Options:
     return terms.options or Options.of(get_current_context()["params"])
+
+
+def _is_refused(terms: Terms, failure: str | None) -> bool:
+    """Returns whether the run was refused for its own options, or for unknown ones."""
+    if terms.options is None and unknown_options(get_current_context()["dag_run"].conf):
+        return True
+    return _options(terms).refused(failure)
 
 
 def _located(settings: QuerySettings, terms: Terms) -> QuerySettings:

@@ -5,11 +5,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from statemaint.errors import StatemaintError
+from statemaint.errors import ConfigError, StatemaintError
 from statemaint.metrics.options import MetricsSettings
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.queries.models import SparkSettings
+from statemaint.report.ended import code_of
 
 Engine = Literal["tasks", "spark"]
 
@@ -91,6 +92,12 @@ class Options:
         named = (("operator", self.operators), ("partition", self.partitions))
         parts = [f"{name} {', '.join(map(str, sorted(one)))}" for name, one in named if one]
         return " and ".join(parts)
+
+    def refused(self, failure: str | None) -> bool:
+        """Returns whether a run that failed before its work was refused for these options."""
+        given = self.partial or self.engine or self.min_batches_to_retain is not None
+        given = given or self.min_deltas_for_snapshot is not None
+        return bool(given) and code_of(failure) == ConfigError.code
 
     def request(self) -> Request:
         """Returns the scope of this run's plan."""

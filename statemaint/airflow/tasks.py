@@ -15,7 +15,7 @@ from statemaint.airflow import advice, texts
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.decided import Decided, decided_of
 from statemaint.airflow.figures import withheld_figures
-from statemaint.airflow.for_pages import figures_of_run
+from statemaint.airflow.for_pages import UNPLANNED, figures_of_run
 from statemaint.airflow.names import NOTE
 from statemaint.airflow.publish import publish
 from statemaint.airflow.settings import Failure, Options, QuerySettings
@@ -32,6 +32,7 @@ from statemaint.maintain.bundles import (
 )
 from statemaint.maintain.outcomes import PartOutcome
 from statemaint.maintain.parts import maintain_part, prepare
+from statemaint.maintain.record import is_refusal
 from statemaint.maintain.run import OnOutcome, ignored
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, damaged
@@ -48,8 +49,6 @@ from statemaint.storage import Storage
 from statemaint.wording import counted
 
 _log = logging.getLogger(__name__)
-# The reason of a plan that failed without one: it was killed, or timed out.
-_UNPLANNED = "the plan gave no result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +278,7 @@ def finish(  # noqa: PLR0913 -- what each task has handed on
     failure: str | None = None,
     run: str = "",
     errors: Sequence[str] = (),
+    refused: bool = False,
 ) -> dict[str, Any]:
     """Ends the run: logs the totals of all bundles and returns the run's report.
 
@@ -293,12 +293,13 @@ def finish(  # noqa: PLR0913 -- what each task has handed on
         failure: why the plan has failed.
         run: the run's name in the ledger.
         errors: the code of each task's error that left no summary.
+        refused: whether the run was refused for its own arguments: its metrics are no one's.
     """
     labels, scope = {one["label"] for one in summaries}, decided.scope if decided else ""
     silent = [bundle.label for bundle in planned if bundle.label not in labels]
     failed = [one["label"] for one in summaries if one["failed"]]
     seen = _seen(decided or Decided(), summaries)
-    why = failure or (None if decided else _UNPLANNED)
+    why = failure or (None if decided else UNPLANNED)
     ended = run_ended(
         run, len(planned), summaries, seen, ended=time.time(), failure=why, errors=errors
     )
@@ -310,8 +311,8 @@ def finish(  # noqa: PLR0913 -- what each task has handed on
     _log.info("%s\n%s", settings.query, texts.table(summaries))
     for label in silent:
         _log.warning("%s gave no report; its task's log says why", label)
-    if not scope:  # the figures of a part are not the query's
-        publish(settings, ended)
+    if not (scope or refused):  # the figures of a part are not the query's
+        publish(settings, ended, store=not is_refusal(code_of(why)))
     report = _report(settings, planned, summaries, decided or Decided(), emptied)
     success = bool(decided) and not (failure or silent or failed or emptied.finding)
     report |= {"failure": failure, "without_report": len(silent), "success": success}

@@ -290,7 +290,7 @@ def _reported(settings: QuerySettings, context: Mapping[str, Any]) -> dict[str, 
     except Exception as error:  # noqa: BLE001 -- one query must not keep the others from their end
         reason = _fault(settings, error).reason
         figures = figures_of_run(settings, (), (), decided=None, failure=reason, success=False)
-        for key, value in figures.items():  # or the page would show the previous run
+        for key, value in figures.items():  # or the page would not say so
             ti.xcom_push(of_query(key, query), value)
         update_assets(context, {event: False, damage: False}, {})
         return {"query": query, "success": False, "note": reason}

@@ -64,6 +64,7 @@ def maintain_query(
         "decided": planned.decided,
         "failure": planned.failure.reason if planned.failure else None,
     }
+    facts["refused"] = options.refused(facts["failure"])
     errors = [one.error for one in done if one.error]
     report = tasks.finish(settings, planned.bundles, summaries, **facts, run=run, errors=errors)
     success = bool(report["success"])

@@ -98,4 +98,7 @@ def _codes(kind: type[StatemaintError]) -> set[str]:
 
 _STORAGE = _codes(StorageError)
 _LEASE = {LeaseHeldError.code, LeaseLostError.code}
-_DAMAGE = _codes(CheckpointError) | {one for one in FindingCode if Finding(one, "").damage}
+_OTHERS = {FindingCode.FAULT, FindingCode.UNSUPPORTED, FindingCode.STORAGE_FAILED}
+_DAMAGE = _codes(CheckpointError) | {
+    one for one in FindingCode if one not in _OTHERS and Finding(one, "").damage
+}

@@ -148,7 +148,7 @@ def row_of(record: QueryRecord, now: datetime) -> Row:
         verdict=verdict(record),
         outcome=outcome(record.last, now),
         figures=figures or QueryFigures(query=record.query, checkpoint=""),
-        known=figures is not None,
+        known=figures is not None and _has_looked(figures),
         age=ago(record.looked, now),
         old=_is_old(record, now),
         next=_next(record, now),
@@ -177,6 +177,8 @@ def verdict(record: QueryRecord) -> Verdict:
     if record.invalid is not None:
         of_file = record.dag == FILE_DAG
         return Verdict(Restartable.MISTAKES if of_file else Restartable.INVALID, record.invalid)
+    if record.failed:
+        return _unplanned(record.failed)
     if record.figures is None:
         if record.looked is None:
             ran = "No run has left figures." if record.last else "No run has looked at it yet."
@@ -185,9 +187,18 @@ def verdict(record: QueryRecord) -> Verdict:
     return _by_figures(record.figures)
 
 
+def _has_looked(figures: QueryFigures) -> bool:
+    """Returns whether a run looked at the query; earlier builds left zeros of one that did not."""
+    return not figures.failure or bool(figures.partitions or figures.codes)
+
+
+def _unplanned(why: str) -> Verdict:
+    return Verdict(Restartable.UNKNOWN, f"The last run failed to plan: {why}")
+
+
 def _by_figures(figures: QueryFigures) -> Verdict:
     if figures.failure and not figures.partitions:
-        return Verdict(Restartable.UNKNOWN, f"The last run failed to plan: {figures.failure}")
+        return _unplanned(figures.failure)
     if figures.blocked and figures.target is not None:
         does = "does" if figures.blocked == 1 else "do"
         what = f"{figures.blocked} of {counted(figures.partitions, 'partition')} {does} not load"

@@ -36,7 +36,7 @@ def looked_at_now(
     seen = tuple(Told(**one) for one in findings)
     # A listing does not show the contents that a run reads: its findings stay until a run has none.
     before = tuple(one for one in known.findings if one not in seen)
-    looked = replace(record, figures=figures, looked=datetime.now(UTC))
+    looked = replace(record, figures=figures, looked=datetime.now(UTC), failed=None)
     return looked, replace(known, units=tuple(units), findings=(*seen, *before))
 
 

@@ -47,6 +47,7 @@ class QueryRecord:
         figures: the newest figures that this build can read.
         looked: when they were made.
         looked_in: the run that left them, by its key in the database.
+        failed: why a later run looked at nothing.
     """
 
     dag: str
@@ -60,6 +61,7 @@ class QueryRecord:
     figures: QueryFigures | None = None
     looked: datetime | None = None
     looked_in: int | None = None
+    failed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

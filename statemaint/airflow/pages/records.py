@@ -16,8 +16,10 @@ from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from statemaint.airflow.figures import (
+    FAILED,
     FLEET,
     PARTITIONS,
+    REFUSED,
     QueryFigures,
     read_figures,
     read_partitions,
@@ -112,7 +114,10 @@ def _ours(dag: str | None) -> Any:
 
 
 def _newest(dag: str | None) -> Any:
+    # A run that was refused for its own arguments says nothing about the query.
+    refused = select(XComModel.dag_run_id).where(XComModel.key == REFUSED)
     newest = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(_ours(dag)))
+    newest = newest.where(DagRun.id.not_in(refused))
     return newest.group_by(DagRun.dag_id).scalar_subquery()
 
 
@@ -140,13 +145,17 @@ def _run(row: Any) -> AirflowRun:
     return AirflowRun(row.run_id, state, kind, row.start_date, row.end_date, dry, queries)
 
 
-def _figures(session: Session, places: Iterable[_Place], dag: str | None) -> Mapping[_Place, Any]:
+def _figures(
+    session: Session, places: Iterable[_Place], dag: str | None
+) -> Mapping[tuple[str, ...], Any]:
     """Returns the newest figures by DAG, group and query, of the last run that left any.
+
+    Also the reasons of newest runs that looked at nothing, by these three and `FAILED`.
 
     A task of several queries leaves those of each under a key of its own; a run may concern only
     some of them. The query is empty if a task has only one.
     """
-    shared = XComModel.key.startswith(of_query(FLEET, ""), autoescape=True)
+    wanted = _keys(FLEET)
     selected = select(
         XComModel.dag_id,
         XComModel.task_id,
@@ -155,18 +164,31 @@ def _figures(session: Session, places: Iterable[_Place], dag: str | None) -> Map
         XComModel.dag_run_id,
         XComModel.value,
         XComModel.timestamp,
-    ).where(or_(XComModel.key == FLEET, shared))
-    rows = list(session.execute(selected.where(XComModel.dag_run_id.in_(_newest(dag)))))
+    )
+    newest = selected.where(XComModel.dag_run_id.in_(_newest(dag)))
+    rows = list(session.execute(newest.where(wanted)))
+    failed = session.execute(newest.where(_keys(FAILED)))
     if _without(places, rows):
-        newest = func.max(XComModel.dag_run_id).label("newest")
-        earlier = select(XComModel.dag_id, XComModel.key, newest)
-        earlier = earlier.where(or_(XComModel.key == FLEET, shared))
+        last = func.max(XComModel.dag_run_id).label("newest")
+        earlier = select(XComModel.dag_id, XComModel.key, last).where(wanted)
         earlier = earlier.where(XComModel.dag_id == dag) if dag else earlier
         runs = earlier.group_by(XComModel.dag_id, XComModel.key).subquery()
         same = (runs.c.dag_id == XComModel.dag_id) & (runs.c.key == XComModel.key)
         rows += session.execute(selected.join(runs, same & (runs.c.newest == XComModel.dag_run_id)))
     rows.sort(key=lambda row: (row.dag_run_id, row.timestamp))
-    return {(row.dag_id, _group(row.task_id), _query_of(row.key)): row for row in rows}
+    found: dict[tuple[str, ...], Any] = {_place_of(row): row for row in rows}
+    found.update({(*_place_of(row), FAILED): row for row in failed})
+    return found
+
+
+def _place_of(row: Any) -> _Place:
+    return row.dag_id, _group(row.task_id), _query_of(row.key)
+
+
+def _keys(key: str) -> Any:
+    """Returns the condition of an XCom that has a key, or a key of one query of several."""
+    several = XComModel.key.startswith(of_query(key, ""), autoescape=True)
+    return or_(XComModel.key == key, several)
 
 
 def _without(places: Iterable[_Place], rows: Iterable[Any]) -> bool:
@@ -177,7 +199,7 @@ def _without(places: Iterable[_Place], rows: Iterable[Any]) -> bool:
 
 def _query_of(key: str) -> str:
     """Returns the query of a key of figures; empty if the task has only one."""
-    return key.removeprefix(FLEET)[1:]
+    return key.removeprefix(FLEET).removeprefix(FAILED)[1:]
 
 
 def _record(
@@ -185,9 +207,10 @@ def _record(
     group: str,
     query: str,
     last: Mapping[str, AirflowRun],
-    figures: Mapping[_Place, Any],
+    figures: Mapping[tuple[str, ...], Any],
 ) -> QueryRecord:
-    row = figures.get((dag.dag_id, group, query if is_together(dag.dag_id) else ""))
+    place = (dag.dag_id, group, query if is_together(dag.dag_id) else "")
+    row, failed = figures.get(place), figures.get((*place, FAILED))
     read = read_figures(row.value) if row else None
     run = last.get(dag.dag_id)
     return QueryRecord(
@@ -197,10 +220,11 @@ def _record(
         paused=dag.is_paused,
         next_run=dag.next_dagrun_create_after,
         schedule=dag.timetable_summary,
-        last=_own(query, run, row, read) if is_together(dag.dag_id) else run,
+        last=_own(query, run, failed or row, read) if is_together(dag.dag_id) else run,
         figures=read,
         looked=row.timestamp if row else None,
         looked_in=row.dag_run_id if row else None,
+        failed=str(failed.value) if failed else None,
     )
 
 
@@ -208,14 +232,18 @@ def _own(
     query: str, last: AirflowRun | None, row: Any, figures: QueryFigures | None
 ) -> AirflowRun | None:
     """Returns the last run of a query that shares its DAG, with the outcome of the query."""
-    if last is None or figures is None or figures.success is None:
+    if last is None or row is None:
         return last
-    state = "success" if figures.success else "failed"
+    looked = figures if row.key.startswith(FLEET) else None  # else the run looked at nothing
+    if row.key.startswith(FLEET) and (looked is None or looked.success is None):
+        return last
+    state = "success" if looked and looked.success else "failed"
     if row.run_id == last.id:
         return replace(last, state=state) if last.ended else last
     if not last.queries or query in last.queries:
         return last
-    return AirflowRun(row.run_id, state, "", None, row.timestamp, figures.dry_run)
+    dry = looked is not None and looked.dry_run
+    return AirflowRun(row.run_id, state, "", None, row.timestamp, dry)
 
 
 def _mistake(dag: Any, last: Mapping[str, AirflowRun]) -> QueryRecord:

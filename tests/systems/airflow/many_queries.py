@@ -38,7 +38,7 @@ def main(queries: int, runs: int, partitions: int) -> None:
     Base.metadata.create_all(engine)
     counted = _counted(engine)
     with Session(engine) as session:
-        _fill(session, queries, runs, partitions)
+        fill(session, queries, runs, partitions)
         fleet = _cost(counted, lambda: _fleet_page(session, queries))
         query = _cost(counted, lambda: _query_page(session))
     print(json.dumps({"fleet": fleet, "query": query}))  # noqa: T201
@@ -81,20 +81,21 @@ def _counted(engine: Engine) -> list[str]:
     return found
 
 
-def _fill(session: Session, queries: int, runs: int, partitions: int) -> None:
+def fill(session: Session, queries: int, runs: int, partitions: int) -> None:
+    """Adds queries with some runs each, the last of which has left its partitions."""
     numbers = range(queries)
     session.execute(insert(DagBundleModel), [{"name": _BUNDLE, "active": True}])
     session.execute(insert(DagModel), [_dag(number) for number in numbers])
     session.execute(insert(AssetModel), [_asset(number) for number in numbers])
     session.execute(insert(TaskOutletAssetReference), [_outlet(number) for number in numbers])
     for run in range(runs):
-        session.execute(insert(DagRun), [_run(number, run, queries) for number in numbers])
+        session.execute(insert(DagRun), [run_of(number, run, queries) for number in numbers])
         session.execute(
             insert(XComModel),
-            [_xcom(number, run, queries, FLEET, partitions) for number in numbers],
+            [xcom_of(number, run, queries, FLEET, partitions) for number in numbers],
         )
     last = runs - 1
-    session.execute(insert(XComModel), [_xcom(0, last, queries, PARTITIONS, partitions)])
+    session.execute(insert(XComModel), [xcom_of(0, last, queries, PARTITIONS, partitions)])
     session.commit()
 
 
@@ -121,14 +122,15 @@ def _outlet(number: int) -> dict[str, Any]:
     return {"asset_id": number + 1, "allow_global_consumers": True, **place}
 
 
-def _run(number: int, run: int, queries: int) -> dict[str, Any]:
+def run_of(number: int, run: int, queries: int) -> dict[str, Any]:
+    """Returns a run of a query."""
     began = _LAST + timedelta(hours=run)
     return {
         "id": run * queries + number + 1,
         "dag_id": f"statemaint__q{number}",
         "run_id": f"scheduled__{began.isoformat()}",
         "run_type": "scheduled",
-        "state": "success",
+        "_state": "success",
         "start_date": began,
         "end_date": began,
         "run_after": began,
@@ -137,7 +139,8 @@ def _run(number: int, run: int, queries: int) -> dict[str, Any]:
     }
 
 
-def _xcom(number: int, run: int, queries: int, key: str, partitions: int) -> dict[str, Any]:
+def xcom_of(number: int, run: int, queries: int, key: str, partitions: int) -> dict[str, Any]:
+    """Returns the figures that a run of a query has left."""
     units = [Unit(0, one, 25, 10, 10**6, 26, 10**6, 10**5, 0, one % 2) for one in range(partitions)]
     about = {"query": f"q{number}", "checkpoint": f"/data/q{number}", "committed": 9, "target": 10}
     made = figures_json(units, [], about) if key == FLEET else partitions_json(units, [])

@@ -40,3 +40,22 @@ def test_a_thousand_partitions_are_one_value(pythons: Pythons, tmp_path: Path) -
 
 def test_of_too_many_partitions_the_page_shows_the_worst(pythons: Pythons, tmp_path: Path) -> None:
     assert costs(pythons, tmp_path, 1, 1, 10_000)["query"]["cells"] == 4000
+
+
+def test_a_run_that_looked_at_nothing_leaves_what_was_known(
+    pythons: Pythons, tmp_path: Path
+) -> None:
+    program = ["-m", "tests.systems.airflow.last_known"]
+    done = pythons.run(program, cwd=ROOT, environ={"AIRFLOW_HOME": str(tmp_path), "PATH": ""})
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout.splitlines()[-1])
+    unreachable, mistyped = shown["q0"], shown["q1"]
+    why = "The last run failed to plan: STORAGE: s3://bucket: no answer"
+    assert (unreachable["restart"], unreachable["why"]) == ("Unknown", why)
+    assert (unreachable["known"], unreachable["files"], unreachable["outcome"]) == (
+        True, 30, "failed",
+    )  # fmt: skip
+    assert "As the last run that looked found it" in unreachable["page"]
+    # A manual run with a mistyped partition is a line in the history.
+    assert (mistyped["restart"], mistyped["outcome"], mistyped["files"]) == ("Yes", "success", 30)
+    assert mistyped["runs"] == ["failed", "success"]

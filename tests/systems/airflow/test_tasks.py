@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from statemaint.airflow.passed_on import PassedOn, reported
 from statemaint.airflow.publish import publish_held
 from statemaint.airflow.settings import Failure, Options, QuerySettings, unknown_options
 from statemaint.airflow.tasks import (
@@ -18,9 +19,10 @@ from statemaint.airflow.tasks import (
     plan_query,
     run_costs,
 )
-from statemaint.maintain import apply, list_runs, parse_plan
+from statemaint.airflow.whole import maintain_query
+from statemaint.maintain import apply, list_runs, maintain, parse_plan
 from statemaint.maintain.bundles import Bundle
-from statemaint.maintain.record import PATH, read_record
+from statemaint.maintain.record import PATH, read_record, recorded
 from statemaint.model.policy import Policy
 from statemaint.records import Holder
 from statemaint.report.ended import run_ended
@@ -355,6 +357,51 @@ def test_a_run_without_a_plan_pushes_that_it_failed_and_why(
     assert found.storage_errors == ("storage" in causes)
 
 
+@pytest.mark.parametrize(
+    ("code", "cause", "exit_code"),
+    [
+        ("CORRUPT_FILE", Cause.DAMAGE, 3),
+        ("STALE_CHECKSUM", Cause.DAMAGE, 3),
+        ("BROKEN_CHAIN", Cause.DAMAGE, 3),
+        ("FAULT", Cause.TASK, 1),
+        ("LEASE_LOST", Cause.LEASE, 4),
+    ],
+)
+def test_a_task_that_failed_before_it_inspected_anything_fails_the_run(
+    code: str, cause: Cause, exit_code: int
+) -> None:
+    ended = run_ended("r", 1, (), {}, ended=1.0, errors=(code,))
+    assert (ended.failed, ended.exit_code) == ((cause,), exit_code)
+
+
+def test_a_run_that_was_refused_for_its_options_changes_no_metric(tmp_path: Path) -> None:
+    where = settings(neglected(tmp_path / "c"), textfile=tmp_path / "metrics")
+    storage = LocalStorage(tmp_path / "c")
+    recorded(storage, lambda: maintain(storage, where.policy))
+    before = tree_hash(tmp_path)
+    mistyped = Options(partitions=(99,))
+    shown = maintain_query(where, mistyped, Holder("manual"), run="manual").shown
+    assert [*shown] == ["statemaint_refused"]
+    assert "99" in shown["statemaint_refused"]
+    assert tree_hash(tmp_path) == before
+
+
+def test_a_run_that_cannot_plan_leaves_the_reason_and_no_figures(tmp_path: Path) -> None:
+    where = settings(neglected(tmp_path / "c"))
+    played(where)
+    passed = PassedOn(failure="STORAGE: s3://bucket: no answer")
+    report, xcoms = reported(where, passed, run="r")
+    record = read_record(LocalStorage(tmp_path / "c"))
+    assert record
+    assert record.known
+    assert record.last
+    assert record.last.failed == (Cause.STORAGE,)
+    assert record.known.run != "r"
+    assert not report["success"]
+    assert xcoms["statemaint_failed"] == "STORAGE: s3://bucket: no answer"
+    assert not {"statemaint_fleet", "statemaint_partitions"} & set(xcoms)
+
+
 def test_a_task_that_was_killed_is_a_cause_of_its_own() -> None:
     assert run_ended("r", 2, (), {}, ended=1.0, failure=None, errors=("STORAGE",)).failed == (
         Cause.STORAGE,
@@ -597,7 +644,7 @@ def test_a_plan_that_failed_is_what_the_report_is_about(tmp_path: Path) -> None:
     assert report["note"].startswith("Nothing was maintained: UNREADABLE_COMMIT: commits/24")
     assert report["todo"][0]["code"] == "UNREADABLE_COMMIT"
     text = (tmp_path / "metrics/statemaint_hourly.prom").read_text()
-    assert 'last_run_failed{cause="damage",query="hourly"} 1.0' in text
+    assert re.search(r'last_run_failed\{cause="damage",query="hourly".*\} 1.0', text)
     assert 'stores{outcome="halted",query="hourly"} 4.0' in text
 
 

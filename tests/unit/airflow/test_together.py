@@ -81,7 +81,6 @@ def test_a_fault_in_the_end_of_one_query_is_on_its_page_and_does_not_stop_the_ot
     found = together._report_task(run.queries).function()
     assert found["b"] == good
     assert not found["a"]["success"]
-    shown = run.pushed["statemaint_fleet.a"]
-    assert (shown["success"], shown["failure"]) == (False, "FAULT: KeyError: 'units'")
+    assert run.pushed["statemaint_failed.a"] == "FAULT: KeyError: 'units'"
     assert run.told["statemaint://a"] is False
     assert run.told["statemaint://b"] is True

@@ -173,3 +173,15 @@ def test_queries_sort_by_the_time_of_their_next_run_those_without_one_last() -> 
     rows = [row_of(replace(record(), **one), NOW) for one in changed.values()]
     told = [row.next for row in sorted(rows, key=lambda row: row.due)]
     assert told == ["in 30 min", "in 2 h", "in 9 days", "paused"]
+
+
+def test_figures_of_a_run_that_looked_at_nothing_are_unknown_and_none_is_zero() -> None:
+    earlier_build = record(partitions=0, failure="STORAGE: denied", target=None, committed=None)
+    assert not row_of(earlier_build, NOW).known
+    never = replace(record(), figures=None, looked=None, failed="STORAGE: denied")
+    row = row_of(never, NOW)
+    assert (row.known, row.verdict.restart) == (False, Restartable.UNKNOWN)
+    after = row_of(replace(record(files=7), failed="STORAGE: denied"), NOW)
+    assert (after.known, after.figures.files, after.verdict.restart) == (
+        True, 7, Restartable.UNKNOWN,
+    )  # fmt: skip
