@@ -207,10 +207,13 @@ def _sources() -> list[Panel]:
             links=_TO,
         ),
         series(
-            Text("Queries of the exporter", "In the queries file, and mistakes in it."),
+            Text("Queries of the exporter", "In the queries file, and where mistakes in it are."),
             {
                 "queries": "max(statemaint_exporter_queries)",
                 "mistakes": "max(statemaint_exporter_problems)",
+                "{{file}}:{{line}} {{query}}": (
+                    "max by (file, line, query) (statemaint_configuration_problem)"
+                ),
             },
         ).span(12),
         series(

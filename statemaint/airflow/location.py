@@ -8,8 +8,8 @@ from pathlib import Path
 from airflow.configuration import AIRFLOW_HOME
 from airflow.sdk import Variable
 
-from statemaint.airflow.names import AIRFLOW_VARIABLE, QUERIES_VARIABLE, STATE_VARIABLE
-from statemaint.queries import QueriesReader
+from statemaint.airflow.names import AIRFLOW_VARIABLE, QUERIES_VARIABLE
+from statemaint.queries import QueriesReader, state_folder
 
 
 def queries_path(default: str | Path, *, environ: Mapping[str, str] = os.environ) -> str:
@@ -29,5 +29,5 @@ def queries_reader(path: str | Path, *, environ: Mapping[str, str] = os.environ)
     Each parsing of a DAG file is a process of its own: the last good version is kept in the folder
     that STATEMAINT_STATE names, by default the folder `statemaint` in Airflow's home.
     """
-    folder = environ.get(STATE_VARIABLE) or Path(AIRFLOW_HOME, "statemaint")
-    return QueriesReader(path, clock=time.time, folder=Path(folder))
+    folder = state_folder(environ) or Path(AIRFLOW_HOME, "statemaint")
+    return QueriesReader(path, clock=time.time, folder=folder)

@@ -6,8 +6,6 @@ from hashlib import sha256
 GATEWAY_VARIABLE = "STATEMAINT_PUSHGATEWAY"
 QUERIES_VARIABLE = "STATEMAINT_QUERIES"
 QUERIES_FILE = "statemaint_queries.yaml"
-# The variable with the folder for what outlives a process: the last good queries.
-STATE_VARIABLE = "STATEMAINT_STATE"
 # The Airflow Variable with the path of the queries file.
 AIRFLOW_VARIABLE = "statemaint_queries"
 # The DAG that shows what is wrong with the queries file, where no other DAG does.

@@ -18,7 +18,7 @@ from statemaint.cli.output import headed
 from statemaint.cli.published import named_of
 from statemaint.errors import ConfigError, NotInstalledError
 from statemaint.metrics.options import labels_of, namespace_of, origins_of
-from statemaint.queries import InvalidQueriesError, QueriesReader
+from statemaint.queries import InvalidQueriesError, QueriesReader, state_folder
 from statemaint.storage import open_storage
 
 if TYPE_CHECKING:
@@ -97,11 +97,12 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
 
     if bool(certificate) != bool(key):
         raise ConfigError("--certificate and --key require each other; use both or neither")
-    reader = QueriesReader(file, clock=time.time)
+    reader = QueriesReader(file, clock=time.time, folder=state_folder(os.environ))
     exporter = Exporter(partial(_places, reader, shard), open_storage, time.time, keep=keep)
     # Already listening, so that a large file or a slow storage does not cause a restart.
     with serving(exporter, host, port, certificate=certificate, key=key) as port_used:
-        if not (reading := reader.read()).usable:
+        reading = reader.read()
+        if not (reading.usable or reading.queries):
             raise InvalidQueriesError(reading.problems)
         exporter.refresh()
         _say(f"http{'s' if certificate else ''}://{host}:{port_used}", as_json=as_json)

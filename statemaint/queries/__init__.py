@@ -12,6 +12,7 @@ Loading it reads no storage. `schema.json` is its JSON schema, in docs/ as well.
 """
 
 from statemaint.queries.checks import must_be_open
+from statemaint.queries.memory import state_folder
 from statemaint.queries.models import (
     DEFAULT_POOL,
     Notifier,
@@ -39,5 +40,6 @@ __all__ = [
     "json_schema",
     "must_be_open",
     "read_queries",
+    "state_folder",
     "valid_queries",
 ]

@@ -20,6 +20,12 @@ _FORMAT = 1
 _log = logging.getLogger(__name__)
 
 
+def state_folder(environ: Mapping[str, str]) -> Path | None:
+    """Returns the folder in which the last good queries outlive a process, if one is set."""
+    folder = environ.get("STATEMAINT_STATE")
+    return Path(folder) if folder else None
+
+
 @dataclass(frozen=True, slots=True)
 class Doubt:
     """Why the file as it is now is not used.

@@ -9,11 +9,9 @@ from typing import Any
 
 from statemaint.errors import ConfigError
 from statemaint.model.policy import PRESETS, Policy
-from statemaint.queries import InvalidQueriesError, QueriesReader, QueriesReading
+from statemaint.queries import InvalidQueriesError, QueriesReader, QueriesReading, state_folder
 from statemaint.storage import Storage, open_storage
 
-STATE_VARIABLE = "STATEMAINT_STATE"
-"""The variable with the folder in which the last good queries are kept."""
 _CONNECTION = (
     "Spark's executors have no Airflow connections; take it out, and give them credentials "
     "through their environment"
@@ -81,9 +79,8 @@ def fleet_of(queries: Queries, change: Mapping[str, Any] | None = None) -> tuple
 
 def _targets(queries: Queries) -> tuple[Target, ...]:
     if isinstance(queries, str | Path):
-        folder = os.environ.get(STATE_VARIABLE)
-        last_good = Path(folder) if folder else None
-        queries = QueriesReader(queries, clock=time.time, folder=last_good).read()
+        folder = state_folder(os.environ)
+        queries = QueriesReader(queries, clock=time.time, folder=folder).read()
     if isinstance(queries, QueriesReading):
         return (*_of_file(queries), *_mistakes(queries))
     if isinstance(queries, Mapping):

@@ -149,6 +149,32 @@ def test_a_file_that_is_missing_is_one_line() -> None:
     assert "/nowhere.yaml" in failed("--queries", "/nowhere.yaml")
 
 
+def test_a_spoiled_file_of_a_folder_is_a_mistake_and_the_others_are_served(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "queries"
+    folder.mkdir()
+    queries(tmp_path, 1).rename(folder / "one.yaml")
+    (folder / "two.yaml").write_text("queries: [\n")
+    with exporter(folder) as (url, _):
+        text = get(url, "/metrics")[1]
+    assert series_of(text, "q0")
+    [problem] = re.findall("^statemaint_configuration_problem{.*", text, re.MULTILINE)
+    assert f'file="{folder}/two.yaml",line="2"' in problem
+
+
+def test_an_exporter_that_starts_with_an_empty_file_serves_the_last_good_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATEMAINT_STATE", str(tmp_path / "state"))
+    file = queries(tmp_path, 1)
+    with exporter(file):
+        pass
+    file.write_text("")
+    with exporter(file) as (url, _):
+        assert series_of(get(url, "/metrics")[1], "q0")
+
+
 def test_half_a_certificate_is_one_line(tmp_path: Path) -> None:
     found = failed("--queries", str(queries(tmp_path, 1)), "--key", "x")
     assert "--certificate and --key require each other; use both or neither" in found
