@@ -210,8 +210,8 @@ def _sources() -> list[Panel]:
             Text("Queries of the exporter", "In the queries file, and where mistakes in it are."),
             {
                 "queries": "max(statemaint_exporter_queries)",
-                "mistakes": "max(statemaint_exporter_problems)",
-                "{{file}}:{{line}} {{query}}": (
+                "mistakes {{file}} {{line}} {{query}}": (
+                    "max(statemaint_exporter_problems) or "
                     "max by (file, line, query) (statemaint_configuration_problem)"
                 ),
             },
