@@ -17,7 +17,10 @@ SCHEMA_VERSION = 39
 # The chart puts the addresses of its values in their place (templates/dashboard.yaml).
 AIRFLOW, RUNBOOK = "http://localhost:8080", "docs/runbook.md"
 # What a link carries on: the data source and the time.
-_ALONG = "var-datasource=${datasource}&${__url_time_range}&var-airflow=${airflow}"
+_ALONG = (
+    "var-datasource=${datasource}&${__url_time_range}&var-airflow=${airflow}"
+    "&${origin:queryparam}&${namespace:queryparam}"
+)
 _ONE = "${__data.fields.query}"
 _UNIT = "&var-operator=${__data.fields.operator}&var-partition=${__data.fields.partition}"
 
@@ -99,7 +102,7 @@ def _built(board: Board) -> dashboard.Dashboard:
 
 def _frame(board: Board) -> dashboard.Dashboard:
     source = dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus")
-    chosen = [_choice("query", "statemaint_last_run_timestamp_seconds")]
+    chosen = [_choice(name, "statemaint_query_info") for name in ("origin", "namespace", "query")]
     chosen += [_choice(name, metric) for name, metric in board.variables.items()]
     addresses = [_address("airflow", "Airflow", AIRFLOW), _address("runbook", "Runbook", RUNBOOK)]
     return (

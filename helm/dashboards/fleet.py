@@ -20,10 +20,12 @@ from helm.dashboards.panels import (
     unloadable,
 )
 from helm.dashboards.promql import (
+    ID,
     gained,
     incidents,
     late,
     moment,
+    of_file,
     of_query,
     or_zero,
     per,
@@ -106,12 +108,12 @@ def _broken() -> list[Panel]:
         ),
         series(
             Text("Findings by code", "What is wrong; the runbook has a heading for each code."),
-            {"{{query}} {{code}}": per("query, code", "findings")},
+            {"{{query}} {{code}}": per("code", "findings")},
             alarm=1,
         ),
         series(
             Text("Why runs failed", "1 for each cause that the last run failed for."),
-            {"{{query}} {{cause}}": per("query, cause", "last_run_failed")},
+            {"{{query}} {{cause}}": per("cause", "last_run_failed")},
             alarm=1,
         ),
     ]
@@ -125,7 +127,7 @@ def _queries() -> list[Panel]:
                 "One line for each query. Click its name for its dashboard, the DAG for Airflow. "
                 "A restart goes on after the last committed batch.",
             ),
-            Column("DAG", per("query, dag", "query_info"), "none"),
+            Column("DAG", per("dag", "query_info"), "none"),
             Column("Would not load", of_query("stores_unloadable"), alarm=1),
             Column("Halted stores", of_query("stores", outcome="halted"), alarm=1),
             Column("Restart", of_query("restart_seconds"), "s", SLOW_RESTART),
@@ -171,12 +173,12 @@ def _totals() -> list[Panel]:
     return [
         lines(
             Text("This week", "What seven days of maintenance did and cost."),
-            Column("Runs", f"sum by (query) ({gained('runs_total')})"),
+            Column("Runs", f"sum by ({ID}) ({gained('runs_total')})"),
             Column("Snapshots", gained("snapshots_written_total")),
             Column("Written", gained("written_bytes_total"), "bytes"),
             Column("Reclaimed", gained("reclaimed_bytes_total"), "bytes"),
             Column("Files deleted", gained("reclaimed_files_total")),
-            Column("Requests", f"sum by (query) ({gained('storage_requests_total')})"),
+            Column("Requests", f"sum by ({ID}) ({gained('storage_requests_total')})"),
             Column("Storage errors", gained("storage_errors_total"), alarm=1),
             Column("Lost pushes", gained("push_losses_total"), alarm=1),
             links=_TO,
@@ -200,7 +202,7 @@ def _sources() -> list[Panel]:
                 "Who maintained them last. A record that the exporter cannot read is shown for a "
                 "while; its log says why.",
             ),
-            Column("Maintained by", per("query, version", "build_info"), "none"),
+            Column("Maintained by", per("version", "build_info"), "none"),
             Column("Last run", f"{moment('last_run')} * 1000", "dateTimeFromNow"),
             Column("Read fails", or_zero(of_query("exporter_read_failed")), alarm=1),
             Column("Since read", or_zero(since("exporter_read")), "s"),
@@ -209,10 +211,10 @@ def _sources() -> list[Panel]:
         series(
             Text("Queries of the exporter", "In the queries file, and where mistakes in it are."),
             {
-                "queries": "max(statemaint_exporter_queries)",
+                "queries {{namespace}} {{origin}}": of_file("exporter_queries"),
                 "mistakes {{file}} {{line}} {{query}}": (
-                    "max(statemaint_exporter_problems) or "
-                    "max by (file, line, query) (statemaint_configuration_problem)"
+                    f"{of_file('exporter_problems')} or "
+                    f"{of_file('configuration_problem', ', file, line, query')}"
                 ),
             },
         ).span(12),
@@ -223,8 +225,8 @@ def _sources() -> list[Panel]:
                 "s",
             ),
             {
-                "last reading": (
-                    "time() - min(statemaint_exporter_last_reading_timestamp_seconds > 0)"
+                "last reading {{namespace}} {{origin}}": (
+                    f"time() - {of_file('exporter_last_reading_timestamp_seconds', pick='min')}"
                 )
             },
         ).span(12),

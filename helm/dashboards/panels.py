@@ -110,8 +110,9 @@ def series(
         dashed = common.GraphThresholdsStyleConfig().mode(looks.GraphTresholdsStyleMode.DASHED)
         panel.thresholds_style(dashed)
     for ref, (legend, expr) in zip("ABCD", expressions.items(), strict=False):
+        named = legend.replace("{{query}}", "{{query}} {{namespace}}")
         panel.with_target(
-            prometheus.Dataquery().expr(expr).legend_format(legend).range().ref_id(ref)
+            prometheus.Dataquery().expr(expr).legend_format(named).range().ref_id(ref)
         )
     return panel
 

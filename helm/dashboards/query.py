@@ -60,7 +60,7 @@ def _numbers() -> list[Panel]:
         reclaimed(),
         number(
             Text("Requests of a run", "Of the last run to the storage, of all verbs."),
-            f"sum({per('query, verb', 'last_run_storage_requests')})",
+            f"sum({per('verb', 'last_run_storage_requests')})",
         ),
     ]
 
@@ -106,11 +106,11 @@ def _restarts() -> list[Panel]:
         ),
         series(
             Text("Snapshots not written", "Due snapshots, by the reason to withhold them."),
-            {"{{query}} {{reason}}": per("query, reason", "snapshots_withheld")},
+            {"{{query}} {{reason}}": per("reason", "snapshots_withheld")},
         ),
         spread(
             Text("Chain lengths", "How many stores have a chain of which length, over time."),
-            f"sum by (le) ({per('query, le', 'store_chain_length_bucket')})",
+            f"sum by (le) ({per('le', 'store_chain_length_bucket')})",
         ),
         series(
             Text("Age of the newest snapshot", "In the most neglected store.", "s"),
@@ -123,7 +123,7 @@ def _trouble() -> list[Panel]:
     return [
         lines(
             Text("Query", "Click the DAG for Airflow, the query for all queries there."),
-            Column("DAG", per("query, dag", "query_info"), "none"),
+            Column("DAG", per("dag", "query_info"), "none"),
             Column("Halted stores", of_query("stores", outcome="halted"), alarm=1),
             Column("Last run", f"{moment('last_run')} * 1000", "dateTimeFromNow"),
             Column("Last success", f"{moment('last_success')} * 1000", "dateTimeFromNow"),
@@ -132,12 +132,12 @@ def _trouble() -> list[Panel]:
         ).height(6),
         series(
             Text("Findings by code", "What is wrong; the runbook has a heading for each code."),
-            {"{{query}} {{code}}": per("query, code", "findings")},
+            {"{{query}} {{code}}": per("code", "findings")},
             alarm=1,
         ),
         series(
             Text("Why runs failed", "1 for each cause that the last run failed for."),
-            {"{{query}} {{cause}}": per("query, cause", "last_run_failed")},
+            {"{{query}} {{cause}}": per("cause", "last_run_failed")},
             alarm=1,
         ),
         series(
@@ -155,13 +155,13 @@ def _trouble() -> list[Panel]:
         ),
         series(
             Text("Stores by outcome", "Of the last run: maintained, left for later, halted."),
-            {"{{query}} {{outcome}}": per("query, outcome", "stores")},
+            {"{{query}} {{outcome}}": per("outcome", "stores")},
         ),
     ]
 
 
 def _runs() -> list[Panel]:
-    reasons = f"sum by (reason) ({per('query, reason', 'last_run_files_deleted')})"
+    reasons = f"sum by (reason) ({per('reason', 'last_run_files_deleted')})"
     return [
         series(
             Text("Duration", "Of the slowest task of the last run.", "s"),
@@ -169,18 +169,18 @@ def _runs() -> list[Panel]:
         ),
         spread(
             Text("Task times", "How long the tasks of the last run took.", "s"),
-            f"sum by (le) ({per('query, le', 'task_seconds_bucket')})",
+            f"sum by (le) ({per('le', 'task_seconds_bucket')})",
         ),
         series(
             Text("Tasks", "Of the last run, and those that gave no report or had no storage."),
             {
-                "{{query}} {{state}}": per("query, state", "last_run_tasks"),
+                "{{query}} {{state}}": per("state", "last_run_tasks"),
                 "{{query}} storage failed": of_query("last_run_storage_errors"),
             },
         ),
         series(
             Text("Storage requests", "In the last run, by verb; each task's count once."),
-            {"{{query}} {{verb}}": per("query, verb", "last_run_storage_requests")},
+            {"{{query}} {{verb}}": per("verb", "last_run_storage_requests")},
         ),
         series(
             Text("Files deleted by reason", "In the last run; from the trash, once expired there."),
@@ -239,7 +239,7 @@ def _sizes() -> list[Panel]:
         ),
         spread(
             Text("Store sizes", "How many stores have which size, over time.", "bytes"),
-            f"sum by (le) ({per('query, le', 'store_size_bytes_bucket')})",
+            f"sum by (le) ({per('le', 'store_size_bytes_bucket')})",
         ),
         series(
             Text("Partitions", "The partitions that are known."),

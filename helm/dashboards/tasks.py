@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 
 from helm.dashboards.panels import Column, Link, Panel, Text, lines, series
-from helm.dashboards.promql import or_zero, per
+from helm.dashboards.promql import ID, or_zero, per
 
-_TASK = "query, origin, task"
+# A push has no namespace.
+_PUSH = "query, origin, task"
 # Three missed minutes of a task that reports four times a minute.
 _SILENT = 180
 
 
 def runs_at_work(links: Mapping[str, tuple[Link, ...]]) -> list[Panel]:
     """Returns the panels of all queries."""
-    done, planned = (f"sum by (query) ({_of(one)})" for one in ("stores_done", "stores_planned"))
+    done, planned = (f"sum by ({ID}) ({_of(one)})" for one in ("stores_done", "stores_planned"))
     share = f"{done} / ({planned} > 0)"
     return [
         lines(
@@ -21,10 +22,10 @@ def runs_at_work(links: Mapping[str, tuple[Link, ...]]) -> list[Panel]:
                 "The tasks of the last run of each query. A task that works and has not reported "
                 "for minutes was killed, or hangs.",
             ),
-            Column("Tasks at work", or_zero(f"count by (query) ({_WORKING})")),
+            Column("Tasks at work", or_zero(f"count by ({ID}) ({_WORKING})")),
             Column("Done", or_zero(share), "percentunit"),
-            Column("Time left", or_zero(f"max by (query) ({_LEFT})"), "s"),
-            Column("Since last report", or_zero(f"max by (query) ({_SILENCE})"), "s", _SILENT),
+            Column("Time left", or_zero(f"max by ({ID}) ({_LEFT})"), "s"),
+            Column("Since last report", or_zero(f"max by ({ID}) ({_SILENCE})"), "s", _SILENT),
             links=links,
         ),
         series(
@@ -41,7 +42,7 @@ def tasks_at_work() -> list[Panel]:
     return [
         lines(
             Text("Tasks", "Of the last run of each kind: what each task did, and does now."),
-            Column("State", per(f"{_TASK}, state", "task_state"), "none"),
+            Column("State", per("task, state", "task_state"), "none"),
             Column("Done", progress, "percentunit"),
             Column("Time left", f"({_LEFT}) or {began} * 0", "s"),
             Column("Began", f"{began} * 1000", "dateTimeFromNow"),
@@ -72,14 +73,13 @@ def tasks_at_work() -> list[Panel]:
 
 
 def _of(metric: str) -> str:
-    return per(_TASK, f"task_{metric}")
+    return per("task", f"task_{metric}")
 
 
-_WORKING = per(_TASK, "task_state", chosen=', state="working"')
+_WORKING = per("task", "task_state", chosen=', state="working"')
 _LEFT = (
     f"({_of('stores_planned')} - {_of('stores_done')}) / ({_of('stores_done')} > 0)"
     f" * (time() - {_of('started_timestamp_seconds')}) and {_WORKING}"
 )
-_SILENCE = (
-    f'time() - max by ({_TASK}) (push_time_seconds{{query=~"$query", task!=""}}) and {_WORKING}'
-)
+_PUSHED = f'max by ({_PUSH}) (push_time_seconds{{query=~"$query", task!=""}})'
+_SILENCE = f"({_WORKING}) * on ({_PUSH}) group_left () (time() - {_PUSHED})"

@@ -9,7 +9,7 @@ from typing import Any
 
 from statemaint.demo.prometheus import instant_query
 
-_VARIABLE = re.compile(r"\$(query|operator|partition)\b")
+_VARIABLE = re.compile(r"\$(query|origin|namespace|operator|partition)\b")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("monitored")
     with pytest.MonkeyPatch.context() as environment, pushgateway(folder) as gateway:
         environment.setenv("STATEMAINT_ORIGIN", ORIGIN)
+        environment.setenv("STATEMAINT_NAMESPACE", "streams")
         queries = write_example(folder, gateway.url, now=time.time())
         with (
             exporter(folder, queries) as ours,

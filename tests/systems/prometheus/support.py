@@ -59,7 +59,7 @@ def write_example(folder: Path, url: str, *, now: float) -> Path:
         last = ended(maintain(storage, TIGHT), now - 3600, every_unit=each)
         record = next_record(Record(last, verified=LastVerification(now, healthy=True)), last)
         write_record(storage, record)
-        about = named(query, interval=3600.0, every_unit=each)
+        about = named(query, interval=3600.0, every_unit=each, namespace="streams")
         assert publish_record(about, record, Targets(gateway=url))
         push_tasks(url, query, now=now)
         entries[query] = {"checkpoint": str(folder / query), "schedule": "@hourly"}
@@ -81,7 +81,7 @@ def push_tasks(url: str, query: str, *, now: float) -> None:
     }
     del figures["state"]
     for number, state in enumerate((TaskState.SUCCEEDED, TaskState.WORKING)):
-        task = Task(named(query), f"maintain-{number}", Targets(url))
+        task = Task(named(query, namespace="streams"), f"maintain-{number}", Targets(url))
         group = {**task.of.group, "task": task.name}
         gateway.replace(group, [*task_families(task, state, figures)])
         figures.pop("ended_timestamp_seconds", None)

@@ -18,6 +18,7 @@ from statemaint.demo.prometheus import Server, instant_query
 from statemaint.metrics.catalogue import METRICS
 from tests.grafana.__main__ import FOLDER as TYPES
 from tests.grafana.__main__ import VERSIONS
+from tests.support.metrics import ORIGIN
 from tests.support.paths import ROOT
 from tests.systems.prometheus.support import QUERIES, promtool
 
@@ -126,7 +127,13 @@ def test_every_expression_obeys_the_choice_of_a_query(query: BoardQuery, monitor
 
 @pytest.mark.parametrize("board", BOARDS)
 def test_the_variables_offer_what_is_there_and_all_of_it(board: str, monitored: Server) -> None:
-    offered = {"query": list(QUERIES), "operator": ["0"], "partition": ["0", "1", "2", "3"]}
+    offered = {
+        "origin": [ORIGIN],
+        "namespace": ["streams"],
+        "query": list(QUERIES),
+        "operator": ["0"],
+        "partition": ["0", "1", "2", "3"],
+    }
     variables = [one for one in BOARDS[board]["templating"]["list"] if one["type"] == "query"]
     for variable in variables:
         assert variable["includeAll"]
@@ -139,7 +146,8 @@ def test_the_variables_offer_what_is_there_and_all_of_it(board: str, monitored: 
         found = instant_query(monitored.url, f"group by ({variable['name']}) ({metric})")
         labels = sorted(sample.labels[variable["name"]] for sample in found)
         assert labels == offered[variable["name"]]
-    expected = ["query", "operator", "partition"][: 3 if board.endswith("partition") else 1]
+    of_all = ["origin", "namespace", "query"]
+    expected = [*of_all, *(["operator", "partition"] if board.endswith("partition") else [])]
     assert [one["name"] for one in variables] == expected
 
 

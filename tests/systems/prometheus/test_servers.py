@@ -67,6 +67,7 @@ def test_series_keep_the_labels_of_their_group(monitored: Server) -> None:
     assert dict(sample.labels) == {
         "__name__": "statemaint_last_run_failed",
         "job": "statemaint",
+        "namespace": "streams",
         "origin": ORIGIN,
         "query": "click_join",
         "cause": "damage",

@@ -189,6 +189,8 @@ def test_prometheus_has_every_metric_of_the_documents_with_its_type(monitored: S
     with build_opener(ProxyHandler({})).open(f"{monitored.url}/api/v1/metadata") as answer:
         types = {name: one[0]["type"] for name, one in json.load(answer)["data"].items()}
     for metric in METRICS:
+        if metric.name == "configuration_problem":  # there is none in a file without a mistake
+            continue
         # The parser of Prometheus 2 keeps the name of a counter with its suffix.
         assert types[metric.full] == metric.kind, metric.full
         name = f"{metric.full}_bucket" if metric.kind == "histogram" else metric.full
