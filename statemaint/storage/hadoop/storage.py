@@ -123,11 +123,12 @@ class HadoopStorage(Storage):
         try:
             yield from walk(f"{files.root}/{prefix}".rstrip("/") or "/", files.list)
         except IncompleteListingError as error:
-            paths = [one.path.removeprefix(files.root).strip("/") for one in error.refused]
-            refused = zip(paths, error.refused, strict=True)
-            raise IncompleteListingError(
-                [StorageError(path or self._root, one.detail) for path, one in refused]
-            ) from error
+            refused = []
+            for one in error.refused:
+                path = one.path.removeprefix(files.root).strip("/")
+                refused.append(StorageError(path or self._root, one.detail))
+                refused[-1].lasting = one.lasting
+            raise IncompleteListingError(refused) from error
 
     def links(self, folder: str) -> tuple[str, ...]:
         top = self._local_top
