@@ -56,6 +56,10 @@ its end: for at most {ending:g} s, and for at most 1 s if an earlier push was lo
 does not serve these series. The query's record counts the same work again once the run has
 reported it: never add the two.
 
+With `engine: spark` the task in Airflow reports, and has figures at its end. The driver of
+`python -m statemaint.spark maintain` or `verify` reports one group a query, `maintain-0` or
+`verify-0`; its figures, too, are known at the end.
+
 A task that is killed keeps the state `working`, and the Pushgateway's `push_time_seconds` of its
 group (node_exporter's `node_textfile_mtime_seconds` of its file) no longer changes.
 

@@ -60,6 +60,11 @@ Queries = str | Path | QueriesReading | Mapping[str, str] | Iterable[Target]
 """A fleet: the path of a queries file, the file itself, addresses by name, or the queries."""
 
 
+def read_fleet(path: str | Path) -> QueriesReading:
+    """Returns a queries file; the last good version of what cannot be read now."""
+    return QueriesReader(path, clock=time.time, folder=state_folder(os.environ)).read()
+
+
 def fleet_of(queries: Queries, change: Mapping[str, Any] | None = None) -> tuple[Target, ...]:
     """Returns the enabled queries of a fleet.
 
@@ -79,8 +84,7 @@ def fleet_of(queries: Queries, change: Mapping[str, Any] | None = None) -> tuple
 
 def _targets(queries: Queries) -> tuple[Target, ...]:
     if isinstance(queries, str | Path):
-        folder = state_folder(os.environ)
-        queries = QueriesReader(queries, clock=time.time, folder=folder).read()
+        queries = read_fleet(queries)
     if isinstance(queries, QueriesReading):
         return (*_of_file(queries), *_mistakes(queries))
     if isinstance(queries, Mapping):

@@ -16,11 +16,12 @@ from statemaint.cli.options import Duration, as_json, policy_changes
 from statemaint.errors import ConfigError, StorageError
 from statemaint.spark import api
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
-from statemaint.spark.fleet import Target, fleet_of
+from statemaint.spark.fleet import Target, fleet_of, read_fleet
 from statemaint.spark.frames import collected, frame_of, must_be_new, not_written
 from statemaint.spark.handed import carry_out
 from statemaint.spark.outcomes import Row, worst
 from statemaint.spark.records import note_verifications
+from statemaint.spark.reporting import reporting
 from statemaint.spark.session import session
 from statemaint.spark.summary import QuerySummary, summaries
 from statemaint.wording import counted
@@ -128,7 +129,7 @@ def maintain(
         history=history,
         tell=partial(click.echo, err=True),
     )
-    _run(verb, OUTCOMES, **flags)
+    _run(verb, OUTCOMES, reports="maintain", attempt=attempt or 1, **flags)
 
 
 @program.command()
@@ -163,7 +164,7 @@ def units(*, handed: tuple[str, ...], attempt: int, master: str | None, remote: 
 def verify(*, deep: bool, shares: int, **flags: Any) -> None:
     """Check that every retained version of every store loads."""
     verb = partial(api.verify_fleet, deep=deep, shares=shares)
-    _run(verb, VERIFIED, note=note_verifications, **flags)
+    _run(verb, VERIFIED, note=note_verifications, reports="verify", **flags)
 
 
 def _run(  # noqa: PLR0913 -- the flags of every verb
@@ -178,20 +179,25 @@ def _run(  # noqa: PLR0913 -- the flags of every verb
     summary: str | None,
     as_json: bool,
     note: Callable[[Sequence[Target], Iterable[Row]], None] | None = None,
+    reports: str = "",
+    attempt: int = 1,
 ) -> None:
-    fleet, lost = _only(fleet_of(file), names), None
+    reading = read_fleet(file)
+    fleet, lost = _only(fleet_of(reading), names), None
     with output_to(summary, flag="--summary"):
-        spark = session(master, remote)
-        try:
-            if output:
-                must_be_new(spark, output)
-            table = collected(verb(spark, fleet), columns)
-            if note:
-                note(fleet, _rows(table))
-            if output:
-                lost = not_written(frame_of(spark, table, columns), output)
-        finally:
-            spark.stop()
+        with reporting(reading, fleet, reports, attempt=attempt) as ended:
+            spark = session(master, remote)
+            try:
+                if output:
+                    must_be_new(spark, output)
+                table = collected(verb(spark, fleet), columns)
+                ended(summaries(_rows(table)))
+                if note:
+                    note(fleet, _rows(table))
+                if output:
+                    lost = not_written(frame_of(spark, table, columns), output)
+            finally:
+                spark.stop()
         _end(summaries(_rows(table)), as_json=as_json, lost=lost)
 
 

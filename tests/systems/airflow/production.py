@@ -30,6 +30,7 @@ _FILES = ("tests/systems/airflow/own/own_dags.py", "dags/statemaint_manual_dags.
           "dags/statemaint_dags.py")  # fmt: skip
 _QUERIES = """
 defaults: {{min_batches_to_retain: 5, grace: 0s}}
+textfile: {own}/metrics
 queries:
   good: {{checkpoint: {listed}/good, schedule: "* * * * *"}}
   dry: {{checkpoint: {listed}/dry}}

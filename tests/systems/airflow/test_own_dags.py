@@ -3,6 +3,7 @@
 Its database is PostgreSQL where that is installed, and else SQLite.
 """
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -179,6 +180,22 @@ def test_a_repair_is_shown_and_carried_out_after_an_approval(admin: Client, fold
     assert (done.state, done.states["apply"]) == ("success", "success")
     assert len(xcom(done, "apply")["removed"]) == 1
     assert manual(admin, "verify", {**form, "deep": True}).state == "success"
+
+
+def test_tasks_of_manual_work_report_each_in_a_file_of_its_own(folder: Path) -> None:
+    """After the repair above: its tasks and those of the verifications before and after it."""
+    states = reports(folder / "metrics", "repaired")
+    assert states == dict.fromkeys(("verify-0", "repair-plan", "repair-apply"), "succeeded")
+    applied = (folder / "metrics").glob("statemaint_repaired@repair-apply@*.prom")
+    assert re.search(r"task_files_deleted\{.*\} 1\.0", next(applied).read_text())
+
+
+def reports(folder: Path, query: str) -> dict[str, str]:
+    """Returns the state of each task of a query, from its files."""
+    files = folder.glob(f"statemaint_{query}@*.prom")
+    return {
+        one.name.split("@")[1]: re.findall(r'state="(\w+)"', one.read_text())[0] for one in files
+    }
 
 
 def test_a_key_that_the_form_of_manual_work_does_not_have_is_refused(
