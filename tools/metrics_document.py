@@ -43,6 +43,13 @@ A query has at most {query} series, whatever the number of its partitions. With
 with the checkpoint and survive restarts of everything else. An unknown value is NaN or absent,
 never 0.
 
+The exporter serves some 60 series of a healthy query. It leaves out zeros that only replace what an
+earlier push wrote (of gauges such as `stores_unloadable`, and all but one label of a metric such as
+`last_run_failed`; dashboards and alerts read them as 0 where another metric shows that they are
+known), the worst partitions that restart within 30 s from at most 50 deltas, except the first, most
+bounds of the histograms with their sums, and the verbs of `last_run_storage_requests`: their sum
+has the verb `all`. What is wrong it serves in full, as a push does.
+
 ## Tasks
 
 Each task of a DAG reports its own work in the group `job="statemaint", origin, query, task`: when

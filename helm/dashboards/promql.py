@@ -9,6 +9,16 @@ ID = "query, origin, namespace"
 UNIT = "operator, partition"
 # The labels that some totals have.
 _TOTAL = "result, verb"
+# The exporter leaves these out where they are 0 (statemaint/metrics/healthy.py); they are known
+# where the other metric is there.
+_ZERO_WHERE_KNOWN = {
+    "last_run_storage_errors": "last_run_tasks",
+    "last_run_trash_bytes_deleted": "last_run_tasks",
+    "last_run_trash_files_deleted": "last_run_tasks",
+    "stores_unloadable": "partitions",
+    "stores_unproved": "partitions",
+    "trash_files": "trash_bytes",
+}
 _INSTALLATION = 'origin=~"$origin", namespace=~"$namespace"'
 _QUERY = f'query=~"$query", {_INSTALLATION}'
 _PARTITION = f'{_QUERY}, operator=~"$operator", partition=~"$partition"'
@@ -24,7 +34,10 @@ def per(labels: str, metric: str, known: str = ">= 0", chosen: str = "") -> str:
 def of_query(metric: str, **labels: str) -> str:
     """Returns the known values of a metric that has one for each query."""
     chosen = "".join(f', {name}="{value}"' for name, value in labels.items())
-    return per("", metric, chosen=chosen)
+    values = per("", metric, chosen=chosen)
+    if known := _ZERO_WHERE_KNOWN.get(metric):
+        return f"({values} or {per('', known)} * 0)"
+    return values
 
 
 def of_partition(metric: str) -> str:

@@ -18,6 +18,7 @@ from statemaint.errors import NotFoundError, StatemaintError
 from statemaint.maintain.record import PATH, record_in
 from statemaint.metrics.configuration import problem_families
 from statemaint.metrics.families import about, families, family
+from statemaint.metrics.healthy import served
 from statemaint.metrics.options import Named
 from statemaint.metrics.page import Page, Rows, page_text, rows_of
 from statemaint.storage import Storage, storage_around
@@ -155,7 +156,7 @@ def _labels(reading: _Reading) -> dict[str, str]:
 
 def _rows(named: Named, content: bytes) -> Rows:
     record = record_in(content) if content else None
-    return rows_of(families(named, record)) if record else _without_record(named)
+    return rows_of(served(families(named, record))) if record else _without_record(named)
 
 
 def _without_record(named: Named) -> Rows:

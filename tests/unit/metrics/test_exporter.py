@@ -7,6 +7,7 @@ from statemaint.errors import StorageError
 from statemaint.maintain.record import PATH, write_record
 from statemaint.metrics.exporter import Exporter, RecordPlace, RecordPlaces
 from statemaint.metrics.families import families, registry_of
+from statemaint.metrics.healthy import served
 from statemaint.report.record import Record
 from statemaint.storage import ReadOnly, Storage
 from tests.support.metrics import Series, labelled, maintained, named, neglected, plain, series_of
@@ -59,12 +60,12 @@ class World:
         return b"".join(self.exporter.page.plain(b"")).decode()
 
 
-def test_it_shows_what_a_push_would() -> None:
+def test_it_shows_what_a_push_would_and_leaves_out_zeros() -> None:
     world = World("q", "other")
     record = world.run("q")
     world.exporter.refresh()
     pushed = series_of(
-        generate_latest(registry_of(families(named(interval=3600), record))).decode()
+        generate_latest(registry_of(served(families(named(interval=3600), record)))).decode()
     )
     found = world.shown()
     assert {key: found[key] for key in pushed} == pushed
