@@ -73,12 +73,14 @@ group (node_exporter's `node_textfile_mtime_seconds` of its file) no longer chan
 ## Alerts and dashboards
 
 `helm/statemaint/files/alerts.yaml` has the rules, in Prometheus's format: an incident is one
-alert of one query, with a link to its heading in the [runbook](runbook.md), to the query's
-dashboard and to its DAG. `helm/statemaint/files/dashboards` has three dashboards for Grafana 11
-and 12: the fleet, which leads to a query, which leads to its partitions and to the DAG. Their
-hidden variables `airflow` and `runbook` hold the addresses of these; the chart delivers them all
-and sets the variables
-(`airflow.url`, `dashboard.grafanaUrl`, `alerts.runbookBaseUrl`). `make up` shows the alerts live.
+alert of one query, and a storage that is down is one alert. They carry the labels above, by which
+Alertmanager can route; `helm/statemaint/files/alertmanager.yaml` has inhibition rules for it. From
+the chart, an alert links to its heading in the [runbook](runbook.md), to the query's dashboard and
+to its DAG, where their addresses are set. `helm/statemaint/files/dashboards` has three dashboards
+for Grafana 11 and 12: the fleet, which leads to a query, which leads to its partitions and to the
+DAG. Their hidden variables `airflow` and `runbook` hold the addresses of these; the chart delivers
+them all and sets the variables (`airflow.url`, `dashboard.grafanaUrl`, `alerts.runbookBaseUrl`).
+`make up` shows the alerts live.
 """
 
 
