@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
@@ -90,6 +91,7 @@ def _is_absolute(path: str) -> bool:
     return PurePosixPath(path).is_absolute()
 
 
+@lru_cache(maxsize=2048)
 def valid_schedule(schedule: str) -> str:
     """Returns a schedule that Airflow accepts; its library for cron expressions decides."""
     if schedule in PRESET_SCHEDULES:
