@@ -6,6 +6,7 @@ kept compressed, as Prometheus requests it.
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.utils import floatToGoString
@@ -47,7 +48,12 @@ def _number(value: float) -> str:
 def _labels(labels: dict[str, str]) -> str:
     if not labels:
         return ""
-    return "{" + ",".join(f'{key}="{one.translate(_ESCAPES)}"' for key, one in labels.items()) + "}"
+    return "{" + ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items()) + "}"
+
+
+@lru_cache(maxsize=8192)
+def _escaped(value: str) -> str:
+    return value.translate(_ESCAPES)
 
 
 class Page:
