@@ -67,7 +67,7 @@ class UnitClaim:
         return rows
 
     def once(
-        self, work: Callable[[Storage], Rows], *, again: Callable[[], object] = nothing
+        self, work: Callable[["Guarded"], Rows], *, again: Callable[[], object] = nothing
     ) -> Rows:
         """Returns the outcome of a unit's work, which is done by one attempt at a time.
 
@@ -83,7 +83,7 @@ class UnitClaim:
                 again()
         return outcome
 
-    def _claimed(self, work: Callable[[Storage], Rows]) -> Rows | None:
+    def _claimed(self, work: Callable[["Guarded"], Rows]) -> Rows | None:
         """Returns the outcome of the work; `None` if another attempt has the unit."""
         try:
             return self._alone(work)
@@ -93,7 +93,7 @@ class UnitClaim:
             pass
         return None
 
-    def _alone(self, work: Callable[[Storage], Rows]) -> Rows:
+    def _alone(self, work: Callable[["Guarded"], Rows]) -> Rows:
         place, holder = Below(self.storage, self.folder), Holder(self.unit)
         with leased(place, holder, seconds=self.seconds) as lease:
             if (outcome := self.outcome()) is not None:  # the attempt before has ended meanwhile
@@ -194,6 +194,11 @@ class Guarded(ReadOnly):
     def __init__(self, storage: Storage, lease: Lease) -> None:
         super().__init__(storage)
         self._lease = lease
+
+    @property
+    def repeated(self) -> bool:
+        """Returns whether an earlier attempt has had the unit."""
+        return self._lease.number > 1
 
     @property
     def exclusive(self) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from statemaint.maintain.bundles import Bundle
+from statemaint.maintain.repeated import with_earlier
 from statemaint.maintain.run import OnOutcome, ignored, maintain
 from statemaint.memory import memory_from
 from statemaint.model.policy import Policy
@@ -80,9 +81,11 @@ def maintain_part(  # noqa: PLR0913 -- each is a separate choice
     handover: Handover | None = None,
     workers: Workers | None = None,
     on_outcome: OnOutcome = ignored,
+    repeated: bool = False,
 ) -> Report:
     """Maintains some partitions at the target that the run's plan fixed; safe to repeat.
 
+    If it is repeated, what lost attempts did counts as well.
     Few stores are worked on at a time by default, in the memory that the environment sets. The rest
     is that of the run's plan.
     """
@@ -93,7 +96,7 @@ def maintain_part(  # noqa: PLR0913 -- each is a separate choice
         partitions=frozenset(bundle.partitions),
     )
     few = min(storage.parallel, _STORES_AT_A_TIME)
-    return maintain(
+    report = maintain(
         storage,
         policy,
         request=request,
@@ -103,3 +106,4 @@ def maintain_part(  # noqa: PLR0913 -- each is a separate choice
         handover=handover,
         on_outcome=on_outcome,
     )
+    return with_earlier(storage, report) if repeated else report

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import unique
-from typing import TypeVar
 
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
@@ -101,8 +100,6 @@ class Skipped:
 
 Outcome = SnapshotWritten | Attested | Deleted | Halted | Skipped
 
-_Kind = TypeVar("_Kind")
-
 
 @unique
 class StoreOutcome(Explained):
@@ -111,6 +108,16 @@ class StoreOutcome(Explained):
     DONE = "done", "its part of the plan is carried out"
     SKIPPED = "skipped", "left for the next run: the time ran out, or the query moved on"
     HALTED = "halted", "damaged, or its storage failed: see its findings"
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierDeeds:
+    """What earlier attempts at a run did in a store, of which only the ledger is left."""
+
+    snapshots: int = 0
+    written: int = 0
+    deleted: Counter[str] = field(default_factory=Counter)
+    freed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +133,7 @@ class StoreReport:
         target: the run's target version.
         reclaimable: bytes that a later run will delete, once a snapshot is old enough.
         withheld: the due snapshots that were not written.
+        earlier: what lost attempts at the run did.
     """
 
     before: Store
@@ -136,6 +144,31 @@ class StoreReport:
     target: int | None
     reclaimable: int = 0
     withheld: tuple[Withheld, ...] = ()
+    earlier: EarlierDeeds = field(default_factory=EarlierDeeds)
+
+    @property
+    def snapshots_written(self) -> int:
+        """Returns the number of snapshots that the run wrote."""
+        own = sum(1 for one in self.outcomes if isinstance(one, SnapshotWritten) and one.bytes)
+        return own + self.earlier.snapshots
+
+    @property
+    def bytes_written(self) -> int:
+        """Returns their bytes."""
+        own = sum(one.bytes for one in self.outcomes if isinstance(one, SnapshotWritten))
+        return own + self.earlier.written
+
+    @property
+    def files_deleted(self) -> Counter[str]:
+        """Returns the number of files that the run deleted, by reason."""
+        own = (one.action.reason.value for one in self.outcomes if isinstance(one, Deleted))
+        return Counter(own) + self.earlier.deleted
+
+    @property
+    def bytes_deleted(self) -> int:
+        """Returns their bytes."""
+        own = sum(one.action.entry.size for one in self.outcomes if isinstance(one, Deleted))
+        return own + self.earlier.freed
 
     @property
     def attestation(self) -> Attestation | None:
@@ -220,27 +253,24 @@ class Report:
     @property
     def snapshots_written(self) -> int:
         """Returns the number of snapshots that this run wrote."""
-        return sum(1 for one in self._outcomes(SnapshotWritten) if one.bytes)
+        return sum(one.snapshots_written for one in self.stores)
 
     @property
     def bytes_written(self) -> int:
         """Returns the bytes of the snapshots that this run wrote."""
-        return sum(one.bytes for one in self._outcomes(SnapshotWritten))
+        return sum(one.bytes_written for one in self.stores)
 
     @property
     def files_deleted(self) -> Counter[str]:
         """Returns the number of files that this run deleted, by reason."""
-        return Counter(one.action.reason.value for one in self._outcomes(Deleted))
+        return sum((one.files_deleted for one in self.stores), Counter())
 
     @property
     def bytes_deleted(self) -> int:
         """Returns the bytes of the files that this run deleted."""
-        return sum(one.action.entry.size for one in self._outcomes(Deleted))
+        return sum(one.bytes_deleted for one in self.stores)
 
     @property
     def exit_code(self) -> int:
         """Returns the program's exit code: the first of 1, 5, 3, 6, 0 that applies."""
         return exit_code_of(self.findings)
-
-    def _outcomes(self, kind: type[_Kind]) -> list[_Kind]:
-        return [one for store in self.stores for one in store.outcomes if isinstance(one, kind)]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from statemaint.errors import LeaseLostError, StatemaintError
+from statemaint.execute import Guarded
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.handed import Handed, claim_of, read_handed, store_outcomes
 from statemaint.maintain.outcomes import PartOutcome
@@ -24,7 +25,6 @@ from statemaint.spark.leases import leases
 from statemaint.spark.outcomes import Row
 from statemaint.spark.packing import MOST_TASKS_A_CORE, deal
 from statemaint.spark.units import Piece, must_go_on, task_workers
-from statemaint.storage import Storage
 from statemaint.wording import counted
 
 _COLUMNS = {"query": "string", "outcome": "string"}
@@ -174,7 +174,7 @@ def _counts(rows: list[Row]) -> bool:
     return not any(row["retry"] for row in rows)
 
 
-def _outcome(given: Piece, bundle: Bundle, storage: Storage) -> Row:
+def _outcome(given: Piece, bundle: Bundle, storage: Guarded) -> Row:
     options, handover = given.options, given.options["handover"]
     try:
         must_go_on(storage, bundle)
@@ -186,6 +186,7 @@ def _outcome(given: Piece, bundle: Bundle, storage: Storage) -> Row:
             force_snapshot=options["force_snapshot"],
             handover=Handover.from_json(handover) if handover else None,
             workers=task_workers(storage),
+            repeated=storage.repeated or bool(bundle.holder and bundle.holder.attempt > 1),
         )
     except LeaseLostError:
         raise  # perhaps the unit's own lease: `once` decides

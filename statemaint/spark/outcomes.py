@@ -7,7 +7,7 @@ from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan import Action, Attest, Delete, Plan, by_reason, diagnose
-from statemaint.report import Deleted, Report, SnapshotWritten, StoreReport, exit_code_of
+from statemaint.report import Report, StoreReport, exit_code_of
 from statemaint.report.to_json import action_json, chain_length, id_json, store_json
 from statemaint.spark.fleet import Target
 
@@ -136,8 +136,6 @@ def report_rows(target: Target, report: Report, *, run: str, unit: str | None) -
 
 def _store_row(store: StoreReport) -> Row:
     proof, files = store.attestation, store.after.files
-    written = [one for one in store.outcomes if isinstance(one, SnapshotWritten) and one.bytes]
-    deleted = [one.action.entry for one in store.outcomes if isinstance(one, Deleted)]
     return {
         **id_json(store.before.id),
         "outcome": store.state.value,
@@ -146,10 +144,10 @@ def _store_row(store: StoreReport) -> Row:
         "chain_after": chain_length(store.after, store.target),
         "files": len(files),
         "bytes": sum(file.entry.size for file in files),
-        "snapshots_written": len(written),
-        "bytes_written": sum(one.bytes for one in written),
-        "files_deleted": len(deleted),
-        "bytes_deleted": sum(one.size for one in deleted),
+        "snapshots_written": store.snapshots_written,
+        "bytes_written": store.bytes_written,
+        "files_deleted": store.files_deleted.total(),
+        "bytes_deleted": store.bytes_deleted,
         "reclaimable_bytes": store.reclaimable,
         "rows": proof.rows if proof else None,
         "digest": proof.digest if proof else None,

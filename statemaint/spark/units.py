@@ -8,7 +8,7 @@ from typing import Any
 
 from statemaint.audit import verify
 from statemaint.errors import LeaseLostError, StatemaintError
-from statemaint.execute import UnitClaim
+from statemaint.execute import Guarded, UnitClaim
 from statemaint.maintain.bundles import Bundle, Costs, weights
 from statemaint.maintain.parts import Prepared, maintain_part, prepare
 from statemaint.memory import memory_from
@@ -165,7 +165,7 @@ def _whatever_happens(target: Target, rows: Callable[[], Iterator[Row]]) -> Iter
         yield error_row(target, error)
 
 
-def _maintained(given: Piece, bundle: Bundle, storage: Storage) -> list[Row]:
+def _maintained(given: Piece, bundle: Bundle, storage: Guarded) -> list[Row]:
     target, run, handover = given.target, given.options["run"], given.options["handover"]
     try:
         must_go_on(storage, bundle)
@@ -177,6 +177,7 @@ def _maintained(given: Piece, bundle: Bundle, storage: Storage) -> list[Row]:
             force_snapshot=given.options["force_snapshot"],
             handover=Handover.from_json(handover) if handover else None,
             workers=task_workers(storage),
+            repeated=storage.repeated or bool(bundle.holder and bundle.holder.attempt > 1),
         )
     except LeaseLostError:
         raise

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from statemaint.execute import leased
+from statemaint.execute import UnitClaim, leased
+from statemaint.execute.attempts import Below
+from statemaint.execute.lease import acquire
 from statemaint.maintain.bundles import Bundle
+from statemaint.maintain.parts import maintain_part
 from statemaint.model.policy import Policy
 from statemaint.records import Holder
 from statemaint.spark import units
@@ -104,3 +107,24 @@ def test_a_task_keeps_within_the_memory_that_spark_gives_it(
     monkeypatch.delenv("STATEMAINT_MEMORY")
     monkeypatch.setenv("PYSPARK_EXECUTOR_MEMORY_MB", "")
     assert task_workers(MemoryStorage()).memory is None
+
+
+@pytest.mark.parametrize("lost", ["executor", "driver"])
+def test_what_a_lost_attempt_wrote_and_deleted_counts_in_the_rows_and_the_record(
+    target: Target, lost: str
+) -> None:
+    storage = LocalStorage(Path(target.checkpoint))
+    holder = Holder("run", attempt=1 if lost == "executor" else 2)
+    bundle = Bundle(0, (0, 1), 9, holder)
+    with leased(storage, holder, keep=True):
+        report = maintain_part(storage, target.policy, bundle, run="run")  # it never reports this
+        if lost == "executor":
+            claim = UnitClaim(storage, holder.nonce, bundle.key)
+            acquire(Below(storage, claim.folder), Holder("unit"), seconds=0.0)
+        *rows, note = unit(target, holder)
+    assert report.snapshots_written == sum(one["snapshots_written"] for one in rows) == 4
+    assert report.bytes_written == sum(one["bytes_written"] for one in rows)
+    deleted = report.files_deleted.total()
+    assert deleted == sum(one["files_deleted"] for one in rows) > 0
+    sums = json.loads(note["note"])["facts"]["sums"]
+    assert (sums["snapshots"], sums["deleted"]) == (4, report.bytes_deleted)
