@@ -27,7 +27,7 @@ def queries_reader(path: str | Path, *, environ: Mapping[str, str] = os.environ)
     """Returns a reader of the queries file.
 
     Each parsing of a DAG file is a process of its own: the last good version is kept in the folder
-    that STATEMAINT_STATE names, by default the folder `statemaint` in Airflow's home.
+    that STATEMAINT_STATE names, by default the folder `statemaint_state` in Airflow's home.
     """
-    folder = state_folder(environ) or Path(AIRFLOW_HOME, "statemaint")
+    folder = state_folder(environ) or Path(AIRFLOW_HOME, "statemaint_state")
     return QueriesReader(path, clock=time.time, folder=folder)

@@ -59,6 +59,7 @@ def test_an_emptied_file_keeps_every_dag_and_fails_a_dag_that_is_not_paused(scen
         scene.admin.wait_for_dag(FILE, seconds=300.0)
         assert wait(lambda: failed_run(scene, FILE))
         assert dag(scene, FILE)["is_paused"] is False
+        assert len([*(scene.airflow.home / "statemaint_state").glob("*.json")]) == 1
         dags = [f"statemaint__{name}" for name in ("good", "dry", "wide")]
         wait(lambda: all(parsed(scene, one) > since for one in dags))
         assert scene.run("dry", {"dry_run": True}).state == "success"

@@ -317,6 +317,15 @@ def test_a_mistake_keeps_every_dag_and_adds_one_that_shows_it_and_notifies(
     assert (added["paused"], added["notified"]) == (False, 2)
 
 
+def test_the_last_good_version_is_kept_in_the_folder_of_the_environment(
+    pythons: Pythons, tmp_path: Path
+) -> None:
+    environ = {"STATEMAINT_STATE": str(tmp_path / "state")}
+    before = described(pythons, tmp_path, GOOD, environ)["dags"]
+    assert len([*(tmp_path / "state").iterdir()]) == 1
+    assert before.items() < described(pythons, tmp_path, "", environ)["dags"].items()
+
+
 def test_the_manual_dags_keep_their_queries_while_the_file_is_empty(
     pythons: Pythons, tmp_path: Path
 ) -> None:
