@@ -17,6 +17,7 @@ from statemaint.cli.progress import actions_done
 from statemaint.cli.tables import BAD, GOOD, WARNING, Column, number
 from statemaint.cli.targets import Address
 from statemaint.cli.words import files_of, lasting
+from statemaint.errors import StatemaintError
 from statemaint.maintain import maintain
 from statemaint.maintain.record import recorded
 from statemaint.model.policy import Policy, duration
@@ -70,9 +71,12 @@ def maintain_verb(  # noqa: PLR0913 -- each is a separate choice
         whole = not (dry_run or request.is_partial)
         try:
             report = recorded(storage, work, every_unit=every_unit) if whole else work()
-        finally:
+        except StatemaintError:
             if published and whole:
                 published(storage)
+            raise
+        if published and whole:
+            published(storage)
     end_with_report(report, as_json=as_json)
 
 
