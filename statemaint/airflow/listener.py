@@ -1,6 +1,6 @@
-"""The scheduler's part of our DAGs: it creates their pool, and puts a note on each run.
+"""The scheduler's part of our DAGs: their pool, runs without a pool, and a note on each run.
 
-No task can do either: tasks have no access to Airflow's database, and its API for tasks has neither
+No task can do this: tasks have no access to Airflow's database, and its API for tasks has neither
 pools nor notes. Without this plugin, create the pool by hand; the note is in the XCom `note`.
 
 Every Airflow process loads the plugins, down to each task, so that this module imports little.
@@ -13,7 +13,7 @@ from typing import Any
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
 
-from statemaint.airflow.names import NOTE, POOL, is_together, query_of
+from statemaint.airflow.names import MANUAL_DAGS, NOTE, POOL, is_together, missing_pool, query_of
 
 # More than one query takes by default, so that others need not wait for a wide one.
 SLOTS = 32
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class Listener:
-    """The functions that Airflow calls when one of its programs starts, and when a run ends."""
+    """The functions that Airflow calls when one of its programs or a run starts, or a run ends."""
 
     @hookimpl
     def on_starting(self, component: Any) -> None:
@@ -35,6 +35,12 @@ class Listener:
         if type(component).__name__ == "Job":
             _or_log(_make_pool)
             _or_log(_import_tasks)
+
+    @hookimpl
+    def on_dag_run_running(self, dag_run: Any, msg: str) -> None:
+        """Fails a run whose pool does not exist: its tasks would wait for it without an end."""
+        del msg
+        _or_log(lambda: _check_pools(dag_run))
 
     @hookimpl
     def on_dag_run_success(self, dag_run: Any, msg: str) -> None:
@@ -72,14 +78,30 @@ def _import_tasks() -> None:
     del factory
 
 
+def _check_pools(dag_run: Any) -> None:
+    from airflow.models.pool import Pool  # noqa: PLC0415 -- only where there is a database
+    from sqlalchemy import select  # noqa: PLC0415
+    from sqlalchemy.orm import object_session  # noqa: PLC0415
+
+    session = object_session(dag_run)
+    if not _is_ours(dag_run.dag_id) or session is None:
+        return
+    tasks = dag_run.get_task_instances(session=session)
+    existing = session.scalars(select(Pool.pool).where(Pool.pool.in_({one.pool for one in tasks})))
+    if missing := {one.pool for one in tasks} - set(existing):
+        dag_run.note = f"Nothing was done: {missing_pool(min(missing))} Then trigger it again."
+        _log.error("%s, run %s: %s", dag_run.dag_id, dag_run.run_id, dag_run.note)
+        for one in tasks:  # from which the scheduler concludes that the run has failed
+            one.set_state("failed", session=session)
+
+
 def _put_note(dag_run: Any) -> None:
     from airflow.models.xcom import XComModel  # noqa: PLC0415 -- only where there is a database
     from sqlalchemy import select  # noqa: PLC0415
     from sqlalchemy.orm import object_session  # noqa: PLC0415
 
     session = object_session(dag_run)
-    ours = query_of(dag_run.dag_id) is not None or is_together(dag_run.dag_id)
-    if not ours or session is None or dag_run.note:
+    if not _is_ours(dag_run.dag_id) or session is None or dag_run.note:
         return
     notes = select(XComModel).where(
         XComModel.dag_id == dag_run.dag_id,
@@ -88,6 +110,10 @@ def _put_note(dag_run: Any) -> None:
     )
     for note in session.scalars(notes):
         dag_run.note = str(XComModel.deserialize_value(note))
+
+
+def _is_ours(dag: str) -> bool:
+    return query_of(dag) is not None or is_together(dag) or dag in MANUAL_DAGS
 
 
 def _or_log(work: Callable[[], None]) -> None:

@@ -1,6 +1,7 @@
 """Airflow's names for a query, and the settings by which its parts find the queries file."""
 
 import re
+import shlex
 from hashlib import sha256
 
 GATEWAY_VARIABLE = "STATEMAINT_PUSHGATEWAY"
@@ -11,7 +12,7 @@ AIRFLOW_VARIABLE = "statemaint_queries"
 # The DAG that shows what is wrong with the queries file, where no other DAG does.
 FILE_DAG = "statemaint_queries_file"
 # The DAGs for manual work on any query.
-VERIFY_DAG, REPAIR_DAG, ROLLBACK_DAG, UNDO_DAG = (
+VERIFY_DAG, REPAIR_DAG, ROLLBACK_DAG, UNDO_DAG = MANUAL_DAGS = (
     "statemaint_verify",
     "statemaint_repair",
     "statemaint_rollback",
@@ -48,6 +49,12 @@ def broken_dag_id(entry: str) -> str:
     It is the id of the query's own DAG if the entry's name can be part of one.
     """
     return dag_id(re.sub(r"[^A-Za-z0-9_.-]+", "_", entry) or "_")[:_MOST]
+
+
+def missing_pool(pool: str) -> str:
+    """Returns what is wrong if a pool does not exist, and what to do, in sentences."""
+    create = shlex.join(("airflow", "pools", "set", pool, "32", "maintenance"))
+    return f"Its tasks are set to run in the pool {pool!r}, which does not exist: `{create}`."
 
 
 def query_of(dag: str) -> str | None:

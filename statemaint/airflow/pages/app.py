@@ -34,7 +34,12 @@ from statemaint.airflow.pages.looks import looked_at_now, plan_of_partition
 from statemaint.airflow.pages.model import QueryRecord
 from statemaint.airflow.pages.records import details, handover, records
 from statemaint.airflow.pages.render import FOLDER, render
-from statemaint.airflow.pages.sources import CheckpointSource, UnknownQueryError, source_of
+from statemaint.airflow.pages.sources import (
+    CheckpointSource,
+    UnknownQueryError,
+    is_disabled,
+    source_of,
+)
 from statemaint.errors import ConfigError, StatemaintError, StorageError
 from statemaint.maintain import list_runs
 from statemaint.planning import scan_checkpoint
@@ -85,7 +90,8 @@ def app() -> FastAPI:
 
 def _queries(user: GetUserDep, session: SessionDep) -> Response:
     readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
-    listed = records(session, readable)
+    found = records(session, readable)
+    listed = [one for one in found if not (one.stale and is_disabled(one.query))]
     return _html("queries.html", **contents.of_fleet(listed))
 
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from statemaint.airflow.figures import QueryFigures
-from statemaint.airflow.names import FILE_DAG
+from statemaint.airflow.names import FILE_DAG, missing_pool
 from statemaint.airflow.pages.ages import ago, ahead, stamp
 from statemaint.airflow.pages.model import AirflowRun, QueryRecord
 from statemaint.model.findings import Finding, FindingCode
@@ -108,7 +108,7 @@ class Row:
     @property
     def due(self) -> int:
         """Returns the seconds of the next run's time, to sort by; the largest without a time."""
-        next_run = None if self.record.paused else self.record.next_run
+        next_run = None if self.record.paused or self.record.stale else self.record.next_run
         return int(next_run.timestamp()) if next_run else _NO_TIME
 
     @property
@@ -177,6 +177,8 @@ def verdict(record: QueryRecord) -> Verdict:
     if record.invalid is not None:
         of_file = record.dag == FILE_DAG
         return Verdict(Restartable.MISTAKES if of_file else Restartable.INVALID, record.invalid)
+    if why := _not_maintained(record):
+        return Verdict(Restartable.INVALID, why)
     if record.failed:
         return _unplanned(record.failed)
     if record.figures is None:
@@ -185,6 +187,16 @@ def verdict(record: QueryRecord) -> Verdict:
             return Verdict(Restartable.NEVER, ran)
         return Verdict(Restartable.UNKNOWN, "The figures are from another build.")
     return _by_figures(record.figures)
+
+
+def _not_maintained(record: QueryRecord) -> str | None:
+    if record.stale:
+        return (
+            f"Airflow has deactivated the DAG {record.dag}, as no DAG file defines it any more: "
+            "nothing maintains the query. If it was removed on purpose, "
+            f"`airflow dags delete {record.dag}`."
+        )
+    return None if record.missing_pool is None else missing_pool(record.missing_pool)
 
 
 def _has_looked(figures: QueryFigures) -> bool:
@@ -252,6 +264,8 @@ def _is_old(record: QueryRecord, now: datetime) -> bool:
 
 
 def _next(record: QueryRecord, now: datetime) -> str:
+    if record.stale:
+        return "never"
     if record.paused:
         return "paused"
     if record.next_run:

@@ -43,6 +43,8 @@ class QueryRecord:
         next_run: when the next scheduled run is due; `None` without a schedule.
         schedule: the schedule as Airflow describes it.
         invalid: why the DAG only shows a mistake in the queries file; `None` for all others.
+        missing_pool: the pool of its last run's tasks, if it does not exist.
+        stale: whether Airflow has deactivated the DAG, as no DAG file defines it any more.
         last: its last run; if several queries share the DAG, with the outcome of this query.
         figures: the newest figures that this build can read.
         looked: when they were made.
@@ -57,6 +59,8 @@ class QueryRecord:
     next_run: datetime | None = None
     schedule: str | None = None
     invalid: str | None = None
+    missing_pool: str | None = None
+    stale: bool = False
     last: AirflowRun | None = None
     figures: QueryFigures | None = None
     looked: datetime | None = None

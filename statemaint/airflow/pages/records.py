@@ -1,16 +1,19 @@
 """The facts of the maintained queries in Airflow's database: their DAGs, runs and figures.
 
-A query is identified by the Asset `statemaint://QUERY` that one of its tasks may update. Each
-function makes a fixed number of database queries, whatever the number of DAGs.
+A query is identified by the Asset `statemaint://QUERY` that one of its tasks may update; Airflow
+forgets those of a DAG that it has deactivated, whose figures or id name its queries. Each function
+makes a fixed number of database queries, whatever the number of DAGs.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from airflow.models.asset import AssetModel, TaskOutletAssetReference
 from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagrun import DagRun
+from airflow.models.pool import Pool
+from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
@@ -42,17 +45,25 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
     """Returns a record of each query whose DAG is among the readable ones, or of one DAG."""
     allowed = set(readable) if dag is None else {dag} & set(readable)
     dags = {one.dag_id: one for one in session.execute(_dags(dag)) if one.dag_id in allowed}
+    active = {name for name, one in dags.items() if not one.is_stale}
     invalid = {one for (one,) in session.execute(_invalid(dag)) if one in dags}
     places = {
         (one.dag_id, _group(one.task_id), one.name.removeprefix(_SCHEME))
         for one in session.execute(_outlets(dag))
-        if one.dag_id in dags
+        if one.dag_id in active
     }
+    gone = dags.keys() - active
+    places |= {(one, "", query) for one in gone - invalid if (query := query_of(one)) is not None}
     last = {one.dag_id: _run(one) for one in session.execute(_last_runs(dag))}
     figures = _figures(session, places, dag)
+    places |= set(_deactivated(gone, figures))
+    pools = dict(session.execute(_missing_pools(dag)).all())
     rows = [_record(dags[one], group, query, last, figures) for one, group, query in places]
-    rows += [_mistake(dags[one], last) for one in invalid]
-    return sorted(rows, key=lambda one: (one.query, one.dag, one.group))
+    rows = [replace(one, missing_pool=pools.get(one.dag)) for one in rows]
+    rows += [_mistake(dags[one], last) for one in invalid & active]
+    maintained = {one.query for one in rows if not one.stale}
+    shown = (one for one in rows if not one.stale or one.query not in maintained)
+    return sorted(shown, key=lambda one: (one.query, one.dag, one.group))
 
 
 def details(session: Session, record: QueryRecord) -> Details:
@@ -87,7 +98,8 @@ def _dags(dag: str | None) -> Any:
         DagModel.next_dagrun_create_after,
         DagModel.timetable_summary,
         DagModel.description,
-    ).where(DagModel.is_stale.is_(False))
+        DagModel.is_stale,
+    )
     return selected.where(DagModel.dag_id == dag) if dag else selected
 
 
@@ -110,7 +122,9 @@ def _outlets(dag: str | None) -> Any:
 def _ours(dag: str | None) -> Any:
     """Returns the ids of the DAGs that matter, as a subquery."""
     ours = _outlets(dag).with_only_columns(TaskOutletAssetReference.dag_id)
-    return ours.union(_invalid(dag)).scalar_subquery()
+    stale = select(DagModel.dag_id).where(DagModel.is_stale)
+    stale = stale.where(DagModel.dag_id == dag) if dag else stale
+    return ours.union(_invalid(dag), stale).scalar_subquery()
 
 
 def _newest(dag: str | None) -> Any:
@@ -135,6 +149,17 @@ def _run_columns() -> Any:
 
 def _last_runs(dag: str | None) -> Any:
     return _run_columns().where(DagRun.id.in_(_newest(dag)))
+
+
+def _missing_pools(dag: str | None) -> Any:
+    """Selects, of each DAG whose last run has not succeeded, a pool that does not exist."""
+    one = TaskInstance
+    selected = select(one.dag_id, func.min(one.pool)).join(
+        DagRun, (DagRun.dag_id == one.dag_id) & (DagRun.run_id == one.run_id)
+    )
+    missing = one.pool.not_in(select(Pool.pool)) & (one.map_index == -1)
+    failing = DagRun.id.in_(_newest(dag)) & (DagRun.state != "success")
+    return selected.where(failing, missing).group_by(one.dag_id)
 
 
 def _run(row: Any) -> AirflowRun:
@@ -191,6 +216,13 @@ def _keys(key: str) -> Any:
     return or_(XComModel.key == key, several)
 
 
+def _deactivated(gone: Container[str], figures: Mapping[tuple[str, ...], Any]) -> Iterator[_Place]:
+    """Yields the places of the queries that deactivated DAGs have maintained."""
+    for (dag, group, query, *_), row in figures.items():
+        if dag in gone and (read := read_figures(row.value)):
+            yield dag, group, query or read.query
+
+
 def _without(places: Iterable[_Place], rows: Iterable[Any]) -> bool:
     """Returns whether the newest runs have left no figures of a DAG, or of one query of several."""
     keys = {(row.dag_id, _query_of(row.key)) for row in rows}
@@ -220,6 +252,7 @@ def _record(
         paused=dag.is_paused,
         next_run=dag.next_dagrun_create_after,
         schedule=dag.timetable_summary,
+        stale=dag.is_stale,
         last=_own(query, run, failed or row, read) if is_together(dag.dag_id) else run,
         figures=read,
         looked=row.timestamp if row else None,

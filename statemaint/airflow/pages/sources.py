@@ -68,6 +68,12 @@ def source_of(dag: str, query: str, session: Session) -> CheckpointSource:
     )
 
 
+def is_disabled(query: str) -> bool:
+    """Returns whether the queries file has a query that is not enabled."""
+    entry = _reading().queries.get(query)
+    return entry is not None and not entry.enabled
+
+
 def _of_dag(about: Mapping[str, Any]) -> CheckpointSource:
     checkpoint = str(about["checkpoint"])
     if "{" in checkpoint:

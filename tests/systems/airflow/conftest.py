@@ -44,6 +44,9 @@ queries:
     retries: 3
     notify: [{{call: {notifier}}}]
   dry: {{checkpoint: {folder}/dry}}
+  poolless: {{checkpoint: {folder}/poolless, pool: no such pool, notify: [{{call: {notifier}}}]}}
+  removed: {{checkpoint: {folder}/removed}}
+  idle: {{checkpoint: {folder}/idle}}
   logged: {{checkpoint: {folder}/logged}}
   flaky: {{checkpoint: {folder}/flaky, retries: 10, retry_delay: 1s}}
   anew: {{checkpoint: {folder}/anew, retries: 10, retry_delay: 1s}}
@@ -89,6 +92,9 @@ RUN = (
     "damaged",
     "dry",
     "logged",
+    "poolless",
+    "removed",
+    "idle",
     "flaky",
     "anew",
     "held",
@@ -207,7 +213,7 @@ def _scene(folder: Path) -> Iterator[Scene]:
 
 def _fill(folder: Path) -> None:
     for name in ("good", "dry", "flaky", "anew", "held", "late", "ticking", "cancelled", "after",
-                 "twice", "logged"):  # fmt: skip
+                 "twice", "logged", "poolless", "removed", "idle"):  # fmt: skip
         neglected(folder / name)
     neglected(folder / "wide", partitions=10)
     neglected(folder / "killed", partitions=10, last=KILLED)

@@ -48,6 +48,27 @@ def test_a_code_of_a_newer_build_counts_as_damage() -> None:
     assert "NEW_CODE" in verdict(record(damage=1, codes=["NEW_CODE"])).why
 
 
+def test_a_query_whose_dag_airflow_has_deactivated_is_not_maintained() -> None:
+    stale = replace(record(), stale=True, next_run=NOW)
+    assert verdict(stale).restart is Restartable.INVALID
+    assert verdict(stale).why == (
+        "Airflow has deactivated the DAG statemaint__revenue, as no DAG file defines it any more: "
+        "nothing maintains the query. If it was removed on purpose, `airflow dags delete "
+        "statemaint__revenue`."
+    )
+    assert row_of(stale, NOW).next == "never"
+    assert fleet([record("another"), stale], NOW)[0].record is stale
+    assert row_of(stale, NOW).due > row_of(replace(record(), next_run=NOW), NOW).due
+
+
+def test_a_query_whose_pool_does_not_exist_is_not_maintained() -> None:
+    poolless = replace(record(), missing_pool="a pool")
+    assert verdict(poolless).restart is Restartable.INVALID
+    assert "the pool 'a pool', which does not exist: `airflow pools set 'a pool'" in (
+        verdict(poolless).why
+    )
+
+
 def test_notices_leave_no_doubt() -> None:
     assert verdict(record(notices=3, codes=["UNKNOWN_FILE"])).restart is Restartable.YES
 
