@@ -46,7 +46,7 @@ def test_every_extra_is_one_that_installing_explains(extra: str) -> None:
 @pytest.mark.parametrize(
     ("package", "args", "extra"),
     [
-        ("boto3", ["scan", "s3://bucket/checkpoint"], "s3"),
+        ("botocore", ["scan", "s3://bucket/checkpoint"], "s3"),
         ("pyspark", ["scan", "hdfs://host/checkpoint"], "hadoop"),
         ("rocksdict", ["digest", "ROCKSDB"], "rocksdb"),
         ("rocksdict", ["verify", "ROCKSDB", "--deep"], "rocksdb"),
