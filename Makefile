@@ -18,7 +18,7 @@ WAITING = -n $$(( 2 * $$(nproc) )) --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-image grafana-types bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-image grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -86,6 +86,9 @@ bench-fleet: setup ## measure fleets by threads and by Spark, and rewrite the ta
 
 soak: setup ## run, kill and rewind real queries under maintenance (about an hour); ARGS="--batches 20 --kills 2 --rewinds 2"
 	$(WITH_JAVA) $(BIN)/python -m tests.soak $(ARGS)
+
+soak-exporter: setup ## scrape the exporter for a minute, while its queries file is lost ten times a second
+	$(BIN)/python -m tests.soak.lost_file $(ARGS)
 
 trial: setup ## run and kill a query with Spark's own maintenance on, beside ours; ARGS="--trials 10"
 	$(WITH_JAVA) $(BIN)/python -m tests.soak.trial $(ARGS)

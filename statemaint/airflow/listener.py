@@ -86,9 +86,13 @@ def _check_pools(dag_run: Any) -> None:
     session = object_session(dag_run)
     if not _is_ours(dag_run.dag_id) or session is None:
         return
-    tasks = dag_run.get_task_instances(session=session)
-    existing = session.scalars(select(Pool.pool).where(Pool.pool.in_({one.pool for one in tasks})))
-    if missing := {one.pool for one in tasks} - set(existing):
+    with (
+        session.no_autoflush
+    ):  # SQLite would be locked from here to the end of the scheduler's loop
+        tasks = dag_run.get_task_instances(session=session)
+        pools = {one.pool for one in tasks}
+        missing = pools - set(session.scalars(select(Pool.pool).where(Pool.pool.in_(pools))))
+    if missing:
         dag_run.note = f"Nothing was done: {missing_pool(min(missing))} Then trigger it again."
         _log.error("%s, run %s: %s", dag_run.dag_id, dag_run.run_id, dag_run.note)
         for one in tasks:  # from which the scheduler concludes that the run has failed
