@@ -86,9 +86,7 @@ def _check_pools(dag_run: Any) -> None:
     session = object_session(dag_run)
     if not _is_ours(dag_run.dag_id) or session is None:
         return
-    with (
-        session.no_autoflush
-    ):  # SQLite would be locked from here to the end of the scheduler's loop
+    with session.no_autoflush:  # a flush would lock SQLite until the scheduler commits
         tasks = dag_run.get_task_instances(session=session)
         pools = {one.pool for one in tasks}
         missing = pools - set(session.scalars(select(Pool.pool).where(Pool.pool.in_(pools))))

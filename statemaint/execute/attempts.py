@@ -130,6 +130,7 @@ def forget_units(storage: Storage, *, before: Callable[[], object] = nothing) ->
     paths = sorted(entry.path for entry in storage.list(FOLDER))
     if paths:
         storage.delete_all(paths, before=before)
+    before()  # another run's unit may be about to write into a folder that is still empty
     storage.delete_folders(FOLDER)
 
 

@@ -240,6 +240,18 @@ def test_no_folder_of_a_unit_is_left_on_a_disk_and_no_link_is_followed(tmp_path:
     storage.delete_folders(FOLDER)
 
 
+def test_a_run_that_has_lost_its_lease_deletes_no_folder_of_a_unit(tmp_path: Path) -> None:
+    place = tmp_path / FOLDER / "later" / "0-0"
+    place.mkdir(parents=True)
+
+    def lost() -> None:
+        raise LeaseLostError("root", 1)
+
+    with pytest.raises(LeaseLostError):
+        forget_units(LocalStorage(tmp_path), before=lost)
+    assert place.exists()
+
+
 def test_a_guarded_storage_changes_what_it_wraps_while_the_unit_is_held() -> None:
     storage = MemoryStorage({"a": b"1", "b": b"2", "c": b"3"})
     place = Below(storage, f"{FOLDER}/run/0-0")
