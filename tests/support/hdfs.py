@@ -196,11 +196,13 @@ def _wait(folder: Path, servers: Mapping[str, Process], ready: Callable[[], bool
 
 
 def _ready(web: int) -> bool:
-    """Tells whether the NameNode takes writes and has its DataNode."""
+    """Tells whether the NameNode takes writes, and its DataNode has told it of room for blocks."""
     query = "Hadoop:service=NameNode,name=FSNamesystemState"
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{web}/jmx?qry={query}", timeout=5) as answer:
             (state,) = json.load(answer)["beans"]
     except (urllib.error.URLError, OSError, ValueError):
         return False
-    return bool(state["NumLiveDataNodes"] == 1 and state["FSState"] == "Operational")
+    registered = state["NumLiveDataNodes"] == 1
+    # The room is known from the DataNode's first heartbeat, which comes after it is registered.
+    return bool(registered and state["CapacityRemaining"] > 0 and state["FSState"] == "Operational")

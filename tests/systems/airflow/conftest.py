@@ -44,6 +44,7 @@ queries:
     retries: 3
     notify: [{{call: {notifier}}}]
   dry: {{checkpoint: {folder}/dry}}
+  unseen: {{checkpoint: {folder}/unseen}}
   poolless: {{checkpoint: {folder}/poolless, pool: no such pool, notify: [{{call: {notifier}}}]}}
   removed: {{checkpoint: {folder}/removed}}
   idle: {{checkpoint: {folder}/idle}}
@@ -91,6 +92,7 @@ RUN = (
     "good",
     "damaged",
     "dry",
+    "unseen",
     "logged",
     "poolless",
     "removed",
@@ -212,8 +214,8 @@ def _scene(folder: Path) -> Iterator[Scene]:
 
 
 def _fill(folder: Path) -> None:
-    for name in ("good", "dry", "flaky", "anew", "held", "late", "ticking", "cancelled", "after",
-                 "twice", "logged", "poolless", "removed", "idle"):  # fmt: skip
+    for name in ("good", "dry", "unseen", "flaky", "anew", "held", "late", "ticking", "cancelled",
+                 "after", "twice", "logged", "poolless", "removed", "idle"):  # fmt: skip
         neglected(folder / name)
     neglected(folder / "wide", partitions=10)
     neglected(folder / "killed", partitions=10, last=KILLED)
