@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from statemaint.errors import CodecError, LeaseLostError, NotFoundError, StorageError
-from statemaint.execute.fence import Fence
-from statemaint.execute.publish import and_then
+from statemaint.execute.fence import Fence, and_then
 from statemaint.model.ids import StoreId, run_folder
 from statemaint.records.attestations import (
     ANNOUNCED,

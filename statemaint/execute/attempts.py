@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from statemaint.errors import LeaseHeldError, LeaseLostError, NotFoundError
+from statemaint.execute.fence import and_then
 from statemaint.execute.lease import Lease, leased
 from statemaint.listing import Entry
 from statemaint.model.ids import run_folder
@@ -213,10 +214,12 @@ class Guarded(ReadOnly):
         overwrite: bool = False,
         like: str | None = None,
     ) -> Entry:
-        return self._storage.write(path, self._checked(chunks), overwrite=overwrite, like=like)
+        return self._storage.write(
+            path, and_then(chunks, self._lease.check), overwrite=overwrite, like=like
+        )
 
     def replace(self, path: str, chunks: Iterable[bytes]) -> None:
-        self._storage.replace(path, self._checked(chunks))
+        self._storage.replace(path, and_then(chunks, self._lease.check))
 
     def append(self, path: str, lines: bytes) -> None:
         self._lease.check()
@@ -250,7 +253,3 @@ class Guarded(ReadOnly):
             self._lease.check()
 
         return check
-
-    def _checked(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        yield from chunks
-        self._lease.check()

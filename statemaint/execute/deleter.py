@@ -4,12 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from statemaint.errors import StorageError, Superseded
-from statemaint.execute.bases import must_be_unchanged
 from statemaint.execute.commits import must_stand
 from statemaint.execute.lease import TRUSTED
-from statemaint.execute.run_context import RunContext
-from statemaint.execute.snapshot_writer import SnapshotWriter
-from statemaint.execute.store_record import StoreRecord
+from statemaint.execute.snapshot_writer import SnapshotWriter, must_be_unchanged
+from statemaint.execute.store_record import RunContext, StoreRecord
 from statemaint.execute.trash import Trash
 from statemaint.model.proof import Attestation
 from statemaint.plan import RELY_ON_BASE, Delete, DeleteReason
@@ -137,7 +135,7 @@ class Deleter:
 
     @property
     def _proof(self) -> Attestation | None:
-        return self.record.known.proofs.get(self.base) if self.base else None
+        return self.record.proofs.get(self.base) if self.base else None
 
     def _instead_must_stand(self, page: Page) -> None:
         """Checks that the files that take the place of stale snapshots are still those planned.

@@ -1,4 +1,9 @@
-"""The check of work under a lease before it deletes; `lease` has the one that asks the storage."""
+"""Checks that precede writes and deletions; `lease` has the fence that asks the storage."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from statemaint.errors import NotFoundError, Superseded
 
 
 class Fence:
@@ -29,3 +34,18 @@ class Fence:
         """
         if not self.is_fresh:
             self.must_hold()
+
+
+@contextmanager
+def superseded_if_missing(when: str = "the run was planned") -> Iterator[None]:
+    """Turns the error of a missing file, which existed at some time, into `Superseded`."""
+    try:
+        yield
+    except NotFoundError as error:
+        raise Superseded(error.path, f"existed when {when} and is missing") from error
+
+
+def and_then(chunks: Iterable[bytes], before: Callable[[], object]) -> Iterator[bytes]:
+    """Yields chunks, then calls `before`: a file appears in storage once its chunks have ended."""
+    yield from chunks
+    before()

@@ -13,39 +13,18 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from statemaint.execute.fence import Fence
-from statemaint.execute.publish import and_then
+from statemaint.execute.fence import Fence, and_then
 from statemaint.listing import Entry
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
-from statemaint.model.uploads import NOTHING_SEEN, Uploads
 from statemaint.plan import Attest, Delete, Remove, WriteSnapshot
-from statemaint.records import attestation_path, render_attestations
+from statemaint.records.attestations import StoreNotes, attestation_path, render_attestations
 from statemaint.records.segments import UNDO, add_segment, ledger_of, page_of
 from statemaint.report import SnapshotWritten
 from statemaint.report.to_json import action_json
 from statemaint.storage import Storage
 
 Noted = Callable[[str, bytes], object]
-
-
-@dataclass(slots=True)
-class Known:
-    """The ledger's knowledge of a store's snapshots.
-
-    Attributes:
-        proofs: the attestation of each proved snapshot, by path.
-        former: the attestations of replaced files, which still record the former log.
-        written: the paths of our snapshots.
-        since: the target version when a run wrote the first, or first noted executors' own.
-        uploads: the observed snapshots of executors.
-    """
-
-    proofs: dict[str, Attestation] = field(default_factory=dict)
-    former: dict[str, Attestation] = field(default_factory=dict)
-    written: set[str] = field(default_factory=set)
-    since: int | None = None
-    uploads: Uploads = NOTHING_SEEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +99,13 @@ class Ledger:
             {**action_json(action), "bytes": entry.size, "attestation": shown, **fields}
         )
 
-    def knows(self, store: StoreId, known: Known) -> None:
-        """Replaces the knowledge of a store, unless another run has taken over the lease.
+    def knows(self, store: StoreId, notes: StoreNotes) -> None:
+        """Replaces the record of a store, unless another run has taken over the lease.
 
         Otherwise snapshots of that run would count as an executor's, and its observations of
         executors would be lost.
         """
-        proofs = {**known.former, **known.proofs}.values()
-        content = render_attestations(proofs, known.written, known.since, known.uploads)
+        content = render_attestations(notes.proofs, notes.written, notes.since, notes.uploads)
         path = attestation_path(store)
         self.storage.replace(path, and_then([content], self.fence.check))
         self.noted(path, content)

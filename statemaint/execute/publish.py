@@ -22,7 +22,7 @@ from statemaint.errors import (
     StorageError,
     Superseded,
 )
-from statemaint.execute.fence import Fence
+from statemaint.execute.fence import Fence, and_then, superseded_if_missing
 from statemaint.fold import Engine, Folding, Source, must_equal
 from statemaint.listing import Entry
 from statemaint.plan import WriteSnapshot
@@ -77,12 +77,6 @@ def publish(
             spool.seek(0)
             pieces = iter(lambda: spool.read(_PIECE), b"")
             yield _published(storage, action, first.like, and_then(pieces, before), fold)
-
-
-def and_then(chunks: Iterable[bytes], before: Callable[[], object]) -> Iterator[bytes]:
-    """Yields chunks, then calls `before`: a file appears in storage once its chunks have ended."""
-    yield from chunks
-    before()
 
 
 class _Split:
@@ -184,7 +178,7 @@ def built(source: Source, actions: Sequence[WriteSnapshot]) -> "Iterator[tuple[B
     from statemaint.fold.rocksdb.engine import workplace  # noqa: PLC0415
 
     with workplace() as place:
-        try:
+        with superseded_if_missing():
             made = build(
                 source,
                 [action.chain for action in reversed(actions)],
@@ -192,9 +186,6 @@ def built(source: Source, actions: Sequence[WriteSnapshot]) -> "Iterator[tuple[B
                 families_from=actions[0].families,
                 reuse=actions[0].reuse,
             )
-        except NotFoundError as error:
-            detail = "existed when the run was planned and is missing"
-            raise Superseded(error.path, detail) from error
         yield tuple(reversed(made))
 
 

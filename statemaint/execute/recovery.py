@@ -10,21 +10,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from statemaint.errors import NotFoundError, Superseded
+from statemaint.errors import Superseded
 from statemaint.execute.fence import Fence
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.memory import need_of
-from statemaint.execute.run_context import RunContext
+from statemaint.execute.store_record import RunContext
 from statemaint.execute.stores import StoreExecutor
 from statemaint.execute.trash import Trash
-from statemaint.execute.world import recovery_notes, rolled_back
+from statemaint.execute.world import must_be_as_planned, recovery_notes, rolled_back
 from statemaint.fold import Source, engine_for
 from statemaint.fold.needs import loading
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
 from statemaint.plan import RecoveryPlan, Remove, StorePlan, WriteSnapshot
 from statemaint.report import SnapshotWritten
-from statemaint.scan import is_same
 from statemaint.storage import Storage
 from statemaint.workers import Job, Workers, as_they_come
 
@@ -114,12 +113,7 @@ class _Recovery:
 
     def _removed(self, step: Remove) -> Remove:
         self.fence.check()
-        try:
-            entry = self.storage.stat(step.path)
-        except NotFoundError as error:
-            raise Superseded(step.path, "existed when this was planned and is missing") from error
-        if not is_same(entry, step.entry):
-            raise Superseded(step.path, "was replaced since this was planned")
+        must_be_as_planned(self.storage, step.entry)
         self.trash.put(step.entry)
         return step
 

@@ -1,12 +1,15 @@
-"""Writes snapshots, and proves each by reading it back or by comparing it with the log."""
+"""Writes snapshots, and proves each by reading it back or by comparing it with the log.
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+Deletions rely on proved snapshots that stand and are readable, and on chains that fold.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from statemaint.codec.integrity.digest import StateDigest
-from statemaint.errors import MissingSstError, SnapshotMismatchError
-from statemaint.execute.bases import StoreFolds, must_be_readable, must_be_unchanged
+from statemaint.errors import MissingSstError, NotFoundError, SnapshotMismatchError, Superseded
+from statemaint.execute.fence import superseded_if_missing
 from statemaint.execute.publish import (
     Published,
     as_shown,
@@ -16,16 +19,81 @@ from statemaint.execute.publish import (
     publish_zip,
     read_back,
 )
-from statemaint.execute.run_context import RunContext
-from statemaint.execute.store_record import StoreRecord
-from statemaint.fold import Source, must_equal
+from statemaint.execute.store_record import RunContext, StoreRecord
+from statemaint.fold import Engine, Folding, Pieces, Source, must_equal
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
+from statemaint.model.files import Snapshot
 from statemaint.model.proof import Attestation, FileRecord
 from statemaint.plan import Attest, SnapshotReason, WriteSnapshot
 from statemaint.report import Attested, SnapshotWritten
 from statemaint.scan import fingerprint
+from statemaint.storage import Storage
+
+
+def must_be_unchanged(storage: Storage, entry: Entry) -> None:
+    """Makes sure that a snapshot is the file that was listed or written."""
+    try:
+        current = storage.stat(entry.path)
+    except NotFoundError as error:
+        raise Superseded(entry.path, "the snapshot is missing") from error
+    if current != entry:
+        raise Superseded(entry.path, "the snapshot was replaced after the run was planned")
+
+
+def as_planned(
+    folding: Folding, storage: Storage, chain: Chain, done: Callable[[frozenset[str]], object]
+) -> Pieces:
+    """Yields the pieces of a fold, whose files must be those that the run was planned with.
+
+    `done` is called with the chain's paths once the whole chain was folded.
+    """
+    with superseded_if_missing():
+        yield from folding
+    if chain.base:  # its proof is of the listed file
+        must_be_unchanged(storage, chain.base.entry)
+    done(frozenset(chain.paths))
+    return folding.digests
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFolds:
+    """Folds the chains of one store, and records which it has folded.
+
+    Attributes:
+        source: how to read its files; it collects the fingerprints of the files that are read.
+        done: the paths of each chain that was folded whole.
+    """
+
+    store: Store
+    source: Source
+    engine: Engine
+    done: list[frozenset[str]] = field(default_factory=list)
+
+    def fold(self, chain: Chain, versions: tuple[int, ...]) -> Folding:
+        """Returns the pieces of the snapshots of some versions of a chain, highest first."""
+        return self._fold(self.source, chain, versions, write=True)
+
+    def state(self, chain: Chain, like: Snapshot | None) -> StateDigest:
+        """Returns the digest of a chain's last version.
+
+        `like` is the zip that defines how RocksDB merges; the chain may begin below the first one.
+        """
+        return self._fold(self.source.like(like), chain, (chain.version,), write=False).digests[
+            chain.version
+        ]
+
+    def must_give(self, chain: Chain) -> None:
+        """Makes sure that a chain folds; a part of a longer folded chain is not folded again."""
+        if not any(set(chain.paths) <= folded for folded in self.done):
+            self.state(chain, self.store.versions.base(chain.version))
+
+    def _fold(
+        self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool
+    ) -> Folding:
+        folding = self.engine.fold(source, chain, versions, write=write)
+        return Folding(as_planned(folding, source.storage, chain, self.done.append))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +152,30 @@ class SnapshotWriter:
             self.record.must_have_no_newcomer(but=action.path)
 
     def must_be_readable(self, path: str | None) -> None:
-        """Makes sure once that the query can read a proved snapshot (S22)."""
-        known, storage = self.record.known, self.context.storage
-        if path in known.proofs and must_be_readable(storage, self._store, known, path):
-            self.record.changed = True
-            self.record.settle()
+        """Makes sure once that readers of the log can also read a proved snapshot of ours (S22).
+
+        Earlier builds wrote snapshots with the permissions of the maintainer's umask or of the
+        bucket. Snapshots of executors are the query's own. The proof records the success.
+        """
+        record, rocks = self.record, self._store.rocks
+        proof = record.proofs.get(path) if path else None
+        if proof is None or proof.readable:
+            return
+        ours = proof.ours or proof.path in (rocks.ours if rocks else record.written)
+        beside = self._store.beside(proof.version)
+        if ours and beside:
+            with superseded_if_missing():
+                self.context.storage.check_readable(proof.path, like=beside.path)
+            record.proofs[proof.path] = replace(proof, readable=True)
+            record.changed = True
+            record.settle()
 
     def _written(
         self, action: WriteSnapshot, published: Published, *, verify: bool
     ) -> SnapshotWritten:
         record, proof = self.record, None
         if not published.written:
-            record.known.written.discard(action.path)
+            record.written.discard(action.path)
         if verify:
             # Spark's checksum file, if Spark wrote the snapshot first, is compared like ours.
             source = self._source.beside(action.path) if action.checksum else self._source
@@ -139,14 +219,14 @@ class SnapshotWriter:
         digest = self.context.engine.digest(self._source, entry.path)
         if action.against:
             self._compare(action, digest, self.folds.state(action.against, action.snapshot))
-        proved = record.known.proofs.get(entry.path)
+        proved = record.proofs.get(entry.path)
         ours = entry.path in rocks.ours if rocks else proved is not None and proved.ours
         record.tables[entry.path] = record.tables_of(entry.path)
-        before = proved or record.known.former.get(entry.path)
+        before = proved or record.former.get(entry.path)
         proof = self._proof(action, entry, digest, action.against, ours=ours)
         if before and (action.doubts or before.doubted):
             proof = proof.doubting(before, self._doubted(action.doubts))
-            record.known.proofs[entry.path] = proof
+            record.proofs[entry.path] = proof
         record.held.append(self.context.ledger.attested(action, entry, proof))
         return Attested(action, proof)
 
@@ -184,7 +264,7 @@ class SnapshotWriter:
             inputs=self._records(self.record.inputs_of(chain)) if chain else (),
             parts=self._records(self.record.tables.get(entry.path, ())),
         )
-        self.record.known.proofs[entry.path] = proof
+        self.record.proofs[entry.path] = proof
         self.record.changed = True
         return proof
 

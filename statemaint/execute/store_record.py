@@ -1,18 +1,49 @@
-"""A run's knowledge of one store, and the part of it that is in the ledger."""
+"""A run as its stores see it; its knowledge of one store, and the part that the ledger has."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from statemaint.errors import Superseded
-from statemaint.execute.ledger import Known
-from statemaint.execute.run_context import RunContext
+from statemaint.execute.announced import Announcement
+from statemaint.execute.commits import SharedLook
+from statemaint.execute.fence import Fence
+from statemaint.execute.ledger import Ledger
+from statemaint.execute.trash import Trash
+from statemaint.fold import Engine
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot, snapshot_version
+from statemaint.model.proof import Attestation
 from statemaint.model.uploads import Uploads
 from statemaint.plan import Delete, WriteSnapshot, observed
 from statemaint.records.attestations import StoreNotes
+from statemaint.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """A run, as each of its stores sees it.
+
+    Attributes:
+        trash: receives deleted files; `None` if they are deleted immediately.
+        aside: receives stale snapshots under every policy; `None` if there are none.
+        commit: the newest entry of the commit log when the run was planned.
+        look: looks at the lease and at that entry, for all stores.
+        ahead: the number of files of a store that are fetched at a time.
+    """
+
+    storage: Storage
+    engine: Engine
+    ledger: Ledger
+    fence: Fence
+    trash: Trash | None = None
+    aside: Trash | None = None
+    target: int | None = None
+    commit: Entry | None = None
+    look: SharedLook = field(default_factory=SharedLook)
+    announcement: Announcement = field(default_factory=Announcement)
+    ahead: int = 1
 
 
 @dataclass(slots=True)
@@ -20,17 +51,24 @@ class StoreRecord:
     """One store's snapshots while its plan is carried out.
 
     Attributes:
-        known: its proofs, and which snapshots are ours; the ledger's file holds a copy.
-        noted: the executors' snapshots that the ledger's file has.
+        proofs: the attestation of each proved snapshot, by path.
+        former: the attestations of replaced files, which still record the former log.
+        written: the paths of our snapshots.
+        since: the target version when a run wrote the first, or first noted executors' own.
+        uploads: the observed snapshots of executors; those that the ledger's file has are `noted`.
         placed: the snapshots that this run has put in place.
         tables: the SST files that a zip refers to, by the zip's path.
         held: the lines that the ledger lacks.
-        changed: whether the ledger's file of this store lacks a part of `known`.
+        changed: whether the ledger's file of this store lacks any of this.
     """
 
     context: RunContext
     store: Store
-    known: Known
+    proofs: dict[str, Attestation]
+    former: dict[str, Attestation]
+    written: set[str]
+    since: int | None
+    uploads: Uploads
     noted: Uploads
     placed: list[Entry] = field(default_factory=list)
     tables: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
@@ -41,27 +79,30 @@ class StoreRecord:
     def of(cls, context: RunContext, store: Store) -> "StoreRecord":
         listed = {file.entry.path for file in store.files}
         # Outdated proofs are kept: the log is in doubt until their snapshots are compared with it.
-        proofs = (*(one.proof for one in store.outdated), *store.attestations)
-        known = Known(
-            proofs={one.path: one for one in proofs if one.path in listed},
-            former={one.path: one.proof for one in store.former},
+        proofs = (*(outdated.proof for outdated in store.outdated), *store.attestations)
+        return cls(
+            context,
+            store,
+            proofs={proof.path: proof for proof in proofs if proof.path in listed},
+            former={former.path: former.proof for former in store.former},
             written={*store.written},
             since=store.since,
             uploads=observed(store),
+            noted=store.uploads,
         )
-        return cls(context, store, known, store.uploads)
 
     @property
-    def is_noted(self) -> bool:
-        """Returns whether the ledger has all observed snapshots of executors."""
-        return self.noted == self.known.uploads
+    def notes(self) -> StoreNotes:
+        """Returns the record as the ledger's file has it."""
+        proofs = {**self.former, **self.proofs}.values()
+        return StoreNotes(tuple(proofs), tuple(self.written), self.since, self.uploads)
 
     def note(self) -> None:
-        if self.known.since is None:  # from now on the uploads of executors are known
-            self.known.since = self.context.target
-        self.context.ledger.knows(self.store.id, self.known)
+        if self.since is None:  # from now on the uploads of executors are known
+            self.since = self.context.target
+        self.context.ledger.knows(self.store.id, self.notes)
         self.context.announcement.recorded(self.store.id)
-        self.noted, self.changed = self.known.uploads, False
+        self.noted, self.changed = self.uploads, False
 
     def settle(self, deletes: Sequence[Delete] = (), *, trash: bool = False) -> None:
         """Notes what the ledger lacks, and files that are about to be deleted, on one page.
@@ -88,18 +129,13 @@ class StoreRecord:
     def expect(self, actions: Iterable[WriteSnapshot]) -> list[str]:
         """Adds snapshots about to be written to what is known; returns their paths."""
         paths = [action.path for action in actions]
-        if not self.known.written:
+        if not self.written:
             # The writers of the snapshots from before our first write may have ended by now.
             there = (file for file in self.store.files if isinstance(file, Snapshot))
-            self.known.written.update(one.entry.path for one in there)
-            self.known.since = self.context.target
-        self.known.written.update(paths)
+            self.written.update(snapshot.entry.path for snapshot in there)
+            self.since = self.context.target
+        self.written.update(paths)
         return paths
-
-    @property
-    def notes(self) -> StoreNotes:
-        """Returns who wrote which snapshots, as an announcement has it."""
-        return StoreNotes(written=tuple(self.known.written), since=self.known.since)
 
     def must_have_no_newcomer(self, *, but: str = "") -> None:
         """Makes sure that no snapshot has appeared except those of this run.
@@ -128,5 +164,5 @@ class StoreRecord:
         """Returns the entries of some paths, each of which was listed or is new."""
         if not (wanted := tuple(paths)):
             return ()
-        there = {one.path: one for one in (*(file.entry for file in self.store.files), *new)}
+        there = {entry.path: entry for entry in (*(file.entry for file in self.store.files), *new)}
         return tuple(there[path] for path in wanted)

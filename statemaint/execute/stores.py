@@ -20,14 +20,12 @@ from statemaint.errors import (
     UnsupportedError,
 )
 from statemaint.execute.announced import Announcement, announce
-from statemaint.execute.bases import StoreFolds
 from statemaint.execute.deleter import Deleter
 from statemaint.execute.fence import Fence
 from statemaint.execute.ledger import Ledger, Noted
 from statemaint.execute.memory import bytes_read, need_of
-from statemaint.execute.run_context import RunContext
-from statemaint.execute.snapshot_writer import SnapshotWriter
-from statemaint.execute.store_record import StoreRecord
+from statemaint.execute.snapshot_writer import SnapshotWriter, StoreFolds
+from statemaint.execute.store_record import RunContext, StoreRecord
 from statemaint.execute.trash import Trash
 from statemaint.fold import Engine, Source, engine_for
 from statemaint.fold.needs import loading
@@ -209,7 +207,7 @@ class StoreExecutor:
         kinds = {type(one) for one in self.plan.actions}
         if WriteSnapshot in kinds:  # uploads are recorded when these are announced
             return
-        if (self.plan.unnoted or Delete in kinds) and not self.record.is_noted:
+        if (self.plan.unnoted or Delete in kinds) and self.record.noted != self.record.uploads:
             self.record.note()
 
 

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from statemaint.errors import NotFoundError, Superseded
+from statemaint.errors import Superseded
+from statemaint.execute.fence import superseded_if_missing
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot, StateFile, checksum_file_of
@@ -87,14 +88,17 @@ def _seen_if_there(storage: Storage, entry: Entry) -> Seen:
 
 def sealed(storage: Storage, entry: Entry) -> Seen:
     """Returns a file with its fingerprint."""
-    try:
+    with superseded_if_missing("this was planned"):
         seen = Seen(entry, crc32c_of(storage, entry.path))
-        same = is_same(storage.stat(entry.path), entry)
-    except NotFoundError as error:
-        raise Superseded(entry.path, "existed when this was planned and is missing") from error
-    if not same:
-        raise Superseded(entry.path, "was replaced since this was planned")
+    must_be_as_planned(storage, entry)
     return seen
+
+
+def must_be_as_planned(storage: Storage, entry: Entry) -> None:
+    with superseded_if_missing("this was planned"):
+        current = storage.stat(entry.path)
+    if not is_same(current, entry):
+        raise Superseded(entry.path, "was replaced since this was planned")
 
 
 # -- repair and rollback

@@ -10,9 +10,9 @@ from typing import Any
 
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.execute import deleter, ledger, snapshot_writer
-from statemaint.execute.bases import StoreFolds
 from statemaint.execute.deleter import Deleter
 from statemaint.execute.lease import Lease
+from statemaint.execute.snapshot_writer import StoreFolds
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Checkpoint

@@ -9,7 +9,7 @@ import pytest
 
 from statemaint.errors import AlreadyExistsError, Superseded
 from statemaint.execute import Fence, Ledger
-from statemaint.execute.run_context import RunContext
+from statemaint.execute.store_record import RunContext
 from statemaint.execute.stores import StoreExecutor
 from statemaint.execute.trash import Trash
 from statemaint.fold import ClearEngine, Source

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statemaint.execute.ledger import Known, Ledger
+from statemaint.execute.ledger import Ledger
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.files import Snapshot
@@ -15,7 +15,7 @@ from statemaint.model.uploads import Upload, Uploads
 from statemaint.plan import Attest, Delete, DeleteReason, Remove, WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
 from statemaint.plan.recovery.recovery_plan import RemoveReason
-from statemaint.records import attestation_path
+from statemaint.records.attestations import StoreNotes, attestation_path
 from statemaint.report import SnapshotWritten
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import STORE, store
@@ -106,9 +106,9 @@ def test_a_snapshot_is_noted_with_its_proof(
 def test_a_comparison_is_noted_with_its_proof(ledger: Ledger) -> None:
     former = replace(PROOF, path="state/0/0/1.snapshot", version=1)
     uploads = Uploads((Upload(2, PATH, 3.5),), 3)
-    known = Known({PATH: PROOF}, {former.path: former}, {PATH}, 4, uploads)
+    notes = StoreNotes((former, PROOF), (PATH,), 4, uploads)
     ledger.note(STORE, [ledger.attested(Attest(STORE, Snapshot(2, ENTRY), None), ENTRY, PROOF)])
-    ledger.knows(STORE, known)
+    ledger.knows(STORE, notes)
     (line,) = ledger_lines(ledger.storage, "0/0")
     assert (line["action"], line["path"], line["bytes"]) == ("attest", PATH, 30)
     assert (line["attestation"], line["checksum"]) == (shown(PROOF), None)

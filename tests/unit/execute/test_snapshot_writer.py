@@ -6,20 +6,30 @@ import google_crc32c
 import pytest
 
 from statemaint.execute import Fence, Ledger
-from statemaint.execute.run_context import RunContext
+from statemaint.execute.snapshot_writer import SnapshotWriter, StoreFolds
+from statemaint.execute.store_record import RunContext, StoreRecord
 from statemaint.execute.stores import StoreExecutor
-from statemaint.fold import Engine, Folding, Source, engine_for
+from statemaint.fold import ClearEngine, Engine, Folding, Source, engine_for
 from statemaint.fold.rocksdb.engine import RocksEngine
 from statemaint.maintain import maintain
 from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
 from statemaint.model.policy import Policy
+from statemaint.model.proof import Attestation
+from statemaint.model.rocks import Rocks
 from statemaint.plan import Attest, WriteSnapshot
 from statemaint.planning import plan_checkpoint
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
+from tests.support.checkpoints import (
+    checkpoint,
+    snapshot_bytes,
+    state_at,
+    store,
+    write_checkpoint,
+)
 from tests.support.faults import Clock
-from tests.support.rocks import write_rocks_checkpoint
+from tests.support.rocks import rocks_store, write_rocks_checkpoint
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 HOME = "state/0/0"
@@ -71,7 +81,7 @@ def test_a_written_snapshot_is_ours_and_readable(storage: MemoryStorage) -> None
     assert proof is not None
     assert (proof.path, proof.target, proof.at) == (PATH, 25, run.plan.store.listed)
     assert (proof.start, proof.files, proof.ours, proof.readable) == (0, 25, True, True)
-    assert PATH in run.record.known.written
+    assert PATH in run.record.written
 
 
 def test_a_snapshot_that_spark_wrote_first_is_not_ours(storage: MemoryStorage) -> None:
@@ -81,7 +91,7 @@ def test_a_snapshot_that_spark_wrote_first_is_not_ours(storage: MemoryStorage) -
     proof = written.attestation
     assert proof is not None
     assert (written.bytes, proof.ours, proof.readable) == (0, False, False)
-    assert PATH not in run.record.known.written
+    assert PATH not in run.record.written
 
 
 def test_only_a_checksum_file_that_the_query_writes_counts(storage: MemoryStorage) -> None:
@@ -107,7 +117,7 @@ def test_a_comparison_says_where_its_chain_starts(storage: MemoryStorage) -> Non
 def test_an_attested_snapshot_of_ours_is_not_readable_for_that(storage: MemoryStorage) -> None:
     maintain(storage, TIGHT)
     run = executor(storage)
-    known = run.record.known.proofs
+    known = run.record.proofs
     known[PATH] = replace(known[PATH], readable=False)
     proof = run.writer.attest(Attest(run.plan.store.id, of(run, PATH), None)).attestation
     assert (proof.ours, proof.readable) == (True, False)
@@ -142,3 +152,48 @@ def test_a_zip_is_ours_by_its_mark_and_is_proved_with_its_tables() -> None:
         proof = executed.writer.attest(attest).attestation
         assert proof.ours is bool(ours)
     assert engine.families == [of(again, path)] * 2
+
+
+# -- what deletions rely on (S22)
+
+SNAPSHOT, ZIP = f"{HOME}/3.snapshot", f"{HOME}/3.zip"
+STORED = store("1d 2d 3d 3s")
+IN_ROCKS = rocks_store("1c 2c 3c 3z")
+
+
+class Asked(MemoryStorage):
+    """Remembers which files were compared."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.compared: list[tuple[str, str]] = []
+
+    def check_readable(self, path: str, *, like: str) -> None:
+        self.compared.append((path, like))
+
+
+@pytest.mark.parametrize(
+    ("found", "path", "ours", "written", "compared"),
+    [
+        (STORED, SNAPSHOT, True, (), True),
+        (STORED, SNAPSHOT, False, (SNAPSHOT,), True),
+        (STORED, SNAPSHOT, False, (), False),
+        (replace(IN_ROCKS, rocks=Rocks(ours=frozenset({ZIP}))), ZIP, False, (), True),
+        (replace(IN_ROCKS, rocks=Rocks()), ZIP, False, (ZIP,), False),
+    ],
+    ids=["proved as ours", "written", "an executor's", "marked as ours", "an executor's zip"],
+)
+def test_that_the_query_can_read_a_snapshot_of_ours_is_checked_once(
+    found: Store, path: str, written: tuple[str, ...], *, ours: bool, compared: bool
+) -> None:
+    place = Asked()
+    context = RunContext(place, ClearEngine(), Ledger(place, "r"), Fence())
+    proof = Attestation(path, 3, 1, None, "", 0, 0, ours=ours)
+    record = StoreRecord.of(context, replace(found, written=written))
+    record.proofs[path] = proof
+    source = Source.of(place, found, checkpoint(found, batches=range(3)))
+    writer = SnapshotWriter(context, StoreFolds(found, source, context.engine), record)
+    for _ in range(2):
+        writer.must_be_readable(path)
+    assert place.compared == [(path, found.files[2].entry.path)] * compared
+    assert record.proofs[path].readable is compared

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from statemaint.execute import Fence, Ledger
-from statemaint.execute.run_context import RunContext
+from statemaint.execute.store_record import RunContext
 from statemaint.execute.stores import StoreExecutor, _share_a_fold
 from statemaint.fold import ClearEngine, Source
 from statemaint.listing import Entry

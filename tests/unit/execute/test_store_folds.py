@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from statemaint.codec.integrity.digest import StateDigest
-from statemaint.execute.bases import StoreFolds
+from statemaint.execute.snapshot_writer import StoreFolds
 from statemaint.fold import ClearEngine, Folding, Source
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store

@@ -1,14 +1,14 @@
 """What a run knows of a store before it begins, and notes while it works."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from statemaint.errors import Superseded
 from statemaint.execute.fence import Fence
 from statemaint.execute.ledger import Ledger
-from statemaint.execute.run_context import RunContext
-from statemaint.execute.store_record import StoreRecord
+from statemaint.execute.store_record import RunContext, StoreRecord
 from statemaint.fold import ClearEngine
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
@@ -17,7 +17,7 @@ from statemaint.model.proof import Attestation, Outdated
 from statemaint.model.uploads import Upload, Uploads
 from statemaint.plan import WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
-from statemaint.records import attestation_path
+from statemaint.records.attestations import attestation_path, read_attestations
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import STORE, files
 
@@ -45,12 +45,26 @@ def test_all_that_the_ledger_has_of_a_store_is_known() -> None:
         STORE, FILES, attestations=(proof(2), proof(7)), written=(f"{HOME}/2.snapshot",),
         since=4, outdated=(Outdated(proof(3), ()),), former=(former,), uploads=uploads,
     )  # fmt: skip
-    known = record(store).known
+    known = record(store)
     assert known.proofs == {f"{HOME}/{one}.snapshot": proof(one) for one in (2, 3)}
     assert known.former == {f"{HOME}/1.snapshot": proof(1)}
     assert (known.written, known.since) == ({f"{HOME}/2.snapshot"}, 4)
     assert known.uploads.newest[0] == Upload(3, f"{HOME}/3.snapshot", 5.0)
     assert record(store).noted == uploads
+
+
+def test_the_proof_of_a_replaced_file_stays_in_the_ledger_until_there_is_a_new_one() -> None:
+    former = proof(1)
+    one = record(Store(STORE, FILES, former=(Outdated(former, ()),)))
+    one.note()
+    assert stored_proofs(one) == (former,)
+    newer = one.proofs[former.path] = replace(former, digest="cd" * 16)
+    one.note()
+    assert stored_proofs(one) == (newer,)
+
+
+def stored_proofs(one: StoreRecord) -> tuple[Attestation, ...]:
+    return read_attestations(one.context.storage, attestation_path(STORE)).proofs
 
 
 def noted(one: StoreRecord) -> tuple[list[str], int | None]:
@@ -62,8 +76,8 @@ def test_uploads_are_known_from_the_target_of_the_first_note_on() -> None:
     one = record()
     one.note()
     assert noted(one) == ([], 9)
-    assert one.is_noted
-    one.known.since = 4
+    assert one.noted == one.uploads
+    one.since = 4
     one.note()
     assert noted(one) == ([], 4)
 
@@ -75,7 +89,7 @@ def snapshot(version: int) -> WriteSnapshot:
 
 def test_with_the_first_snapshot_those_from_before_are_none_of_executors() -> None:
     one = record()
-    one.known.since = 4
+    one.since = 4
     one.announce([snapshot(5)])
     assert noted(one) == ([f"{HOME}/{version}.snapshot" for version in (2, 3, 5)], 9)
 

@@ -9,8 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemaint.errors import StorageError
-from statemaint.execute.ledger import Known as Noted
-from statemaint.execute.ledger import Ledger
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import StateFile, classify
@@ -209,19 +207,6 @@ def test_what_another_file_took_the_place_of_still_says_what_was_replaced() -> N
     again(storage, "2.delta")
     (former,) = seen(storage, proof).former
     assert (former.proof, [one.name for one in former.replaced]) == (proof, ["2.delta"])
-
-
-def test_its_proof_stays_in_the_ledger_until_there_is_a_new_one() -> None:
-    storage = MemoryStorage()
-    proof = proof_of(written())
-    ledger, known = Ledger(storage, "run"), Noted(former={SNAPSHOT: proof})
-    ledger.knows(StoreId(0, 0), known)
-    (content,) = storage.files.values()
-    assert parse_attestations(content).proofs == (proof,)
-    known.proofs[SNAPSHOT] = replace(proof, digest="cd" * 16)
-    ledger.knows(StoreId(0, 0), known)
-    (content,) = storage.files.values()
-    assert parse_attestations(content).proofs == (known.proofs[SNAPSHOT],)
 
 
 def test_a_doubted_file_is_accepted_as_it_is_and_as_it_was() -> None:
