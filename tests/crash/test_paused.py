@@ -17,6 +17,7 @@ from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, PausingStorage, SlowStorage
 from tests.support.going_on import run
+from tests.support.marks import long
 
 NOTED = attestation_path(StoreId(0, 0))
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=2, grace=0)
@@ -113,8 +114,17 @@ def test_paused_before_any_request_it_deletes_nothing_more(
         check(work, files, at, times, None)
 
 
-@pytest.mark.parametrize("times", [1, 5])
-@pytest.mark.parametrize(("work", "made"), CASES)
+@pytest.mark.parametrize(
+    ("work", "made", "times"),
+    [
+        pytest.param(trashing, to_maintain, 1, id="trash, one"),
+        pytest.param(undoing, to_undo, 5, id="undo, five"),
+        long(deleting, to_maintain, 1, id="delete, one"),
+        long(deleting, to_maintain, 5, id="delete, five"),
+        long(trashing, to_maintain, 5, id="trash, five"),
+        long(undoing, to_undo, 1, id="undo, one"),
+    ],
+)
 def test_paused_again_while_it_renews_it_deletes_nothing_more(
     work: Work, made: Callable[[], MemoryStorage], times: int
 ) -> None:

@@ -11,13 +11,14 @@ from statemaint.scan import Handover, Recorder
 from tests.checkpoints.archive import recorded
 from tests.checkpoints.environments import VERSIONS
 from tests.support.archived import archived
+from tests.support.marks import rotated
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 ARCHIVES = [*VERSIONS, "rocks-3.5.9", "rocks-4.0.5", "rocks-4.3.0", "rocks-maintained-4.3.0"]
 EVERY = [(archive, kind) for archive in ARCHIVES for kind in recorded(archive)]
 
 
-@pytest.mark.parametrize("name", EVERY, ids="/".join)
+@pytest.mark.parametrize("name", rotated(EVERY))
 def test_each_partition_of_a_real_checkpoint_is_planned_the_same(name: tuple[str, str]) -> None:
     storage = archived(name)
     recorder = Recorder(storage)

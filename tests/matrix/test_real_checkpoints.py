@@ -11,12 +11,13 @@ from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents, recorded
 from tests.checkpoints.environments import VERSIONS
 from tests.support.archived import archived, digests, loadable_batches, row_counts
+from tests.support.marks import rotated
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 EVERY = [(version, kind) for version in VERSIONS for kind in recorded(version)]
 
 
-@pytest.fixture(params=EVERY, ids="/".join)
+@pytest.fixture(params=rotated(EVERY))
 def name(request: pytest.FixtureRequest) -> tuple[str, str]:
     version, kind = request.param
     return version, kind

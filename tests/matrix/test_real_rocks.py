@@ -20,6 +20,7 @@ from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents, recorded
 from tests.checkpoints.families import archive_names
 from tests.support.archived import archived, digests, loadable_batches, row_counts
+from tests.support.marks import rotated
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0, orphan_age=0)
 ARCHIVES = [name for name in archive_names() if name.startswith("rocks-")]
@@ -34,7 +35,7 @@ NOTICES = {
 EVERY = [(archive, kind) for archive in ARCHIVES for kind in recorded(archive)]
 
 
-@pytest.fixture(params=EVERY, ids="/".join)
+@pytest.fixture(params=rotated(EVERY))
 def name(request: pytest.FixtureRequest) -> tuple[str, str]:
     archive, kind = request.param
     return archive, kind

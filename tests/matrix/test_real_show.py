@@ -17,6 +17,7 @@ from statemaint.state import read_state
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import States, contents, recorded
 from tests.checkpoints.families import provable
+from tests.support.marks import rotated
 from tests.support.state_rows import as_spark, store_of
 
 EVERY = [(archive, kind) for archive in provable() for kind in recorded(archive)]
@@ -24,7 +25,7 @@ EVERY = [(archive, kind) for archive in provable() for kind in recorded(archive)
 EXPIRY = re.compile(r'"ttlExpirationMs":\d+')
 
 
-@pytest.fixture(params=EVERY, ids="/".join)
+@pytest.fixture(params=rotated(EVERY))
 def name(request: pytest.FixtureRequest) -> tuple[str, str]:
     archive, kind = request.param
     return archive, kind

@@ -53,7 +53,7 @@ def test_every_key_is_found_as_before(archive: str, kind: str) -> None:
     for operator in operators:
         everything = select_state(storage, operator)
         known = {text for row in everything.rows() for text in texts(row.key)}
-        for text in {*sorted(known)[:20], "0", "-7", "null", "true", "nothing", "2026-01-01"}:
+        for text in {*sorted(known)[:8], "0", "-7", "null", "true", "nothing", "2026-01-01"}:
             assert rows_with(holding(everything, text), text) == rows_with(everything, text), text
 
 

@@ -23,6 +23,7 @@ from tests.support.faults import (
     Ticking,
     survived,
 )
+from tests.support.marks import half, long
 
 DAY = 86_400.0
 HOME = "state/0/0"
@@ -99,9 +100,7 @@ LOST = pytest.mark.parametrize("lost", [False, True])
 COPIES = pytest.mark.parametrize("copies", [False, True])
 
 
-@COPIES
-@LOST
-@ORDERS
+@half("newest_first", "lost", "copies")
 def test_every_file_comes_back_after_a_run_that_failed_at_any_request(
     *, newest_first: bool, lost: bool, copies: bool
 ) -> None:
@@ -123,9 +122,7 @@ def test_every_file_comes_back_after_a_run_that_failed_at_any_request(
     assert twice > 10
 
 
-@COPIES
-@LOST
-@ORDERS
+@half("newest_first", "lost", "copies")
 def test_every_file_comes_back_after_a_repair_that_failed_at_any_request(
     *, newest_first: bool, lost: bool, copies: bool
 ) -> None:
@@ -149,9 +146,7 @@ def test_every_file_comes_back_after_a_repair_that_failed_at_any_request(
         assert in_trash(storage) == [], at
 
 
-@COPIES
-@LOST
-@pytest.mark.parametrize("again", [False, True])
+@half("again", "lost", "copies")
 def test_a_rollback_that_failed_at_any_request_is_undone(
     *, again: bool, lost: bool, copies: bool
 ) -> None:
@@ -227,18 +222,14 @@ def of_the_query(storage: MemoryStorage) -> Files:
     return {path: one for path, one in storage.files.items() if not path.startswith("_")}
 
 
-@COPIES
-@LOST
-@pytest.mark.parametrize("kind", ["maintain", "rollback"])
+@half("rolled_back", "lost", "copies")
 def test_an_undo_that_failed_at_any_request_is_done_again(
-    kind: str, *, lost: bool, copies: bool
+    *, rolled_back: bool, lost: bool, copies: bool
 ) -> None:
     whole = neglected(Ticking(), copies=copies)
     before = state(whole)
-    if kind == "maintain":
-        run = maintain(whole, KEEPING).run
-    else:
-        run = rollback(whole, 19, trash_for=DAY).run
+    done = rollback(whole, 19, trash_for=DAY) if rolled_back else maintain(whole, KEEPING)
+    run = done.run
     passes(whole)
 
     def work(storage: MemoryStorage) -> None:
@@ -272,8 +263,7 @@ def test_an_undo_of_files_that_were_moved_in_the_second_of_their_writing_is_done
         assert in_trash(storage) == [], at
 
 
-@COPIES
-@ORDERS
+@half("newest_first", "copies")
 def test_maintenance_after_an_undo_that_was_cut_short_keeps_no_file_in_the_trash(
     *, newest_first: bool, copies: bool
 ) -> None:
@@ -329,7 +319,7 @@ def test_a_file_that_a_later_run_deleted_for_good_is_told_by_its_time(*, copies:
     assert halfway > 10
 
 
-@COPIES
+@pytest.mark.parametrize("copies", [long(False), True])
 def test_a_run_that_noted_files_and_moved_none_keeps_no_file_in_the_trash(*, copies: bool) -> None:
     """The third run notes files that the undo of the first has restored, and is refused."""
     whole = neglected(Ticking(), copies=copies)
