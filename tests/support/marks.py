@@ -30,7 +30,7 @@ def rotated(cases: Sequence[tuple[str, str]]) -> list[Any]:
     return [pytest.param(case, marks=marked[case in chosen], id="/".join(case)) for case in cases]
 
 
-def half(*names: str) -> Any:
+def half(*names: str) -> pytest.MarkDecorator:
     """Returns all combinations of switches, half of which are for `make test-all`.
 
     `make test` plays each pair of two switches' values.
