@@ -1,8 +1,5 @@
 """One attempt at a time works on a unit, and every attempt has its outcome (S8, S15).
 
-    _statemaint/units/<run>/<unit>/_statemaint/lease/<number>.json   the holder of the unit
-    _statemaint/units/<run>/<unit>/outcome.json                      the outcome, once there is one
-
 Spark runs a task again when its executor is lost, and twice at the same time when it seems slow.
 All attempts share the run's lease, so the fencing number does not tell them apart. Each unit
 therefore has its own lease, by the same code as the checkpoint's, with a holder for every
@@ -10,7 +7,6 @@ attempt. An attempt that finds the unit held waits: Spark takes the first attemp
 kills the others, so no attempt may end before there is an outcome. It then returns that outcome.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,12 +16,11 @@ from statemaint.errors import LeaseHeldError, LeaseLostError, NotFoundError
 from statemaint.execute.fence import and_then
 from statemaint.execute.lease import Lease, leased
 from statemaint.listing import Entry
-from statemaint.model.ids import run_folder
 from statemaint.records.claims import Holder
+from statemaint.records.units import FOLDER, read_document, unit_folder, write_document
 from statemaint.storage import ReadOnly, Storage
 from statemaint.workers import nothing
 
-FOLDER = "_statemaint/units"
 # How long a lost executor blocks the next attempt. A live attempt renews three times as often.
 SECONDS = 30.0
 _LOOK_AGAIN = 1.0
@@ -57,12 +52,12 @@ class UnitClaim:
 
     @property
     def folder(self) -> str:
-        return f"{FOLDER}/{run_folder(self.run)}/{run_folder(self.unit)}"
+        return unit_folder(self.run, self.unit)
 
     def outcome(self) -> Rows | None:
         """Returns the unit's outcome; `None` as long as there is none."""
         try:
-            rows: Rows = json.loads(self.storage.read(f"{self.folder}/outcome.json"))
+            rows: Rows = read_document(self.storage, f"{self.folder}/outcome.json")
         except (NotFoundError, ValueError):
             return None
         return rows
@@ -108,9 +103,8 @@ class UnitClaim:
                 raise _UnitLostError from error
 
     def _done(self, rows: Rows, lease: Lease) -> Rows:
-        content = json.dumps(rows).encode()
         lease.must_hold()
-        self.storage.replace(f"{self.folder}/outcome.json", [content])
+        write_document(self.storage, f"{self.folder}/outcome.json", rows)
         return rows
 
 

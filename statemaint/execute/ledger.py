@@ -19,7 +19,7 @@ from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
 from statemaint.plan import Attest, Delete, Remove, WriteSnapshot
 from statemaint.records.attestations import StoreNotes, attestation_path, render_attestations
-from statemaint.records.segments import UNDO, add_segment, ledger_of, page_of
+from statemaint.records.segments import BOOTSTRAP, UNDO, add_segment, ledger_of, page_of
 from statemaint.report import SnapshotWritten
 from statemaint.report.to_json import action_json
 from statemaint.storage import Storage
@@ -51,6 +51,10 @@ class Ledger:
         how = {"trash": True} if trash else {}
         lines = [self._line({**action_json(one), **_listed(one.entry), **how}) for one in deletes]
         self._add(ledger_of(deletes[0].store.unit), [*after, *lines])
+
+    def adding(self, batch: int) -> None:
+        """Notes a batch that is about to be added to a stopped query."""
+        self.storage.append(BOOTSTRAP, self._line({"action": "bootstrap", "batch": batch}))
 
     def restoring(self, run: str, files: Sequence[Mapping[str, Any]]) -> None:
         lines = [self._line({"action": "restore", **one, "of": run}) for one in files]

@@ -1,26 +1,19 @@
 """Bundles that one engine hands to another: Airflow's `plan` decides, Spark's tasks maintain.
 
-    _statemaint/units/<run>/work.json               the bundles, and what their tasks need to know
-    _statemaint/units/<run>/<unit>/...              a bundle's claim and outcome (`UnitClaim`)
-    _statemaint/units/<run>/outcomes-<attempt>.json all outcomes of one attempt
-
-`<run>` is the nonce of the run's lease. All of it is beside the checkpoint, as that is the one
-place that Airflow's worker, Spark's driver and its executors all reach. The end of a run deletes
-it.
+They are handed over in `records.units`, under the nonce of the run's lease: beside the checkpoint,
+as that is the one place that Airflow's worker, Spark's driver and its executors all reach.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from statemaint.errors import NotFoundError
 from statemaint.execute import UnitClaim
-from statemaint.execute.attempts import FOLDER
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.outcomes import PartOutcome
-from statemaint.model.ids import run_folder
 from statemaint.model.policy import Policy
+from statemaint.records.units import outcomes_path, read_document, work_path, write_document
 from statemaint.storage import Storage
 
 
@@ -74,8 +67,7 @@ def claim_of(storage: Storage, bundle: Bundle) -> UnitClaim:
 
 
 def hand_over(storage: Storage, work: Handed) -> None:
-    content = json.dumps(work.to_json()).encode()
-    storage.replace(f"{_folder(work.key)}/work.json", [content])
+    write_document(storage, work_path(work.key), work.to_json())
 
 
 def read_handed(storage: Storage, key: str) -> Handed:
@@ -84,14 +76,14 @@ def read_handed(storage: Storage, key: str) -> Handed:
     Raises:
         NotFoundError: when there is none because the run has ended.
     """
-    return Handed.from_json(json.loads(storage.read(f"{_folder(key)}/work.json")))
+    return Handed.from_json(read_document(storage, work_path(key)))
 
 
 def store_outcomes(
     storage: Storage, key: str, attempt: int, outcomes: Iterable[PartOutcome]
 ) -> None:
-    content = json.dumps([one.to_json() for one in outcomes]).encode()
-    storage.replace(_outcomes(key, attempt), [content])
+    rows = [outcome.to_json() for outcome in outcomes]
+    write_document(storage, outcomes_path(key, attempt), rows)
 
 
 def read_outcomes(storage: Storage, work: Handed, attempt: int) -> dict[str, PartOutcome]:
@@ -100,16 +92,8 @@ def read_outcomes(storage: Storage, work: Handed, attempt: int) -> dict[str, Par
     For an attempt that died, these are the outcomes that its tasks have stored.
     """
     try:
-        rows = json.loads(storage.read(_outcomes(work.key, attempt)))
+        rows = read_document(storage, outcomes_path(work.key, attempt))
     except NotFoundError:
         stored = (claim_of(storage, one).outcome() or [] for one in work.bundles)
         rows = [row for each in stored for row in each]
     return {row["label"]: PartOutcome(**row) for row in rows}
-
-
-def _folder(key: str) -> str:
-    return f"{FOLDER}/{run_folder(key)}"
-
-
-def _outcomes(key: str, attempt: int) -> str:
-    return f"{_folder(key)}/outcomes-{attempt}.json"

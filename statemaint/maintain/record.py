@@ -1,7 +1,5 @@
 """The record of a query's maintenance in storage.
 
-_statemaint/metrics.json     the last run and the totals, replaced by each run's report
-
 Whoever runs maintenance or a verification writes it: the program, Spark's driver, and Airflow's
 `report`. A dry run never does.
 """
@@ -23,7 +21,7 @@ from statemaint.errors import (
 )
 from statemaint.model.findings import FindingCode
 from statemaint.records import size_of_trash
-from statemaint.records.runs import new_run_id
+from statemaint.records.runs import METRICS, new_run_id
 from statemaint.report import Emptied, Report
 from statemaint.report.ended import run_ended
 from statemaint.report.part import summary
@@ -37,8 +35,6 @@ from statemaint.report.record import (
 )
 from statemaint.storage import Storage
 
-PATH = "_statemaint/metrics.json"
-
 _REFUSALS = {one.code for one in (ConfigError, NotACheckpointError, Superseded, RefusedLinkError)}
 
 _log = logging.getLogger(__name__)
@@ -51,11 +47,11 @@ def read_record(storage: Storage) -> Record | None:
         StorageError: when the storage fails.
     """
     try:
-        return record_in(storage.read(PATH))
+        return record_in(storage.read(METRICS))
     except NotFoundError:
         return None
     except CodecError as error:
-        _log.warning("%s is not a record: %s", PATH, error)
+        _log.warning("%s is not a record: %s", METRICS, error)
         return None
 
 
@@ -64,7 +60,7 @@ def record_in(content: bytes) -> Record | None:
     try:
         return Record.from_json(json.loads(content))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        _log.warning("%s is not a record of this version: %s", PATH, error)
+        _log.warning("%s is not a record of this version: %s", METRICS, error)
         return None
 
 
@@ -74,7 +70,7 @@ def write_record(storage: Storage, record: Record) -> None:
     Raises:
         StorageError: when the storage fails.
     """
-    storage.replace(PATH, [json.dumps(record.to_json()).encode() + b"\n"])
+    storage.replace(METRICS, [json.dumps(record.to_json()).encode() + b"\n"])
 
 
 def with_run(storage: Storage, before: Record | None, last: LastRun) -> Record:

@@ -15,12 +15,13 @@ from threading import Lock
 from prometheus_client.metrics_core import Metric as Family
 
 from statemaint.errors import NotFoundError, StatemaintError
-from statemaint.maintain.record import PATH, record_in
+from statemaint.maintain.record import record_in
 from statemaint.metrics.configuration import problem_families
 from statemaint.metrics.families import about, families, family
 from statemaint.metrics.healthy import served
 from statemaint.metrics.options import Named
 from statemaint.metrics.page import Page, Rows, page_text, rows_of
+from statemaint.records.runs import METRICS
 from statemaint.storage import Storage, storage_around
 
 READERS = 16
@@ -131,7 +132,7 @@ class Exporter:
             if root not in self._storages:
                 self._storages[root] = self._open(root)
         try:
-            return self._storages[root].read(f"{folder}/{PATH}" if folder else PATH)
+            return self._storages[root].read(f"{folder}/{METRICS}" if folder else METRICS)
         except NotFoundError:
             return b""
 

@@ -14,7 +14,6 @@ the watermarks that batch b+1 would have seen. After a crash before the commit t
 b+1 itself, over no input, and replaces our deltas: the state is then the same as before.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from statemaint.errors import (
     StatemaintError,
     UnsupportedError,
 )
-from statemaint.execute import Lease, leased
+from statemaint.execute import Lease, Ledger, leased
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
 from statemaint.model.files import spark_checksums
@@ -192,9 +191,7 @@ class _Surgery:
         """Claims the next batch, unless a query has it, and returns the resulting log entries."""
         self._must_be_unchanged(self.logs)
         self.lease.must_hold()
-        line = {"run": run, "fence": self.lease.number, "action": "bootstrap"}
-        stamped = {**line, "time": self.storage.now(), "batch": self.batch}
-        self.storage.append("_statemaint/ledger/bootstrap.jsonl", _json_line(stamped))
+        Ledger(self.storage, run, self.lease).adding(self.batch)
         size = self._log("offsets")
         claimed = _logs(self.storage)
         if {(one.path, one.size) for one in claimed ^ self.logs} != {
@@ -254,10 +251,6 @@ class _Surgery:
             max_versions_to_retain_in_memory=0,
         )
         return HDFSBackedStateStoreProvider(store.id, self.storage, conf)
-
-
-def _json_line(fields: Mapping[str, object]) -> bytes:
-    return json.dumps(dict(fields)).encode() + b"\n"
 
 
 def _logs(storage: Storage) -> frozenset[Entry]:

@@ -28,7 +28,7 @@ from typing import Any
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.listing import Entry
 from statemaint.model.ids import RecoveryVerb, UnitId, batch_in, run_folder
-from statemaint.records.json_lines import read_lines
+from statemaint.records.segments import read_lines
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/trash"

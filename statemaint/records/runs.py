@@ -3,6 +3,7 @@
 _statemaint/runs/<run>/<task>.json     one file for each task of a run, once it has ended
 _statemaint/runs/<run>/whole-run.json  the exit code of a run that failed as a whole: one of several
                                        tasks, or one that could not empty the trash
+_statemaint/metrics.json               the last run and the totals of all (see `report.record`)
 
 The newest runs are remembered, as are those whose trash is kept, and all runs younger than these.
 """
@@ -24,6 +25,7 @@ from statemaint.records.trashed import trashed_runs
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/runs"
+METRICS = "_statemaint/metrics.json"
 # The number of runs that are remembered regardless of their age.
 MOST_RUNS = 100
 

@@ -3,6 +3,7 @@
     _statemaint/ledger/<ledger>/<run>-<number>-<digest>.jsonl   one page of a run
     _statemaint/ledger/<ledger>/merged-<digest>.jsonl           several, merged by `compaction`
     _statemaint/ledger/<ledger>.jsonl                           of earlier builds, appended to
+    _statemaint/ledger/bootstrap.jsonl                          the added batches, appended to
 
 A ledger belongs to a partition (`<op>/<partition>`) or to a verb (`undo`, `repair`, `rollback`). A
 segment's name contains the digest of its content, so that no two writers share one. A line may be
@@ -10,25 +11,27 @@ in several segments, with the same content in each.
 """
 
 import hashlib
+import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
-from statemaint.errors import NotFoundError, StorageError
+from statemaint.errors import CodecError, NotFoundError, StorageError
 from statemaint.listing import Entry
 from statemaint.model.ids import UnitId, run_folder
-from statemaint.records.json_lines import stored_lines
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/ledger"
+BOOTSTRAP = f"{FOLDER}/bootstrap.jsonl"
 UNDO = "undo"
 _MERGED = "merged"
 _PATH = re.compile(rf"{FOLDER}/(?P<ledger>[0-9]+/[0-9]+|undo|repair|rollback)(?:/[^/]+)?\.jsonl")
 _PAGE = re.compile(r"(?P<run>.+)-[0-9]{6}-[0-9a-f]{24}\.jsonl")
 _MOST_LOOKS = 10
+_LONGEST_LINE = 1 << 26  # the world of a store of a million files
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +150,34 @@ def in_order(lines: Iterable[Line]) -> list[Line]:
     """Returns lines in the order of their times, each once."""
     different = {line.content: line for line in lines}
     return sorted(different.values(), key=lambda line: line.time or 0.0)
+
+
+# -- lines of JSON, of the ledger and of manifests
+
+
+def read_lines(storage: Storage, path: str) -> list[dict[str, Any]]:
+    """Returns the lines of a file, without one that a crash cut short; none if it is missing."""
+    try:
+        with storage.open(path) as stream:
+            return [fields for _, fields in stored_lines(stream, path)]
+    except NotFoundError:
+        return []
+
+
+def stored_lines(stream: BinaryIO, path: str) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Yields each whole line of a file, as it is stored and as its fields."""
+    for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
+        if len(line) == _LONGEST_LINE:
+            detail = f"a line has more than {_LONGEST_LINE >> 20} MiB, more than any of our lines"
+            raise CodecError(detail, offset=0, path=path)
+        fields = _fields(line)
+        if fields is not None:
+            yield line.rstrip(b"\r\n"), fields
+
+
+def _fields(line: bytes) -> dict[str, Any] | None:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return fields if isinstance(fields, dict) else None

@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass, field
 from statemaint.errors import CodecError, NotFoundError, StatemaintError, StorageError
 from statemaint.listing import Entry
 from statemaint.model.ids import run_folder
-from statemaint.records.json_lines import read_lines
 from statemaint.records.manifest import FOLDER, MANIFEST, folder_of
+from statemaint.records.segments import read_lines
 from statemaint.storage import Storage
 from statemaint.workers import nothing
 

@@ -22,9 +22,10 @@ from statemaint.airflow.tasks import (
 from statemaint.airflow.whole import maintain_query
 from statemaint.maintain import apply, list_runs, maintain, parse_plan
 from statemaint.maintain.bundles import Bundle
-from statemaint.maintain.record import PATH, read_record, recorded
+from statemaint.maintain.record import read_record, recorded
 from statemaint.model.policy import Policy
 from statemaint.records import Holder
+from statemaint.records.runs import METRICS
 from statemaint.report.ended import run_ended
 from statemaint.report.record import Cause
 from statemaint.storage import LocalStorage
@@ -469,7 +470,7 @@ def test_a_record_that_cannot_be_read_does_not_fail_the_report(
     checkpoint = neglected(tmp_path / "c")
     where = settings(checkpoint)
     planned = plan_query(where, Options(), Holder("run"))
-    (checkpoint / PATH).symlink_to(Path(PATH).name)
+    (checkpoint / METRICS).symlink_to(Path(METRICS).name)
     finish(where, (), (), decided=planned.decided)
     assert "record of" in caplog.text
 

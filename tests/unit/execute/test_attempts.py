@@ -9,7 +9,6 @@ import pytest
 from statemaint.errors import LeaseLostError, StorageError
 from statemaint.execute import leased
 from statemaint.execute.attempts import (
-    FOLDER,
     SECONDS,
     Below,
     Guarded,
@@ -23,6 +22,7 @@ from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.parts import maintain_part
 from statemaint.model.policy import Policy
 from statemaint.records import Holder
+from statemaint.records.units import FOLDER
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock

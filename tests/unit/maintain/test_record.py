@@ -16,7 +16,6 @@ from statemaint.errors import (
 from statemaint.execute.lease import acquire
 from statemaint.maintain import maintain
 from statemaint.maintain.record import (
-    PATH,
     note_verification,
     read_record,
     recorded,
@@ -25,6 +24,7 @@ from statemaint.maintain.record import (
 )
 from statemaint.model.policy import Policy
 from statemaint.records import Holder
+from statemaint.records.runs import METRICS
 from statemaint.report import Report
 from statemaint.report.record import Cause, LastRun, LastVerification, Record, next_record
 from statemaint.storage import MemoryStorage, ReadOnly
@@ -47,7 +47,7 @@ def test_one_that_is_none_of_ours_is_as_none(
     content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     storage = MemoryStorage()
-    storage.write(PATH, [content])
+    storage.write(METRICS, [content])
     assert read_record(storage) is None
     assert "not a record of this version" in caplog.text
 

@@ -6,10 +6,11 @@ import pytest
 from prometheus_client import generate_latest
 
 from statemaint.errors import StorageError
-from statemaint.maintain.record import PATH, write_record
+from statemaint.maintain.record import write_record
 from statemaint.metrics.exporter import Exporter, RecordPlace, RecordPlaces
 from statemaint.metrics.families import families, registry_of
 from statemaint.metrics.healthy import served
+from statemaint.records.runs import METRICS
 from statemaint.report.record import Record
 from statemaint.storage import MemoryStorage, ReadOnly, Storage
 from tests.support.metrics import Series, labelled, maintained, named, neglected, plain, series_of
@@ -107,7 +108,7 @@ def test_queries_of_one_bucket_share_its_storage_and_cost_one_request_each() -> 
     bucket, opened = MemoryStorage(clock=lambda: NOW), list[str]()
     record = maintained(neglected(NOW), NOW)
     for query in ("a", "b/c"):
-        bucket.replace(f"{query}/{PATH}", [json.dumps(record.to_json()).encode()])
+        bucket.replace(f"{query}/{METRICS}", [json.dumps(record.to_json()).encode()])
     places = [RecordPlace(named(key), f"s3a://lake//{key}/") for key in ("a", "b/c", "new")]
 
     def open_bucket(address: str) -> Storage:
@@ -129,7 +130,7 @@ def test_a_record_is_parsed_again_only_after_it_has_changed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = World("q")
-    world.storages["q"].replace(PATH, [b"no record"])
+    world.storages["q"].replace(METRICS, [b"no record"])
     for _ in range(3):
         world.exporter.refresh()
     assert len(caplog.records) == 1

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from statemaint.errors import CodecError
-from statemaint.records.json_lines import read_lines, stored_lines
+from statemaint.records.segments import read_lines, stored_lines
 from statemaint.storage import MemoryStorage
 
 
