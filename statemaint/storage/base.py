@@ -17,6 +17,8 @@ MOST_READ = 128 * 1024 * 1024
 _FIRST = 1_451_606_400.0
 OURS = "_statemaint"
 """The directory of maintainers' own files, below which no link is followed (S24)."""
+PROBES = f"{OURS}/probe"
+"""The directory of files by which a storage tries what its server can do."""
 NO_DIRECTORY = (
     "it is a file where Spark has a directory, which cannot be repaired from the remaining files: "
     "restore the directory from a copy"
@@ -101,6 +103,14 @@ class Tally:
     def counts(self) -> dict[str, int]:
         with self._lock:
             return dict(self._counts)
+
+
+Check = Callable[[], object]
+"""Called before requests that destroy; any exception that it raises ends the work."""
+Moves = Sequence[tuple[Entry, str]]
+"""Files as they were listed, each with its new name."""
+Moved = Callable[[Entry], object]
+"""Called with a file that no longer has its old name."""
 
 
 @runtime_checkable
@@ -226,7 +236,7 @@ class Storage(Protocol):
         """Deletes a file; deleting a missing file is not an error."""
         ...
 
-    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
+    def delete_all(self, paths: Sequence[str], *, before: Check = nothing) -> None:
         """Deletes files in as few requests as the storage allows; missing files are not an error.
 
         Args:
@@ -268,13 +278,7 @@ class Storage(Protocol):
         """
         ...
 
-    def move_all(
-        self,
-        moves: Sequence[tuple[Entry, str]],
-        *,
-        before: Callable[[], object] = nothing,
-        after: Callable[[Entry], object] = nothing,
-    ) -> None:
+    def move_all(self, moves: Moves, *, before: Check = nothing, after: Moved = nothing) -> None:
         """Moves files in as few requests as the storage allows; missing files are not an error.
 
         Each file appears under its new name as by `move`. A crash may leave any number of the files

@@ -2,13 +2,21 @@
 
 import hashlib
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import BinaryIO
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, Superseded
 from statemaint.listing import Entry
-from statemaint.storage.base import Storage, Tally, missing_newline, must_be_small
+from statemaint.storage.base import (
+    Check,
+    Moved,
+    Moves,
+    Storage,
+    Tally,
+    missing_newline,
+    must_be_small,
+)
 from statemaint.workers import nothing
 
 
@@ -104,13 +112,7 @@ class MemoryStorage(Storage):
             raise AlreadyExistsError(to)
         self._files.pop(path, None)
 
-    def move_all(
-        self,
-        moves: Sequence[tuple[Entry, str]],
-        *,
-        before: Callable[[], object] = nothing,
-        after: Callable[[Entry], object] = nothing,
-    ) -> None:
+    def move_all(self, moves: Moves, *, before: Check = nothing, after: Moved = nothing) -> None:
         for entry, to in moves:
             before()
             file = self._files.get(entry.path)

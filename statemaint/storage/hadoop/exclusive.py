@@ -20,10 +20,10 @@ from uuid import uuid4
 
 from statemaint.errors import AlreadyExistsError, StatemaintError, StorageError
 from statemaint.storage.address import EXCLUSIVE_ON
+from statemaint.storage.base import PROBES
 from statemaint.storage.hadoop.errors import translated
 from statemaint.storage.hadoop.files import HadoopFiles
 
-FOLDER = "_statemaint/probe"
 _MODE = 0o600
 _RACES = 2
 _ELSEWHERE = "keep the checkpoint on HDFS, `s3://`, or `abfss://` with a hierarchical namespace"
@@ -112,4 +112,4 @@ def _end(files: HadoopFiles, stream: Any, path: str, word: str) -> None:
 
 
 def _new() -> str:
-    return f"{FOLDER}/{uuid4()}"
+    return f"{PROBES}/{uuid4()}"

@@ -21,9 +21,20 @@ from statemaint.errors import (
 from statemaint.listing import Access, Entry
 from statemaint.storage.access import USE, of_directory, of_file
 from statemaint.storage.address import FORCED
-from statemaint.storage.base import Storage, Tally, file_time, is_ours, missing_newline, read_small
+from statemaint.storage.base import (
+    PROBES,
+    Check,
+    Moved,
+    Moves,
+    Storage,
+    Tally,
+    file_time,
+    is_ours,
+    missing_newline,
+    read_small,
+)
 from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
-from statemaint.storage.hadoop.exclusive import FOLDER, obstacle_of
+from statemaint.storage.hadoop.exclusive import obstacle_of
 from statemaint.storage.hadoop.files import HadoopFiles, must_serve
 from statemaint.storage.hadoop.jvm import Jvm, shared_jvm
 from statemaint.storage.hadoop.listing import Status, walk
@@ -90,7 +101,7 @@ class HadoopStorage(Storage):
         files = self._files
         if files.renames_exclusively():
             return ""
-        self._make_directory(FOLDER, serve=False)
+        self._make_directory(PROBES, serve=False)
         why = obstacle_of(files, self.read, self._exclusive_on)
         self._creates = not why
         return why
@@ -292,7 +303,7 @@ class HadoopStorage(Storage):
         with suppress(StorageError):  # it is not empty
             self.delete(folder)
 
-    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
+    def delete_all(self, paths: Sequence[str], *, before: Check = nothing) -> None:
         for path in _checked(paths, before):
             self.delete(path)
 
@@ -309,13 +320,7 @@ class HadoopStorage(Storage):
             self._make_directory(to.rpartition("/")[0], serve=like is not None)
             self._files.rename(path, to, of=path)
 
-    def move_all(
-        self,
-        moves: Sequence[tuple[Entry, str]],
-        *,
-        before: Callable[[], object] = nothing,
-        after: Callable[[Entry], object] = nothing,
-    ) -> None:
+    def move_all(self, moves: Moves, *, before: Check = nothing, after: Moved = nothing) -> None:
         for move in _checked(moves, before):
             super().move_all([move], after=after)
 
@@ -378,7 +383,7 @@ class HadoopStorage(Storage):
                 raise
 
 
-def _checked(files: Iterable[_T], before: Callable[[], object]) -> Iterator[_T]:
+def _checked(files: Iterable[_T], before: Check) -> Iterator[_T]:
     """Yields files that take a short request each, and calls a check now and then before."""
     last = -math.inf
     for file in files:

@@ -5,18 +5,20 @@ import hashlib
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from http import HTTPStatus
 from typing import Any
 
+from statemaint.errors import AlreadyExistsError, NotFoundError
 from statemaint.storage.base import Tally
 from statemaint.storage.s3.client import client_of
 from statemaint.storage.s3.errors import S3Error, translated
 from statemaint.storage.s3.options import S3Options
 from statemaint.storage.s3.quick import QuickReads
 
-_BAD_REQUEST, _NOT_FOUND = 400, 404
 _NO_VERSION = "null"
 _OF_CEPH = re.compile("tx[0-9a-f]{20,}-[0-9a-f]+-")
 _WITHOUT_BODY = frozenset({"head_bucket", "head_object"})
@@ -63,8 +65,10 @@ class Bucket:
         versioned: whether the newest object that was written or read has a version of its own.
     """
 
-    def __init__(self, name: str, prefix: str, options: S3Options) -> None:
-        self.name, self.prefix, self.options = name, prefix, options
+    def __init__(
+        self, name: str, prefix: str, options: S3Options, sleep: Callable[[float], None]
+    ) -> None:
+        self.name, self.prefix, self.options, self.sleep = name, prefix, options, sleep
         self.clock, self.shown = ServerClock(), LastShown()
         self.deletes_pages = True  # until the server refuses it
         self.versioned = False
@@ -105,16 +109,13 @@ class Bucket:
     def call(self, operation: str, path: str, **params: object) -> dict[str, Any]:
         """Returns the answer to one request to the bucket; errors name the path.
 
-        A parameter that is `None` is left to the server, whatever the options set.
-
-        Raises:
-            NotFoundError: when the server reported for certain that there is no such key.
-            S3Error: when it refused for any other reason, or was not reached.
+        A parameter that is `None` is left to the server, whatever the options set. `NotFoundError`
+        means that the server reported for certain that there is no such key.
         """
         try:
             return self._answer(operation, path, params)
         except S3Error as error:
-            if operation in _WITHOUT_BODY and error.status == _BAD_REQUEST:
+            if operation in _WITHOUT_BODY and error.status == HTTPStatus.BAD_REQUEST:
                 # Expired credentials, among others. The answer to a GET has a body, which says so.
                 self._answer("list_objects_v2", path, {"Prefix": self.key(""), "MaxKeys": 1})
             raise
@@ -133,14 +134,34 @@ class Bucket:
         self._asking.key = self.key(path)
         return self.call(operation, path, Key=self._asking.key, **params)
 
-    def must_exist(self) -> None:
+    def put(self, path: str, content: bytes, **params: object) -> dict[str, Any]:
+        return self.call_object(
+            "put_object", path, Body=content, ContentMD5=content_md5(content), **params
+        )
+
+    def head(self, path: str) -> dict[str, Any]:
+        """Returns the answer to a HEAD; raises `NotFoundError` only in a bucket that exists."""
+        try:
+            return self.call_object("head_object", path)
+        except S3Error as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            self._must_exist()
+            raise NotFoundError(path) from error
+
+    def must_be_absent(self, path: str) -> None:
+        with suppress(NotFoundError):
+            self.head(path)
+            raise AlreadyExistsError(path)
+
+    def _must_exist(self) -> None:
         """Checks, once, that the bucket exists: a HEAD's 404 may mean the object or the bucket."""
         if self._seen:
             return
         try:
             self.ask()
         except S3Error as error:
-            if error.status == _NOT_FOUND:
+            if error.status == HTTPStatus.NOT_FOUND:
                 raise S3Error(self.address, f"there is no bucket {self.name!r}") from error
             raise
         self._seen = True

@@ -6,16 +6,18 @@ one.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
+from http import HTTPStatus
 
 from statemaint.errors import NotFoundError
+from statemaint.storage.base import Check
 from statemaint.storage.s3.bucket import Bucket
-from statemaint.storage.s3.errors import FORBIDDEN, THROTTLED, S3Error, is_unsupported
+from statemaint.storage.s3.errors import THROTTLED, S3Error, is_unsupported
 from statemaint.workers import in_order, nothing
 
 # S3 accepts 1,000. One request of that size counts as 1,000 where servers limit the rate.
-_PAGE = 200
+PAGE = 200
 _WAITS_SECONDS = (0.5, 1.0, 2.0, 4.0)
 
 Refused = tuple[str, str]
@@ -25,17 +27,11 @@ _DENIED = "AccessDenied"
 _log = logging.getLogger(__name__)
 
 
-def delete_all(
-    bucket: Bucket,
-    paths: Sequence[str],
-    *,
-    sleep: Callable[[float], None],
-    before: Callable[[], object] = nothing,
-) -> None:
+def delete_all(bucket: Bucket, paths: Sequence[str], *, before: Check = nothing) -> None:
     """Deletes objects; waits and repeats the request for those that the server was too busy for."""
     refused: list[Refused] = []
-    for start in range(0, len(paths), _PAGE):
-        refused += _page(bucket, paths[start : start + _PAGE], sleep, before)
+    for start in range(0, len(paths), PAGE):
+        refused += _page(bucket, paths[start : start + PAGE], before)
     if refused:
         path, code = refused[0]
         words = f"access denied, {bucket.right_to_delete}" if code == _DENIED else code
@@ -43,30 +39,25 @@ def delete_all(
         raise S3Error(path, f"not deleted{more}: {words}", reason=code)
 
 
-def _page(
-    bucket: Bucket,
-    paths: Sequence[str],
-    sleep: Callable[[float], None],
-    before: Callable[[], object],
-) -> list[Refused]:
+def _page(bucket: Bucket, paths: Sequence[str], before: Check) -> list[Refused]:
     refused = _request(bucket, paths, before)
     for wait in _WAITS_SECONDS:
         later = [path for path, code in refused if code in THROTTLED]
         if not later:
             break
-        sleep(wait)
+        bucket.sleep(wait)
         refused = [one for one in refused if one[1] not in THROTTLED]
         refused += _request(bucket, later, before)
     return refused
 
 
-def _request(bucket: Bucket, paths: Sequence[str], before: Callable[[], object]) -> list[Refused]:
+def _request(bucket: Bucket, paths: Sequence[str], before: Check) -> list[Refused]:
     if bucket.deletes_pages:
         before()
         try:
             return _together(bucket, paths)
         except S3Error as error:
-            if error.status != FORBIDDEN and not is_unsupported(error):
+            if error.status != HTTPStatus.FORBIDDEN and not is_unsupported(error):
                 raise
             denied = error
         first = _one_by_one(bucket, paths[:1], before)
@@ -92,9 +83,7 @@ def _together(bucket: Bucket, paths: Sequence[str]) -> list[Refused]:
     ]
 
 
-def _one_by_one(
-    bucket: Bucket, paths: Sequence[str], before: Callable[[], object]
-) -> list[Refused]:
+def _one_by_one(bucket: Bucket, paths: Sequence[str], before: Check) -> list[Refused]:
     def delete(path: str) -> list[Refused]:
         before()
         try:

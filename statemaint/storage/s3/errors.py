@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from statemaint.errors import NotFoundError, StorageError
@@ -10,9 +11,7 @@ if TYPE_CHECKING:
     from botocore.exceptions import BotoCoreError, ClientError
 
 _MOST_WORDS = 200
-FORBIDDEN = 403
-_NOT_ALLOWED = 405
-_NOT_IMPLEMENTED = 501
+_UNSUPPORTED = (HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED)
 _SERVER_FAILED = (500, 502, 503, 504)  # whatever the code: Ceph's UnknownError is one
 _CREDENTIALS = frozenset(
     [
@@ -27,7 +26,7 @@ _CREDENTIALS = frozenset(
         "RequestExpired",
     ]
 )
-_CLIENT_FAULTS = range(400, 500)
+_REFUSALS = range(400, 500)
 # Codes that mean "later", for a request or for one key in a request.
 THROTTLED = frozenset(
     [
@@ -110,13 +109,11 @@ class S3Error(StorageError):
     @property
     def refused(self) -> bool:
         """Returns whether the server understood the request and would refuse it again."""
-        return _CLIENT_FAULTS.start <= self.status < _CLIENT_FAULTS.stop and (
-            self.reason not in THROTTLED
-        )
+        return self.status in _REFUSALS and self.reason not in THROTTLED
 
 
 def is_unsupported(error: S3Error) -> bool:
-    return error.reason == "NotImplemented" or error.status in (_NOT_ALLOWED, _NOT_IMPLEMENTED)
+    return error.reason == "NotImplemented" or error.status in _UNSUPPORTED
 
 
 @contextmanager
@@ -159,7 +156,7 @@ def _words(error: "ClientError", code: str, status: int, bucket: str) -> str:
         return f"there is no bucket {bucket!r}"
     if code in _CREDENTIALS:
         return f"the credentials were refused ({code})"
-    if code == "AccessDenied" or status == FORBIDDEN:
+    if code == "AccessDenied" or status == HTTPStatus.FORBIDDEN:
         return _denied(operation, code)
     if code in THROTTLED or status in _SERVER_FAILED:
         return f"the server failed or is too busy ({code}), at the last attempt of {operation} too"

@@ -3,18 +3,18 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import TypeVar
 from uuid import uuid4
 
-from statemaint.storage.s3.bucket import Bucket, content_md5
+from statemaint.storage.base import PROBES
+from statemaint.storage.s3.bucket import Bucket
 from statemaint.storage.s3.errors import S3Error
 
-_PRECONDITION_FAILED = 412
-# "Not implemented", and the answer of servers that reject the header.
-_UNKNOWN = frozenset({400, 501})
+# The answers of servers that do not know the header.
+_UNKNOWN = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_IMPLEMENTED)
 _NO_ETAG = "0" * 32
-_FOLDER = "_statemaint/probe"
-_BODY = b"a probe of statemaint\n"
+PROBE = b"a probe of statemaint\n"
 _ELSEWHERE = "keep the checkpoint on a server that supports it"
 _Answer = TypeVar("_Answer")
 
@@ -87,7 +87,7 @@ class Probe:
 
     def _try_match(self, path: str) -> tuple[str, ...]:
         for form in ('"{}"', "{}"):  # Ceph compares the ETag without its quotes
-            etag = self._put(path).strip('"')
+            etag = self._bucket.put(path, PROBE)["ETag"].strip('"')
             if self._refuses(path, IfMatch=form.format(_NO_ETAG)) and self._takes(
                 path, IfMatch=form.format(etag)
             ):
@@ -96,24 +96,17 @@ class Probe:
 
     @contextmanager
     def _object(self, name: str) -> Iterator[str]:
-        path = f"{_FOLDER}/{name}"
+        path = f"{PROBES}/{name}"
         try:
             yield path
         finally:
             self._bucket.call_object("delete_object", path)
 
-    def _put(self, path: str, **condition: str) -> str:
-        answer = self._bucket.call_object(
-            "put_object", path, Body=_BODY, ContentMD5=content_md5(_BODY), **condition
-        )
-        etag: str = answer["ETag"]
-        return etag
-
     def _refusal(self, path: str, **condition: str) -> S3Error | None:
         try:
-            self._put(path, **condition)
+            self._bucket.put(path, PROBE, **condition)
         except S3Error as error:
-            if error.status != _PRECONDITION_FAILED and error.status not in _UNKNOWN:
+            if error.status not in (HTTPStatus.PRECONDITION_FAILED, *_UNKNOWN):
                 raise
             return error
         return None
@@ -121,8 +114,12 @@ class Probe:
     def _takes(self, path: str, **condition: str) -> bool:
         refusal = self._refusal(path, **condition)
         # A put that was carried out, but whose answer was lost, is refused when it is retried.
-        return refusal is None or (refusal.retried and refusal.status == _PRECONDITION_FAILED)
+        return refusal is None or (refusal.retried and _is_unmet(refusal))
 
     def _refuses(self, path: str, **condition: str) -> bool:
         refusal = self._refusal(path, **condition)
-        return refusal is not None and refusal.status == _PRECONDITION_FAILED
+        return refusal is not None and _is_unmet(refusal)
+
+
+def _is_unmet(refusal: S3Error) -> bool:
+    return refusal.status == HTTPStatus.PRECONDITION_FAILED

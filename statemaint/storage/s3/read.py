@@ -10,6 +10,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from statemaint.errors import StorageError, Superseded
@@ -26,8 +27,6 @@ _PIECE = 256 * 1024
 # A connection that breaks this often without a byte in between ends the read.
 _MOST_BREAKS = 5
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
-_REPLACED = 412
-_NO_SUCH_RANGE = 416
 
 
 def entry_of(path: str, size: int, answer: Mapping[str, Any]) -> Entry:
@@ -93,7 +92,7 @@ class _Object:
                 "get_object", self.path, Range=wanted, IfMatch=self.etag
             )
         except S3Error as error:
-            if error.status == _REPLACED:
+            if error.status == HTTPStatus.PRECONDITION_FAILED:
                 raise Superseded(self.path, "was replaced while it was read") from error
             raise
         if _span(answer.get("ContentRange", "")) != (start, stop, self.size):
@@ -125,7 +124,7 @@ def _surely(bucket: Bucket, path: str) -> tuple[_Object, bytes]:
     try:
         answer = bucket.call_object("get_object", path, Range=wanted)
     except S3Error as error:
-        if error.status == _NO_SUCH_RANGE:
+        if error.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             return _empty(bucket, path), b""
         raise
     part = _span(answer.get("ContentRange", ""))

@@ -8,15 +8,16 @@ result is known before any object appears where a query would load it.
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode
 from uuid import uuid4
 
 from statemaint.errors import NotFoundError, UnreadableError
-from statemaint.storage.s3.bucket import Bucket, content_md5, md5
-from statemaint.storage.s3.errors import FORBIDDEN, S3Error, is_unsupported
-from statemaint.storage.s3.put import head
+from statemaint.storage.base import PROBES
+from statemaint.storage.s3.bucket import Bucket, md5
+from statemaint.storage.s3.errors import S3Error, is_unsupported
+from statemaint.storage.s3.probe import PROBE
 
 Params = Mapping[str, object]
 _BY_KEY = "aws:kms"
@@ -247,9 +248,9 @@ class Likeness:
         """
         name = md5(repr(sorted(params.items())).encode()).hexdigest()
         try:
-            return self._try_at(f"_statemaint/probe/{name}", path, like, params)
+            return self._try_at(f"{PROBES}/{name}", path, like, params)
         except NotFoundError:
-            return self._try_at(f"_statemaint/probe/{uuid4()}", path, like, params)
+            return self._try_at(f"{PROBES}/{uuid4()}", path, like, params)
 
     def _try_at(self, probe: str, path: str, like: str, params: Params) -> ObjectSettings:
         marked = not self.bucket.shown.counts_tags and "Tagging" not in params
@@ -261,7 +262,7 @@ class Likeness:
             why = f"the server makes no object with the settings of the other: {error.detail}"
             raise _unreadable(path, like, why) from error
         try:
-            answer = head(self.bucket, probe)
+            answer = self.bucket.head(probe)
             self.bucket.shown.note(probe, answer)
             self.writes_show &= encryption_of(written) == encryption_of(answer)
             made = self._read(path, like, probe, answer)
@@ -271,29 +272,25 @@ class Likeness:
 
     def _put_probe(self, probe: str, params: Params, *, marked: bool) -> Mapping[str, Any]:
         """Writes a probe, marked with a tag if that may show whether the server counts tags."""
-        body = b"a probe of statemaint\n"
-        write = partial(
-            self.bucket.call_object, "put_object", probe, Body=body, ContentMD5=content_md5(body)
-        )
         if marked:
             try:
-                return write(**params, **_MARK)
+                return self.bucket.put(probe, PROBE, **params, **_MARK)
             except S3Error as error:  # without the right to write tags, say
                 if not error.refused and not is_unsupported(error):
                     raise
-        return write(**params)
+        return self.bucket.put(probe, PROBE, **params)
 
     def _read(
         self, path: str, like: str, target: str, shown: Mapping[str, Any] | None = None
     ) -> ObjectSettings:
         # The HEAD is refused where the object itself may not be read.
-        encryption = encryption_of(head(self.bucket, target) if shown is None else shown)
+        encryption = encryption_of(self.bucket.head(target) if shown is None else shown)
         try:
             owner, grants = self._read_acl(target)
             tags = () if self._is_untagged(target, shown) else self._read_tags(target)
             return replace(encryption, owner=owner, grants=grants, tags=tags)
         except S3Error as error:
-            if error.status != FORBIDDEN:
+            if error.status != HTTPStatus.FORBIDDEN:
                 raise
             raise _unreadable(
                 path, like, f"the readers of {target} are unknown: {error.detail}"

@@ -9,19 +9,17 @@ from typing import Any, BinaryIO
 
 from statemaint.errors import AlreadyExistsError, ConfigError, NotFoundError, StorageError
 from statemaint.listing import Entry
-from statemaint.storage.base import Storage, named_as_file
+from statemaint.storage.base import Check, Moved, Moves, Storage, named_as_file
 from statemaint.storage.s3.bucket import Bucket
 from statemaint.storage.s3.client import CONNECTIONS
-from statemaint.storage.s3.copy import copy
 from statemaint.storage.s3.delete import delete_all
 from statemaint.storage.s3.errors import S3Error
-from statemaint.storage.s3.moves import Moves
+from statemaint.storage.s3.moves import Mover, copy
 from statemaint.storage.s3.options import SCHEMES, S3Options
 from statemaint.storage.s3.probe import Probe
-from statemaint.storage.s3.put import append, head, put, put_new
 from statemaint.storage.s3.read import entry_of, open_object, read_object
-from statemaint.storage.s3.settings import Likeness, Params
-from statemaint.storage.s3.upload import in_parts, upload
+from statemaint.storage.s3.settings import Likeness
+from statemaint.storage.s3.write import append, in_parts, write
 from statemaint.workers import nothing
 
 _ADDRESS = re.compile(rf"(?:{'|'.join(SCHEMES)})://([A-Za-z0-9._-]{{1,255}})(?:/(.*))?", re.DOTALL)
@@ -44,12 +42,11 @@ class S3Storage(Storage):
         if not match:
             raise ConfigError(_not_an_address(address))
         prefix = "/".join(part for part in (match[2] or "").split("/") if part)
-        self._address, self._sleep = address, sleep
-        self._options = options or S3Options()
-        self._bucket = Bucket(match[1], prefix, self._options)
+        self._address = address
+        self._bucket = Bucket(match[1], prefix, options or S3Options(), sleep)
         self._probe = Probe(self._bucket)
         self._likeness = Likeness(self._bucket)
-        self._moves = Moves(self._bucket, sleep)
+        self._mover = Mover(self._bucket)
 
     @property
     def root(self) -> str:
@@ -107,7 +104,7 @@ class S3Storage(Storage):
             more = {"ContinuationToken": token}
 
     def stat(self, path: str) -> Entry:
-        answer = head(self._bucket, path)
+        answer = self._bucket.head(path)
         return entry_of(path, answer["ContentLength"], answer)
 
     def read(self, path: str) -> bytes:
@@ -134,65 +131,47 @@ class S3Storage(Storage):
         begun = next(pieces, b"")  # by now a fold has read the change whose settings are taken
         params = {} if like is None else self._likeness.params(path, like)
         sizes: list[int] = []
-        parts = _measured(in_parts(chain((begun,), pieces), self._options.part_size), sizes)
-        answer = self._upload(path, parts, params, overwrite=overwrite)
+        parts = _measured(self._in_parts(chain((begun,), pieces)), sizes)
+        answer = write(self._bucket, self._probe, path, parts, params, new=not overwrite)
         several = len(sizes) > 1
         if like is not None and not overwrite and answer and self._likeness.writes_show:
             self._likeness.ensure(path, like, answer, in_parts=False)
             return Entry(path, sum(sizes), None, answer["ETag"].strip('"'))
-        answer = head(self._bucket, path)
+        answer = self._bucket.head(path)
         entry = entry_of(path, answer["ContentLength"], answer)
-        if not overwrite and entry.size != sum(sizes):  # Ceph: see `upload._complete`
+        if not overwrite and entry.size != sum(sizes):  # Ceph: see `write._complete`
             raise AlreadyExistsError(path)
         if like is not None:
             self._likeness.ensure(path, like, answer, in_parts=several)
         return entry
 
-    def _upload(
-        self, path: str, parts: Iterator[bytes], params: Params, *, overwrite: bool
-    ) -> dict[str, Any] | None:
-        """Writes an object; returns the answer to a write in one request, if it came."""
-        first, second = next(parts, b""), next(parts, None)
-        if second is not None:
-            exclusive = not overwrite and self.exclusive
-            whole = chain((first, second), parts)
-            del first, second
-            upload(self._bucket, path, whole, params, new=not overwrite, exclusive=exclusive)
-            return None
-        if overwrite:
-            return put(self._bucket, path, first, **params)
-        return put_new(self._bucket, self._probe, path, first, **params)
+    def _in_parts(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        return in_parts(chunks, self._bucket.options.part_size)
 
     def replace(self, path: str, chunks: Iterable[bytes]) -> None:
-        self._upload(path, in_parts(chunks, self._options.part_size), {}, overwrite=True)
+        write(self._bucket, self._probe, path, self._in_parts(chunks), {}, new=False)
 
     def append(self, path: str, lines: bytes) -> None:
         """Appends whole lines to a file by replacing it, if no other writer did so first."""
-        append(self._bucket, self._probe, path, lines, sleep=self._sleep)
+        append(self._bucket, self._probe, path, lines)
 
     def delete(self, path: str) -> None:
         with suppress(NotFoundError):  # the answer of some servers
             self._bucket.call_object("delete_object", path)
 
-    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
-        delete_all(self._bucket, paths, sleep=self._sleep, before=before)
+    def delete_all(self, paths: Sequence[str], *, before: Check = nothing) -> None:
+        delete_all(self._bucket, paths, before=before)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Copies a file on the server, then deletes it under its old name."""
-        answer = head(self._bucket, path)
+        answer = self._bucket.head(path)
         params = None if like is None else self._likeness.params(to, like)
         copy(self._bucket, path, to, answer, params)
         self.delete(path)
 
-    def move_all(
-        self,
-        moves: Sequence[tuple[Entry, str]],
-        *,
-        before: Callable[[], object] = nothing,
-        after: Callable[[Entry], object] = nothing,
-    ) -> None:
+    def move_all(self, moves: Moves, *, before: Check = nothing, after: Moved = nothing) -> None:
         """Copies files on the server, several at a time, then deletes 200 in each request."""
-        self._moves.move_all(moves, before=before, after=after)
+        self._mover.move_all(moves, before=before, after=after)
 
     def check_readable(self, path: str, *, like: str) -> None:
         self._likeness.check(path, like)

@@ -555,7 +555,7 @@ def test_uploads_and_deletions_carry_a_checksum(broken: Place, proxy: FaultProxy
 def test_no_secret_is_in_what_can_be_printed(moto_place: Place) -> None:
     storage = moto_place.storage()
     storage.write("a", [b"x"])
-    printed = repr(storage) + repr(storage._bucket) + repr(storage._options) + repr(storage._probe)
+    printed = repr((storage, storage._bucket, storage._bucket.options, storage._probe))
     assert moto_place.secret_key not in printed
     assert "session" not in printed
 

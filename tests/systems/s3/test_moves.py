@@ -237,7 +237,7 @@ def trash(place: Moto, storage: S3Storage, run: str, files: int, until: float) -
 
 
 def idle(storage: S3Storage) -> int:
-    again = S3Storage(storage.root, storage._options)
+    again = S3Storage(storage.root, storage._bucket.options)
     return sum(maintain(again, POLICY).requests.values())
 
 

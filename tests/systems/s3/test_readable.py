@@ -231,7 +231,7 @@ def test_nothing_is_deleted_for_an_old_snapshot_that_the_query_cannot_read(place
     found.again(*(one.path for one in storage.list("state/0/0") if "delta" in one.path), **KMS)
     found.again("state/0/0/17.snapshot", ServerSideEncryption="aws:kms", SSEKMSKeyId=ANOTHER)
     before = {one.path for one in storage.list("state/0/0")}
-    report = maintain(S3Storage(storage.root, storage._options), TIGHT)
+    report = maintain(S3Storage(storage.root, storage._bucket.options), TIGHT)
     (finding,) = report.findings
     assert (report.exit_code, finding.code) == (3, FindingCode.UNREADABLE_BY_QUERY)
     assert f"encrypted with aws:kms and the key {ANOTHER}, and the other with" in finding.detail
@@ -359,7 +359,7 @@ def test_undo_leaves_in_the_trash_what_the_query_might_not_read(ceph_place: Plac
     found = checkpoint(ceph_place)
     run = maintain(found.storage, TIGHT.override(trash_for=DAY)).run
     found.deny("s3:GetObjectAcl")
-    again = S3Storage(found.storage.root, found.storage._options)
+    again = S3Storage(found.storage.root, found.storage._bucket.options)
     undone = undo(again, run)
     assert undone.files == 0
     assert "s3:GetObjectAcl is not allowed" in undone.left["state/0/0/3.delta"]

@@ -1,0 +1,233 @@
+"""Writes objects: in one request if they are new or still the ones read, or in parts.
+
+The server's answer to a conditional write may be lost, and boto3's next attempt is then refused by
+our own object; what is stored shows which writer won.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
+from itertools import chain
+from typing import Any
+
+from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
+from statemaint.storage.base import missing_newline
+from statemaint.storage.s3.bucket import Bucket, content_md5, md5
+from statemaint.storage.s3.errors import S3Error
+from statemaint.storage.s3.probe import Probe
+from statemaint.storage.s3.read import read_object
+from statemaint.storage.s3.settings import Params
+from statemaint.workers import in_order
+
+Job = Callable[[], dict[str, Any]]
+"""Creates a part of an upload; the answer has its ETag."""
+
+# Ceph's answer when the object changed between its check of the condition and its write.
+_LOST_RACE = "UnknownError"
+_NO_UPLOAD = "NoSuchUpload"
+_MOST_CONFLICTS = 20
+# A name that is refused as taken this often, and is absent each time, has a deletion marker.
+_MOST_REFUSALS = 2
+_MARKED = (
+    "the server refuses the name as taken, and there is no such file: in a bucket whose "
+    "versioning is suspended, a Ceph refuses `If-None-Match: *` for a name that was deleted "
+    "before; delete the name's deletion marker (its version is `null`)"
+)
+_FIRST_WAIT_SECONDS = 0.02
+_LONGEST_WAIT_SECONDS = 1.0
+# S3 accepts 10,000 parts. After every 1,000 the parts grow, which allows for 440 GiB.
+_SAME_SIZE = 1000
+_MD5 = re.compile("[0-9a-f]{32}")
+
+
+def write(
+    bucket: Bucket, probe: Probe, path: str, parts: Iterator[bytes], params: Params, *, new: bool
+) -> dict[str, Any] | None:
+    """Writes an object; returns the answer if it took one request, and the answer came.
+
+    Several parts are sent at a time, so only a few are in memory.
+    """
+    first, second = next(parts, b""), next(parts, None)
+    if second is None:
+        if new:
+            return _put_new(bucket, probe, path, first, params)
+        return bucket.put(path, first, **params)
+    whole = chain((first, second), parts)
+    del first, second
+
+    def send(upload: str, number: int, content: bytes) -> dict[str, Any]:
+        return bucket.call_object(
+            "upload_part", path, UploadId=upload, PartNumber=number, Body=content,
+            ContentMD5=content_md5(content),
+        )  # fmt: skip
+
+    def jobs(upload: str) -> Iterator[Job]:
+        return (partial(send, upload, number, part) for number, part in enumerate(whole, 1))
+
+    multipart(bucket, path, jobs, params, new=new, exclusive=new and probe.exclusive)
+    return None
+
+
+def _put_new(
+    bucket: Bucket, probe: Probe, path: str, content: bytes, params: Params
+) -> dict[str, Any] | None:
+    if not probe.exclusive:
+        # An object that appears between these two lines is replaced; a caller that cannot accept
+        # that asks the storage whether it is `exclusive`.
+        bucket.must_be_absent(path)
+        return bucket.put(path, content, **params)
+    refusals = 0
+    for _ in range(_MOST_CONFLICTS):
+        try:
+            return bucket.put(path, content, IfNoneMatch="*", **params)
+        except S3Error as error:
+            # A conflict: another conditional write of this key is under way.
+            if error.status == HTTPStatus.CONFLICT or error.reason == _LOST_RACE:
+                continue
+            if error.status != HTTPStatus.PRECONDITION_FAILED:
+                raise
+            if error.retried and _is_ours(bucket, path, content):
+                return None
+            bucket.must_be_absent(path)
+            refusals += 1
+            if refusals == _MOST_REFUSALS:
+                raise S3Error(path, _MARKED, reason=error.reason, status=error.status) from error
+    raise _contested(path)
+
+
+def append(bucket: Bucket, probe: Probe, path: str, lines: bytes) -> None:
+    """Appends lines to an object by rewriting it, if no other writer changed it meanwhile.
+
+    An object that does not exist yet, the usual case, takes one request.
+    """
+    if probe.exclusive and _swapped(bucket, path, lines, {"IfNoneMatch": "*"}):
+        return
+    wait = _FIRST_WAIT_SECONDS
+    for _ in range(_MOST_CONFLICTS):
+        try:
+            before, etag = read_object(bucket, path)
+            condition = probe.match(etag)
+        except NotFoundError:
+            before, condition = b"", {"IfNoneMatch": "*"} if probe.exclusive else {}
+        if _swapped(bucket, path, before + missing_newline(before) + lines, condition):
+            return
+        bucket.sleep(wait)
+        wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
+    raise _contested(path)
+
+
+def _swapped(bucket: Bucket, path: str, content: bytes, condition: dict[str, str]) -> bool:
+    try:
+        bucket.put(path, content, **condition)
+    except NotFoundError:
+        return False
+    except S3Error as error:
+        lost = error.reason == _LOST_RACE
+        if not lost and error.status not in (HTTPStatus.PRECONDITION_FAILED, HTTPStatus.CONFLICT):
+            raise
+        return (lost or error.retried) and _is_ours(bucket, path, content)
+    return True
+
+
+def _is_ours(bucket: Bucket, path: str, content: bytes) -> bool:
+    try:
+        stored, _ = read_object(bucket, path)
+    except NotFoundError:
+        return False
+    return md5(stored).digest() == md5(content).digest()
+
+
+def _contested(path: str) -> StorageError:
+    return StorageError(path, f"other writers changed it at each of {_MOST_CONFLICTS} attempts")
+
+
+def in_parts(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """Yields the same bytes in parts of a given size; the last may be smaller."""
+    waiting = bytearray()
+    number = 0
+    for chunk in chunks:
+        waiting += chunk
+        while len(waiting) >= (wanted := size * (1 + number // _SAME_SIZE)):
+            yield bytes(waiting[:wanted])
+            del waiting[:wanted]
+            number += 1
+    if waiting:
+        yield bytes(waiting)
+
+
+def multipart(
+    bucket: Bucket,
+    path: str,
+    jobs: Callable[[str], Iterator[Job]],
+    params: Params,
+    *,
+    new: bool,
+    exclusive: bool,
+) -> None:
+    """Creates an object from parts; a failure leaves no trace of it.
+
+    Args:
+        bucket: the bucket of the object.
+        path: the path of the object.
+        jobs: given the upload's id, the jobs that create the parts.
+        params: its settings.
+        new: whether it must not exist yet.
+        exclusive: whether the server supports `If-None-Match`.
+    """
+    upload: str = bucket.call_object("create_multipart_upload", path, **params)["UploadId"]
+    try:
+        answers = in_order(jobs(upload), threads=bucket.options.threads)
+        parts = [
+            {"PartNumber": number, "ETag": answer["ETag"]}
+            for number, answer in enumerate(answers, 1)
+        ]
+        _complete(bucket, path, upload, parts, new=new, exclusive=exclusive)
+    except BaseException:  # nor may an interrupted run leave parts behind: they cost money
+        with suppress(StorageError):  # the first failure is the one to report
+            bucket.call_object("abort_multipart_upload", path, UploadId=upload)
+        raise
+
+
+def _complete(
+    bucket: Bucket,
+    path: str,
+    upload: str,
+    parts: list[dict[str, Any]],
+    *,
+    new: bool,
+    exclusive: bool,
+) -> None:
+    condition = {}
+    if new:
+        # Ceph ignores the condition at this step. An object that appears between the two requests
+        # is then replaced, and both writers conclude that they won, as when Spark writes one name
+        # twice. The caller reads the object back.
+        bucket.must_be_absent(path)
+        condition = {"IfNoneMatch": "*"} if exclusive else {}
+    try:
+        bucket.call_object(
+            "complete_multipart_upload", path, UploadId=upload,
+            MultipartUpload={"Parts": parts}, **condition,
+        )  # fmt: skip
+    except S3Error as error:
+        repeated = error.reason == _NO_UPLOAD or error.retried or not error.refused
+        if repeated and _is_complete(bucket, path, parts):
+            return  # by an earlier attempt, whose answer was lost
+        if new and error.status == HTTPStatus.PRECONDITION_FAILED:
+            raise AlreadyExistsError(path) from error
+        raise
+
+
+def _is_complete(bucket: Bucket, path: str, parts: list[dict[str, Any]]) -> bool:
+    """Returns whether the object consists of these very parts, as its ETag shows."""
+    tags = [str(part["ETag"]).strip('"') for part in parts]
+    if not all(_MD5.fullmatch(tag) for tag in tags):
+        return False
+    whole = f"{md5(bytes.fromhex(''.join(tags))).hexdigest()}-{len(parts)}"
+    try:
+        tag: str = bucket.head(path).get("ETag", "")
+    except StorageError:  # the first failure is the one to report
+        return False
+    return tag.strip('"') == whole
