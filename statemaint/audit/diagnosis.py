@@ -20,12 +20,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The measured reading of one chain by our own code.
-
-    Attributes:
-        size: its bytes, including the SST files that its zip refers to.
-        seconds: how long the reading took.
-    """
+    """The measured reading of one chain by our own code."""
 
     size: int
     seconds: float
@@ -105,7 +100,6 @@ class Diagnosis:
 
     @property
     def speed(self) -> float | None:
-        """Returns the stored bytes that our own code reads per second."""
         measured = self.largest and self.largest.seconds
         return self.largest.size / measured if self.largest and measured else None
 
@@ -154,7 +148,6 @@ class Diagnosis:
 
     @property
     def counts(self) -> Counter[FindingCode]:
-        """Returns the number of findings of each code that are damage."""
         return Counter(one.code for one in self.findings if one.damage)
 
     @property
@@ -190,7 +183,6 @@ class Diagnosis:
 
     @property
     def next(self) -> tuple[str, ...]:
-        """Returns the steps to take, the most urgent first."""
         steps = [code.about.next or f"{code}: see the runbook" for code in sorted(self.counts)]
         if self._repairable:
             steps.insert(0, "see what `statemaint repair` can repair from the log")
@@ -251,7 +243,6 @@ class Diagnosis:
 
 
 def _some(paths: Collection[str]) -> str:
-    """Returns the first of some paths, and the number of the others."""
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
     return f"{', '.join(sorted(paths)[:_SHOWN])}{more}" if paths else "the checkpoint"
 

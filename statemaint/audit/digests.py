@@ -70,7 +70,6 @@ class _Digest:
         return chain_need(chain, self._source(store), store, self.checkpoint)
 
     def of(self, store: Store, chain: Chain) -> Iterator[StateDigest]:
-        """Yields the digest of the state that a chain folds to."""
         source = self._source(store)
         if store.rocks is None and self.need(store, chain) > self.memory:
             yield state_digest(source, store, chain)

@@ -77,7 +77,6 @@ def doctor(
 def _waits(
     storage: Storage, checkpoint: Checkpoint, longest: tuple[Store, Chain] | None
 ) -> Iterator[str]:
-    """Yields why a run would write no snapshot for the longest chain."""
     policy = PRESETS["safe"]
     if longest and len(longest[1].deltas) >= policy.min_deltas_for_snapshot:
         withheld = plan(checkpoint, policy, storage.now()).withheld
@@ -85,7 +84,6 @@ def _waits(
 
 
 def _resumes(verified: Verification) -> bool:
-    """Returns whether the version that a restart reads loads in every store."""
     version = verified.checkpoint.resumes
     if version is None:
         return True
@@ -146,14 +144,12 @@ def _passed_over(
 
 
 def _below(storage: Storage, folders: Iterable[str]) -> Iterator[str]:
-    """Yields the listed paths of some directories, including the directories themselves."""
     for folder in folders:
         yield f"{folder}/"
         yield from (entry.path for entry in storage.list(folder))
 
 
 def _bad_snapshots(verified: Verification) -> Iterator[str]:
-    """Yields the snapshots that Spark cannot load."""
     stores = {store.id: store for store in verified.checkpoint.stores}
     for finding in verified.findings:
         if finding.code in _OF_SNAPSHOTS and finding.store in stores:
@@ -172,7 +168,6 @@ def _snapshots_of(store: Store, path: str | None) -> Iterator[str]:
 
 
 def _disputed(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator[str]:
-    """Yields, for each log in doubt, the advice on it."""
     wrong = {one.path for one in findings if one.code is FindingCode.SNAPSHOT_MISMATCH}
     for store in checkpoint.stores:
         for one in judge(store, checkpoint).disputed:
@@ -231,7 +226,6 @@ def _total(checkpoint: Checkpoint, chains: _Chains) -> int | None:
 
 
 def _stored(store: Store, chain: Chain) -> int:
-    """Returns the bytes that loading a chain reads."""
     if store.rocks is None or chain.base is None:
         return chain.size
     return chain.size + sum(store.rocks.parts.get(chain.base.entry.path, {}).values())

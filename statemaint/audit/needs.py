@@ -9,16 +9,7 @@ from statemaint.plan import judge
 
 
 def need_of(store: Store, source: Source, checkpoint: Checkpoint, depth: Depth) -> int:
-    """Returns an upper estimate of the memory that checking a store takes, in bytes.
-
-    A snapshot that turns out to be wrong is compared with more of the log than this counts.
-
-    Args:
-        store: the store.
-        source: its files; the beginning of one delta is read where many bytes are folded.
-        checkpoint: the checkpoint of the store.
-        depth: the depth of the check.
-    """
+    """Returns an upper estimate of the memory that checking a store takes, in bytes."""
     reading = read_need(max((one.entry.size for one in store.files), default=0), far=source.far)
     if depth is Depth.HEADERS and not judge(store, checkpoint).suspects:
         return reading
@@ -29,7 +20,6 @@ def need_of(store: Store, source: Source, checkpoint: Checkpoint, depth: Depth) 
 
 
 def chain_need(chain: Chain, source: Source, store: Store, checkpoint: Checkpoint) -> int:
-    """Returns an upper estimate of the memory that digesting a chain takes, in bytes."""
     return _need(chain, source, store, density(source, chain.deltas, checkpoint.provider))
 
 

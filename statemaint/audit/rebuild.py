@@ -3,11 +3,16 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from io import SEEK_END
 from itertools import islice
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
-from statemaint.audit.headers import seems_whole
+from statemaint.codec.compression import lz4 as lz4_block
+from statemaint.codec.compression.base import decode
+from statemaint.codec.compression.lz4 import HEADER_SIZE, Lz4Block
+from statemaint.codec.hdfs import records
 from statemaint.codec.integrity.digest import StateDigest
+from statemaint.codec.rocksdb import changelog
 from statemaint.codec.rocksdb.changelog import Header, Lineage
 from statemaint.errors import (
     CheckpointError,
@@ -25,6 +30,60 @@ from statemaint.model.files import Delta, Snapshot
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.lineage import leads_nowhere
 from statemaint.plan import Suspect, batches_through, judge
+
+
+def seems_whole(
+    source: Source,
+    file: Delta | Snapshot,
+    on_header: Callable[[Header], object] = lambda _: None,
+) -> bool:
+    """Returns whether a file begins and ends as its format requires; reads nothing in between.
+
+    begins   the first block of the compression, with the checksum that lz4 has; in it the first
+             record of a delta or a snapshot, or the header of a changelog
+    ends     lz4: the empty block after the last one; the others have no recognizable end
+
+    A file that does not is not necessarily damaged: Spark reads an lz4 stream without its end. Only
+    reading the whole file decides.
+
+    Args:
+        source: where the file is, and how it is written.
+        file: the file.
+        on_header: called with the header of a changelog.
+
+    Raises:
+        NotFoundError: when it is missing; Superseded: when it is replaced while it is read.
+    """
+    with source.storage.open(file.entry.path) as stream:
+        return _begins(source, file, stream, on_header) and _ends(source, stream)
+
+
+def _begins(
+    source: Source,
+    file: Delta | Snapshot,
+    stream: BinaryIO,
+    on_header: Callable[[Header], object],
+) -> bool:
+    payload = decode(source.compression, stream)
+    try:
+        if file.entry.path.endswith(".changelog"):
+            on_header(changelog.read_header(payload))
+        else:
+            removals = isinstance(file, Delta)
+            decoded = records.decode(payload, row_checksums=source.row_checksums, removals=removals)
+            next(decoded, None)
+    except CodecError:
+        return False
+    return True
+
+
+def _ends(source: Source, stream: BinaryIO) -> bool:
+    if not isinstance(source.compression, Lz4Block):
+        return True
+    size = stream.seek(0, SEEK_END)
+    stream.seek(max(0, size - HEADER_SIZE))
+    return lz4_block.is_end(stream.read(HEADER_SIZE))
+
 
 _Bad = CheckpointError | UnsupportedError
 _File = TypeVar("_File", Delta, Snapshot)
@@ -102,7 +161,6 @@ def rebuild(
 
 
 def needed_deltas(store: Store, checkpoint: Checkpoint) -> Iterator[Delta]:
-    """Yields the deltas that rebuilding the retained versions reads, in their order."""
     first, last = checkpoint.span or (1, 0)
     lowest = store.versions.chain(min(store.versions.loadable(first, last), default=first))
     begin = lowest.start if isinstance(lowest, Chain) else first - 1
@@ -177,7 +235,6 @@ class _Rebuild:
             yield DamagedError(path, detail, code=code, version=version)
 
     def _once(self, file: _File, read: Callable[[_File], None]) -> _Bad | None:
-        """Reads a file once, and returns its error each time."""
         path = file.entry.path
         if path not in self.read:
             self.read[path] = None
@@ -231,7 +288,6 @@ class _Rebuild:
         self.digests[path] = self.engine().digest(self.source, path)
 
     def _is_trusted(self, snapshot: Snapshot) -> bool:
-        """Returns whether a snapshot is trusted without being read whole."""
         path = snapshot.entry.path
         if path in self.store.lapsed:
             return False

@@ -24,13 +24,7 @@ _LONGEST = 4 * 1024 * 1024
 
 
 def restart_logs(storage: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
-    """Yields the findings of the logs that a restart reads, except the commits.
-
-    Args:
-        storage: where the checkpoint lives.
-        checkpoint: the checkpoint as it was scanned.
-        whole: read every entry of the sources' logs, and not only their names.
-    """
+    """Yields the findings of the logs that a restart reads; `whole` also reads sources' entries."""
     if not checkpoint.offsets:
         return
     newest = checkpoint.offsets[-1]
@@ -89,7 +83,6 @@ def _sources(
 
 
 def _entries(storage: Storage, log: SourceLog) -> Iterator[Finding]:
-    """Yields the findings of the entries that a restart may read."""
     needed = (name for number, name in log.entries.items() if number >= log.base)
     for path in sorted(f"{log.folder}/{name}" for name in needed):
         yield from _unreadable(storage, path)

@@ -36,7 +36,6 @@ class StoreResult:
     findings: tuple[Finding, ...]
 
     def holds(self, store: Store, *, lineages: bool) -> bool:
-        """Returns whether a check of a store would produce this result again."""
         codes = {one.code for one in self.findings}
         # Without the demand for zips, lineages that led somewhere still do.
         like = self.lineages == lineages or (
@@ -63,11 +62,9 @@ class UnitResult:
 
     @property
     def id(self) -> UnitId:
-        """Returns the id of the partition."""
         return self.stores[0].id.unit
 
     def holds(self, stores: tuple[Store, ...]) -> bool:
-        """Returns whether a check of a partition would produce this result again."""
         alike = len(self.stores) == len(stores) and all(map(is_same, self.stores, stores))
         return alike and self.read
 
@@ -96,7 +93,6 @@ class Results:
         stores: Iterable[StoreResult],
         units: Iterable[UnitResult],
     ) -> "Results":
-        """Returns the results of one verification."""
         by_store = {one.store.id: (one,) for one in stores}
         return cls(_facts(checkpoint), depth, by_store, {one.id: (one,) for one in units})
 
@@ -108,16 +104,13 @@ class Results:
         return Results(self.facts, self.depth, stores, units)
 
     def valid(self, checkpoint: Checkpoint, depth: Depth) -> "Results":
-        """Returns these results, or none at all for other facts or another depth."""
         return self if (self.facts, self.depth) == (_facts(checkpoint), depth) else NO_RESULTS
 
     def store(self, store: Store, *, lineages: bool) -> StoreResult | None:
-        """Returns the result for a store, if a check would produce it again."""
         results = self.stores.get(store.id, ())
         return next((one for one in results if one.holds(store, lineages=lineages)), None)
 
     def unit(self, stores: tuple[Store, ...]) -> UnitResult | None:
-        """Returns the result for the rows of a partition, if a check would produce it again."""
         results = self.units.get(stores[0].id.unit, ())
         return next((one for one in results if one.holds(stores)), None)
 
@@ -136,5 +129,4 @@ def _both(
 
 
 def is_same(one: Store, other: Store) -> bool:
-    """Returns whether two listings of a store are equal except for their times."""
     return replace(one, listed=0.0) == replace(other, listed=0.0)

@@ -71,15 +71,7 @@ class _Side:
 
 
 def check_rows(storage: Storage, checkpoint: Checkpoint, *, threads: int = 1) -> Iterator[Finding]:
-    """Yields the findings of the rows of the newest committed version; reads all of them.
-
-    Unreadable files and rows of a kind whose rules are unknown are not reported.
-
-    Args:
-        storage: where the checkpoint lives.
-        checkpoint: the checkpoint.
-        threads: the number of partitions that are read at a time.
-    """
+    """Yields the findings of the rows of the newest committed version; reads all of them."""
     units = check_units(storage, checkpoint, threads=threads)
     return row_findings(storage, checkpoint, units)
 
@@ -92,15 +84,7 @@ def check_units(
     threads: int = 1,
     stop: Callable[[], object] = nothing,
 ) -> list[UnitResult]:
-    """Returns the result for the rows of each partition, ascending; reuses the known ones.
-
-    Args:
-        storage: where the checkpoint lives.
-        checkpoint: the checkpoint.
-        known: the results of an earlier verification; what they cover is not read again.
-        threads: the number of partitions that are read at a time.
-        stop: ends the reading of the other partitions when one fails.
-    """
+    """Returns the result for the rows of each partition, ascending; reuses the known ones."""
     if checkpoint.target is None or any(one.damage for one in checkpoint.findings):
         return []
     # Other stores are of batches before a repartition.
@@ -127,16 +111,7 @@ def row_findings(
 def newest_right(
     storage: Storage, checkpoint: Checkpoint, batches: Iterable[int], *, threads: int = 1
 ) -> int | None:
-    """Returns the newest of some batches whose rows are all right; `None` if there is none.
-
-    Reads the state of one batch after another, the newest first, until one is right.
-
-    Args:
-        storage: where the checkpoint lives.
-        checkpoint: the checkpoint.
-        batches: the batches to choose from.
-        threads: the number of partitions that are read at a time.
-    """
+    """Returns the newest of some batches whose rows are all right; reads one after another."""
     for batch in sorted(batches, reverse=True):
         until = tuple(one for one in checkpoint.batches if one <= batch)
         at = replace(checkpoint, batches=until, findings=())
@@ -146,7 +121,6 @@ def newest_right(
 
 
 def _is_strict(storage: Storage, checkpoint: Checkpoint) -> bool:
-    """Returns whether the query certainly shuffled its rows by all of its keys."""
     try:
         conf = logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}"))
     except NotFoundError:

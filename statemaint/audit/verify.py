@@ -61,7 +61,6 @@ class Verification:
 
     @property
     def healthy(self) -> bool:
-        """Returns whether nothing is damaged."""
         return not damaged(self.findings)
 
 
@@ -166,7 +165,6 @@ def _retained(checkpoint: Checkpoint, store: Store) -> int:
 
 
 def _expecting(checkpoint: Checkpoint, rebuilt: Rebuilt) -> Checkpoint:
-    """Returns the checkpoint with the zips that will be written again."""
     stores = (
         replace(one, rocks=replace(one.rocks, rebuilt=rebuilt[one.id]))
         if one.rocks and one.id in rebuilt
@@ -178,17 +176,7 @@ def _expecting(checkpoint: Checkpoint, rebuilt: Rebuilt) -> Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class _StoreCheck:
-    """Verifies the stores of one checkpoint, each on its own.
-
-    Attributes:
-        storage: where the checkpoint lives.
-        checkpoint: their checkpoint.
-        depth: the depth of the check.
-        lineages: whether the zips that the lineages of changelogs name must exist.
-        engine: loads the engine when it is first needed.
-        known: the results that are not computed again.
-        ahead: the number of files of a store that are fetched at a time.
-    """
+    """Verifies the stores of one checkpoint, each on its own (`verify_at`)."""
 
     storage: Storage
     checkpoint: Checkpoint
@@ -199,7 +187,6 @@ class _StoreCheck:
     ahead: int
 
     def at(self, store: Store) -> Iterator[StoreResult]:
-        """Yields the result for a store."""
         known = self.known.store(store, lineages=self.lineages)
         try:
             yield known or self._read(store)
@@ -209,7 +196,6 @@ class _StoreCheck:
             yield StoreResult(store, self.lineages, 0, unread(store, error).findings)
 
     def need(self, store: Store) -> int:
-        """Returns an estimate of the memory that the check of a store takes."""
         if store.unread:
             return 0
         source = Source.of(self.storage, store, self.checkpoint)
@@ -305,7 +291,6 @@ def _unneeded(
     checkpoint: Checkpoint,
     read: Collection[str],
 ) -> Iterator[Finding]:
-    """Reads the files that no retained version needs, each once."""
     for file in store.files:
         if file.entry.path in read:
             continue

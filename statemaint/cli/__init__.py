@@ -1,8 +1,7 @@
 """The command line: flags, tables, JSON and exit codes. It decides nothing about files.
 
-`<verb>.py` contains a verb: its command and its table, and its JSON unless another module prints or
-compares it; all other JSON is built in `statemaint.report`. Verbs share `options`, `output`,
-`tables`, `rows` and `recovery`; `main` contains the group and its errors.
+`main.VERBS` names the module of each verb: its command and its table, and its JSON unless another
+module prints or compares it; all other JSON is built in `statemaint.report`.
 """
 
 from statemaint.cli.main import main

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from statemaint.cli import rows, tables
+from statemaint.cli.messages import settings
 from statemaint.cli.options import (
     NUMBER,
     as_json_or_lines,
@@ -20,8 +21,7 @@ from statemaint.cli.options import (
 )
 from statemaint.cli.output import Json, as_lines, headed, json_with_rows, print_pieces
 from statemaint.cli.progress import work_done
-from statemaint.cli.settings import settings
-from statemaint.cli.spool import Spool
+from statemaint.cli.rows import Spool
 from statemaint.report.to_json import id_json
 from statemaint.state.diff import ChangedRow, Counts, StateDiff, StoreDiff, diff_state
 from statemaint.wording import counted
@@ -80,7 +80,6 @@ def _print_json(uri: str, compare: _Compare) -> None:
 
 
 def diff_json(diff: StateDiff) -> Json:
-    """Returns the output of `diff --json` without its rows."""
     stores = [
         {**id_json(one.store), "family": one.family, **asdict(one.counts)} for one in diff.stores
     ]
@@ -104,7 +103,6 @@ def _changed_json(row: ChangedRow) -> Json:
 
 
 def _print_table(compare: _Compare, when: str) -> None:
-    """Prints the changes of rows: first the counts, then each row."""
     shown = rows.RowTables(when)
     with work_done("comparing"):
         diff = compare(into=lambda row: shown.add(row, _columns(row)))
@@ -136,7 +134,6 @@ def _counted(counts: Counts) -> tuple[str, ...]:
 
 
 def _columns(row: ChangedRow) -> dict[str, Any]:
-    """Returns a row of a diff by column: its partition, each `key.NAME`, and both whole values."""
     key = {f"key.{name}": value for name, value in row.key.items()}
     values = {"before": row.before, "after": row.after}
     shown = {name: "" if value is None else value for name, value in values.items()}

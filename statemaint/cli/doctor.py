@@ -63,7 +63,6 @@ def doctor_verb(
 
 
 def _print(diagnosis: Diagnosis) -> None:
-    """Prints the diagnosis, with a coloured verdict."""
     first, *others = lines(diagnosis)
     style = BAD if not diagnosis.restarts else WARNING if diagnosis.counts else GOOD
     tables.print_labelled(first[:_LABEL], first[_LABEL:], style)
@@ -72,7 +71,6 @@ def _print(diagnosis: Diagnosis) -> None:
 
 
 def doctor_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Returns the output of `doctor --json`."""
     return {
         "restarts": diagnosis.restarts,
         "restarts_since": diagnosis.restarts_since,
@@ -114,7 +112,6 @@ def _estimate_json(diagnosis: Diagnosis) -> dict[str, Any] | None:
 
 
 def lines(diagnosis: Diagnosis) -> Iterator[str]:
-    """Yields the diagnosis as lines of text."""
     yield f"restart:  {_restart(diagnosis)}"
     yield f"batches:  {_batches(diagnosis)}"
     yield f"chain:    {_chain(diagnosis)}"
@@ -173,7 +170,6 @@ def _looked(diagnosis: Diagnosis) -> str:
 
 
 def _deep(checked: int, needed: int) -> str:
-    """Returns what a deep look has read, by the number of stores whose rows it has checked."""
     if checked == needed:
         return "every file and every row of the newest version"
     stores = f"{checked:,} of {counted(needed, 'store')}"
@@ -230,7 +226,6 @@ def _first(findings: tuple[Finding, ...]) -> Iterator[Finding]:
 def _row(
     storage: Storage, *, deep: bool, slots: int | None, workers: Workers
 ) -> tuple[dict[str, Any], tuple[Finding, ...]]:
-    """Returns the row of one checkpoint in a fleet."""
     diagnosis = doctor(storage, deep=deep, slots=slots or os.cpu_count() or 1, workers=workers)
     row = {
         "restarts": diagnosis.restarts,

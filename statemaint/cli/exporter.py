@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from threading import Event
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -13,16 +14,89 @@ from zlib import crc32
 
 import click
 
+from statemaint import __version__
+from statemaint.cli.messages import tell
 from statemaint.cli.options import Duration, Share, as_json
 from statemaint.cli.output import headed
-from statemaint.cli.published import named_of
-from statemaint.errors import ConfigError, NotInstalledError
-from statemaint.metrics.options import labels_of, namespace_of, origins_of
-from statemaint.queries import InvalidQueriesError, QueriesReader, state_folder
-from statemaint.storage import open_storage
+from statemaint.cli.targets import Address
+from statemaint.errors import ConfigError, NotInstalledError, StatemaintError
+from statemaint.maintain.record import read_record, write_record
+from statemaint.metrics.options import (
+    GatewayAuth,
+    Named,
+    Targets,
+    labels_of,
+    namespace_of,
+    origins_of,
+)
+from statemaint.queries import InvalidQueriesError, QueriesReader, QueriesReading, state_folder
+from statemaint.queries.interval import expected_interval
+from statemaint.report.record import with_loss
+from statemaint.storage import Storage, open_storage, storage_of
 
 if TYPE_CHECKING:
     from statemaint.metrics.exporter import RecordPlaces
+
+
+GATEWAY_VARIABLE = "STATEMAINT_PUSHGATEWAY"
+
+
+def named_of(reading: QueriesReading, name: str) -> Named:
+    query = reading.queries[name]
+    origin, digest = origins_of(os.environ, reading.path)
+    return Named(
+        query=name,
+        origin=origin,
+        former=digest,
+        interval=expected_interval(query.schedule),
+        version=__version__,
+        every_unit=query.detail == "partition",
+        namespace=namespace_of(os.environ),
+        storage=storage_of(query.checkpoint),
+        routing=reading.routing_of(name),
+    )
+
+
+def targets_of(reading: QueriesReading, name: str) -> Targets:
+    """Returns the destinations of a query's metrics."""
+    head = reading.settings_of(name)
+    auth = GatewayAuth(**head.pushgateway_auth.model_dump()) if head.pushgateway_auth else None
+    if auth and auth.connection:
+        raise ConfigError(
+            f"{reading.path}: pushgateway_auth.connection is Airflow's; give the secret in a file, "
+            "or in STATEMAINT_PUSHGATEWAY_USER and STATEMAINT_PUSHGATEWAY_PASSWORD"
+        )
+    known, detailed = reading.names_for_pruning(name)
+    return Targets(
+        os.environ.get(GATEWAY_VARIABLE) or head.pushgateway,
+        auth or GatewayAuth(),
+        Path(head.textfile) if head.textfile else None,
+        known,
+        detailed,
+    )
+
+
+def publisher(address: Address) -> Callable[[Storage], None]:
+    """Returns what publishes the record of a query; a loss is counted in it, and never raised."""
+    if address.named is None:
+        raise ConfigError("--publish needs a query's name in the queries file, not an address")
+    try:
+        from statemaint.metrics.publish import publish_record  # noqa: PLC0415 -- needs an extra
+    except ImportError as error:
+        raise NotInstalledError("prometheus-client", extra="metrics") from error
+
+    named, targets = named_of(*address.named), targets_of(*address.named)
+
+    def publish(storage: Storage) -> None:
+        try:
+            record = read_record(storage)
+            if record and not publish_record(named, record, targets) and record.totals:
+                write_record(storage, with_loss(record))
+        except StatemaintError as error:
+            tell(f"the metrics are not published: {error}")
+
+    return publish
+
 
 _EVERY, _KEEP = 60.0, 900.0
 
@@ -115,7 +189,6 @@ def _say(url: str, *, as_json: bool) -> None:
 
 
 def _until_stopped(work: Callable[[], None], every: float) -> None:
-    """Repeats something until SIGTERM or Ctrl-C."""
     stop = Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:

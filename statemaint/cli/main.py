@@ -6,55 +6,53 @@ from importlib import import_module
 
 import click
 from click.exceptions import NoArgsIsHelpError
+from click.shell_completion import get_completion_class
 
 from statemaint import __version__
-from statemaint.cli import endings
 from statemaint.cli.common import add_common
-from statemaint.cli.messages import STDOUT
+from statemaint.cli.messages import STDOUT, end_with_error, print_anything
 from statemaint.errors import ConfigError
 
-VERBS = (
-    "apply",
-    "completion",
-    "diff",
-    "digest",
-    "doctor",
-    "exporter",
-    "maintain",
-    "plan",
-    "queries",
-    "repair",
-    "rollback",
-    "runs",
-    "scan",
-    "show",
-    "stats",
-    "undo",
-    "verify",
-)
+VERBS = {
+    "apply": "recovery",
+    "completion": "main",
+    "diff": "diff",
+    "digest": "verify",
+    "doctor": "doctor",
+    "exporter": "exporter",
+    "maintain": "maintain",
+    "plan": "plan",
+    "queries": "queries",
+    "repair": "recovery",
+    "rollback": "recovery",
+    "runs": "runs",
+    "scan": "scan",
+    "show": "show",
+    "stats": "stats",
+    "undo": "runs",
+    "verify": "verify",
+}
+"""The verbs, each with the module that has its command `<verb>_verb`."""
 
 
 class _Verbs(click.Group):
     """A group that imports each verb when it is used: no verb loads another verb's libraries."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Returns the names of all verbs."""
         del ctx
         return [*VERBS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Returns the verb of a name; `None` if there is none."""
         del ctx
         if cmd_name not in VERBS:
             return None
-        module = import_module(f"statemaint.cli.{cmd_name}")
+        module = import_module(f"statemaint.cli.{VERBS[cmd_name]}")
         verb: click.Command = getattr(module, f"{cmd_name}_verb")
         return add_common(verb)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Returns the verb, or names the one that was probably meant."""
         name = args[0]
         if name not in VERBS and (near := get_close_matches(name, VERBS, n=1)):
             ctx.fail(f"No such command {name!r}. Did you mean {near[0]!r}?")
@@ -75,8 +73,17 @@ def program() -> None:
     """
 
 
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_verb(shell: str) -> None:
+    """Print the script that completes verbs, flags and queries; the shell must run it."""
+    found = get_completion_class(shell)
+    if found is None:
+        raise click.UsageError(f"no completion for {shell}")
+    click.echo(found(program, {}, "statemaint", "_STATEMAINT_COMPLETE").source())
+
+
 def main() -> None:
-    """Runs the program `statemaint`."""
     run(program, "statemaint")
 
 
@@ -84,7 +91,7 @@ def run(command: click.Command, name: str) -> None:
     """Runs a program; any error becomes one line on stderr and an exit code."""
     STDOUT.begun = False
     for stream in (sys.stdout, sys.stderr):
-        endings.print_anything(stream)
+        print_anything(stream)
     try:
         command(standalone_mode=False, prog_name=name)
         sys.stdout.flush()
@@ -92,4 +99,4 @@ def run(command: click.Command, name: str) -> None:
         error.show()
         sys.exit(ConfigError.exit_code)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 -- the shell's last line of defence
-        endings.end_with_error(error)
+        end_with_error(error)

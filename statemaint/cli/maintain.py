@@ -14,9 +14,8 @@ from statemaint.cli.options import as_json, policy_flags, scope_flags, uri, work
 from statemaint.cli.output import print_findings, print_result
 from statemaint.cli.plan import print_plan, why_nothing_deleted
 from statemaint.cli.progress import actions_done
-from statemaint.cli.tables import BAD, GOOD, WARNING, Column, number
+from statemaint.cli.tables import BAD, GOOD, WARNING, Column, files_of, lasting, number
 from statemaint.cli.targets import Address
-from statemaint.cli.words import files_of, lasting
 from statemaint.errors import StatemaintError
 from statemaint.maintain import maintain
 from statemaint.maintain.record import recorded
@@ -81,13 +80,12 @@ def maintain_verb(  # noqa: PLR0913 -- each is a separate choice
 
 
 def _publisher(uri: Address) -> Callable[[Storage], None]:
-    from statemaint.cli.published import publisher  # noqa: PLC0415 -- loads pydantic
+    from statemaint.cli.exporter import publisher  # noqa: PLC0415 -- loads pydantic
 
     return publisher(uri)
 
 
 def end_with_report(report: Report, *, as_json: bool) -> NoReturn:
-    """Prints a run's report and its findings, then exits with the report's exit code."""
     print_result(lambda: report_json(report), as_json=as_json, table=lambda: _print_table(report))
     print_findings(report.findings)
     sys.exit(report.exit_code)

@@ -1,12 +1,51 @@
-"""Lines on stderr, and their copy in the log file."""
+"""A call's settings, its lines on stderr and in the log file, and its end on an error."""
 
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from errno import EDQUOT, EFBIG, EIO, ENOSPC
 from pathlib import Path
+from typing import Any, NoReturn, TextIO
 
 import click
 
-from statemaint.cli.settings import settings
-from statemaint.errors import ConfigError
+from statemaint.errors import ConfigError, StatemaintError
+
+FORMAT = 1
+"""The format of every JSON document; fields are added to it, never renamed or removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a call for the output."""
+
+    color: str = "auto"
+    quiet: bool = False
+    everything: bool = False
+    json_lines: bool = False
+    log: str | None = None
+
+
+_CURRENT: ContextVar[Settings] = ContextVar("settings", default=Settings())  # noqa: B039 -- frozen
+
+
+def settings() -> Settings:
+    return _CURRENT.get()
+
+
+@contextmanager
+def in_force(current: Settings) -> Iterator[None]:
+    before = _CURRENT.set(current)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(before)
 
 
 class _Stdout:
@@ -23,7 +62,6 @@ STDOUT = _Stdout()
 
 
 def tell(text: str) -> None:
-    """Prints a line on stderr."""
     click.echo(text, err=True)
     log(text)
 
@@ -37,11 +75,7 @@ def note(text: str) -> None:
 
 
 def log(text: str) -> None:
-    """Appends a line to the log file of `--log-file`, with its time.
-
-    Raises:
-        ConfigError: when the file cannot be written.
-    """
+    """Appends a line to the log file of `--log-file`, with its time."""
     if (path := settings().log) is None:
         return
     try:
@@ -49,3 +83,85 @@ def log(text: str) -> None:
             stream.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}\n")
     except OSError as error:
         raise ConfigError(f"--log-file {path}: {error.strerror}") from error
+
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C: 128 and the number of the signal, as shells expect."""
+OUTPUT_LOST = 5
+_JSON = {"--json", "--json-lines"}
+_FULL = {ENOSPC, EDQUOT, EFBIG, EIO}
+_NEXT = {
+    "NOT_A_CHECKPOINT": "give the query's checkpointLocation",
+    "LEASE_HELD": "wait until the other run has ended",
+    "LEASE_LOST": "run again",
+    "SUPERSEDED": "plan again",
+    "INTERRUPTED": "run again to continue",
+}
+
+
+def print_anything(stream: TextIO) -> None:
+    r"""Makes a stream print characters that its encoding lacks as `\\u...` instead of failing."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+
+
+def end_with_error(error: BaseException) -> NoReturn:
+    """Reports an error on stderr, with `--json` on stdout too, and exits with its code."""
+    code, message, exit_code = _described(error)
+    tell(line_of(error))
+    if code == "OUTPUT":
+        drop_output()
+    elif _JSON.intersection(sys.argv[1:]) and not STDOUT.begun:
+        print_error(code, message, error)
+    sys.exit(exit_code)
+
+
+def line_of(error: BaseException) -> str:
+    code, message, _ = _described(error)
+    return message if code == "INTERRUPTED" else f"statemaint: {code}: {message}"
+
+
+def print_error(code: str, message: str, error: BaseException) -> None:
+    facts = {"code": code, "message": message, "path": _path(error), "next": _next(code, error)}
+    click.echo(json.dumps({"format": FORMAT, "error": facts}, indent=2))
+
+
+def _described(error: BaseException) -> tuple[str, str, int]:
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return "INTERRUPTED", "interrupted; run again to continue", INTERRUPTED
+    if isinstance(error, click.ClickException):
+        return ConfigError.code, _usage(error), ConfigError.exit_code
+    if isinstance(error, StatemaintError):
+        return error.code, _one_line(error), error.exit_code
+    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+        why = os.strerror(error.errno or 0)
+        return "OUTPUT", f"the result could not be written: {why}", OUTPUT_LOST
+    return StatemaintError.code, f"{type(error).__name__}: {_one_line(error)}", 1
+
+
+def _usage(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    command = context.command_path if context else "statemaint"
+    message = " ".join(error.format_message().split()).rstrip(".")
+    return f"{message}; see '{command} --help'"
+
+
+def _one_line(error: BaseException) -> str:
+    notes: list[str] = getattr(error, "__notes__", [])
+    return " ".join("; ".join((str(error), *notes)).split())
+
+
+def _path(error: BaseException) -> str | None:
+    path: Any = getattr(error, "path", None) or getattr(error, "root", None)
+    return str(path) if path else None
+
+
+def _next(code: str, error: BaseException) -> str | None:
+    if isinstance(error, click.UsageError) and error.ctx:
+        return f"see '{error.ctx.command_path} --help'"
+    return _NEXT.get(code)
+
+
+def drop_output() -> None:
+    """Discards the rest of stdout, which Python would try to write again at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

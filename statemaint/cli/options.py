@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from statemaint.cli.settings import in_force, settings
+from statemaint.cli.messages import in_force, settings
 from statemaint.cli.targets import CheckpointName
 from statemaint.errors import ConfigError
 from statemaint.memory import VARIABLE, keep_freed_memory, memory_size
@@ -28,7 +28,6 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Returns the seconds, or ends the program with click's usage error."""
         if isinstance(value, float):
             return value
         try:
@@ -45,7 +44,6 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, int]:
-        """Returns both numbers, or ends the program with click's usage error."""
         found = re.fullmatch(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})", str(value), re.ASCII)
         if not found or int(found[1]) > int(found[2]):
             self.fail(
@@ -55,12 +53,10 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer
 
 
 def uri(command: Command) -> Command:
-    """Adds the checkpoint's address, or a query's name instead."""
     return click.argument("uri", metavar="URI", type=CheckpointName())(command)
 
 
 def as_json(command: Command) -> Command:
-    """Adds `--json`."""
     shown = "Print one JSON document, also for an error."
     return click.option("--json", "as_json", is_flag=True, help=shown)(command)
 
@@ -83,7 +79,6 @@ class Memory(click.ParamType):  # type: ignore[type-arg]  # generic only in newe
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Returns the bytes, or ends the program with click's usage error."""
         try:
             return memory_size(str(value))
         except ConfigError as error:
@@ -231,7 +226,6 @@ _SCOPE = [
 
 
 def family_flags(command: Command) -> Command:
-    """Adds the flags for the operator, partition, store and column family to read."""
     for option in reversed(_FAMILY):
         command = option(command)
     return command
@@ -248,13 +242,11 @@ _FAMILY = [
 
 
 def key_flag(command: Command) -> Command:
-    """Adds `--key`, which selects rows."""
     shown = "Only rows with a key column equal to TEXT."
     return click.option("--key", metavar="TEXT", help=shown)(command)
 
 
 def apply_flag(command: Command) -> Command:
-    """Adds `--apply`, without which a recovery is only planned."""
     shown = "Carry it out; without this flag nothing is written."
     return click.option("--apply", is_flag=True, help=shown)(command)
 

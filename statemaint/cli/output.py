@@ -8,8 +8,7 @@ from typing import Any, NoReturn
 
 import click
 
-from statemaint.cli.messages import STDOUT, tell
-from statemaint.cli.settings import FORMAT, settings
+from statemaint.cli.messages import FORMAT, STDOUT, settings, tell
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.report import exit_code_of
 
@@ -53,7 +52,6 @@ def print_result(
 
 
 def headed(document: Json, checkpoint: str | None) -> Json:
-    """Returns a document that begins with its format and, if given, its checkpoint."""
     where = {"checkpoint": checkpoint} if checkpoint is not None else {}
     return {"format": FORMAT, **where, **document}
 
@@ -126,6 +124,5 @@ def print_lines(lines: Sequence[str], *, most: int = MOST_LINES) -> None:
 
 
 def end_with(findings: tuple[Finding, ...]) -> NoReturn:
-    """Prints findings and exits with the exit code that they require."""
     print_findings(findings)
     sys.exit(exit_code_of(findings))

@@ -10,8 +10,7 @@ from rich.text import Text
 from statemaint.cli import tables
 from statemaint.cli.options import as_json_or_lines, policy_flags, scope_flags, uri
 from statemaint.cli.output import end_with, print_result
-from statemaint.cli.tables import BAD, Column, number
-from statemaint.cli.words import files_of
+from statemaint.cli.tables import BAD, Column, files_of, number
 from statemaint.model.policy import Policy
 from statemaint.plan import Action, Delete, Plan, Request, StorePlan, WriteSnapshot, by_reason
 from statemaint.planning import plan_checkpoint
@@ -38,7 +37,6 @@ def plan_verb(uri: str, *, policy: Policy, request: Request, as_json: bool) -> N
 
 
 def print_plan(plan: Plan) -> None:
-    """Prints a plan: its totals, the reasons for each kind of file, and the actions by store."""
     tables.print_line(f"checkpoint  {plan.root}", wrap=False)
     tables.print_line(f"committed   {tables.committed(plan.committed, plan.target)}")
     if plan.floor is not None:
@@ -74,7 +72,6 @@ def floor_of_log(plan: Plan) -> bool:
 
 
 def _why_nothing(plan: Plan) -> str:
-    """Returns why a plan has no actions: no snapshot to write, and no file to delete."""
     if plan.target is None:
         return "no batch is committed"
     if not plan.halted and not plan.stores:
@@ -114,7 +111,6 @@ def why_nothing_deleted(plan: Plan) -> str:
 
 
 def _kept(plan: Plan) -> Iterator[str]:
-    """Yields the number of files that a plan keeps for each reason, the most first."""
     counts = Counter(kept.reason.value for one in plan.stores for kept in one.kept)
     yield from (f"{count:,} {reason}" for reason, count in counts.most_common())
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from rich.filesize import decimal
 
-from statemaint.cli.messages import note
-from statemaint.cli.settings import settings
-from statemaint.cli.words import lasting
+from statemaint.cli.messages import note, settings
+from statemaint.cli.tables import lasting
 from statemaint.progress import watched
 from statemaint.wording import counted
 
@@ -27,12 +26,7 @@ _BETWEEN_LINES = 30.0
 
 
 class Meter:
-    """Reports the progress of work: its steps, or its bytes if these are known.
-
-    Attributes:
-        label: the activity, such as `verifying`.
-        noun: its object.
-    """
+    """Reports the progress of work: its steps, or its bytes if these are known."""
 
     def __init__(
         self, label: str, noun: str = "store", *, clock: Callable[[], float] = time.monotonic
@@ -47,17 +41,14 @@ class Meter:
 
     @property
     def begun(self) -> bool:
-        """Returns whether there is any work."""
         return self._steps > 0
 
     def begin(self, jobs: int, size: int) -> None:
-        """Adds work; a verb may do so more than once."""
         with self._lock:
             self._steps += jobs
             self._size += size
 
     def done(self, size: int) -> None:
-        """Adds an ended step, and shows the progress."""
         with self._lock:
             self._ended += 1
             self._read += size
@@ -73,7 +64,6 @@ class Meter:
             note(self.line())
 
     def line(self) -> str:
-        """Returns the progress in words."""
         share = self._share()
         passed = self._clock() - self._began
         left = f", {lasting(passed / share - passed)} left" if share else ""
@@ -83,7 +73,6 @@ class Meter:
         )
 
     def rate(self) -> str:
-        """Returns the rate in words: bytes if these are known."""
         passed = self._clock() - self._began
         if passed <= 0:
             return ""
@@ -92,7 +81,6 @@ class Meter:
         return f"{self._ended / passed:,.1f} {self.noun}s a second"
 
     def end(self) -> None:
-        """Removes the bar."""
         if self._bar:
             self._bar.stop()
 

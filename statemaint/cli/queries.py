@@ -68,7 +68,6 @@ def _executors(queries: Mapping[str, Query]) -> list[str]:
 
 
 def _print_table(config: str, queries: Mapping[str, Query], *, full: bool) -> None:
-    """Prints the number of queries in a valid file, or each query."""
     if full:
         listed = [(name, query.checkpoint) for name, query in queries.items()]
         tables.print_table(("query", "checkpoint"), listed)

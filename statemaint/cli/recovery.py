@@ -1,29 +1,44 @@
-"""Prints plans and results of `repair` and `rollback`, also for `apply`."""
+"""`repair`, `rollback` and `apply`: plans and results of recoveries."""
 
 import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from functools import partial
+from typing import IO, NoReturn
 
 import click
 from rich.filesize import decimal
 
-from statemaint.cli.messages import note
+from statemaint.cli.maintain import end_with_report
+from statemaint.cli.messages import note, settings
+from statemaint.cli.options import apply_flag, as_json, trash_flag, uri, workers_flag
 from statemaint.cli.output import MOST_LINES, headed, print_lines
-from statemaint.cli.settings import settings
-from statemaint.cli.words import files_of
+from statemaint.cli.progress import actions_done, work_done
+from statemaint.cli.runs import end_with_undone
+from statemaint.cli.tables import files_of
 from statemaint.errors import CheckpointError
+from statemaint.maintain import apply, parse_plan, parse_undo, undo
+from statemaint.maintain.record import recorded
 from statemaint.model.findings import damaged
 from statemaint.model.ids import version_of
 from statemaint.plan import Proof, RecoveryPlan, Remove, RepairStep, WriteSnapshot
-from statemaint.recover import RecoveryReport
+from statemaint.recover import (
+    RecoveryReport,
+    apply_recovery,
+    parse_recovery,
+    plan_repair,
+    plan_rollback,
+    repair,
+    rollback,
+)
 from statemaint.report.recovery_json import recovered_json, recovery_json
+from statemaint.storage import open_storage
 from statemaint.wording import command, counted
+from statemaint.workers import Workers
 
 
 def end_with_plan(plan: RecoveryPlan, trash_for: float, *, as_json: bool) -> NoReturn:
-    """Prints a plan that was not carried out, then exits."""
     if as_json:
         document = {**recovery_json(plan), "trash_for": trash_for}
         click.echo(json.dumps(headed(document, None), indent=2))
@@ -35,7 +50,6 @@ def end_with_plan(plan: RecoveryPlan, trash_for: float, *, as_json: bool) -> NoR
 
 
 def end_with_result(done: RecoveryReport, *, as_json: bool) -> NoReturn:
-    """Prints the result of a recovery, then exits."""
     if as_json:
         document = recovered_json(done.run, done.plan, done.removed, done.written)
         click.echo(json.dumps(headed(document, None), indent=2))
@@ -73,7 +87,6 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
 
 
 def _idle(plan: RecoveryPlan) -> str:
-    """Returns why a plan has no step: nothing is wrong, or no step of it would help."""
     damage = sum(1 for one in plan.findings if one.damage)
     if not damage:
         return "nothing to do"
@@ -84,7 +97,6 @@ def _idle(plan: RecoveryPlan) -> str:
 
 
 def _summary(plan: RecoveryPlan) -> Iterator[str]:
-    """Yields a summary of the removed and written files."""
     removes = [step for step in plan.actions if isinstance(step, Remove)]
     writes = len(plan.actions) - len(removes)
     if plan.verb == "rollback":
@@ -114,7 +126,6 @@ def _batches(removes: Sequence[Remove]) -> str:
 
 
 def _committed(removes: Sequence[Remove]) -> list[int]:
-    """Returns the batches whose commits are among some files, in their order."""
     return sorted(
         int(one.path.rpartition("/")[2])
         for one in removes
@@ -127,7 +138,6 @@ _NAMED = {"delta", "snapshot", "changelog", "zip"}
 
 
 def _kind(path: str) -> str:
-    """Returns the kind of file at a path."""
     folder, _, name = path.rpartition("/")
     top = folder.partition("/")[0]
     if top in {"commits", "offsets"}:
@@ -158,3 +168,95 @@ def _proof_line(step: RepairStep, proof: Proof) -> str:
         f"proof     {step.store}: version {step.version} {without} has {rows}, "
         f"digest {proof.digest}"
     )
+
+
+@click.command("repair")
+@uri
+@apply_flag
+@trash_flag
+@workers_flag
+@as_json
+def repair_verb(
+    uri: str, *, apply: bool, trash_for: float, workers: Workers, as_json: bool
+) -> None:
+    """Show which damage can be repaired, with a proof for each step, or repair it (--apply).
+
+    A bad snapshot is rebuilt from the log, or removed if no retained version is loaded from it. A
+    checksum that does not match a sound file is removed, as is a snapshot above the commit
+    log. Stop the query first. Removed files are moved to the trash.
+
+    The exit code is 3 if damage remains that cannot be repaired: see `statemaint doctor`.
+    """
+    storage = open_storage(uri)
+    if apply:
+        with work_done("repairing"):
+            done = repair(storage, trash_for=trash_for, workers=workers)
+        end_with_result(done, as_json=as_json)
+    with work_done("planning"):
+        plan = plan_repair(storage, workers=workers)
+    end_with_plan(plan, trash_for, as_json=as_json)
+
+
+@click.command("rollback")
+@uri
+@click.option(
+    "--to-batch",
+    "batch",
+    type=click.IntRange(min=0),
+    required=True,
+    help="The batch to roll back to; `statemaint doctor` lists the batches that load.",
+)
+@apply_flag
+@trash_flag
+@workers_flag
+@as_json
+def rollback_verb(
+    uri: str, *, batch: int, apply: bool, trash_for: float, workers: Workers, as_json: bool
+) -> None:
+    """Show which files a rollback to a batch would move to the trash, or move them (--apply).
+
+    A rollback is refused if the state of that batch does not load in every store. Stop the query
+    first. The offsets of the next batch are kept, so that the query reads the same input again.
+    Sinks that record batch ids (files, Delta) skip batches they already have: see the runbook.
+
+    The exit code is 3 if damage remains, such as older batches that do not load.
+    """
+    storage = open_storage(uri)
+    if apply:
+        with work_done("rolling back"):
+            done = rollback(storage, batch, trash_for=trash_for, workers=workers)
+        end_with_result(done, as_json=as_json)
+    with work_done("planning"):
+        plan = plan_rollback(storage, batch, workers=workers)
+    end_with_plan(plan, trash_for, as_json=as_json)
+
+
+@click.command("apply")
+@click.argument("plan_file", metavar="PLAN.json", type=click.File("rb"))
+@click.option(
+    "--at", metavar="URI", help="Address of the checkpoint; default: the one in the plan."
+)
+@workers_flag
+@as_json
+def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: Workers, as_json: bool) -> None:
+    """Carry out exactly what `plan`, `repair`, `rollback` or `undo --dry-run` printed, or refuse.
+
+    The file is the output of one of them with --json.
+
+    A plan whose files have changed since is refused with exit code 6.
+    """
+    content = plan_file.read()
+    if undo_plan := parse_undo(plan_file.name, content):
+        storage = open_storage(at or undo_plan.checkpoint)
+        undone = undo(storage, undo_plan.run, expected=undo_plan.fingerprint)
+        end_with_undone(undone, storage.root, as_json=as_json)
+    if recovery_plan := parse_recovery(plan_file.name, content):
+        storage = open_storage(at or recovery_plan.checkpoint)
+        done = apply_recovery(storage, recovery_plan, workers=workers)
+        end_with_result(done, as_json=as_json)
+    plan = parse_plan(plan_file.name, content)
+    storage = open_storage(at or plan.checkpoint)
+    with actions_done() as advance:
+        work = partial(apply, storage, plan, workers=workers, on_outcome=advance)
+        report = work() if plan.request.is_partial else recorded(storage, work)
+    end_with_report(report, as_json=as_json)

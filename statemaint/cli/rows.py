@@ -3,17 +3,44 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from tempfile import SpooledTemporaryFile
 from typing import Any
 
 from statemaint.cli import tables
-from statemaint.cli.spool import Spool
+from statemaint.fold.temporary import temporary_directory
 from statemaint.state import StateRow
 from statemaint.state.diff import ChangedRow
 from statemaint.wording import counted
 
+# A spool that is larger than this is a file in the temporary directory.
+_HELD = 256 * 1024
+
+
+class Spool:
+    """Lines in order; a large number is held in a temporary file."""
+
+    def __init__(self) -> None:
+        self._file = SpooledTemporaryFile(_HELD, "w+", encoding="utf-8", newline="\n")  # noqa: SIM115
+        self.lines = 0
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def append(self, line: str) -> None:
+        """Adds a line, which contains no line break."""
+        with temporary_directory():
+            self._file.write(line + "\n")
+        self.lines += 1
+
+    def __iter__(self) -> Iterator[str]:
+        """Yields the lines, once; no lines may follow."""
+        with temporary_directory(), self._file:
+            self._file.seek(0)
+            for line in self._file:
+                yield line[:-1]
+
 
 def reads(key: dict[str, Any], text: str) -> bool:
-    """Returns whether a column of a key, at any depth, equals the text."""
     return text in _texts(key)
 
 
@@ -39,13 +66,11 @@ class RowTables:
     """Tables of rows, one for each kind of row; they are printed once all rows are known."""
 
     def __init__(self, when: str) -> None:
-        """Begins without rows; `when` ends the title of each table."""
         self._when = when
         self._columns: dict[_Kind, list[str]] = {}
         self._cells: dict[_Kind, Spool] = defaultdict(Spool)
 
     def add(self, row: StateRow | ChangedRow, cells: dict[str, Any]) -> None:
-        """Adds a row, given its cells by column."""
         kind = row.store.operator, row.store.store, row.family or ""
         self._columns.setdefault(kind, [tables.printable(name) for name in cells])
         self._cells[kind].append(json.dumps([tables.cell(one) for one in cells.values()]))

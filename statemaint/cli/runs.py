@@ -1,22 +1,25 @@
-"""`runs`: lists the runs that changed a checkpoint, or shows the actions of one."""
+"""`runs` lists the runs that changed a checkpoint, or shows one; `undo` brings back its files."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Any
+from itertools import islice
+from typing import Any, NoReturn
 
 import click
 from rich.filesize import decimal
 
 from statemaint.cli import tables
-from statemaint.cli.options import as_json_or_lines, uri
-from statemaint.cli.output import Json, print_result
-from statemaint.cli.tables import Column, number
-from statemaint.cli.words import files_of, lasting
-from statemaint.errors import ConfigError
-from statemaint.maintain import Run, list_actions, list_runs
+from statemaint.cli.options import as_json, as_json_or_lines, uri
+from statemaint.cli.output import MOST_LINES, Json, print_result
+from statemaint.cli.tables import Column, files_of, lasting, number
+from statemaint.errors import CheckpointError, ConfigError
+from statemaint.maintain import Run, Undone, list_actions, list_runs, plan_undo, undo
+from statemaint.plan import PutBack, UndoPlan
+from statemaint.report.undo_json import undo_plan_json
 from statemaint.storage import Storage, open_storage
 from statemaint.wording import command, counted
 
@@ -46,18 +49,14 @@ def runs_verb(uri: str, run: str | None, *, as_json: bool) -> None:
     print_result(
         lambda: runs_json(runs),
         as_json=as_json,
-        table=lambda: _print_table(runs),
+        table=lambda: _print_runs(runs),
         checkpoint=storage.root,
         lines="runs",
     )
 
 
 def _named(run: str, runs: Sequence[Run], root: str) -> Run:
-    """Returns the run of an id.
-
-    Raises:
-        ConfigError: when there is no such run.
-    """
+    """Returns the run of an id."""
     for one in runs:
         if one.run == run:
             return one
@@ -67,7 +66,6 @@ def _named(run: str, runs: Sequence[Run], root: str) -> Run:
 
 
 def _show(storage: Storage, run: Run, *, as_json: bool) -> None:
-    """Prints the actions of one run."""
     actions = list_actions(storage, run.run)
     print_result(
         lambda: {**asdict(run), "actions": [_action_json(one) for one in actions]},
@@ -85,7 +83,6 @@ _FIELDS = (
 
 
 def _action_json(fields: Mapping[str, Any]) -> Json:
-    """Returns the fields of an action without those of the ledger itself."""
     return {name: fields[name] for name in _FIELDS if name in fields}
 
 
@@ -135,12 +132,10 @@ def _action_cells(fields: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def runs_json(runs: Iterable[Run]) -> Json:
-    """Returns the output of `runs --json`."""
     return {"runs": [asdict(run) for run in runs]}
 
 
-def _print_table(runs: Sequence[Run]) -> None:
-    """Prints runs, one line each; below them, when each was undone and by which run."""
+def _print_runs(runs: Sequence[Run]) -> None:
     if not runs:
         tables.print_line("no run has changed this checkpoint yet")
         return
@@ -182,7 +177,6 @@ def _run_cells(run: Run) -> tuple[str, ...]:
 
 
 def _undo_cell(run: Run) -> str:
-    """Returns whether a run can be undone, was undone, or is an undo itself."""
     if run.undo_of is not None:
         return "is one"
     if run.undone:
@@ -192,3 +186,85 @@ def _undo_cell(run: Run) -> str:
 
 def _time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+@click.command("undo")
+@uri
+@click.argument("run", metavar="RUN")
+@click.option("--dry-run", is_flag=True, help="Show what would come back; write nothing.")
+@as_json
+def undo_verb(uri: str, run: str, *, dry_run: bool, as_json: bool) -> None:
+    """Restore the files that a run moved to the trash, if they still fit.
+
+    RUN is an id listed by `statemaint runs`. A run of `maintain` can be undone only if it ran with
+    --trash-for. A file stays in the trash if its store's log was rewritten at or below its
+    version, or if another file is in its place; each is reported with the reason, and the exit
+    code is 3. The undo of a rollback restores all of its files, and is refused (exit code 2) once
+    the query has moved on. What a `maintain` deleted, the next one deletes again unless its policy
+    retains more.
+
+    With --dry-run --json the plan is printed as a document that `statemaint apply` carries out.
+    """
+    storage = open_storage(uri)
+    if dry_run:
+        _end_with_plan(plan_undo(storage, run), as_json=as_json)
+    end_with_undone(undo(storage, run), storage.root, as_json=as_json)
+
+
+def end_with_undone(undone: Undone, checkpoint: str, *, as_json: bool) -> NoReturn:
+    print_result(
+        lambda: undo_json(undone),
+        as_json=as_json,
+        table=lambda: _print_undone(undone),
+        checkpoint=checkpoint,
+    )
+    _print_reasons(undone.left)
+    sys.exit(CheckpointError.exit_code if undone.left else 0)
+
+
+def _end_with_plan(plan: UndoPlan, *, as_json: bool) -> NoReturn:
+    print_result(lambda: undo_plan_json(plan), as_json=as_json, table=lambda: _print_plan(plan))
+    _print_reasons(plan.left)
+    sys.exit(CheckpointError.exit_code if plan.left else 0)
+
+
+def _print_plan(plan: UndoPlan) -> None:
+    tables.print_line(f"dry run, nothing was done: {plan.root}", wrap=False)
+    tables.print_line(
+        f"{len(plan.coming):,} of {counted(len(plan.files), 'file')} of run {plan.run} would come "
+        f"back ({decimal(plan.bytes)})"
+    )
+    files = sorted(plan.files, key=lambda one: one.comes_back)  # remaining files come first
+    rows = [(one.path, decimal(one.entry.size), _fate(one)) for one in files]
+    tables.print_first(("file", number("bytes"), ""), rows, "file")
+
+
+def _fate(one: PutBack) -> str:
+    return "comes back" if one.comes_back else "stays in the trash"
+
+
+def undo_json(undone: Undone) -> Json:
+    return {
+        "run": undone.run,
+        "undo": undone.undo,
+        "files": undone.files,
+        "bytes": undone.bytes,
+        "left": list(undone.left),
+        "reasons": dict(undone.left),
+    }
+
+
+def _print_reasons(reasons: Mapping[str, str]) -> None:
+    for path, reason in islice(reasons.items(), MOST_LINES):
+        click.echo(f"{path} stays in the trash: {reason}", err=True)
+    if len(reasons) > MOST_LINES:
+        click.echo(f"and {len(reasons) - MOST_LINES} more; --json lists them", err=True)
+
+
+def _print_undone(undone: Undone) -> None:
+    tables.print_line(f"brought back {files_of(undone.files, undone.bytes)} of run {undone.run}")
+    if undone.files:
+        tables.print_line(undone.sequel, wrap=False)
+    if undone.left:
+        stay = "1 file stays" if len(undone.left) == 1 else f"{len(undone.left)} files stay"
+        tables.print_line(f"{stay} in the trash")

@@ -12,8 +12,7 @@ from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, of_many
 from statemaint.cli.options import as_json_or_lines, uri
 from statemaint.cli.output import end_with, print_result
-from statemaint.cli.tables import BAD, WARNING, Column, number
-from statemaint.cli.words import files_of
+from statemaint.cli.tables import BAD, WARNING, Column, files_of, number
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
@@ -96,7 +95,6 @@ def _is_wrong(store: Json) -> bool:
 
 
 def worst_first(store: Json) -> tuple[Any, ...]:
-    """Returns the key that sorts stores: the broken first, then by their chains and bytes."""
     chain_length = store["chain_length"]
     return (
         chain_length is not None,
@@ -132,7 +130,6 @@ def _few(versions: Sequence[int]) -> str:
 
 
 def _row(storage: Storage, **_: Any) -> tuple[Json, tuple[Finding, ...]]:
-    """Returns the row of one checkpoint in a fleet."""
     checkpoint, diagnosed = _read(storage)
     stores = scan_json(checkpoint, diagnosed)["stores"]
     lengths = [one["chain_length"] for one in stores]

@@ -11,14 +11,14 @@ from typing import Any
 import click
 
 from statemaint.cli import rows, tables
+from statemaint.cli.messages import settings
 from statemaint.cli.options import as_json_or_lines, family_flags, key_flag, uri, workers_flag
 from statemaint.cli.output import Json, as_lines, headed, json_with_rows, print_pieces
 from statemaint.cli.progress import work_done
-from statemaint.cli.settings import settings
-from statemaint.cli.spool import Spool
+from statemaint.cli.rows import Spool
 from statemaint.report.to_json import id_json
 from statemaint.state import StateRow, StateSelection, select_state
-from statemaint.state.key_partition import holding
+from statemaint.state.shuffle_key import holding
 from statemaint.workers import Workers
 
 
@@ -67,12 +67,10 @@ def show_verb(
 
 
 def row_json(row: StateRow) -> Json:
-    """Returns one row of the output of `show --json`."""
     return {**id_json(row.store), "family": row.family, "key": row.key, "value": row.value}
 
 
 def _with_key(rows_read: Iterable[StateRow], text: str | None) -> Iterator[StateRow]:
-    """Returns the rows whose key has a column, at any depth, that equals the text."""
     return (row for row in rows_read if text is None or rows.reads(row.key, text))
 
 
@@ -116,7 +114,6 @@ def _csv(selection: StateSelection, selected: Iterable[StateRow]) -> Iterator[st
 
 
 def _csv_of_kinds(lines: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Yields rows of several kinds: the header needs the columns of all of them."""
     names: dict[str, None] = {}
     cells = Spool()
     for line in lines:

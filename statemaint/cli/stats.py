@@ -61,7 +61,6 @@ def stats_verb(uri: str, *, as_json: bool, **where: Any) -> None:
 
 
 def stats_json(stats: StateStats) -> Json:
-    """Returns the output of `stats --json`."""
     return {
         "version": stats.version,
         "since": stats.since,
@@ -168,7 +167,6 @@ def _share(share: float | None) -> str:
 
 
 def _row(storage: Storage, **where: Any) -> tuple[Json, tuple[Finding, ...]]:
-    """Returns the row of one checkpoint in a fleet."""
     stats = state_stats(storage.root, **where)
     row = {
         "version": stats.version,

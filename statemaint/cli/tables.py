@@ -16,12 +16,29 @@ from typing import Any
 import click
 from rich.cells import cell_len
 from rich.console import Console
+from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from statemaint.cli.settings import settings
+from statemaint.cli.messages import settings
 from statemaint.model.ids import StoreId
 from statemaint.wording import counted
+
+
+def files_of(number: int, size: int) -> str:
+    return f"{counted(number, 'file')} ({decimal(size)})"
+
+
+def lasting(seconds: float) -> str:
+    """Returns a time span, such as `0.4 s`, `12 s`, `3 min 20 s` and `2 h 5 min`."""
+    if seconds < 10:  # noqa: PLR2004 -- where a tenth matters
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:  # noqa: PLR2004
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"  # noqa: PLR2004
+
 
 # Rich takes a millisecond for a row of ten cells.
 _MOST_RICH = 200
@@ -56,7 +73,6 @@ class Column:
 
 
 def number(name: str, spare: int = 0) -> Column:
-    """Returns a column of numbers."""
     return Column(name, right=True, spare=spare)
 
 
@@ -64,12 +80,10 @@ class _Console(Console):
     """A console that leaves a closed pipe to the program."""
 
     def on_broken_pipe(self) -> None:
-        """Raises the error that Rich would exit on."""
         raise BrokenPipeError
 
 
 def new_console() -> Console:
-    """Returns a console on stdout, in the requested colours."""
     choice, terminal = settings().color, sys.stdout.isatty()
     colored = choice == "always" or (
         terminal and choice == "auto" and not os.environ.get("NO_COLOR")
@@ -143,7 +157,6 @@ def _that_fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> lis
 
 
 def _width(columns: Sequence[Column], rows: Sequence[Row], kept: Sequence[int]) -> int:
-    """Returns the width of a table of some of its columns."""
     sizes = (max(map(_length, (columns[at].name, *(row[at] for row in rows)))) for at in kept)
     return sum(size + len(_GAP) for size in sizes) - len(_GAP)
 
@@ -202,27 +215,22 @@ def _padded(cell: Cell, width: int, right: bool) -> str:  # noqa: FBT001 -- a ce
 
 
 def committed(batch: int | None, version: int | None) -> str:
-    """Returns the newest committed batch and the version after it, in words."""
     return "no batch yet" if batch is None else f"batch {batch}, so the target version is {version}"
 
 
 def short(store: StoreId) -> str:
-    """Returns a store as its folder below `state`: operator, partition, and its name if any."""
     return store.directory.partition("/")[2]
 
 
 def place(store: StoreId, family: str | None) -> str:
-    """Returns a store, and its column family if it has one, as a table cell."""
     return f"{short(store)} {printable(family)}" if family else short(store)
 
 
 def known(count: int | None) -> str:
-    """Returns a number as a table cell; `?` if it is unknown."""
     return "?" if count is None else str(count)
 
 
 def cell(value: Any) -> str:
-    """Returns a value of a row as text without escape sequences."""
     return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 

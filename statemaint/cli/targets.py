@@ -38,7 +38,6 @@ class Address(str):
     named: "tuple[QueriesReading, str] | None"
 
     def __new__(cls, text: str, named: "tuple[QueriesReading, str] | None" = None) -> Self:
-        """Returns an address, or that of a query with its settings."""
         address = super().__new__(cls, text)
         address.named, address.policy, address.detail = named, None, None
         if named:
@@ -55,11 +54,7 @@ class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Address:
-        """Returns the address; a name's comes from the queries file.
-
-        Raises:
-            ConfigError: when a name is not in the file, or the file cannot be read.
-        """
+        """Returns the address; a name's comes from the queries file."""
         del param
         if isinstance(value, Address):
             return value
@@ -114,7 +109,6 @@ def _in_working_folder() -> str | None:
 
 
 def _named(name: str, path: str) -> Address:
-    """Returns the address and the policy of a query in the queries file."""
     from statemaint.queries import InvalidQueriesError, read_queries  # noqa: PLC0415 -- loads pydantic
 
     reading = read_queries(path)

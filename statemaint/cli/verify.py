@@ -1,4 +1,4 @@
-"""`verify`: checks every file that a retained version needs."""
+"""`verify` checks every file that a retained version needs; `digest` condenses the rows."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,16 +6,19 @@ from typing import Any
 import click
 from rich.text import Text
 
-from statemaint.audit import Verification, verify
+from statemaint.audit import Verification, digest_stores, verify
 from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, of_many
+from statemaint.cli.messages import settings
 from statemaint.cli.options import Share, as_json_or_lines, uri, workers_flag
 from statemaint.cli.output import Json, end_with, print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, GOOD, Column, number
+from statemaint.codec.integrity.digest import StateDigest
 from statemaint.maintain.record import note_verification
 from statemaint.model.findings import Finding
-from statemaint.report.to_json import findings_json
+from statemaint.model.ids import StoreId
+from statemaint.report.to_json import findings_json, id_json
 from statemaint.storage import Storage, open_storage
 from statemaint.wording import counted
 from statemaint.workers import Workers
@@ -70,7 +73,6 @@ def _verified(storage: Storage, **options: Any) -> Verification:
 
 
 def verify_json(verification: Verification) -> Json:
-    """Returns the output of `verify --json`."""
     return {
         "healthy": verification.healthy,
         "versions_checked": verification.versions_checked,
@@ -80,7 +82,6 @@ def verify_json(verification: Verification) -> Json:
 
 
 def _print_table(verification: Verification, *, deep: bool) -> None:
-    """Prints a verification in one line; its findings follow on stderr."""
     stores = len(verification.checkpoint.stores)
     passed, retained = verification.versions_checked, verification.versions
     versions = counted(retained, "version")
@@ -95,7 +96,6 @@ def _print_table(verification: Verification, *, deep: bool) -> None:
 
 
 def _row(storage: Storage, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
-    """Returns the row of one checkpoint in a fleet."""
     verification = _verified(storage, **options)
     row = {
         "healthy": verification.healthy,
@@ -122,3 +122,43 @@ FLEET: Fleet = Fleet(
     totals=lambda rows: counted(sum(one["stores"] for one in rows), "store"),
     sound=lambda options: "none damaged" if options["deep"] else _SHALLOW,
 )
+
+
+@click.command("digest")
+@uri
+@click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
+@workers_flag
+@as_json_or_lines
+def digest_verb(uri: str, *, version: int | None, workers: Workers, as_json: bool) -> None:
+    """Print the row count and an order-independent digest of each store at a version.
+
+    Digests are keyed with the query's id: compare them between copies of one checkpoint, not
+    between queries.
+    """
+    storage = open_storage(uri)
+    with work_done("reading"):
+        at, digests = digest_stores(storage, version=version, workers=workers)
+    print_result(
+        lambda: digest_json(at, digests),
+        as_json=as_json,
+        table=lambda: _print_digests(at, digests),
+        checkpoint=storage.root,
+        lines="stores",
+    )
+
+
+def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> Json:
+    stores = [{**id_json(store), "rows": one.rows, "digest": one.digest} for store, one in digests]
+    return {"version": version, "stores": stores}
+
+
+def _print_digests(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> None:
+    ordered = [*digests]
+    if len(ordered) > tables.MOST_ROWS and not settings().everything:
+        ordered.sort(key=lambda one: -one[1].rows)  # the largest are shown
+    rows = [(tables.short(store), f"{one.rows:,}", one.digest) for store, one in ordered]
+    total = sum(one.rows for _, one in ordered)
+    tables.print_line(
+        f"version {version}: {counted(total, 'row')} in {counted(len(ordered), 'store')}"
+    )
+    tables.print_first((Column("store"), number("rows"), Column("digest")), rows, "store")

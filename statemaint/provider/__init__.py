@@ -5,8 +5,7 @@ it.
 """
 
 from statemaint.provider.bootstrap import Bootstrapped, LiveCheckpointError, bootstrap
-from statemaint.provider.conf import StateStoreConf
-from statemaint.provider.files import CannotLoadStateStoreError, StoreFile
+from statemaint.provider.files import CannotLoadStateStoreError, StateStoreConf, StoreFile
 from statemaint.provider.hdfs import HDFSBackedStateStoreProvider
 from statemaint.provider.store import (
     HDFSBackedReadStateStore,

@@ -38,7 +38,7 @@ from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
 from statemaint.model.files import spark_checksums
 from statemaint.model.ids import DEFAULT_STORE, StoreId, version_of
 from statemaint.plan import diagnose
-from statemaint.provider.conf import StateStoreConf
+from statemaint.provider.files import StateStoreConf
 from statemaint.provider.hdfs import HDFSBackedStateStoreProvider
 from statemaint.records import Holder
 from statemaint.scan import scan
@@ -129,16 +129,7 @@ def bootstrap(
 
 @dataclass(frozen=True, slots=True)
 class _Surgery:
-    """One batch while it is written.
-
-    Attributes:
-        storage: where the checkpoint lives.
-        lease: the held lease.
-        checkpoint: the checkpoint as it was scanned.
-        operator: the operator whose state is edited.
-        schema: the schema of that state.
-        logs: the entries of both logs.
-    """
+    """One batch while it is written."""
 
     storage: Storage
     lease: Lease
@@ -161,7 +152,6 @@ class _Surgery:
         return 1 + (self.checkpoint.committed or 0)
 
     def sorted_out(self, rows: Iterable[KeyValue]) -> dict[int, list[Record]]:
-        """Returns the rows as changes of each partition."""
         keys = RowWriter(self.schema.key, normalize=True)
         values = RowWriter(self.schema.value)
         changes: dict[int, list[Record]] = defaultdict(list)
@@ -201,7 +191,6 @@ class _Surgery:
         return claimed
 
     def write(self, store: Store, changes: Mapping[int, list[Record]]) -> Entry:
-        """Writes a store's next version."""
         self.lease.check()
         provider = self._provider(store)
         edits = changes.get(store.id.partition) if store.id.operator == self.operator.id else None
@@ -254,7 +243,6 @@ class _Surgery:
 
 
 def _logs(storage: Storage) -> frozenset[Entry]:
-    """Returns the entries of the offset log and the commit log."""
     entries = (entry for folder in ("offsets", "commits") for entry in storage.list(folder))
     return frozenset(entry for entry in entries if entry.name.isdecimal())
 

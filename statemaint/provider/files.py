@@ -4,22 +4,114 @@ Spark's provider reads names slightly differently from `model.chain`, which serv
 snapshot hides the delta of its version, and a name with two parts must begin with a number.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from statemaint.codec.compression.base import encode
-from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.compression.registry import COMPRESSIONS, named
 from statemaint.codec.hdfs import records
 from statemaint.codec.hdfs.records import Record
 from statemaint.codec.integrity.checksum_file import spark
 from statemaint.codec.integrity.crc32c import ChecksummedChunks
-from statemaint.errors import CheckpointError, CodecError, NotFoundError, StaleChecksumError
+from statemaint.errors import (
+    CheckpointError,
+    CodecError,
+    ConfigError,
+    NotFoundError,
+    StaleChecksumError,
+)
 from statemaint.execute import Neighbours
 from statemaint.fold import Source
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, Snapshot, classify, disables_spark
-from statemaint.provider.conf import StateStoreConf
 from statemaint.storage import Storage
+
+_STREAMING = "spark.sql.streaming"
+
+
+@dataclass(frozen=True, slots=True)
+class StateStoreConf:
+    """The settings of one store. Mirrors Spark's `StateStoreConf`.
+
+    Attributes:
+        compression_codec: the codec of every file, by Spark's short name.
+        row_checksum_enabled: whether every record carries a checksum.
+        file_checksum_enabled: whether to write Spark's checksum file beside every delta and
+            snapshot. Off by default, as for this provider in Spark 4.2 and later; 4.1 writes them.
+        min_deltas_for_snapshot: a snapshot is due when a chain has more deltas than this.
+        min_versions_to_retain: the number of versions below the newest that stay recoverable.
+        max_versions_to_retain_in_memory: the number of maps that the provider holds.
+        auto_snapshot_repair_enabled: whether to load from older files if a snapshot is unreadable.
+        auto_snapshot_repair_max_change_file_replay: the largest number of versions between such a
+            base and the loaded version.
+        max_bytes_in_memory: about the most bytes that a version may take in memory; a larger one
+            is refused. Not a setting of Spark.
+    """
+
+    compression_codec: str = "lz4"
+    row_checksum_enabled: bool = False
+    file_checksum_enabled: bool = False
+    min_deltas_for_snapshot: int = 10
+    min_versions_to_retain: int = 100
+    max_versions_to_retain_in_memory: int = 2
+    auto_snapshot_repair_enabled: bool = True
+    auto_snapshot_repair_max_change_file_replay: int = 500
+    max_bytes_in_memory: int = 1024 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        if self.compression_codec not in COMPRESSIONS:
+            codecs = ", ".join(COMPRESSIONS)
+            raise ConfigError(f"codec {self.compression_codec!r} is not one of {codecs}")
+
+    @classmethod
+    def of(cls, conf: Mapping[str, str]) -> "StateStoreConf":
+        """Returns the settings in a map of Spark's keys; others keep their defaults.
+
+        Args:
+            conf: the map, such as a session's or the one pinned in the offset log
+                (`logs.parse_conf`).
+
+        Raises:
+            ConfigError: when a value is not valid for its setting.
+        """
+        given: dict[str, Any] = {}
+        for key, (name, parse) in _KEYS.items():
+            if key in conf:
+                given[name] = _parsed(key, conf[key], parse)
+        return cls(**given)
+
+
+def _parsed(key: str, value: str, parse: Callable[[str], object]) -> object:
+    try:
+        return parse(value)
+    except (KeyError, ValueError) as error:
+        raise ConfigError(f"{key} cannot be {value!r}") from error
+
+
+def _codec(value: str) -> str:
+    compression = named(value)
+    return compression.name if compression else value  # refused with the other names
+
+
+def _flag(value: str) -> bool:
+    return {"true": True, "false": False}[value.strip().lower()]
+
+
+_KEYS: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    f"{_STREAMING}.stateStore.compression.codec": ("compression_codec", _codec),
+    f"{_STREAMING}.stateStore.rowChecksum.enabled": ("row_checksum_enabled", _flag),
+    f"{_STREAMING}.checkpoint.fileChecksum.enabled": ("file_checksum_enabled", _flag),
+    f"{_STREAMING}.stateStore.minDeltasForSnapshot": ("min_deltas_for_snapshot", int),
+    f"{_STREAMING}.minBatchesToRetain": ("min_versions_to_retain", int),
+    f"{_STREAMING}.maxBatchesToRetainInMemory": ("max_versions_to_retain_in_memory", int),
+    f"{_STREAMING}.stateStore.autoSnapshotRepair.enabled": ("auto_snapshot_repair_enabled", _flag),
+    f"{_STREAMING}.stateStore.autoSnapshotRepair.maxChangeFileReplay": (
+        "auto_snapshot_repair_max_change_file_replay",
+        int,
+    ),
+}
+
 
 _ROW_CHECKSUM = 4
 _WORD = 8
@@ -45,15 +137,7 @@ class StoreFile:
 
 @dataclass(frozen=True, slots=True)
 class StoreFiles:
-    """Reads and writes the files of one store.
-
-    Attributes:
-        storage: where the checkpoint lives.
-        directory: the directory of the store.
-        conf: the settings of the query.
-        owner: the provider's name in error texts.
-        neighbours: finds the file beside each new one, whose access rights the new one gets.
-    """
+    """Reads and writes the files of one store."""
 
     storage: Storage
     directory: str
@@ -62,11 +146,7 @@ class StoreFiles:
     neighbours: Neighbours
 
     def fetch(self) -> tuple[StoreFile, ...]:
-        """Returns the file of each version, ascending; a snapshot hides the delta of its version.
-
-        Raises:
-            CheckpointError: when a name has two parts and no number, which also stops Spark.
-        """
+        """Returns each version's file, ascending; a snapshot hides the delta of its version."""
         by_version: dict[int, StoreFile] = {}
         for entry in self._entries():
             match classify(entry):
@@ -90,23 +170,14 @@ class StoreFiles:
                 yield entry
 
     def path(self, version: int, kind: str) -> str:
-        """Returns the path of a version's delta or snapshot."""
         return f"{self.directory}/{version}.{kind}"
 
     def delta(self, version: int) -> Iterator[Record]:
-        """Yields the changes of a version.
-
-        Raises:
-            CannotLoadStateStoreError: when its delta is missing or not valid.
-        """
+        """Yields the changes of a version."""
         return self._read(version, "delta")
 
     def snapshot(self, version: int) -> Iterator[tuple[bytes, bytes]]:
-        """Yields the rows of a version's snapshot.
-
-        Raises:
-            CannotLoadStateStoreError: when the snapshot is missing or not valid.
-        """
+        """Yields the rows of a version's snapshot."""
         return records.snapshot_rows(self._read(version, "snapshot"))
 
     def _read(self, version: int, kind: str) -> Iterator[Record]:
@@ -138,10 +209,7 @@ class StoreFiles:
         return f"{self.storage.root}/{path}"
 
     def write(self, version: int, kind: str, changes: Iterable[Record]) -> Entry:
-        """Makes a version's delta or snapshot appear complete, replacing any earlier file.
-
-        A crash leaves the old file without its checksums, or the new file.
-        """
+        """Makes a file appear complete; a crash leaves the old one without checksums, or it."""
         path = self.path(version, kind)
         self._forget_checksums(path)  # first: Spark refuses a file with an older file's checksum
         payload = records.encode(changes, row_checksums=self.conf.row_checksum_enabled)

@@ -10,8 +10,12 @@ from statemaint.codec.rows.types import Json, must_be_writable, parse_struct
 from statemaint.errors import CheckpointError, ConfigError, StatemaintError
 from statemaint.execute import Neighbours
 from statemaint.model.ids import StoreId
-from statemaint.provider.conf import StateStoreConf
-from statemaint.provider.files import CannotLoadStateStoreError, StoreFile, StoreFiles
+from statemaint.provider.files import (
+    CannotLoadStateStoreError,
+    StateStoreConf,
+    StoreFile,
+    StoreFiles,
+)
 from statemaint.provider.store import (
     HDFSBackedReadStateStore,
     HDFSBackedStateStore,
@@ -280,14 +284,12 @@ class HDFSBackedStateStoreProvider:
         return tuple(chain)
 
     def close(self) -> None:
-        """Drops all versions held in memory."""
         self._loaded.clear()
 
     # -- metrics
 
     @property
     def supported_custom_metrics(self) -> tuple[str, ...]:
-        """Returns the names of the custom metrics."""
         return (_SIZE, _HIT, _MISS, _REPAIRED, _FORCED)
 
     @property

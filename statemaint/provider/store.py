@@ -26,7 +26,6 @@ class KeyPrefix:
     columns: int
 
     def of(self, key: bytes) -> bytes:
-        """Returns a key's prefix, as a separate row."""
         return prefix_of(key, self.key, self.columns)
 
 
@@ -47,7 +46,6 @@ class StateStoreMetrics:
 
 
 def size_of(state: Mapping[bytes, bytes]) -> int:
-    """Returns a state's key and value bytes."""
     return sum(len(key) + len(value) for key, value in state.items())
 
 
@@ -60,11 +58,7 @@ class Room:
         self._state, self._left = state, most - _held(state)
 
     def take(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Yields records for the state.
-
-        Raises:
-            ConfigError: when the state has become too large, by an eighth at most.
-        """
+        """Yields records for the state."""
         for record in records:
             key, value = record
             self._left -= len(key) + len(value or b"") + _PER_KEY
@@ -208,12 +202,10 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore):
 
     @property
     def has_committed(self) -> bool:
-        """Returns whether all changes have been committed."""
         return self.state is StoreState.COMMITTED
 
     @property
     def metrics(self) -> StateStoreMetrics:
-        """Returns the store's size and memory use."""
         return self._metrics(self._state)
 
     def _must_update(self, verb: str) -> None:

@@ -25,25 +25,14 @@ _OBJECTS, _LEAST = 30, 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StoreReading(Generic[_T]):
-    """The reading of one store.
-
-    Attributes:
-        open: reads and folds its files in the given storage; the caller closes its result.
-        need: the memory that the result takes, in bytes.
-    """
+    """Reads and folds one store; the caller closes the result, which takes `need` bytes."""
 
     open: Callable[[Storage], AbstractContextManager[_T]]
     need: int
 
 
 def need_of(store: Store, chain: Chain, *, tables: int = 1) -> int:
-    """Returns an upper estimate of the memory that an opened state takes, in bytes.
-
-    Args:
-        store: the store.
-        chain: the chain that it is folded from.
-        tables: the number of tables of its keys.
-    """
+    """Returns an upper estimate of the memory that an opened state takes, in bytes."""
     most = BUFFERS if store.rocks else tables * HELD
     return min(most, _LEAST + tables * _OBJECTS * chain.size)
 

@@ -61,12 +61,10 @@ class Churn:
 
     @property
     def changes(self) -> int:
-        """Returns the number of records."""
         return self.puts + self.removes
 
     @property
     def removes_share(self) -> float | None:
-        """Returns the share of the records that remove: the share of tombstones."""
         return self.removes / self.changes if self.changes else None
 
     @property
@@ -97,18 +95,13 @@ class Log:
     _width: int = 0
 
     def begin(self, keys: Iterable[bytes], families: Mapping[int, str]) -> None:
-        """Records the keys that existed before the first version."""
         self._width = _NUMBER if families else 0
         there = _EVENT.pack(self.first - 1, _PUT, 0)
         for key in keys:
             self.events.add(key, there)
 
     def watch(self, version: int, changes: Iterator[Change]) -> Iterator[Change]:
-        """Records the changes of a version, and yields them unchanged.
-
-        Raises:
-            UnsupportedError: when there are more than `MOST_RANGES` deleted ranges.
-        """
+        """Records the changes of a version, and yields them unchanged."""
         add = self.events.add
         put, remove = self._events_of(version)
         for change in changes:
@@ -217,7 +210,6 @@ class _Ranges:
         return self._ranges[at][2], _RANGE, at
 
     def _covering(self, key: bytes) -> list[int]:
-        """Returns the ranges that contain a key, in the order in which they were deleted."""
         while self._coming and self._ranges[self._coming[-1]][0] <= key:
             insort(self._active, self._coming.pop())
         self._active = [at for at in self._active if key < self._ranges[at][1]]

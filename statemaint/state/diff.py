@@ -125,7 +125,6 @@ class StateDiff:
 
     @property
     def total(self) -> Counts:
-        """Returns the total counts of all stores."""
         return sum((one.counts for one in self.stores), Counts())
 
 
@@ -204,15 +203,7 @@ def diff_state(
 
 @dataclass(frozen=True, slots=True)
 class DiffSelection:
-    """The part of a checkpoint's state to be compared.
-
-    Attributes:
-        storage: where it lives.
-        checkpoint: the checkpoint as a scan of those stores saw it.
-        older: the older version.
-        newer: the newer version.
-        parts: each store that has any of it, at both versions.
-    """
+    """The part of a checkpoint's state to be compared."""
 
     storage: Storage
     checkpoint: Checkpoint
@@ -328,7 +319,6 @@ def _opened(source: Source, older: Part, newer: Part) -> Iterator[_Both]:
 
 
 def _compared(both: _Both, kept: _Kept) -> Iterator[StoreDiff]:
-    """Yields the number of changes to each requested column family of a store."""
     (older, newer), states, source = both.parts, both.states, both.source
     counts: Counter[tuple[str | None, KeyChange]] = Counter()
     sides = _Side(source, older, states[0]), _Side(source, newer, states[1])

@@ -27,15 +27,7 @@ class NoticeCode(Explained):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """An observation that is worth a look.
-
-    Attributes:
-        code: its stable code.
-        operator: the stateful operator.
-        store: the store's name; `None` if it is about the whole operator.
-        family: the column family.
-        detail: a readable explanation.
-    """
+    """An observation that is worth a look."""
 
     code: NoticeCode
     operator: int
@@ -46,14 +38,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class LargeKey:
-    """A key that takes a lot of space.
-
-    Attributes:
-        store: the store that it is in.
-        family: its column family; `None` if the store has none.
-        key: its columns, in readable form.
-        bytes: the size of key and value as they are stored.
-    """
+    """A key that takes a lot of space: its readable columns, and its size as stored."""
 
     store: StoreId
     family: str | None
@@ -91,12 +76,10 @@ class Figures:
 
     @property
     def untouched_share(self) -> float | None:
-        """Returns the share of the rows that were not put since the requested version."""
         return self.untouched / self.rows if self.rows and self.untouched is not None else None
 
     @property
     def changes_per_version(self) -> float | None:
-        """Returns the number of records that a version writes on average."""
         return self.churn.changes / self.versions if self.churn and self.versions else None
 
 
@@ -126,7 +109,6 @@ class Skew:
 
     @property
     def ratio(self) -> float | None:
-        """Returns the largest partition's rows divided by the mean; `None` without any row."""
         return self.rows / self.mean if self.mean else None
 
 

@@ -41,19 +41,13 @@ _UNSAFE_ROW, _SESSION_START = "unsaferow", "sessionStartTime"
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The schema of a store, or of one of its column families.
-
-    Attributes:
-        key: the columns of its keys, as Spark's own JSON.
-        layout: the layout of its rows.
-    """
+    """The schema of a store or column family: its key as Spark's own JSON, and its rows."""
 
     key: Mapping[str, Any]
     layout: RowLayout
 
 
 def layouts_of(storage: Storage, checkpoint: Checkpoint, store: Store, version: int) -> Layouts:
-    """Returns the row layouts of a store at a version; raises as `schemas_of` does."""
     schemas = schemas_of(storage, checkpoint, store, version)
     return {name: one.layout for name, one in schemas.items()}
 
@@ -100,7 +94,6 @@ def _check_encoding(storage: Storage, checkpoint: Checkpoint) -> None:
 
 @contextmanager
 def _reading(storage: Storage, path: str) -> Iterator[None]:
-    """Turns the error of an unreadable or missing file into one that names the file."""
     code = FindingCode.UNREADABLE_METADATA.value
     try:
         yield
@@ -149,7 +142,6 @@ def _check_lists(store: StoreId, families: Iterable[ColumnFamily], metadata: Sta
 
 
 def _by_batch(entries: Iterable[Entry]) -> dict[int, str]:
-    """Returns the paths of files named by batches, with or without a unique id."""
     numbers = ((entry.name.partition("_")[0], entry.path) for entry in entries)
     return {int(name): path for name, path in numbers if name.isascii() and name.isdecimal()}
 

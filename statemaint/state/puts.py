@@ -13,14 +13,9 @@ _PUTTING = frozenset({int(PUT), int(MERGE)})
 
 
 class Puts:
-    """The keys that the log between two versions puts.
-
-    Attributes:
-        known: whether all of that log exists.
-    """
+    """The keys that the log between two versions puts; `known` is whether all of it exists."""
 
     def __init__(self, source: Source, older: Part, newer: Part) -> None:
-        """Begins without keys; nothing is read yet."""
         self._source, self._store = source, newer.store
         self._left = set(range(older.chain.version + 1, newer.chain.version + 1))
         self.known = self._left <= newer.store.versions.deltas.keys()
@@ -41,7 +36,6 @@ class Puts:
             deque(self.watch(version, logged(self._source, self._store, delta)), maxlen=0)
 
     def in_order(self) -> Callable[[bytes], bool]:
-        """Returns a function from ascending keys to whether they were put."""
         keys = (key for key, _ in self._keys.rows())
         at = next(keys, None)
 

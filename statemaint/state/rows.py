@@ -48,15 +48,7 @@ class StateRow:
 
 @dataclass(frozen=True, slots=True)
 class DecodedRow:
-    """A row of state as Python values, in the order of its layout's columns.
-
-    Attributes:
-        store: the store that it is in.
-        family: the column family; `None` if the store has none.
-        layout: the types of its columns.
-        key: the columns of its key.
-        entries: the columns of each entry of its value: one entry, unless the layout has many.
-    """
+    """A row of state as Python values, in the order of its layout's columns."""
 
     store: StoreId
     family: str | None
@@ -67,13 +59,7 @@ class DecodedRow:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A store at a version, and the requested part of it.
-
-    Attributes:
-        store: the store.
-        chain: the files that the version folds from.
-        layouts: the row layouts of the requested column families.
-    """
+    """A store at a version, and the requested part of it."""
 
     store: Store
     chain: Chain
@@ -82,14 +68,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class StateSelection:
-    """The requested part of a checkpoint's state.
-
-    Attributes:
-        storage: where it lives.
-        checkpoint: the checkpoint as a scan of those stores saw it.
-        version: the state version.
-        parts: each store that contains any of it.
-    """
+    """The requested part of a checkpoint's state."""
 
     storage: Storage
     checkpoint: Checkpoint
@@ -124,7 +103,6 @@ class StateSelection:
     def rows(
         self, *, workers: Workers | int | None = None, slowly: bool = False
     ) -> Generator[StateRow]:
-        """Yields the rows in readable form, store by store, as `decoded` does."""
         readable = Readable()
         with closing(self.decoded(workers=workers, slowly=slowly)) as decoded:
             yield from map(readable.row, decoded)
@@ -203,12 +181,7 @@ def scan_stores(
     partition: int | None = None,
     store: str | None = None,
 ) -> tuple[Storage, Checkpoint]:
-    """Returns a read-only storage, and the checkpoint as a scan of some of its stores saw it.
-
-    Raises:
-        ConfigError: when nothing is committed, or none of these stores exists.
-        DamagedError: when the checkpoint's own logs cannot be read.
-    """
+    """Returns a read-only storage, and a scan of some stores; at least one of them must exist."""
     reading = ReadOnly(open_storage(storage) if isinstance(storage, str) else storage)
 
     def requested(one: StoreId) -> bool:
@@ -229,7 +202,6 @@ def scan_stores(
 def select_version(
     reading: Storage, checkpoint: Checkpoint, version: int | None, family: str | None
 ) -> StateSelection:
-    """Returns the requested part of a scanned checkpoint; raises as `read_state` does."""
     at = committed_version(checkpoint, version)
     kept = tuple(part for part in parts_at(reading, checkpoint, at, family) if part.layouts)
     if family is not None and not kept:
@@ -240,11 +212,7 @@ def select_version(
 def parts_at(
     reading: Storage, checkpoint: Checkpoint, version: int, family: str | None
 ) -> tuple[Part, ...]:
-    """Returns every store at a version; one without any requested column family has no layouts.
-
-    Raises:
-        ConfigError, DamagedError, UnsupportedError, StorageError: as `read_state` does.
-    """
+    """Returns every store at a version; one without any requested column family has no layouts."""
     stores = stores_at(checkpoint, version)
     chains = [(one, chain_of(checkpoint, one, version)) for one in stores]
     layouts = known_layouts(reading, checkpoint, version)
@@ -252,7 +220,6 @@ def parts_at(
 
 
 def no_family(reading: Storage, checkpoint: Checkpoint, version: int, family: str) -> ConfigError:
-    """Returns the error for an unknown column family, which names the existing ones."""
     layouts = known_layouts(reading, checkpoint, version)
     families = sorted({name for one in checkpoint.stores for name in layouts(one) if name})
     there = f"there are {', '.join(families)}" if families else "there are none"
@@ -267,7 +234,6 @@ def _any(requested: object) -> object:
 def known_layouts(
     storage: Storage, checkpoint: Checkpoint, version: int
 ) -> Callable[[Store], Layouts]:
-    """Returns a cached function from a store to its layouts; all partitions have the same."""
     cached: dict[tuple[int, str], Layouts] = {}
 
     def layouts(store: Store) -> Layouts:
@@ -303,19 +269,13 @@ def _rows(source: Source, part: Part, state: State) -> Iterator[DecodedRow]:
 
 
 def in_row(part: Part, which: str, error: CodecError) -> CodecError:
-    """Returns an error that names its row and store."""
     text = f"{which} of version {part.chain.version} in {part.store.id}: {error.detail}"
     return CodecError(text, offset=error.offset, path=part.chain.paths[-1])
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A column family, or a whole store without any.
-
-    Attributes:
-        name: `None` in a store without column families.
-        row: reads a row of it, given key and value; raises `CodecError`.
-    """
+    """A column family, or a whole store without any."""
 
     name: str | None
     row: Callable[[bytes, bytes], DecodedRow]
@@ -366,7 +326,6 @@ class Readable:
         self._cached: dict[int, _Shown] = {}
 
     def row(self, row: DecodedRow) -> StateRow:
-        """Returns a row in readable form."""
         layout = row.layout
         if id(layout) not in self._cached:
             self._cached[id(layout)] = _Shown(layout, shower(layout.key), shower(layout.value))

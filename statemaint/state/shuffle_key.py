@@ -1,10 +1,13 @@
 """The columns that the rows of a store are shuffled by, as the bytes that Spark hashes."""
 
+import re
 import struct
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
-from statemaint.codec.rows.murmur3 import hash_row, pmod
+from statemaint.codec.metadata import logs
+from statemaint.codec.rows.murmur3 import hash_row, partition_of, pmod
 from statemaint.codec.rows.state_row import (
     Bare,
     KeyEncoder,
@@ -14,10 +17,13 @@ from statemaint.codec.rows.state_row import (
     TimestampFirst,
     TimestampLast,
 )
-from statemaint.codec.rows.types import StructType, must_be_writable
+from statemaint.codec.rows.types import AtomicType, DataType, StructType, must_be_writable
 from statemaint.codec.rows.unsafe_write import prefix_of
-from statemaint.errors import CodecError
+from statemaint.errors import CodecError, ConfigError, NotFoundError
 from statemaint.model.checkpoint import Operator
+from statemaint.model.ids import batch_of
+from statemaint.scan.partitions import count_in
+from statemaint.state.rows import Part, StateSelection
 
 _INT, _MOMENT = struct.Struct("<i"), 8
 _SESSION_START = "sessionStartTime"
@@ -36,20 +42,13 @@ _WITH_LAST = ("keyWithIndexToValue", "keyWithTsToValues", "tsWithKey")
 
 @dataclass(frozen=True, slots=True)
 class ShuffleKey:
-    """Finds the columns by which rows are shuffled in the keys of a store.
-
-    Attributes:
-        row: returns the row within a key, with all the columns of `kind`.
-        kind: the types of these columns.
-        columns: the number of leading columns that decide the partition.
-    """
+    """Finds the columns by which rows are shuffled in the keys of a store."""
 
     row: Callable[[bytes], bytes]
     kind: StructType
     columns: int
 
     def bytes_of(self, key: bytes) -> bytes:
-        """Returns the deciding columns as a row of their own."""
         row = self.row(key)
         whole = self.columns == len(self.kind.fields)
         return row if whole else prefix_of(row, self.kind, self.columns)
@@ -91,7 +90,6 @@ def shuffle_key(
 
 
 def _columns(operator: Operator | None, name: str, kind: StructType) -> int:
-    """Returns the number of columns of a key that decide its partition; 0 if that is unknown."""
     side, _, rest = name.partition("-")
     if (side in ("left", "right") and operator is None) or (operator and operator.name == _JOIN):
         return len(kind.fields) - (rest in _WITH_LAST)
@@ -129,3 +127,90 @@ def _size(key: bytes, at: int) -> int:
         raise CodecError(f"{len(key)} bytes are too few for a key", offset=0)
     size: int = _INT.unpack_from(key, at)[0]
     return size
+
+
+_INTEGERS = ("byte", "short", "integer", "long")
+_TIMES = ("date", "timestamp", "timestamp_ntz")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_TIME = re.compile(r"[-+0-9]")
+
+
+def holding(selection: StateSelection, text: str) -> StateSelection:
+    """Returns the partitions that may hold rows with a key column that reads as a text.
+
+    They are known if rows are shuffled by one column only, which is the only one that can read as
+    the text, the query shuffles by all keys, and the offsets of the batch agree with the listing on
+    the number of partitions. If anything is in doubt, every partition may hold such a row.
+    """
+    count = _partitions(selection)
+    if count is None:
+        return selection
+    places: set[int] = set()
+    for name, part in _kinds(selection.parts):
+        place = _place(selection, part, name, text, count)
+        if place is None:
+            return selection
+        places |= place
+    return replace(
+        selection, parts=tuple(x for x in selection.parts if x.store.id.partition in places)
+    )
+
+
+def _partitions(selection: StateSelection) -> int | None:
+    """Returns the number of partitions at the version; `None` if it is not certain."""
+    checkpoint, batch = selection.checkpoint, batch_of(selection.version)
+    operators = {part.store.id.operator for part in selection.parts}
+    listed = {checkpoint.partitions.get(one) for one in operators}
+    if checkpoint.counts:
+        listed = {checkpoint.counts.get(batch)}
+    with suppress(CodecError, NotFoundError):
+        conf = logs.parse_conf(selection.storage.read(f"offsets/{batch}"))
+        count = count_in(conf)
+        return count if shuffles_by_all_keys(conf) and listed == {count} else None
+    return None
+
+
+def _kinds(parts: Iterable[Part]) -> Iterator[tuple[str | None, Part]]:
+    """Yields each column family, or store without any, once; all partitions have the same."""
+    kinds = {(part.store.id.store, name): part for part in parts for name in part.layouts}
+    yield from ((name, part) for (_, name), part in kinds.items())
+
+
+def _place(
+    selection: StateSelection, part: Part, name: str | None, text: str, count: int
+) -> set[int] | None:
+    """Returns the partitions of a kind's rows with a column of that text; `None` for all."""
+    layout, store = part.layouts[name], part.store.id
+    columns = [one for one, field in enumerate(layout.key.fields) if _may_be(field.type, text)]
+    if not columns:
+        return set()
+    operators = {one.id: one for one in selection.checkpoint.operators}
+    key = shuffle_key(operators.get(store.operator), name or store.store, layout, 0)
+    if key is None or key.columns != 1 or columns != [0]:
+        return None
+    return _hashed(layout.key.fields[0].type, text, count)
+
+
+def _may_be(kind: DataType, text: str) -> bool:
+    """Returns whether a value of a type may read as a text; a null of any type reads `null`."""
+    match kind:
+        case StructType(fields):
+            return any(_may_be(field.type, text) for field in fields)
+        case AtomicType(name) if name in _INTEGERS:
+            return text == "null" or _NUMBER.fullmatch(text) is not None
+        case AtomicType(name) if name in _TIMES:
+            return text == "null" or _TIME.match(text) is not None
+        case _:
+            return True
+
+
+def _hashed(kind: DataType, text: str, count: int) -> set[int] | None:
+    if text == "null" or not isinstance(kind, AtomicType):
+        return None
+    if kind.name != "string" and kind.name not in _INTEGERS:
+        return None
+    field = {"name": "key", "type": kind.name, "nullable": True, "metadata": {}}
+    value = text if kind.name == "string" else int(text)
+    with suppress(ConfigError):  # a number that is too large for the type
+        return {partition_of([value], {"type": "struct", "fields": [field]}, count)}
+    return None

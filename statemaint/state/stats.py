@@ -106,7 +106,6 @@ def state_stats(  # noqa: PLR0913 -- each is a choice of its own
 
 
 def _longest(checkpoint: Checkpoint, store: Store, version: int) -> Chain:
-    """Returns the chain with the longest log that leads to a version."""
     loads = chain_of(checkpoint, store, version)
     return store.versions.from_log(version, proved=()) or loads
 
@@ -264,7 +263,6 @@ def never_removes(stores: Iterable[StoreStats]) -> Iterator[Notice]:
 
 
 def skewed(operators: Iterable[OperatorStats]) -> Iterator[Notice]:
-    """Yields a notice if a partition has at least three times the mean, and 1,000 rows."""
     for stats in operators:
         skew, ratio = stats.skew, stats.skew.ratio or 0.0
         if ratio >= _SKEWED and skew.rows >= _LEAST_ROWS:

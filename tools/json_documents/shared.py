@@ -1,6 +1,6 @@
 """The parts that documents of several verbs have."""
 
-from statemaint.cli import settings
+from statemaint.cli.messages import FORMAT as FORMAT_NUMBER
 from tools.json_documents.kinds import (
     INTEGER,
     TEXT,
@@ -12,7 +12,7 @@ from tools.json_documents.kinds import (
 )
 from tools.json_documents.reasons import FINDING
 
-FORMAT = JsonField("format", INTEGER, f"the format of the document, {settings.FORMAT}")
+FORMAT = JsonField("format", INTEGER, f"the format of the document, {FORMAT_NUMBER}")
 CHECKPOINT = JsonField("checkpoint", TEXT, "its address")
 HEAD = (FORMAT, CHECKPOINT)
 STORE_ID = (

@@ -12,7 +12,7 @@ from typing import BinaryIO
 import pytest
 
 from statemaint.audit import verify
-from statemaint.audit.headers import seems_whole
+from statemaint.audit.rebuild import seems_whole
 from statemaint.codec.compression import base as compression
 from statemaint.codec.compression import lz4 as lz4_block
 from statemaint.codec.compression.lz4 import HEADER_SIZE

@@ -540,12 +540,10 @@ def test_every_verb_explains_itself(verb: str) -> None:
     assert "Examples:" in done.stdout
 
 
-def test_every_verb_is_in_the_file_of_its_name() -> None:
+def test_every_verb_is_listed_and_found() -> None:
     context = click.Context(program)
-    commands = {verb: program.get_command(context, verb) for verb in NAMES}
-    files = {verb: getattr(one, "callback", one).__module__ for verb, one in commands.items()}
-    assert files == {verb: f"statemaint.cli.{verb}" for verb in VERBS}
     assert program.list_commands(context) == sorted(VERBS)
+    assert [getattr(program.get_command(context, one), "name", None) for one in NAMES] == [*NAMES]
 
 
 HEAVY = {"boto3", "botocore", "numba", "numpy", "pydantic", "rich", "rocksdict", "yaml"}

@@ -7,8 +7,8 @@ from threading import Thread
 import pytest
 
 from statemaint.cli import progress
+from statemaint.cli.messages import Settings, in_force
 from statemaint.cli.progress import Meter
-from statemaint.cli.settings import Settings, in_force
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.program import run

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemaint.audit import verify
-from statemaint.cli.digest import digest_json
-from statemaint.cli.verify import verify_json
+from statemaint.cli.verify import digest_json, verify_json
 from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError, Superseded
 from statemaint.execute.lease import acquire
 from statemaint.maintain import apply, maintain, parse_plan

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from statemaint.cli.endings import line_of
+from statemaint.cli.messages import line_of
 from statemaint.errors import StatemaintError, StorageError
 from statemaint.maintain import Run, list_runs, maintain, undo
 from statemaint.records.manifest import FOLDER

@@ -9,7 +9,7 @@ import pytest
 
 from statemaint.cli.rows import reads
 from statemaint.state import StateSelection, select_state
-from statemaint.state.key_partition import holding
+from statemaint.state.shuffle_key import holding
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 
