@@ -45,7 +45,6 @@ class Counts:
     found: list[Outcome] = field(default_factory=list)
 
     def add(self, other: "Counts") -> None:
-        """Adds the counts of other schedules."""
         self.schedules += other.schedules
         self.tally.update(other.tally)
         self.found += other.found
@@ -57,7 +56,6 @@ class Counts:
 
     @classmethod
     def of_json(cls, line: dict[str, Any]) -> "Counts":
-        """Returns the counts that `to_json` encoded."""
         found = [Outcome(seed, Counter(), loss) for seed, loss in line["found"]]
         return cls(line["schedules"], Counter(line["tally"]), found)
 
@@ -88,7 +86,6 @@ class Counts:
 
     @property
     def verdicts(self) -> int:
-        """Returns how many verdicts were given."""
         return self.tally["verdicts"]
 
     @property
@@ -227,7 +224,6 @@ def play_all(
 def _results(
     chunks: Sequence[tuple[int, ...]], processes: int, without: tuple[str, ...]
 ) -> Iterator[Iterator[Counts]]:
-    """Yields the counts of each chunk; one process is this one."""
     work = partial(play, without=without)
     if processes == 1:
         yield map(work, chunks)
@@ -326,7 +322,6 @@ def _hunted(known: Mapping[str, int], number: int) -> Caught | None:
 
 
 def write(counts: Counts, seeds: range) -> None:
-    """Replaces the counts in the document."""
     rows = "\n".join(f"| {words} | {number:,} |" for words, number in counts.lines())
     said = f"{of_commits([commit()])}, the numbers {seeds[0]:,} to {seeds[-1]:,}."
     rewrite(DOCUMENT, f"{said}\n\n| counted | |\n|---|--:|\n{rows}", by="make certify")

@@ -124,7 +124,6 @@ CODECS = tuple(_TO)
 
 
 def pack(payload: bytes, codec: str) -> bytes:
-    """Returns a file's bytes."""
     return _TO[codec](payload)
 
 

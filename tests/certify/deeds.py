@@ -43,7 +43,6 @@ def holder(world: World) -> str | None:
 
 @lru_cache
 def _claimed(content: bytes) -> tuple[str, float]:
-    """Returns the run that a lease is of, and until when."""
     fields = json.loads(content)
     return str(fields["run"]), fields["deadline"]
 
@@ -83,7 +82,6 @@ class Deeds:
 
     @property
     def world(self) -> World:
-        """Returns the world."""
         return self.certificate.world
 
     @property

@@ -73,7 +73,6 @@ class FamilyQuery(RocksQuery):
 
     @property
     def named(self) -> dict[tuple[str, int], Families]:
-        """Returns the families of each store at each version."""
         return self.rocks.named
 
     # -- the code

@@ -27,7 +27,6 @@ class Index:
         self._paths: list[str] = []
 
     def under(self, start: str) -> list[str]:
-        """Returns the paths that start so, in their order."""
         paths = self._paths
         first = bisect_left(paths, start)
         return paths[first : bisect_left(paths, start + chr(sys.maxunicode), first)]
@@ -47,7 +46,6 @@ class Index:
             self.commits.add(int(path[8:]))
 
     def drop(self, path: str) -> None:
-        """Forgets a path that is there."""
         del self._paths[bisect_left(self._paths, path)]
         if found := spot(path):
             del self.at[found.store, found.version][path]

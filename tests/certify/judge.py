@@ -361,7 +361,6 @@ class Certificate:
                     self.bad[path].add(self.world.files[path].content)
 
     def spoils(self, path: str, content: bytes) -> None:
-        """Notes that a content is wrong at a path."""
         self.bad[path].add(content)
 
     def wrong(self) -> Iterator[tuple[str, int, Read]]:

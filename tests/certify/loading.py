@@ -26,7 +26,6 @@ class States:
     steps: dict[tuple[int, bytes, frozenset[int] | None], int | None] = field(default_factory=dict)
 
     def of(self, state: State) -> int:
-        """Returns the number of a state."""
         key = frozenset(state.items())
         if key not in self.numbers:
             self.numbers[key] = len(self.known)
@@ -75,7 +74,6 @@ class Read:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Returns all that was read."""
         return (self.base, *self.paths) if self.base else self.paths
 
 

@@ -84,13 +84,11 @@ class Maintainer:
         return self.done and self._thread is None and not isinstance(self.error, Crash)
 
     def stands_still(self) -> None:
-        """Notes that it is paused."""
         late, frozen = self.at in RELYING, self.at == "publish"
         self._storage.stood_still(late=late, frozen=frozen)
 
     @property
     def operations(self) -> int:
-        """Returns how many operations it has begun."""
         return sum(self._storage.requests.values())
 
     def start(self, halt: "Halt") -> None:

@@ -65,7 +65,6 @@ def _below_the_newest_snapshot(facts: Facts, _: Any) -> Snapshot | None:
 
 
 def _all_below_the_base(facts: Facts, boundary: Boundary, version: int) -> VersionPlace:
-    """Does not ask whether a version below the base is retained."""
     found = _place_of(facts, replace(boundary, cut=0, eventual=0), version)
     return VersionPlace.BELOW_BASE if found is VersionPlace.FLOOR_TO_BASE else found
 
@@ -161,7 +160,6 @@ def _equal(_: str, __: StateDigest, ___: StateDigest) -> None:
 
 
 def _nearest(self: Versions, version: int, *, proved: Any) -> Chain | None:
-    """Starts at the nearest snapshot below, proved or not."""
     del proved
     starts = sorted((one for one in (0, *self.snapshots) if one < version), reverse=True)
     return next((one for start in starts if (one := self._chain_from(start, version))), None)

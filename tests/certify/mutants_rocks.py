@@ -108,7 +108,6 @@ def _nothing_unnamed(*_: Any) -> tuple[int, ...]:
 
 
 def _puts(self: Pending, key: bytes, operand: bytes) -> None:
-    """Takes a merge for a put."""
     self._values[key] = operand
 
 

@@ -174,7 +174,6 @@ class Query:
                 self.world.change({f"{log}/{batch}": None})
 
     def _changes(self, number: int) -> list[list[Row]]:
-        """Returns what a batch does to each key that it touches."""
         state = self.states.known[number]
         touched = self.random.sample(_KEYS, self.random.randrange(4))
         return [self._of_key(key, known=key in state) for key in touched]

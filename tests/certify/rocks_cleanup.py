@@ -107,7 +107,6 @@ class Cleaner:
             yield from (path for path in there if files[path].modified < oldest)
 
     def _counts(self, directory: str, version: int) -> bool:
-        """Returns whether a zip of what was committed is there."""
         unique = self.query.counted.get((directory, version))
         name = f"{version}_{unique}.zip" if unique else f"{version}.zip"
         return f"{directory}/{name}" in self.query.world.files

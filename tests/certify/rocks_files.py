@@ -62,7 +62,6 @@ class Families:
 
     @property
     def numbers(self) -> frozenset[int]:
-        """Returns the numbers in use."""
         return frozenset(number for _, number in self.ids)
 
     def with_one(self, name: str, *, internal: bool = False) -> "Families":

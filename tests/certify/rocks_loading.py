@@ -52,7 +52,6 @@ class RocksLoader(Loader):
         return self._marked(path, content, state)
 
     def bare(self, path: str) -> State | None:
-        """Returns the state in a zip, with tables from anywhere."""
         content = self.world.files[path].content
         state = state_of(content, {one: self._anywhere(one) for one in tables_of(content)})
         return self._marked(path, content, state)

@@ -196,7 +196,6 @@ class RocksQuery(Query):
 
     @property
     def rocks(self) -> RocksLoader:
-        """Returns its loader, as one of RocksDB."""
         assert isinstance(self.loader, RocksLoader)
         return self.loader
 
@@ -226,7 +225,6 @@ class RocksQuery(Query):
         self.executors.clear()
 
     def stop(self) -> None:
-        """Ends the query and all that belongs to it."""
         Query.stop(self)
         self.waiting.clear()
         self.cleaner.chosen.clear()

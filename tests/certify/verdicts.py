@@ -44,7 +44,6 @@ class Verdict:
 
     @property
     def healthy(self) -> bool:
-        """Returns whether it calls nothing damaged."""
         return not damaged(self.findings)
 
 

@@ -51,20 +51,16 @@ def end_work(sound: bool, storage: Seat, doer: Doer) -> None:  # noqa: FBT001
 
 
 def shared_by(run: str) -> Holder:
-    """Returns the holder that all tasks of a run are given."""
     return Holder(run, nonce=f"of {run}")
 
 
 def undo_work(run: str, storage: Seat, _: Doer) -> None:
-    """Undoes a run."""
     undo(storage, run)
 
 
 def rollback_work(batch: int, storage: Seat, _: Doer) -> None:
-    """Goes back to a batch."""
     rollback(storage, batch, trash_for=_KEPT)
 
 
 def repair_work(storage: Seat, _: Doer) -> None:
-    """Repairs what can be."""
     repair(storage, trash_for=_KEPT)

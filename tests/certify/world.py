@@ -77,7 +77,6 @@ class Trouble:
     all_writers: bool = False
 
     def refuses(self, verb: str, path: str) -> bool:
-        """Returns whether an operation fails."""
         inside = path.startswith(self.folder)
         return verb in self.verbs and (inside or (verb == "list" and self.folder.startswith(path)))
 

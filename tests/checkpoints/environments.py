@@ -49,7 +49,6 @@ def run_jobs(version: str, jobs: Sequence[Mapping[str, Any]], place: Path) -> li
 
 
 def packages(version: str) -> Path:
-    """Returns where the environment of a version keeps its packages."""
     (found,) = _environment(version).parents[1].glob("lib/python3.*/site-packages")
     return found
 

@@ -41,12 +41,10 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def archive_name(family: str, version: str) -> str:
-    """Returns what the archive of a family and a version is called."""
     return f"{family}-{version}" if family else version
 
 
 def archive_names() -> list[str]:
-    """Returns the names of all archives."""
     return [archive_name(name, one) for name, family in FAMILIES.items() for one in family.versions]
 
 
@@ -56,6 +54,5 @@ def provable() -> list[str]:
 
 
 def of_archive(name: str) -> tuple[Family, str]:
-    """Returns the family and the version of an archive."""
     family, _, version = name.rpartition("-")
     return FAMILIES[family], version

@@ -34,7 +34,6 @@ class Live:
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """What they are."""
         return able(self.version, self.family)
 
     def root(self, kind: Kind) -> Path:
@@ -42,7 +41,6 @@ class Live:
         return self.place / self.name / kind.name
 
     def checkpoint(self, kind: Kind) -> Path:
-        """Returns where the checkpoint of a query lies."""
         return self.root(kind) / "checkpoint"
 
     def output(self, kind: Kind) -> list[str]:

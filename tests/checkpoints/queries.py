@@ -52,7 +52,6 @@ class Kind:
 
 
 def release(version: str) -> tuple[int, int]:
-    """Returns `(3, 5)` of `3.5.9`."""
     major, minor, *_ = version.split(".")
     return int(major), int(minor)
 
@@ -222,7 +221,6 @@ def _aggregation_format(number: int) -> dict[str, str]:
 
 
 def join_format(number: int) -> dict[str, str]:
-    """Returns what keeps the state of joins in a format."""
     return {"spark.sql.streaming.join.stateFormatVersion": str(number)}
 
 

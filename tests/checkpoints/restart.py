@@ -91,7 +91,6 @@ class Twins:
 
     @property
     def count(self) -> int:
-        """How many states of a store were compared."""
         return sum(len(batches) for batches in self.states[0].values())
 
     @property
@@ -101,7 +100,6 @@ class Twins:
         return min(map(max, newest))
 
     def faults(self, when: str) -> Iterator[str]:
-        """Yields each difference."""
         ours, theirs = self.states
         if ours.keys() != theirs.keys():
             yield f"{when}: other stores"

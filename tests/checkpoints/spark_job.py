@@ -47,7 +47,6 @@ _CONF = {
 
 
 def main(jobs: Path, results: Path) -> None:
-    """Does all jobs in one session."""
     builder = SparkSession.builder.master("local[2]").appName("tests/checkpoints")
     for key, value in _CONF.items():
         builder = builder.config(key, value)

@@ -53,7 +53,6 @@ def task(storage: Storage, policy: Policy) -> None:
 
 
 def changed(storage: PausingStorage, since: int = 0) -> list[tuple[str, str]]:
-    """Returns what became of the state from one request on."""
     verbs = ("delete", "move", "write")
     calls = storage.calls[since:]
     return [(verb, path) for verb, path in calls if verb in verbs and path.startswith("state/")]

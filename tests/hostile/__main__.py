@@ -59,7 +59,6 @@ class Tally:
         self.memory[one.verb] = max(self.memory[one.verb], one.memory)
 
     def table(self) -> str:
-        """Returns the table of all verbs."""
         head = ["verb", "runs", *(f"exit {code}" for code in _CODES)]
         head += ["mean s", "most s", "most MiB"]
         lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *self._rows())]

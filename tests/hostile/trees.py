@@ -107,7 +107,6 @@ def _name(random: Random) -> str:
 
 
 def _place(root: Path, random: Random) -> Path:
-    """Returns a path that is free or not."""
     found = _files(root)
     if found and random.random() < 0.3:
         return random.choice(found)

@@ -71,7 +71,6 @@ class Root:
         to.write_bytes(content)
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Runs a command as root, as a step of a build."""
         self._unshared(_SETUP + _BUILD, command, environment).check_returncode()
 
     def run_as_pod(

@@ -61,7 +61,6 @@ def change(files: Files) -> str:
 
 
 def snapshot(files: Files) -> str:
-    """The snapshot at the floor."""
     return versions(files, "(?:snapshot|zip)")[0]
 
 

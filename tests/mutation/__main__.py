@@ -45,12 +45,10 @@ class Mutant:
 
     @property
     def package(self) -> str:
-        """Returns the package that it is in."""
         return self.name.split(".")[1]
 
     @property
     def survived(self) -> bool:
-        """Returns whether no test noticed it."""
         return self.status in _LEFT
 
 
@@ -69,7 +67,6 @@ class Reason:
     change: re.Pattern[str]
 
     def covers(self, mutant: Mutant) -> bool:
-        """Returns whether it is the reason of a mutant."""
         change = f"{mutant.before} -> {mutant.after}"
         return bool(self.name.search(mutant.name) and self.change.search(change))
 

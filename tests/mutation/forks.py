@@ -242,7 +242,6 @@ def _calls(items: dict[str, pytest.Item], place: Path, children: int) -> Calls:
 
 
 def _digests(tests: Iterable[str]) -> dict[str, str]:
-    """Returns the digests of the code, and of each test's file."""
     files = {one.partition("::")[0] for one in tests}
     code = sorted(Path(CODE).glob("**/*.py"))
     return {CODE: _digest(code)} | {one: _digest([Path(one)]) for one in sorted(files)}

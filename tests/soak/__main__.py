@@ -177,7 +177,6 @@ class Query:
 
     @property
     def checkpoint(self) -> Path:
-        """Returns its checkpoint."""
         return self.root / "checkpoint"
 
     @property
@@ -209,7 +208,6 @@ class Query:
         return False
 
     def output(self) -> list[str]:
-        """Returns all rows that it has put out, sorted."""
         files = (self.root / "output").glob("*.json")
         return sorted(line for file in files for line in file.read_text().splitlines())
 

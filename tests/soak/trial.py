@@ -70,7 +70,6 @@ class Setting:
 
 
 def drawn(random: Random) -> Setting:
-    """Returns the settings of one trial."""
     retain = random.randint(5, 10)
     policy = Policy(
         min_deltas_for_snapshot=random.randint(1, 2),

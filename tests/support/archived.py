@@ -13,7 +13,6 @@ Digests = dict[tuple[StoreId, int], StateDigest]
 
 
 def archived(name: tuple[str, str]) -> MemoryStorage:
-    """Returns a checkpoint by its archive and kind."""
     archive, kind = name
     return MemoryStorage(contents(archive)[kind])
 

@@ -51,7 +51,6 @@ def versions(kind: str, first: int, last: int) -> str:
 
 
 def store(notation: str, store_id: StoreId = STORE) -> Store:
-    """Returns a store that the notation describes."""
     return Store(store_id, files(notation, store_id))
 
 
@@ -61,7 +60,6 @@ def checkpoint(*stores: Store, batches: Iterable[int]) -> Checkpoint:
 
 
 def names(paths: Iterable[str]) -> list[str]:
-    """Returns the last part of each path."""
     return [path.rpartition("/")[2] for path in paths]
 
 

@@ -53,7 +53,6 @@ Fault = Answer | Cut | Lost | Then
 
 
 def error(code: str, message: str = "") -> bytes:
-    """Returns the body of an S3 error."""
     return f"<Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
 
 
@@ -92,7 +91,6 @@ class FaultProxy:
         self.hidden.add(header.lower())
 
     def count(self, method: str) -> int:
-        """Returns how many requests of a method came in."""
         return sum(seen.method == method for seen in self.seen)
 
     @property

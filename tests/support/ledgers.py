@@ -13,10 +13,8 @@ def ledger_lines(storage: Storage, ledger: str) -> list[Mapping[str, Any]]:
 
 
 def page_of_ledger(storage: Storage, ledger: str = "0/0") -> str:
-    """Returns the path of a ledger's first page."""
     return min(entry.path for entry in storage.list(f"{FOLDER}/{ledger}"))
 
 
 def plant_lines(storage: Storage, ledger: str, content: bytes, name: str = "planted") -> None:
-    """Adds a segment to a ledger."""
     storage.write(f"{FOLDER}/{ledger}/{name}.jsonl", [content], overwrite=True)

@@ -34,7 +34,6 @@ def schema(*names: str) -> bytes:
 
 
 def state_of(versions: Iterable[Iterable[Change]]) -> dict[int, int]:
-    """Returns the state that versions add up to."""
     state: dict[int, int] = {}
     for key, value in (change for changes in versions for change in changes):
         if value is None:
@@ -78,7 +77,6 @@ def write_longs(
 
 
 def long(number: int) -> bytes:
-    """Returns a row of one number."""
     return row(KIND, [number])
 
 

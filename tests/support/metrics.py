@@ -37,14 +37,12 @@ def named(query: str = "q", **settings: object) -> Named:
 def neglected(
     now: float, partitions: int = 2, stores: tuple[str, ...] = ("default",)
 ) -> MemoryStorage:
-    """Returns a checkpoint that was never maintained."""
     storage = MemoryStorage(clock=lambda: now)
     write_checkpoint(storage, partitions=partitions, stores=stores)
     return storage
 
 
 def ended(report: Report, now: float, run: str = "run", *, every_unit: bool = False) -> LastRun:
-    """Returns the end of a run, as the task `report` does."""
     facts = facts_of(report, every_unit=every_unit)
     halted = facts.counts["outcomes"].get("halted")
     return LastRun(
@@ -61,7 +59,6 @@ def ended(report: Report, now: float, run: str = "run", *, every_unit: bool = Fa
 
 
 def maintained(storage: MemoryStorage, now: float, before: Record | None = None) -> Record:
-    """Maintains a checkpoint and returns the record after it."""
     return next_record(before, ended(maintain(storage, TIGHT), now, run=f"run at {now}"))
 
 
@@ -87,7 +84,6 @@ def plain(found: Series) -> dict[str, float]:
 
 
 def labelled(found: Series, wanted: str) -> Iterator[tuple[tuple[str, ...], float]]:
-    """Yields the values of one metric, each with the values of its labels."""
     for (name, labels), value in found.items():
         if name == wanted:
             yield tuple(one for _, one in labels), value

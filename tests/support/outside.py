@@ -29,7 +29,6 @@ def facts(folder: Path) -> dict[str, Fact]:
 
 
 def changes(before: dict[str, Fact], after: dict[str, Fact]) -> list[str]:
-    """Returns the paths that are not as they were, sorted."""
     return sorted(
         path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
     )

@@ -64,12 +64,10 @@ class _Watch:
         self.suspended = False
 
     def look(self, text: str | bytes | None, where: str) -> None:
-        """Notes a text with a secret in it."""
         if text and not self.suspended and self.is_shown(text):
             self.shown.append(where)
 
     def is_shown(self, text: str | bytes) -> bool:
-        """Returns whether a text has a secret in it."""
         content = text.encode(errors="replace") if isinstance(text, str) else text
         return any(one in content for one in _SHOWN)
 
@@ -82,7 +80,6 @@ class _Watch:
             error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
     def taken(self) -> list[str]:
-        """Returns what was noted, and forgets it."""
         shown, self.shown = self.shown, []
         return shown
 

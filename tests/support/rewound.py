@@ -98,7 +98,6 @@ class RewoundQuery:
 
     @property
     def names(self) -> set[str]:
-        """Returns the names of the store's files."""
         return {path.rpartition("/")[2] for path in self.storage.files if path.startswith(HOME)}
 
 

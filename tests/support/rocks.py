@@ -31,7 +31,6 @@ PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 def table(name: str, store: StoreId = STORE) -> str:
-    """Returns a table's path."""
     return f"{store.directory}/SSTs/{name}.sst"
 
 
@@ -95,20 +94,17 @@ _SPACE = UUID("00000000-1111-2222-3333-444444444444")
 
 
 def unique_id(store: StoreId, version: int, attempt: int = 0) -> str:
-    """Returns the unique id of an attempt at a version of a store."""
     return str(uuid5(_SPACE, f"{store.directory}/{version}/{attempt}"))
 
 
 def changelog_bytes(
     found: Iterable[Change], *, lineage: changelog.Lineage | None = None, codec: str = "lz4"
 ) -> bytes:
-    """Returns a changelog; with a lineage it is one of format 3."""
     header = Header(1) if lineage is None else Header(3, lineage)
     return b"".join(compression.encode(COMPRESSIONS[codec], changelog.encode(header, found)))
 
 
 def rocks_changes(version: int, partition: int = 0) -> list[Change]:
-    """Returns what one version changes: what `changes` says."""
     return [
         (DELETE if value is None else PUT, key, value) for key, value in changes(version, partition)
     ]

@@ -3,7 +3,6 @@
 What it knows beside its files is the truth: the rows of every committed version.
 
 batch       purge the commit log, write a changelog, write commits/b
-attempt     may die behind its changelog, its tables, or its zip; the batch is tried again later
 executor    has a database on its local disk, which came from the newest zip that it loaded; makes
             a snapshot of it every few versions, holds that for a while, and uploads it late: new
             tables, and a zip that also names tables of the zip it had begun from
@@ -12,9 +11,8 @@ clean-up    of the executors, by Spark's rule
 structure   V1: names are versions; V2: every attempt has an id, and the commit log names one
 """
 
-import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from io import BytesIO
 from itertools import count
@@ -24,12 +22,12 @@ from uuid import UUID, uuid5
 
 from statemaint.codec.compression import base as compression
 from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.integrity.digest import StateDigest, digest, digest_key
 from statemaint.codec.rocksdb import changelog, snapshot_zip
-from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Change, Header
-from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, Shape, ZipMetadata
+from statemaint.codec.rocksdb.changelog import DELETE, PUT, Change, Header
 from statemaint.fold import Source
 from statemaint.fold.rocksdb import Built, build
-from statemaint.fold.rocksdb.database import opened
+from statemaint.fold.rocksdb.engine import RocksEngine
 from statemaint.model.chain import Chain
 from statemaint.model.files import ROCKS_NAMES, Delta, Snapshot, StateFile
 from statemaint.storage import MemoryStorage, Storage
@@ -42,17 +40,9 @@ Item = tuple[int, str]
 HOME = STORE.directory
 QUERY = "11111111-2222-3333-4444-555555555555"
 _OFFSETS = offsets_bytes({"providerClass": PROVIDER, "shuffle.partitions": "1"})
-# A scan only lists the schema: no store of this query changes its families.
-_OF_FAMILIES = {
-    "state/0/_metadata/metadata": (
-        b'v1\n{"operatorInfo":{"operatorId":0,"operatorName":"transformWithStateExec"},'
-        b'"stateStoreInfo":[{"storeName":"default","numColsPrefixKey":0,"numPartitions":1}]}'
-    ),
-    "state/0/_stateSchema/default/0_11111111-2222-3333-4444-555555555555": b"",
-}
 _LZ4 = COMPRESSIONS["lz4"]
+_REMOVES = 2
 _SPACE = UUID("00000000-5555-6666-7777-888888888888")
-_FAMILIES = {"default": 1, "list": 2}
 # Executors snapshot every ten versions, and upload within a minute. One that has loaded, or has
 # uploaded, uploads its next snapshot before so many versions are over, or never.
 LATEST = 19
@@ -135,13 +125,13 @@ def tables_of(content: bytes) -> dict[str, int]:
 
 
 def applied(state: State, changes: Iterable[Change]) -> State:
-    """Returns what changes make of a state; a merge appends, with nothing in between."""
+    """Returns what changes make of a state."""
     rows = dict(state)
-    for kind, key, value in changes:
+    for _, key, value in changes:
         if value is None:
             rows.pop(key, None)
         else:
-            rows[key] = rows[key] + value if kind == MERGE and key in rows else value
+            rows[key] = value
     return rows
 
 
@@ -182,7 +172,6 @@ class Executor:
 
     Attributes:
         every: after how many versions it makes a snapshot; `None`: never.
-        families: whether its store has column families.
         disk: copies of the files that it has read or written.
         found: what the database is made of; `None` when it has to be loaded again.
         last: the version of its last snapshot, uploaded or not.
@@ -191,7 +180,6 @@ class Executor:
     """
 
     every: int | None
-    families: bool
     disk: MemoryStorage = field(default_factory=MemoryStorage)
     found: Loaded | None = None
     last: int = 0
@@ -283,33 +271,6 @@ def _held(made: Built, version: int, unique: str | None, begun: int) -> Held:
     return Held(version, unique, snapshot_zip.render(made.members, made.metadata), new, begun)
 
 
-def _first(rows: State, unique: str | None) -> Held:
-    """Makes the snapshot that begins a store with column families."""
-    with TemporaryDirectory() as place:
-        with opened("new", Path(place), b"", create=True) as database:
-            database.write(rows.items())
-            database.flush()
-            database.checkpoint(Path(place, "made"))
-        files = sorted(Path(place, "made").iterdir())
-        contents = {file.name: file.read_bytes() for file in files if file.suffix != ".json"}
-    ssts = tuple(
-        ImmutableFile(name, f"{name[:-4]}-{uuid5(_SPACE, str(rows))}.sst", len(content))
-        for name, content in contents.items()
-        if name.endswith(".sst")
-    )
-    metadata = ZipMetadata(
-        ssts,
-        keys=len(rows),
-        families=_FAMILIES,
-        internal=dict.fromkeys(_FAMILIES, False),
-        last_family=max(_FAMILIES.values()),
-        shape=Shape.FAMILIES,
-    )
-    members = {name: one for name, one in contents.items() if not name.endswith(".sst")}
-    new = {f"{HOME}/SSTs/{one.stored}": contents[one.local] for one in ssts}
-    return Held(1, unique, snapshot_zip.render(members, metadata), new, 0)
-
-
 # -- the query
 
 
@@ -320,13 +281,11 @@ class Habits:
     Attributes:
         window: how many commits are kept beside the newest.
         ids: whether it begins with unique ids.
-        families: whether its store has column families.
         latest: within how many versions an executor uploads its next snapshot.
     """
 
     window: int = 2
     ids: bool = False
-    families: bool = False
     latest: int = LATEST
 
 
@@ -335,18 +294,13 @@ class Query:
 
     def __init__(self, storage: MemoryStorage, habits: Habits) -> None:
         self.storage, self.habits = storage, habits
-        self.ids = habits.ids
         self.truth: list[State] = [{}]
         self.ever: dict[int, str | None] = {}
-        self.executor = Executor(None, habits.families)
+        self.executor = Executor(None)
         self.late: list[Held] = []
-        self.dead: list[tuple[int, str, bytes]] = []
-        self.batch: list[Change] | None = None
         self.purged = 0
         self._numbers = count(1)
         storage.write("metadata", [b'{"id":"%s"}' % QUERY.encode()])
-        for path, content in _OF_FAMILIES.items() if habits.families else ():
-            storage.write(path, [content])
 
     @property
     def target(self) -> int:
@@ -380,11 +334,10 @@ class Query:
     # -- batches
 
     def commit(self, wanted: Iterable[tuple[int, int]]) -> None:
-        """Runs a batch to its commit: the one that failed before, if there is one."""
+        """Runs a batch to its commit."""
         self._keep_up()
-        changes = self._batch(wanted)
+        changes = self._changes(wanted)
         unique = self._attempt(changes)
-        self.batch = None
         self._note(unique, changes)
 
     def _note(self, unique: str | None, changes: list[Change]) -> None:
@@ -406,102 +359,49 @@ class Query:
                 mine.snapshot()
             self.upload()
 
-    def _batch(self, wanted: Iterable[tuple[int, int]]) -> list[Change]:
-        return self.changes(wanted) if self.batch is None else self.batch
-
-    def changes(self, wanted: Iterable[tuple[int, int]]) -> list[Change]:
+    def _changes(self, wanted: Iterable[tuple[int, int]]) -> list[Change]:
         """Returns changes with values that nothing ever had before."""
-        kinds = (PUT, PUT, DELETE, MERGE if self.habits.families else PUT)
-        return [self._change(kinds[kind], key) for kind, key in wanted]
-
-    def _change(self, kind: int, key: int) -> Change:
-        prefix = struct.pack("<h", 1 + key % 2) if self.habits.families else b""
-        value = None if kind == DELETE else b"value %d;" % next(self._numbers)
-        return kind, b"%skey %d" % (prefix, key), value
+        found: list[Change] = []
+        for kind, key in wanted:
+            value = None if kind == _REMOVES else b"value %d;" % next(self._numbers)
+            found.append((DELETE if value is None else PUT, b"key %d" % key, value))
+        return found
 
     def _attempt(self, changes: list[Change]) -> str | None:
         """Does a batch's work, as far as its commit."""
         version, mine = self.target + 1, self.executor
-        unique = self.unique() if self.ids else None
+        unique = self.unique() if self.habits.ids else None
         if self.target:
             mine.load(self.storage.files, self.target, self.ever[self.target])
         else:
             mine.found = Loaded(0, None, ())
         assert mine.found
-        switches = self.ids and self.target > 0 and self.ever[self.target] is None
         content = self.content(changes, mine.found.lineage)
         mine.take(unique, content)
-        if self.habits.families and version == 1:
-            mine.held = _first(applied({}, changes), unique)
-            self.upload()
-        if switches:
-            mine.snapshot()
-            self.upload()
-        else:
-            path = path_of(version, unique, "changelog")
-            self.storage.write(path, [content], overwrite=True)
+        self.storage.write(path_of(version, unique, "changelog"), [content], overwrite=True)
         if mine.due():
             mine.snapshot()
         return unique
 
     def content(self, changes: list[Change], lineage: tuple[Item, ...]) -> bytes:
-        """Returns a changelog."""
-        number = 1 + self.habits.families + 2 * self.ids
+        number = 1 + 2 * self.habits.ids
         payload = changelog.encode(Header(number, lineage), changes)
         return b"".join(compression.encode(_LZ4, payload))
 
     def unique(self) -> str:
         return str(uuid5(_SPACE, str(next(self._numbers))))
 
-    # -- failures
-
-    def die(self, wanted: Iterable[tuple[int, int]], how: str) -> None:
-        """An attempt fails: behind its `changelog`, its `tables`, its `zip`, or `late` with it.
-
-        Without ids the batch does the same when it is tried again, wherever a snapshot of it was.
-        """
-        self._keep_up()
-        changes = self._batch(wanted)
-        self._attempt(changes)
-        mine, version = self.executor, self.target + 1
-        if how != "changelog" and mine.every is not None and mine.held is None:
-            mine.snapshot()
-        snapshot = mine.held is not None and mine.held.version == version
-        if not self.ids and (snapshot or path_of(version, None, "zip") in self.storage.files):
-            self.batch = changes
-        if how == "tables":
-            self.fail()
-        elif how == "zip":
-            self.upload()
-        self.restart(mine.every)
-
-    def zombie(self, number: int) -> None:
-        """An attempt of long ago comes to its changelog now."""
-        if self.ids and self.dead:
-            version, unique, content = self.dead[number % len(self.dead)]
-            self.storage.write(path_of(version, unique, "changelog"), [content], overwrite=True)
-
-    def linger(self, wanted: Iterable[tuple[int, int]]) -> None:
-        """Makes a zombie of an attempt at the next version."""
-        if self.ids and self.executor.found and self.target:
-            lineage = self.executor.found.lineage
-            if lineage and lineage[-1] == (self.target, self.ever[self.target]):
-                content = self.content(self.changes(wanted), lineage)
-                self.dead.append((self.target + 1, self.unique(), content))
-
-    def restart(self, every: int | None, *, ids: bool = False) -> None:
+    def restart(self, every: int | None) -> None:
         """Begins anew on another executor; what the one before holds may come late."""
         if self.executor.held:
             self.late.append(self.executor.held)
-        self.ids = self.ids or ids
-        self.executor = Executor(every, self.habits.families)
+        self.executor = Executor(every)
         if self.target:
             self.executor.load(self.storage.files, self.target, self.ever[self.target])
 
     # -- maintenance in the executors
 
     def upload(self) -> None:
-        """Uploads the snapshot that the executor holds."""
         if self.executor.held:
             self._put(self.executor.held)
             self.executor.uploaded()
@@ -515,13 +415,6 @@ class Query:
         for path, content in held.new.items():
             self.storage.write(path, [content], overwrite=True)
         self.storage.write(held.path, [held.zip], overwrite=True)
-
-    def fail(self) -> None:
-        """Uploads the tables of the snapshot that the executor holds, and then drops it."""
-        if self.executor.held:
-            for path, content in self.executor.held.new.items():
-                self.storage.write(path, [content], overwrite=True)
-            self.executor.held = None
 
     def clean_up(self, retain: int) -> bool:
         """Cleans up as executors do; returns whether anything was to be deleted."""
@@ -586,3 +479,76 @@ class Query:
 
 def _is_zip(path: str) -> bool:
     return path.startswith(HOME) and path.endswith(".zip")
+
+
+# -- the judge
+
+KEY = digest_key(QUERY)
+
+
+class Judge:
+    """Compares what is left of a checkpoint with what is true of its query.
+
+    What it has found equal is found so by the bytes of the files, and never read again.
+    """
+
+    def __init__(self, storage: MemoryStorage, query: Query) -> None:
+        self._storage, self._query = storage, query
+        self._digests: dict[object, StateDigest] = {}
+
+    def look(self) -> None:
+        """Every retained version loads its rows, and no zip that it may load from dangles."""
+        files = self._storage.files
+        least = min(self._query.retained, default=1)
+        for version, unique in self._query.retained.items() if self._query.target else ():
+            found = loaded(files, version, unique)
+            least = min(least, _version_of(found.zip))
+            self._rows(files, found)
+        self._whole(files, least)
+
+    def _rows(self, files: Mapping[str, bytes], found: Loaded) -> None:
+        """The zip by RocksDB, the changelogs above it by a dictionary."""
+        base, truth = _version_of(found.zip), self._query.truth
+        if found.zip:
+            assert self._digest(files, replace(found, changelogs=())) == _digest(truth[base])
+        rows: State = truth[base]
+        for path in found.changelogs:
+            rows = applied(rows, changes_of(files[path]))
+        assert rows == truth[found.version], f"version {found.version} holds other rows"
+
+    def fold(self, every: int = 1) -> None:
+        """The retained versions as the product folds them: the newest, and each so many below."""
+        files = self._storage.files
+        retained = sorted(self._query.retained.items(), reverse=True)[::every]
+        for version, unique in retained if self._query.target else ():
+            found = self._digest(files, loaded(files, version, unique))
+            assert found == _digest(self._query.truth[version])
+
+    def _digest(self, files: Mapping[str, bytes], found: Loaded) -> StateDigest:
+        tables = tables_of(files[found.zip]) if found.zip else ()
+        read = (*([found.zip] if found.zip else ()), *tables, *found.changelogs)
+        key = tuple((path, hash(files.get(path))) for path in read)
+        if key not in self._digests:
+            self._digests[key] = self._folded(found)
+        return self._digests[key]
+
+    def _folded(self, found: Loaded) -> StateDigest:
+        source = Source(self._storage, COMPRESSIONS["lz4"], row_checksums=False, key=KEY)
+        if found.zip and not found.changelogs:
+            return RocksEngine().digest(source, found.zip)
+        files = [ROCKS_NAMES.classify(self._storage.stat(path)) for path in found.changelogs]
+        base = ROCKS_NAMES.classify(self._storage.stat(found.zip)) if found.zip else None
+        deltas = tuple(one for one in files if isinstance(one, Delta))
+        chain = Chain(found.version, base if isinstance(base, Snapshot) else None, deltas)
+        folding = RocksEngine().fold(source, chain, (found.version,), write=False)
+        return folding.digests[found.version]
+
+    def _whole(self, files: Mapping[str, bytes], least: int) -> None:
+        for path, content in files.items():
+            if _is_zip(path) and _version_of(path) >= least:
+                for table, size in tables_of(content).items():
+                    assert len(files.get(table, b"")) == size, f"{path} lacks {table}"
+
+
+def _digest(state: State) -> StateDigest:
+    return digest(state.items(), KEY)

@@ -54,7 +54,6 @@ def apply(state: State, changes: Iterable[Change], delimiter: bytes) -> None:
 def put_changelog(
     source: Source, version: int, changes: Sequence[Change], *, tagged: bool
 ) -> Delta:
-    """Writes a changelog."""
     payload = changelog.encode(Header(2 if tagged else 1), changes)
     path = f"{STORE}/{version}.changelog"
     return Delta(version, source.storage.write(path, encode(source.compression, payload)))
@@ -101,14 +100,12 @@ def _put_zip(source: Source, version: int, content: bytes) -> Snapshot:
 
 
 def store(source: Source, built: Built) -> Snapshot:
-    """Puts a built snapshot into storage: its SST files, then its zip."""
     for fresh in built.new:
         source.storage.write(f"{STORE}/SSTs/{fresh.stored}", [fresh.local.read_bytes()])
     return _put_zip(source, built.version, snapshot_zip.render(built.members, built.metadata))
 
 
 def rows_of(source: Source, chain: Chain, limits: Limits | None = None) -> State:
-    """Returns all rows that a chain folds to."""
     with (
         TemporaryDirectory() as place,
         folded(source, chain, Path(place), limits=limits or Limits()) as fold,
@@ -117,5 +114,4 @@ def rows_of(source: Source, chain: Chain, limits: Limits | None = None) -> State
 
 
 def in_memory(codec: str = "lz4") -> Source:
-    """Returns the source of an empty store."""
     return source_of(MemoryStorage(), codec)

@@ -51,7 +51,6 @@ class Place:
         return S3Options(**{**found, **options})
 
     def bucket(self) -> str:
-        """Makes a bucket and returns its name."""
         name = f"b{uuid4().hex}"
         self.client.create_bucket(Bucket=name)
         return name

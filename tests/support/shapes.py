@@ -78,14 +78,12 @@ class Shape:
 
     @property
     def stores(self) -> Iterator[StoreId]:
-        """Yields every store."""
         for number, kind in enumerate(self.operators):
             for partition in range(self.partitions):
                 yield from (StoreId(number, partition, name) for name in _STORES[kind])
 
 
 def shape(random: Random) -> Shape:
-    """Returns a shape."""
     last = random.randint(1, 12)
     kinds = random.choices((SUM, JOIN, OPAQUE), weights=(4, 3, 3), k=random.choice((1, 1, 2)))
     return Shape(
@@ -105,7 +103,6 @@ def shape(random: Random) -> Shape:
 
 
 def write(found: Shape, random: Random, storage: Storage) -> None:
-    """Writes a checkpoint of that shape."""
     _Writing(found, random, storage).all()
 
 

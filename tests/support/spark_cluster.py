@@ -62,7 +62,6 @@ class Cluster:
 
     @property
     def master(self) -> str:
-        """Returns the address of the master."""
         return f"spark://127.0.0.1:{self.port}"
 
     def start(self, name: str, shown: str, *command: str, host: str = _DRIVER) -> Process:
@@ -127,7 +126,6 @@ class Submitted:
     out: Path
 
     def code(self, seconds: float = _SECONDS) -> int:
-        """Waits for its end, and returns its exit code."""
         code = self.out.with_name(f"{self.out.name}.code")
         wait_until(code.exists, seconds=seconds, needed=[self.process])
         return int(_text(code) or -1)

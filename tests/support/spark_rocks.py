@@ -53,28 +53,22 @@ class SparkRocks:
         self._provider.close()
 
     def load(self, version: int) -> None:
-        """Loads a version, to write the next one on it."""
         self.database.load(version, self._none, False, False)
 
     def family(self, name: str, *, internal: bool = False) -> int:
-        """Makes a column family, and returns its number."""
         number: int = self.database.createColFamilyIfAbsent(name, internal, False)
         return number
 
     def put(self, key: bytes, value: bytes, family: str = "default") -> None:
-        """Puts a row."""
         self.database.put(key, value, family, False, False, False)
 
     def remove(self, key: bytes, family: str = "default") -> None:
-        """Deletes a row."""
         self.database.remove(key, family, False, False, False)
 
     def merge(self, key: bytes, value: bytes, family: str) -> None:
-        """Adds to a list."""
         self.database.merge(key, value, family, False, False, False)
 
     def delete_range(self, first: bytes, end: bytes, family: str) -> None:
-        """Deletes rows."""
         self.database.deleteRange(first, end, family, False, False)
 
     def commit(self) -> None:

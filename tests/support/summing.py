@@ -90,17 +90,14 @@ class Job:
 
     @property
     def checkpoint(self) -> Path:
-        """Returns where its checkpoint is."""
         return self.root / "checkpoint"
 
     @property
     def uri(self) -> str:
-        """Returns what an operator calls the checkpoint."""
         return str(self.checkpoint)
 
     @property
     def batches(self) -> list[int]:
-        """Returns what is in the commit log."""
         return sorted(int(path.name) for path in (self.checkpoint / "commits").glob("[0-9]*"))
 
     @property
@@ -151,7 +148,6 @@ class Job:
         return session
 
     def copy(self, root: Path) -> "Job":
-        """Copies all of it."""
         shutil.copytree(self.root, root)
         return replace(self, root=root)
 

@@ -23,13 +23,11 @@ FORMATS = {
 
 
 def row(kind: StructType, values: Sequence[Any]) -> bytes:
-    """Returns the bytes of a row."""
     types = [field.type for field in kind.fields]
     return _words(types, values, [8] * len(types), 0)
 
 
 def array(element: DataType, values: Sequence[Any]) -> bytes:
-    """Returns the bytes of an array."""
     atomic = isinstance(element, AtomicType) and element.name in FORMATS
     width = struct.calcsize(FORMATS[element.name]) if atomic else 8  # type: ignore[union-attr]
     count = len(values)

@@ -52,7 +52,6 @@ _SAME = (
 
 
 def join(root: Path) -> None:
-    """Writes a join of 200 partitions."""
     write_wide_join(root)
 
 

@@ -27,7 +27,6 @@ _COUNTS = (r'(spark\.sql\.shuffle\.partitions":\s*")\d+', r'("numPartitions":)\d
 
 
 def write_wide_join(root: Path) -> None:
-    """Writes it."""
     found = contents("4.3.0")["join2"]
     for path, content in (*_logs(found), *_schemas(found), *_deltas(found)):
         file = root / path

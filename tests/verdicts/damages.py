@@ -70,7 +70,6 @@ class Kind:
 
 
 def spoilt(at: Callable[[Place], Path], how: Spoil) -> Damage:
-    """Changes a file."""
     return lambda place: spoil(at(place), how)
 
 
@@ -80,7 +79,6 @@ def removed(*parts: str) -> Damage:
 
 
 def in_checkpoint(*parts: str) -> Callable[[Place], Path]:
-    """Returns how to find a file of the checkpoint."""
     return lambda place: place.checkpoint.joinpath(*parts)
 
 
@@ -90,7 +88,6 @@ def change(version: int, operator: int = 0, partition: int = 0) -> Callable[[Pla
 
 
 def snapshot(version: int, operator: int = 0, partition: int = 0) -> Callable[[Place], Path]:
-    """Returns how to find the snapshot or zip of a version."""
     return lambda place: place.snapshot(version, partition, operator)
 
 
@@ -105,7 +102,6 @@ def stray(name: str, content: bytes = b"left here by somebody") -> Damage:
 
 
 def directory(name: Callable[[Place], Path], *, with_file: bool = False) -> Damage:
-    """Puts a directory in the place of a file."""
 
     def damage(place: Place) -> None:
         path = name(place)

@@ -112,7 +112,6 @@ class Verdict:
     commit: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the fields."""
         return asdict(self)
 
 

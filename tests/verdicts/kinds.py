@@ -233,7 +233,6 @@ def _planned_before_spark_4(offsets: bytes) -> bytes:
 
 
 def _foreign_operator(place: Place) -> None:
-    """Puts an operator there that the query does not have."""
     _copied_operator(2, whole=True)(place)
     metadata = place.checkpoint / "state" / "2" / "_metadata" / "metadata"
     spoil(metadata, lambda content: content.replace(b'"operatorId":0', b'"operatorId":2'))

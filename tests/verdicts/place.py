@@ -36,12 +36,10 @@ class Place:
 
     @property
     def checkpoint(self) -> Path:
-        """Returns the checkpoint's directory."""
         return self.root / "checkpoint"
 
     @property
     def storage(self) -> LocalStorage:
-        """Returns the checkpoint's storage."""
         return LocalStorage(self.checkpoint)
 
     def store(self, partition: int = 0, operator: int = 0) -> Path:
@@ -50,15 +48,12 @@ class Place:
         return folder / JOIN if operator and self.shape is Shape.JOIN else folder
 
     def change(self, version: int, partition: int = 0, operator: int = 0) -> Path:
-        """Returns the delta or changelog of a version."""
         return _by_version(self.store(partition, operator), _CHANGE)[version]
 
     def snapshot(self, version: int, partition: int = 0, operator: int = 0) -> Path:
-        """Returns the snapshot or zip of a version."""
         return self.snapshots(partition, operator)[version]
 
     def snapshots(self, partition: int = 0, operator: int = 0) -> dict[int, Path]:
-        """Returns the snapshots or zips of a store by version."""
         return _by_version(self.store(partition, operator), _SNAPSHOT)
 
     def table(self, version: int, partition: int = 0) -> Path:
@@ -86,7 +81,6 @@ class Place:
 
     @property
     def has_ids(self) -> bool:
-        """Returns whether versions have unique ids."""
         return self.layout is Layout.ROCKS_V2
 
 
@@ -123,7 +117,6 @@ def gone(_: bytes) -> None:
 
 
 def empty(_: bytes) -> bytes:
-    """Empties the file."""
     return b""
 
 
@@ -202,7 +195,6 @@ def _trim(place: Place, newest: int, partition: int, operator: int) -> None:
 
 
 def purged(place: Place, first: int) -> None:
-    """Leaves what the query leaves of its logs: the batches from one on."""
     for log in ("commits", "offsets"):
         for batch in range(first):
             remove(place.checkpoint / log / str(batch))

@@ -43,7 +43,6 @@ class Orders:
         yield from ()
 
     def handleExpiredTimer(self, key: tuple[Any, ...], **_: Any) -> Iterator[Row]:  # noqa: N802
-        """Puts out all that is kept of a region."""
         count, cents = self._total.get()
         ids = " ".join(sorted(one for (one,) in self._ids.get()))
         yield Row(region=key[0], orders=count, cents=cents, ids=ids, more=self._more())

@@ -89,7 +89,6 @@ class Shape(StrEnum):
 
     @property
     def operators(self) -> int:
-        """Returns how many stateful operators a query of this shape has."""
         return 2 if self in {Shape.DEDUPLICATION, Shape.JOIN} else 1
 
 

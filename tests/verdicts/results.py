@@ -36,12 +36,10 @@ class Results:
         return found
 
     def write(self, path: Path) -> None:
-        """Keeps all of it."""
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps([one.as_json() for one in self.verdicts.values()], indent=1))
 
     def add(self, one: Verdict) -> None:
-        """Adds a verdict in place of an earlier one."""
         self.verdicts[one.layout, one.group, one.kind, one.history] = one
 
     @property
@@ -50,22 +48,18 @@ class Results:
         return [one for one in self.verdicts.values() if one.faults]
 
     def of(self, kind: Kind, layout: Layout) -> Verdict | None:
-        """Returns the verdict on a kind, `None` where it was not tried."""
         return self.verdicts.get((layout.value, kind.group, kind.name, kind.history.value))
 
     @property
     def untried(self) -> int:
-        """Returns how many verdicts there are not."""
         return sum(self.of(kind, one) is None for kind in KINDS for one in kind.layouts)
 
     @property
     def every_kind(self) -> bool:
-        """Returns whether every kind was tried with a layout at least."""
         return all(any(self.of(kind, one) for one in kind.layouts) for kind in KINDS)
 
 
 def table(results: Results) -> str:
-    """Returns the whole table, in Markdown."""
     return "\n".join([*_summary(results), "", *_rows(results)])
 
 

@@ -31,7 +31,6 @@ def storage() -> MemoryStorage:
 
 
 def said(storage: MemoryStorage) -> dict[str, str]:
-    """Returns the lines that have a label, by it."""
     labelled = (line.partition(":") for line in lines(doctor(storage)) if line[0] != " ")
     return {label: text.strip() for label, _, text in labelled}
 
@@ -131,7 +130,6 @@ def written(last: int) -> MemoryStorage:
 
 
 def noise(size: int) -> bytes:
-    """What does not compress."""
     return hashlib.shake_128(b"noise").digest(size)
 
 

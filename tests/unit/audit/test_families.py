@@ -33,7 +33,6 @@ def checkpoint_of(kind: str) -> MemoryStorage:
 
 
 def zip_of(storage: MemoryStorage, version: int) -> str:
-    """Returns the path of the zip of a version in partition 0."""
     names = (f"state/0/0/{version}.zip", f"state/0/0/{version}_")
     (path,) = (one for one in storage.files if one.startswith(names) and one.endswith(".zip"))
     return path

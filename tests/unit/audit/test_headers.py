@@ -184,7 +184,6 @@ def test_the_header_of_a_changelog_is_looked_at(number: int) -> None:
 
 
 def seems(payload: bytes) -> bool:
-    """Whether a changelog of some payload seems whole."""
     storage, path = MemoryStorage(), "state/0/0/2.changelog"
     storage.write(path, [*compression.encode(COMPRESSIONS["lz4"], [payload])])
     return seems_whole(source(storage), Delta(2, Entry(path, 1, None)))

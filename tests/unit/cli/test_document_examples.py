@@ -61,7 +61,6 @@ def place(tmp_path: Path) -> Path:
 
 
 def words_of(command: str, place: Path) -> list[str]:
-    """Returns the words of a command for the checkpoints that there are."""
     words = shlex.split(command, comments=True)[1:]
     for at, word in enumerate(words):
         if words[at - 1] in _INSTEAD:

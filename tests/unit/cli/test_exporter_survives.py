@@ -38,7 +38,6 @@ class Damage:
             self.file.unlink(missing_ok=True)
 
     def mend(self) -> None:
-        """Puts the file back."""
         self.remove()
         self.file.write_bytes(self.content)
 

@@ -50,18 +50,15 @@ class Printed(NamedTuple):
 
     @property
     def verb(self) -> str:
-        """Returns the verb that printed it."""
         return self.call.split()[0]
 
 
 def printed(call: str, **places: str) -> Printed:
-    """Returns what a call prints with `--json`."""
     words = [places.get(one, one) for one in call.split()]
     return Printed(call, json.loads(run(*words, "--json").stdout))
 
 
 def carried_out(plan: Printed, file: Path) -> Printed:
-    """Returns what `apply` prints of a plan."""
     file.write_text(json.dumps(plan.document))
     return printed("apply PLAN", PLAN=str(file))
 

@@ -58,7 +58,6 @@ def hourly(storage: MemoryStorage, clock: Clock, hours: range, policy: Policy = 
 
 
 def two_batches(storage: MemoryStorage, hour: int) -> None:
-    """Runs what comes after the nine batches that are there in hour 0."""
     run(storage, 9 + 2 * hour, 10 + 2 * hour, attempt=0, retain=5)
 
 

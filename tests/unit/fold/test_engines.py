@@ -120,7 +120,6 @@ class Files:
 
     @cache  # noqa: B019 -- pure Python takes its time, and few of these exist
     def digest(self, version: int) -> StateDigest:
-        """Returns the digest of a version's rows."""
         return digest(self.state(version).items(), KEY)
 
     def written(

@@ -18,11 +18,12 @@ from statemaint.model.policy import Policy
 from statemaint.records import attestation_path
 from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
-from tests.property.test_rocks_machine import Judge, in_memory
 from tests.support.checkpoints import STORE
 from tests.support.faults import Clock, Crash, CrashingStorage
+from tests.support.in_memory import in_memory
 from tests.support.marks import long
-from tests.support.rocks_query import Habits, Query, path_of, tables_of
+from tests.support.rocks_query import Habits, Judge, Query, path_of, tables_of
+from tests.support.simulate import left_long, unexplained
 
 DEFAULT = Policy()
 EVERY, LATE = 300, 5
@@ -57,7 +58,8 @@ class Slow:
         return held.path
 
     def maintain(self, policy: Policy = DEFAULT) -> None:
-        assert maintain(self.storage, policy).exit_code == 0
+        report = maintain(self.storage, policy)
+        assert (report.exit_code, unexplained(report.plan), left_long(report)) == (0, [], [])
 
     def maintained(self, last: int) -> None:
         """Commits batches up to a version, with a run of maintenance after every tenth."""
@@ -67,7 +69,6 @@ class Slow:
 
     @property
     def gap(self) -> int:
-        """Returns the widest gap that the ledger has."""
         return int(json.loads(self.storage.read(LEDGER))["uploads"]["widest_gap"])
 
 

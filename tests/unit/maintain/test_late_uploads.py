@@ -15,9 +15,9 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
 from statemaint.plan import facts, snapshots
 from statemaint.storage import MemoryStorage
-from tests.property.test_rocks_machine import Judge
 from tests.support.faults import Clock
-from tests.support.rocks_query import Habits, Query, path_of, tables_of
+from tests.support.rocks_query import Habits, Judge, Query, path_of, tables_of
+from tests.support.simulate import left_long, unexplained
 
 TIGHT = Policy(min_deltas_for_snapshot=2, min_batches_to_retain=2, grace=0, orphan_age=0)
 EVERY = 10
@@ -52,7 +52,6 @@ class Scene:
         return old
 
     def tables(self, version: int) -> set[str]:
-        """Returns the tables that the zip of a version names."""
         path = path_of(version, self.query.ever[version], "zip")
         return set(tables_of(self.storage.read(path)))
 
@@ -61,6 +60,7 @@ class Scene:
         self._clock.now += 3600
         found = [maintain(self.storage, TIGHT) for _ in range(3)]
         assert {one.exit_code for one in found} == {0}
+        assert [(unexplained(one.plan), left_long(one)) for one in found] == [([], [])] * 3
         return found[-1].findings
 
     def look(self) -> None:

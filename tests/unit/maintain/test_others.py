@@ -204,7 +204,6 @@ def test_a_ledger_that_is_gone_makes_nothing_foreign(storage: MemoryStorage) -> 
 
 
 def begin(storage: MemoryStorage, partitions: str, batch: int = 25) -> None:
-    """Begins a batch, and does not commit it."""
     storage.write(f"offsets/{batch}", [offsets_bytes({"shuffle.partitions": partitions})])
 
 

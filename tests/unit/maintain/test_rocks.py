@@ -42,7 +42,6 @@ KEY = digest_key("11111111-2222-3333-4444-555555555555")
 
 
 def written(storage: MemoryStorage) -> set[str]:
-    """Returns the names of the store's changelogs and zips."""
     names = (path.removeprefix("state/0/0/") for path in storage.files)
     return {name for name in names if name.endswith((".changelog", ".zip"))}
 
@@ -53,7 +52,6 @@ def tables(storage: MemoryStorage) -> set[str]:
 
 
 def needed(storage: MemoryStorage) -> set[str]:
-    """Returns the tables that the zips refer to."""
     zips = (content for path, content in storage.files.items() if path.endswith(".zip"))
     return {name for content in zips for name in parts_of(content)}
 

@@ -19,8 +19,8 @@ from statemaint.report import Report
 from statemaint.report.facts import facts_of
 from statemaint.report.to_json import report_json
 from statemaint.storage import MemoryStorage
-from tests.property.test_rocks_machine import in_memory
 from tests.support.checkpoints import write_checkpoint
+from tests.support.in_memory import in_memory
 from tests.unit.maintain.test_habits import Slow
 
 NOW = 1_800_000_000.0

@@ -51,7 +51,6 @@ def written(found: Plan) -> set[int]:
 
 
 def beside_executors(last: int) -> Checkpoint:
-    """Five retained versions, and executors that uploaded 40, 50 and 57."""
     zips = f"40z:a 50z:b 57z:c {versions('c', 41, last)} sa sb sc"
     uploads = replace(rocks_store(zips, since=20), uploads=EVERY_TEN)
     return rocks_checkpoint(uploads, batches=range(last - 5, last))

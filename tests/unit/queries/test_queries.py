@@ -365,7 +365,6 @@ def read(folder: Path, text: str) -> QueriesReading:
 
 
 def places(reading: QueriesReading) -> list[tuple[int, str]]:
-    """Returns the line and the key of every problem."""
     return [(one.line, one.key) for one in reading.all_problems]
 
 

@@ -127,7 +127,6 @@ class Meeting(MemoryStorage):
     """A storage in which two files are moved at the same time, or none is."""
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        """Waits for another move."""
         meet.wait(WAIT)
         super().move(path, to, like=like)
 
@@ -292,7 +291,6 @@ class Interrupted(MemoryStorage):
     """A storage in which one file cannot be moved."""
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        """Refuses one."""
         if path == "state/0/1/second/23.delta":
             raise StorageError(path, "refused")
         super().move(path, to, like=like)

@@ -64,7 +64,6 @@ def handed(storage: MemoryStorage) -> Handover:
 
 
 def of_a_task(storage: MemoryStorage | Watched, handover: Handover | None, part: int = 2) -> Plan:
-    """Returns the plan of the task of one partition."""
     request = Request(target=LAST, operators=frozenset({0}), partitions=frozenset({part}))
     return plan_checkpoint(storage, POLICY, request=request, handover=handover)[1]
 

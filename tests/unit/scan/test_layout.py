@@ -121,7 +121,6 @@ def clock() -> Clock:
 
 
 def neglected(clock: Clock) -> MemoryStorage:
-    """Returns a checkpoint of which versions 17 to 25 are retained."""
     found = MemoryStorage(clock=clock)
     write_checkpoint(found, partitions=4)
     return found

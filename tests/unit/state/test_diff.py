@@ -27,7 +27,6 @@ Found = tuple[str, int, int | None, int | None]
 
 
 def numbers(found: StateDiff) -> list[Found]:
-    """Rows of a diff of numbers: what became of it, key, before, after."""
     return [(row.fate.value, row.key["k"], number(row.before), number(row.after))
             for row in found.rows]  # fmt: skip
 

@@ -45,7 +45,6 @@ def mode(file: Path) -> int:
 
 
 def who(file: Path) -> tuple[int, int, int]:
-    """Returns owner, group and mode."""
     status = file.stat()
     return status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)
 

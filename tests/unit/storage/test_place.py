@@ -61,7 +61,6 @@ APART = [
 
 
 def overlap(addresses: dict[str, str]) -> tuple[str, str] | None:
-    """Returns the first two addresses that overlap."""
     return next(overlaps(addresses), None)
 
 

@@ -237,7 +237,6 @@ def nothing(_: Storage) -> None:
 
 
 def read(storage: Storage) -> None:
-    """Looks at everything."""
     verify(storage, deep=True)
     doctor(storage)
     digest_stores(storage)
@@ -249,7 +248,6 @@ def maintained(storage: Storage) -> None:
 
 
 def repaired(storage: Storage) -> None:
-    """Finds nothing to do."""
     assert repair(storage, trash_for=MONTH).run == ""
 
 
