@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from statemaint.audit.needs import chain_need
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.fold import Engine, Source, engine_for
-from statemaint.fold.needs import loading
+from statemaint.fold.needs import chains_need, loading
 from statemaint.fold.state import state_digest
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
@@ -67,7 +66,7 @@ class _Digest:
 
     def need(self, store: Store, chain: Chain) -> int:
         """Returns an estimate of the memory that a digest takes, which may exceed what there is."""
-        return chain_need(chain, self._source(store), store, self.checkpoint)
+        return chains_need([chain], self._source(store), store)
 
     def of(self, store: Store, chain: Chain) -> Iterator[StateDigest]:
         source = self._source(store)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
-from statemaint.audit.needs import need_of
 from statemaint.audit.rebuild import Depth, finding_of, needed_deltas, rebuild, spoiled
 from statemaint.audit.restart_logs import restart_logs
 from statemaint.audit.results import NO_RESULTS, Results, StoreResult
@@ -20,14 +19,14 @@ from statemaint.errors import (
     UnsupportedError,
 )
 from statemaint.fold import Engine, Source, engine_for
-from statemaint.fold.needs import loading
+from statemaint.fold.needs import check_need, loading
 from statemaint.listing import Entry
 from statemaint.model.chain import lone_checksum_files
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempFile
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId, batch_of
-from statemaint.plan import diagnose, diagnose_logs
+from statemaint.plan import diagnose, diagnose_logs, judge
 from statemaint.planning import damage, settled
 from statemaint.records.remembered import recalling
 from statemaint.scan import is_of_one_store, scan, unfinished_rollbacks, unread
@@ -199,7 +198,8 @@ class _StoreCheck:
         if store.unread:
             return 0
         source = Source.of(self.storage, store, self.checkpoint)
-        return need_of(store, source, self.checkpoint, self.depth)
+        folds = self.depth is not Depth.HEADERS or bool(judge(store, self.checkpoint).suspects)
+        return check_need(store, source, folds=folds)
 
     def _read(self, store: Store) -> StoreResult:
         checkpoint = self.checkpoint

@@ -140,8 +140,7 @@ class _Recovery:
     def _need(self, steps: Iterable[_Step]) -> int:
         plans = [self._alone(one) for one in steps if isinstance(one, WriteSnapshot)]
         source = partial(Source.of, self.storage, described=self.checkpoint)
-        provider = self.checkpoint.provider
-        return max((need_of(one, source(one.store), provider) for one in plans), default=0)
+        return max((need_of(plan, source(plan.store)) for plan in plans), default=0)
 
     def _alone(self, step: WriteSnapshot) -> StorePlan:
         if step.store not in self.stores:

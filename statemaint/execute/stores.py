@@ -99,7 +99,7 @@ def _announced(plan: Plan, context: RunContext) -> Announcement:
 def _need(plan: Plan, store: StorePlan, context: RunContext) -> int:
     if plan.halted or plan.target is None:
         return 0
-    return need_of(store, Source.of(context.storage, store.store, plan), plan.provider)
+    return need_of(store, Source.of(context.storage, store.store, plan))
 
 
 def _of_plan(

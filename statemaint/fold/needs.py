@@ -13,7 +13,7 @@ beginning of one delta is read. Spilled and streamed data does not count.
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -25,7 +25,7 @@ from statemaint.codec.rocksdb import changelog
 from statemaint.errors import CodecError, StatemaintError
 from statemaint.fold.source import COMPILED_FROM, Source
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Provider
+from statemaint.model.checkpoint import Provider, Store
 from statemaint.model.files import Delta
 from statemaint.storage import MOST_AHEAD
 
@@ -160,6 +160,54 @@ class _Counted:
             yield bytes(block.payload)
             if self.payload >= _LOOKED_AT:
                 return
+
+
+def chains_need(chains: Sequence[Chain], source: Source, store: Store, *, writes: int = 0) -> int:
+    """Returns an upper estimate of the memory for folding some chains of a store in succession.
+
+    The beginning of one delta is read if there are many bytes of them.
+    """
+    if not chains:
+        return 0
+    provider = Provider.ROCKSDB if store.rocks else Provider.HDFS_BACKED
+    parts = store.rocks.parts if store.rocks else {}
+    content = density(source, max(chains, key=lambda chain: chain.size).deltas, provider)
+    return max(
+        fold_need(
+            chain,
+            provider,
+            content,
+            writes=writes,
+            tables=sum(parts.get(chain.base.entry.path, {}).values()) if chain.base else 0,
+            far=source.far,
+        )
+        for chain in chains
+    )
+
+
+def check_need(store: Store, source: Source, *, folds: bool = True) -> int:
+    """Returns an upper estimate of the memory that checking a store takes, in bytes.
+
+    A snapshot that turns out to be wrong is compared with more of the log than this counts.
+
+    Args:
+        store: the store.
+        source: its files.
+        folds: whether snapshots are compared with the fold of the files below them.
+    """
+    reading = read_need(max((file.entry.size for file in store.files), default=0), far=source.far)
+    return max(reading, chains_need(_between_snapshots(store), source, store)) if folds else reading
+
+
+def _between_snapshots(store: Store) -> list[Chain]:
+    """Returns the chains between snapshots, each with the changes of the upper one's version."""
+    snapshots, deltas, chains = store.versions.snapshots, store.versions.deltas, []
+    below = 0
+    for version in sorted(snapshots):
+        between = tuple(deltas[number] for number in deltas if below < number <= version)
+        chains.append(Chain(version, snapshots[version], between))
+        below = version
+    return chains
 
 
 def fold_need(

@@ -11,13 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from statemaint.audit.needs import need_of
 from statemaint.audit.rebuild import Depth
 from statemaint.audit.results import NO_RESULTS, Results, is_same
 from statemaint.audit.verify import Verification, verify_at
 from statemaint.errors import CheckpointError, StatemaintError, Superseded
 from statemaint.fold import Source, engine_for
-from statemaint.fold.needs import loading
+from statemaint.fold.needs import check_need, loading
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
@@ -122,8 +121,7 @@ class Proofs:
 
     def _need(self, checkpoint: Checkpoint, step: RepairStep) -> int:
         store = store_of(checkpoint, step)
-        source = Source.of(self.storage, store, checkpoint)
-        return need_of(store, source, checkpoint, Depth.CHAINS)
+        return check_need(store, Source.of(self.storage, store, checkpoint))
 
     def _proofs(
         self, checkpoint: Checkpoint, step: RepairStep

@@ -6,8 +6,6 @@ from functools import partial
 
 from statemaint.audit.diagnosis import Diagnosis, is_doubt
 from statemaint.audit.doctor import doctor
-from statemaint.audit.needs import need_of
-from statemaint.audit.rebuild import Depth
 from statemaint.audit.suspects import check_suspects
 from statemaint.codec.metadata import logs
 from statemaint.errors import (
@@ -17,7 +15,7 @@ from statemaint.errors import (
     NotFoundError,
 )
 from statemaint.fold import Source, engine_for
-from statemaint.fold.needs import loading
+from statemaint.fold.needs import check_need, loading
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
@@ -140,7 +138,7 @@ def _suspects(storage: Storage, checkpoint: Checkpoint, store: Store) -> Iterato
 
 
 def _need(storage: Storage, checkpoint: Checkpoint, store: Store) -> int:
-    return need_of(store, Source.of(storage, store, checkpoint), checkpoint, Depth.CHAINS)
+    return check_need(store, Source.of(storage, store, checkpoint))
 
 
 def _stored(store: Store) -> int:

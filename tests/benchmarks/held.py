@@ -15,15 +15,13 @@ from pathlib import Path
 from numpy.random import default_rng
 
 from statemaint.audit import digest_stores, doctor
-from statemaint.audit.needs import chain_need
-from statemaint.audit.needs import need_of as audit_need
-from statemaint.audit.rebuild import Depth
 from statemaint.codec.compression import base as compression
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.rocksdb.changelog import DELETE, PUT, Change
 from statemaint.execute.memory import need_of
 from statemaint.fold import Source
 from statemaint.fold import __main__ as loops
+from statemaint.fold.needs import chains_need, check_need
 from statemaint.maintain import maintain
 from statemaint.memory import resident_memory
 from statemaint.model.chain import Chain
@@ -181,14 +179,14 @@ def estimate(verb: str, storage: Storage) -> int:
     store = checkpoint.stores[0]
     source = Source.of(storage, store, checkpoint)
     if verb == "maintain":
-        return need_of(plan.stores[0], source, plan.provider)
+        return need_of(plan.stores[0], source)
     chain = store.versions.chain(checkpoint.target or 0)
     assert isinstance(chain, Chain)
-    fold = chain_need(chain, source, store, checkpoint)
+    fold = chains_need([chain], source, store)
     if verb == "digest":
         return fold
     # In the end it reads one chain alone, for how long a restart takes.
-    return max(fold, audit_need(store, source, checkpoint, Depth.CHAINS))
+    return max(fold, check_need(store, source))
 
 
 def main(verb: str, root: str) -> None:

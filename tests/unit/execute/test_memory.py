@@ -74,16 +74,16 @@ def test_every_chain_that_is_folded_counts() -> None:
 def test_what_is_only_read_is_read_a_window_at_a_time(*, far: bool) -> None:
     found = source(PLAIN, Far() if far else MemoryStorage())
     read = plan(PLAIN, Attest(STORE, snapshot(PLAIN), None))
-    assert need_of(read, found, HDFS) == read_need(100, far=found.far)
+    assert need_of(read, found) == read_need(100, far=found.far)
     assert found.far is far
-    assert need_of(plan(PLAIN), found, HDFS) == 0
+    assert need_of(plan(PLAIN), found) == 0
 
 
 def test_a_fold_needs_what_its_chain_does_and_each_snapshot_that_is_written() -> None:
     found = plan(PLAIN, write(PLAIN, 4), write(PLAIN, 3))
     expected = fold_need(chain(PLAIN, 4), HDFS, UNKNOWN, writes=2, far=True)
-    assert need_of(found, source(PLAIN), HDFS) == expected
-    near = need_of(found, source(PLAIN, MemoryStorage()), HDFS)
+    assert need_of(found, source(PLAIN)) == expected
+    near = need_of(found, source(PLAIN, MemoryStorage()))
     assert near == fold_need(chain(PLAIN, 4), HDFS, UNKNOWN, writes=2) < expected
 
 
@@ -92,10 +92,10 @@ def test_a_zip_is_folded_with_the_tables_of_its_base() -> None:
     assert ZIPS.rocks is not None
     tables = {path: dict.fromkeys(parts, size) for path, parts in ZIPS.rocks.parts.items()}
     one = replace(ZIPS, rocks=replace(ZIPS.rocks, parts=tables))
-    found = need_of(plan(one, write(one, 4), write(one, 3)), source(one), ROCKS)
+    found = need_of(plan(one, write(one, 4), write(one, 3)), source(one))
     assert found == fold_need(chain(one, 4), ROCKS, writes=2, tables=2 * size, far=True)
     assert SIZE < size
-    below = need_of(plan(one, write(one, 1)), source(one), ROCKS)
+    below = need_of(plan(one, write(one, 1)), source(one))
     assert below == fold_need(chain(one, 1), ROCKS, writes=1, far=True)
 
 
@@ -111,4 +111,4 @@ def test_large_changes_are_looked_into() -> None:
     assert found != UNKNOWN
     expected = fold_need(chain(one, 4), HDFS, found, writes=1, far=True)
     assert expected != fold_need(chain(one, 4), HDFS, writes=1, far=True)
-    assert need_of(plan(one, write(one, 4)), source(one, storage), HDFS) == expected
+    assert need_of(plan(one, write(one, 4)), source(one, storage)) == expected
