@@ -176,13 +176,14 @@ ALSO = {
     # Without the ids of the commit nobody can name the files of its version.
     "UNREADABLE_COMMIT": {"BROKEN_CHAIN"},
 }
-CASES = {f"{damage.name}, {kind}": (damage, kind) for damage in DAMAGES for kind in damage.kinds}
+BY_NAME = {damage.name: damage for damage in DAMAGES}
+CASES = rotated([(kind, damage.name) for damage in DAMAGES for kind in damage.kinds])
 
 
-@pytest.fixture(params=rotated([(kind, damage.name) for damage, kind in CASES.values()]))
+@pytest.fixture(params=CASES)
 def case(request: pytest.FixtureRequest) -> tuple[Damage, str]:
     kind, name = request.param
-    return CASES[f"{name}, {kind}"]
+    return BY_NAME[name], kind
 
 
 def spoiled(damage: Damage, kind: str) -> tuple[MemoryStorage, str]:

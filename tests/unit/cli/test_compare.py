@@ -145,7 +145,7 @@ def test_the_document_shows_what_is_printed(tmp_path: Path, verb: str, args: str
     assert f"$ statemaint {verb} /data/checkpoints/visits {args}\n{printed}\n```" in document
 
 
-@pytest.mark.parametrize("verb", ["diff", "stats"])
+@pytest.mark.parametrize("verb", ["show", "diff", "stats"])
 def test_a_checkpoint_is_left_as_it_was(tmp_path: Path, verb: str) -> None:
     root = unpacked("rocks-timed", tmp_path)
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
@@ -153,8 +153,16 @@ def test_a_checkpoint_is_left_as_it_was(tmp_path: Path, verb: str) -> None:
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize("verb", ["diff", "stats"])
-@pytest.mark.parametrize("form", [(), ("--json",)])
+@pytest.mark.parametrize(
+    ("verb", "form"),
+    [
+        ("show", ()),
+        ("show", ("--csv",)),
+        ("diff", ()),
+        ("stats", ("--json",)),
+        ("show", ("--json",)),
+    ],
+)
 def test_damage_is_one_line_with_its_code(tmp_path: Path, verb: str, form: tuple[str, ...]) -> None:
     root = unpacked(AGGREGATION, tmp_path)
     (root / "state/0/1/13.delta").write_bytes(b"LZ4Block")

@@ -238,32 +238,6 @@ def test_an_error_is_json_where_json_was_asked_for(
 VERBS = ("scan", "plan", "verify", "doctor", "digest", "runs", "stats")
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_each_document_names_its_format_and_checkpoint(tmp_path: Path, verb: str) -> None:
-    root = unpacked("dedup", tmp_path)
-    assert [*run_json(verb, str(root)).items()][:2] == [("format", 1), ("checkpoint", str(root))]
-
-
-@pytest.mark.parametrize(
-    ("verb", "field"),
-    [
-        ("scan", "stores"),
-        ("plan", "actions"),
-        ("digest", "stores"),
-        ("show", "rows"),
-        ("diff", "rows"),
-    ],
-)
-def test_json_lines_are_the_document_and_its_list(tmp_path: Path, verb: str, field: str) -> None:
-    root = unpacked("dedup", tmp_path)
-    whole: Any = run_json(verb, str(root))
-    first, *others = map(json.loads, run(verb, str(root), "--json-lines").stdout.splitlines())
-    assert others == whole.pop(field)
-    whole.pop("now", None), first.pop("now", None)
-    whole.pop("fingerprint", None), first.pop("fingerprint", None)
-    assert first == whole
-
-
 def test_an_output_file_appears_whole_or_not_at_all(checkpoint: Path, tmp_path: Path) -> None:
     file = tmp_path / "scan.json"
     done = run("scan", str(checkpoint), "--json", "--output", str(file))

@@ -182,6 +182,10 @@ def test_every_document_is_as_it_is_declared(documents: list[Printed]) -> None:
     assert [(call, wrong) for call, wrong in found if wrong] == []
 
 
+def test_every_document_begins_with_its_format(documents: list[Printed]) -> None:
+    assert {next(iter(one.document.items())) for one in documents} == {("format", 1)}
+
+
 def test_every_document_follows_the_schema(documents: list[Printed]) -> None:
     published = json.loads((ROOT / "docs/json.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(published)

@@ -86,17 +86,6 @@ def test_what_cannot_be_mended_is_told_with_the_reason(broken: Path) -> None:
     assert {line.partition(":")[0] for line in lines[1:]} == {"BROKEN_CHAIN", "CORRUPT_FILE"}
 
 
-def test_what_is_not_shown_is_counted(tmp_path: Path) -> None:
-    write_checkpoint(LocalStorage(tmp_path), partitions=30)
-    for folder in (tmp_path / "state" / "0").iterdir():
-        if folder.name.isdecimal():
-            (folder / "23.delta").unlink()
-    shown = run("repair", str(tmp_path))
-    lines = [one for one in shown.stderr.splitlines() if one.startswith("BROKEN_CHAIN: ")]
-    assert (shown.returncode, len(lines)) == (3, 20)
-    assert lines[-1].endswith("(and 10 more; --json lists them)")
-
-
 def test_doctor_names_what_rollback_then_does(broken: Path, tmp_path: Path) -> None:
     run("repair", str(broken), "--apply")
     named = run_json("doctor", str(broken))

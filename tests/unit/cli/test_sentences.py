@@ -201,14 +201,6 @@ def test_a_damaged_log_lets_every_version_pass(checkpoint: Path) -> None:
     )
 
 
-def test_only_a_deep_verification_has_read_files_whole(checkpoint: Path) -> None:
-    file = checkpoint / "state/0/1/20.snapshot"
-    file.write_bytes(snapshot_bytes({b"another": b"state"}))
-    shallow, deep = run("verify", str(checkpoint)), run("verify", str(checkpoint), "--deep")
-    assert "; files not read whole (see --deep)" in shallow.stdout
-    assert deep.stdout == "DAMAGED: 17 of 18 versions passed in 2 stores, counted in each\n"
-
-
 # -- repair: nothing to do
 
 

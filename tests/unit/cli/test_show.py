@@ -116,13 +116,6 @@ def test_numbers_and_nulls_of_keys_are_found_by_what_they_read(tmp_path: Path) -
     assert shown(root, "--family", "left-keyWithTsToValues", "--key", "null")["rows"]
 
 
-def test_a_checkpoint_is_left_as_it_was(tmp_path: Path) -> None:
-    root = unpacked("rocks-expiring", tmp_path)
-    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
-    assert run(root).returncode == 0
-    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
-
-
 def test_a_terminal_is_not_told_what_the_state_says(tmp_path: Path) -> None:
     root = unpacked("dedup-within-watermark", tmp_path)
     kinds = [StructType((Field("", AtomicType(name)),)) for name in ("string", "long")]
@@ -155,18 +148,3 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path, form: str) -> None:
     assert done.stdout.count(f"{9_999:0100}") == 1
     # 3.5 MB of rows of the store, which go to disk from 24 MB on, and a mebibyte of output.
     assert int(done.stderr) < 7_500_000
-
-
-@pytest.mark.parametrize("form", [(), ("--json",), ("--csv",)])
-def test_damage_is_one_line_with_its_code(tmp_path: Path, form: tuple[str, ...]) -> None:
-    root = unpacked(AGGREGATION, tmp_path)
-    (root / "state/0/1/13.delta").write_bytes(b"LZ4Block")
-    done = run(root, *form)
-    assert done.returncode == 3
-    if "--json" in form:
-        error = json.loads(done.stdout)["error"]
-        assert (error["code"], error["path"]) == ("CORRUPT_FILE", "state/0/1/13.delta")
-    else:
-        assert done.stdout == ""
-    assert done.stderr.startswith("statemaint: CORRUPT_FILE: state/0/1/13.delta: ")
-    assert len(done.stderr.splitlines()) == 1

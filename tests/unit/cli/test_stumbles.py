@@ -20,7 +20,7 @@ from tests.support.checkpoints import write_checkpoint
 from tests.support.fifty import CUT, FLIPPED, MISSING, write_fifty
 from tests.support.program import run
 from tests.support.terminal import at_terminal
-from tests.unit.cli.test_show import AGGREGATION, unpacked
+from tests.unit.cli.test_show import unpacked
 
 TIGHT = ("--min-deltas-for-snapshot", "5", "--min-batches-to-retain", "2", "--grace", "0s")
 STORE = re.compile(r"^\d+/\d+(/[\w-]+)? ")
@@ -83,20 +83,6 @@ def test_one_of_a_thing_is_singular(tmp_path: Path) -> None:
     assert " in 1 store\n" in run("digest", root).stdout
     printed = "".join(run(verb, root).stdout for verb in ("scan", "plan", "maintain", "digest"))
     assert not re.search(r"\b1 (stores|files|snapshots|rows|versions)\b", printed)
-
-
-def test_versions_are_said_to_be_counted_in_each_store(join: str) -> None:
-    assert re.fullmatch(
-        r"healthy: \d+ versions checked in 8 stores, counted in each(; .*)?\n",
-        run("verify", join).stdout,
-    )
-
-
-def test_a_cut_table_of_rows_says_that_there_are_more(tmp_path: Path) -> None:
-    root = str(unpacked(AGGREGATION, tmp_path))
-    printed = run("show", root, "--limit", "5").stdout
-    assert "the first 5 rows at version 13" in printed
-    assert printed.endswith("--limit 5 omits the others\n")
 
 
 def test_a_rollback_is_its_batches_files_bytes_and_where_its_rows_are(tmp_path: Path) -> None:
@@ -185,36 +171,6 @@ def test_help_names_the_variables_and_has_examples(verb: str) -> None:
         assert f"[env var: {variable}" in shown
     assert "STATEMAINT_QUERIES" in shown or "[OPTIONS] URI" not in shown
     assert "Examples: # " in shown
-
-
-WRITING = {
-    "maintain": TIGHT,
-    "repair": (),
-    "rollback": ("--to-batch", "9"),
-    "rollback --apply": ("--to-batch", "9", "--apply"),
-    "repair --apply": ("--apply",),
-    "show": ("--limit", "1"),
-    "diff": (),
-}
-
-
-@pytest.mark.parametrize("case", WRITING)
-def test_each_document_begins_with_its_format_and_checkpoint(tmp_path: Path, case: str) -> None:
-    root = str(unpacked(AGGREGATION, tmp_path))
-    found = json.loads(run(case.split(maxsplit=1)[0], root, *WRITING[case], "--json").stdout)
-    assert found["format"] == 1
-    assert found["checkpoint"] == root
-    assert next(iter(found)) == "format"
-
-
-def test_an_undo_and_an_applied_plan_name_their_checkpoint(tmp_path: Path) -> None:
-    root, plan = str(unpacked(AGGREGATION, tmp_path / "ck")), tmp_path / "plan.json"
-    plan.write_text(run("rollback", root, "--to-batch", "9", "--json").stdout)
-    done = json.loads(run("apply", str(plan), "--json").stdout)
-    shown = json.loads(run("undo", root, done["run"], "--dry-run", "--json").stdout)
-    undone = json.loads(run("undo", root, done["run"], "--json").stdout)
-    for found in (done, shown, undone):
-        assert (found["format"], found["checkpoint"]) == (1, root)
 
 
 @pytest.mark.parametrize("verb", ["scan", "doctor"])
