@@ -114,7 +114,9 @@ def test_by_the_time_another_run_gets_the_lease_a_zombie_changes_nothing(
 
 
 @pytest.mark.parametrize("made", [hdfs_backed, rocks])
-def test_nor_does_what_it_had_begun_to_write_appear(made: Callable[[], dict[str, bytes]]) -> None:
+def test_what_a_zombie_had_begun_to_write_does_not_appear(
+    made: Callable[[], dict[str, bytes]],
+) -> None:
     """A zip would come after its tables, which the other run may have deleted as orphans."""
     files = made()
     counting = SlowStorage(files, clock=Clock(), pauses={})

@@ -95,7 +95,7 @@ def writes(file: Path) -> bool:
     )
 
 
-def test_nothing_else_writes_to_a_checkpoint() -> None:
+def test_only_the_named_packages_write_to_a_checkpoint() -> None:
     modules = (file.relative_to(PACKAGE) for file in PACKAGE.rglob("*.py") if writes(file))
     found = {one.parts[0] if one.parts[0] in WRITERS else one.as_posix() for one in modules}
     assert found | {"demo"} == WRITERS

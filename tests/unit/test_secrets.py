@@ -73,7 +73,7 @@ def test_a_queries_file_with_a_secret_is_refused_without_showing_it(
     [f"user:{SECRET}@gateway:9091", f"http://gw?token={SECRET}"],
     ids=["password", "token"],
 )
-def test_nor_is_one_of_a_pushgateway_shown(gateway: str) -> None:
+def test_a_secret_of_a_pushgateway_is_not_shown(gateway: str) -> None:
     with pytest.raises(ValueError, match="set STATEMAINT_PUSHGATEWAY_USER and") as error:
         must_be_open(gateway)
     assert SECRET not in str(error.value)

@@ -216,7 +216,9 @@ def test_the_bytes_of_sparks_state_are_those_that_its_rows_are_written_as(
     must_be_its_rows(session, neglected, 24, operator=operator, store=store)
 
 
-def test_so_are_nulls_and_decimals(session: SparkSession, tmp_path: Path) -> None:
+def test_nulls_and_decimals_have_the_bytes_of_sparks_rows(
+    session: SparkSession, tmp_path: Path
+) -> None:
     rows: list[Any] = [("n", None, None), ("d", -(10**17), "x"), ("e", 0, ""), ("m", 5, None)]
     add_input(tmp_path, "0.json", rows)
     totals(session, tmp_path)

@@ -242,7 +242,7 @@ def test_without_any_commit_the_newest_planned_batch_runs_again(storage: MemoryS
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_has_an_answer_to_every_damage(case: tuple[str, str]) -> None:
+def test_the_doctor_has_an_answer_to_every_damage(case: tuple[str, str]) -> None:
     kind, damage = case[0], BY_NAME[case[1]]
     healthy = doctor(MemoryStorage(maintained(kind)))
     assert healthy.restarts

@@ -63,7 +63,7 @@ def test_an_older_snapshot_is_where_it_begins_then(storage: MemoryStorage) -> No
     assert not doctor(storage).restarts
 
 
-def test_it_replays_no_more_than_500_changes() -> None:
+def test_a_restart_past_a_bad_snapshot_replays_at_most_500_changes() -> None:
     storage = MemoryStorage()
     write_checkpoint(storage, last=501, batches=range(498, 501), partitions=1)
     storage.write("state/0/0/499.snapshot", [b""])

@@ -108,7 +108,7 @@ def test_probes_answer_and_the_process_measures_itself(tmp_path: Path) -> None:
         assert "\nprocess_resident_memory_bytes " in get(url, "/metrics")[1]
 
 
-def test_it_is_healthy_and_not_ready_before_its_first_reading() -> None:
+def test_the_exporter_is_healthy_and_not_ready_before_its_first_reading() -> None:
     never = Exporter(lambda: RecordPlaces((), 0), open_storage, lambda: NOW)
     with serving(never, "127.0.0.1", 0, certificate=None, key=None) as port:
         url = f"http://127.0.0.1:{port}/metrics"

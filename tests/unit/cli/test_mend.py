@@ -45,7 +45,7 @@ def test_a_repair_is_shown_before_it_is_done(checkpoint: Path) -> None:
     assert shown.stderr == "nothing was written; add --apply to carry it out\n"
 
 
-def test_and_then_it_is_done(checkpoint: Path) -> None:
+def test_a_repair_with_apply_is_carried_out(checkpoint: Path) -> None:
     assert run("verify", str(checkpoint), "--deep").returncode == 3
     done = run("repair", str(checkpoint), "--apply")
     assert done.returncode == 0

@@ -542,13 +542,17 @@ def test_a_snapshot_that_a_killed_run_left_is_proved_by_the_next(storage: Memory
     assert not plan_checkpoint(storage, TIGHT)[1].actions
 
 
-def test_it_is_not_where_the_policy_is_not_to_verify(storage: MemoryStorage) -> None:
+def test_a_snapshot_of_a_killed_run_is_not_proved_where_the_policy_is_not_to_verify(
+    storage: MemoryStorage,
+) -> None:
     maintain(storage, TIGHT)
     without_proofs(storage)
     assert attests(storage, TIGHT.override(verify=False)) == []
 
 
-def test_it_is_not_where_nothing_tells_what_it_should_be(storage: MemoryStorage) -> None:
+def test_a_snapshot_of_a_killed_run_is_not_proved_where_nothing_tells_its_state(
+    storage: MemoryStorage,
+) -> None:
     maintain(storage, TIGHT)
     without_proofs(storage)
     for name in names(storage) - {"25.snapshot"}:

@@ -56,7 +56,7 @@ def test_a_changelog_that_has_appeared_since_was_written_by_a_rewound_query(
         must_stand(storage, PURGED, store)
 
 
-def test_so_was_one_of_a_name_that_is_not_unique() -> None:
+def test_a_changelog_without_an_id_that_has_appeared_since_is_of_a_rewound_query() -> None:
     plain = MemoryStorage()
     write_checkpoint(plain, last=6, batches=range(4, 6))
     store = planned(plain)

@@ -161,7 +161,7 @@ def test_what_is_younger_than_a_run_in_the_trash_stays(
 
 
 @pytest.mark.parametrize(("fence", "after"), [(9, -DAY), (0, 1.0)])
-def test_nor_do_other_times_of_a_copy_shorten_that(
+def test_other_times_of_a_copy_do_not_shorten_how_long_lines_stay(
     storage: MemoryStorage, clock: Clock, fence: int, after: float
 ) -> None:
     """The manifests are of today then; the lines say when the run was."""

@@ -19,7 +19,7 @@ HOME = "state/0/0"
         ("", f"{HOME}/3.delta", None),
     ],
 )
-def test_it_is_the_newest_change_in_the_folder_or_the_newest_commit(
+def test_a_neighbour_is_the_newest_change_in_the_folder_or_the_newest_commit(
     beside: str, path: str, newest: str | None
 ) -> None:
     files = dict.fromkeys((f"{HOME}/{name}" for name in beside.split()), b"")

@@ -272,7 +272,9 @@ def test_the_digests_of_a_fold_need_nobody_who_takes_its_pieces(engine: Engine) 
 
 
 @engines
-def test_nor_one_who_takes_them_all(engine: Engine, large: Files) -> None:
+def test_the_digests_of_a_fold_are_whole_although_its_pieces_were_taken_in_part(
+    engine: Engine, large: Files
+) -> None:
     """A storage that refuses a name in the middle of a write stops there."""
     folding = engine.fold(large.source, large.chain, (5,))
     some = iter(folding)

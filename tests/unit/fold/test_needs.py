@@ -162,7 +162,7 @@ def test_a_look_finds_the_size_of_records_and_how_they_compress(
     assert looked.records(one.entry.size) == pytest.approx(count, rel=0.4)
 
 
-def test_so_it_does_in_a_changelog() -> None:
+def test_a_look_finds_the_size_of_records_in_a_changelog() -> None:
     storage, found = source()
     changes = [(DELETE if value is None else PUT, key, value) for key, value in rows(80_000, 24)]
     payload = b"".join(changelog.encode(Header(1), changes))

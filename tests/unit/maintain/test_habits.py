@@ -105,7 +105,7 @@ def test_our_first_write_does_not_end_the_wait_for_executors_that_upload_rarely(
     must_restart_from(slow, slow.uploads(900))
 
 
-def test_nor_does_it_where_one_of_their_two_zips_was_deleted_before_we_looked_again(
+def test_a_zip_deleted_between_two_runs_does_not_end_the_wait_for_executors(
     slow: Slow,
 ) -> None:
     first = slow.uploads(300)
@@ -118,7 +118,7 @@ def test_nor_does_it_where_one_of_their_two_zips_was_deleted_before_we_looked_ag
     assert slow.gap == 300
 
 
-def test_nor_where_they_had_uploaded_only_once(slow: Slow) -> None:
+def test_one_upload_is_enough_to_wait_for_executors(slow: Slow) -> None:
     slow.uploads(300)
     slow.maintained(600 + LATE)
     must_restart_from(slow, slow.uploads(600))
@@ -205,7 +205,7 @@ def test_their_zips_are_noted_before_the_first_deletion_where_we_never_write() -
     assert [one.version for one in scan(storage).stores[0].uploads.newest] == list(range(1, 31))
 
 
-def test_so_are_those_that_came_since_the_base_was_proved() -> None:
+def test_zips_that_came_since_the_base_was_proved_are_noted_before_a_deletion() -> None:
     slow = a_zip_a_version()
     proved = maintain(slow.storage, replace(KEEP_FEW, max_deletes_per_run=1))
     assert proved.files_deleted.total() == 1

@@ -90,7 +90,9 @@ def test_a_snapshot_that_is_uploaded_late_finds_the_tables_it_names(scene: Scene
     scene.look()
 
 
-def test_so_does_one_of_an_executor_that_the_query_has_left(scene: Scene) -> None:
+def test_a_late_snapshot_of_an_executor_that_the_query_has_left_finds_its_tables(
+    scene: Scene,
+) -> None:
     old = scene.hold()
     scene.query.restart(None)
     scene.batches(3)

@@ -34,7 +34,7 @@ from tests.support.faults import Clock
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0.0)
 
 
-def test_it_is_read_as_it_was_written() -> None:
+def test_a_record_is_read_as_it_was_written() -> None:
     storage = MemoryStorage()
     assert read_record(storage) is None
     record = next_record(None, LastRun("r", 5.0))

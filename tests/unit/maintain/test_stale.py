@@ -135,7 +135,7 @@ def test_what_a_stale_snapshot_hid_is_compared_before_it_goes() -> None:
 
 @pytest.mark.parametrize("name", ["10.snapshot", "18.delta"])
 @pytest.mark.parametrize("late", [False, True], ids=["before its line", "before its move"])
-def test_it_stays_once_what_takes_its_place_is_changed_while_the_run_works(
+def test_a_stale_snapshot_stays_once_its_replacement_is_changed_during_the_run(
     name: str, *, late: bool
 ) -> None:
     """The batches ran again and wrote the same rows in another order: the state is as it was."""
@@ -695,7 +695,7 @@ def test_the_proof_of_a_file_that_was_overwritten_still_says_what_the_log_was(
     assert query.names == before
 
 
-def test_nor_does_it_condemn_what_a_rewound_query_and_its_executors_wrote(
+def test_the_proof_of_an_overwritten_file_does_not_condemn_what_a_rewound_query_wrote(
     query: RewoundQuery,
 ) -> None:
     rewound(query, 24)
@@ -706,7 +706,7 @@ def test_nor_does_it_condemn_what_a_rewound_query_and_its_executors_wrote(
     assert verify(query.storage, deep=True).findings == ()
 
 
-def test_it_ends_with_the_next_proof(query: RewoundQuery) -> None:
+def test_the_proof_of_an_overwritten_file_ends_with_the_next_proof(query: RewoundQuery) -> None:
     overwritten(query)
     (store,) = scan_checkpoint(query.storage).stores
     assert store.lapsed == {STALE}

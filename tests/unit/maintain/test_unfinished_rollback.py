@@ -103,7 +103,9 @@ def test_killed_anywhere_between_state_and_logs_it_halts_everything(
     assert between >= len(removes) - 2
 
 
-def test_it_names_the_run_and_the_two_ways_out(storage: MemoryStorage) -> None:
+def test_the_finding_of_an_unfinished_rollback_names_the_run_and_the_two_ways_out(
+    storage: MemoryStorage,
+) -> None:
     found = half_done(storage)
     (detail,) = reported(maintain(found, EAGER))
     assert detail == (
@@ -198,14 +200,16 @@ def test_a_rollback_that_ended_is_no_reason(storage: MemoryStorage) -> None:
 
 
 @pytest.mark.parametrize("path", ["offsets/25", "commits/25"])
-def test_nor_is_one_after_which_the_query_has_gone_on(storage: MemoryStorage, path: str) -> None:
+def test_a_rollback_after_which_the_query_has_gone_on_halts_nothing(
+    storage: MemoryStorage, path: str
+) -> None:
     """The query has loaded what there was: from now on that is its state."""
     found = half_done(storage)
     found.write(path, [COMMIT if path.startswith("commits") else offsets_bytes()])
     assert reported(maintain(found, EAGER)) == []
 
 
-def test_nor_is_one_that_a_rollback_to_an_earlier_batch_has_overtaken(
+def test_a_rollback_overtaken_by_one_to_an_earlier_batch_halts_nothing(
     storage: MemoryStorage,
 ) -> None:
     found = half_done(storage)
@@ -213,7 +217,9 @@ def test_nor_is_one_that_a_rollback_to_an_earlier_batch_has_overtaken(
     assert reported(maintain(found, EAGER)) == []
 
 
-def test_nor_is_one_whose_batches_were_taken_back_and_ran_again(storage: MemoryStorage) -> None:
+def test_a_rollback_whose_batches_were_taken_back_and_ran_again_halts_nothing(
+    storage: MemoryStorage,
+) -> None:
     """The same input gives the same log entries; that an undo restored them is in the ledger."""
     found = half_done(storage)
     for path in ("commits/23", "commits/24", "offsets/24"):
@@ -254,7 +260,7 @@ def test_where_moves_keep_times_an_entry_is_the_querys_while_the_undo_of_it_has_
     assert bool(reported(maintain(crashing, EAGER))) is unfinished
 
 
-def test_nor_is_one_whose_state_was_put_back_by_hand(storage: MemoryStorage) -> None:
+def test_a_rollback_whose_state_was_put_back_by_hand_halts_nothing(storage: MemoryStorage) -> None:
     found = half_done(storage)
     trashed = f"_statemaint/trash/{the_run(found)}/state/0/0/25.snapshot"
     found._files["state/0/0/25.snapshot"] = found._files.pop(trashed)
@@ -279,7 +285,7 @@ def test_a_rollback_to_a_batch_that_has_lost_state_is_refused(storage: MemorySto
     rollback(found, 23, trash_for=DAY)
 
 
-def test_nor_is_one_whose_batches_ran_again(storage: MemoryStorage) -> None:
+def test_a_rollback_whose_commits_are_newer_than_it_halts_nothing(storage: MemoryStorage) -> None:
     done = rollback(storage, 22, trash_for=DAY)
     for path in (one.path for one in done.removed):
         if path.startswith("commits/"):

@@ -75,7 +75,7 @@ def test_many_workers_leave_what_one_leaves_and_report_it_in_the_same_order(work
 
 
 @pytest.mark.parametrize("workers", WORKERS[1:])
-def test_so_they_do_with_rocksdb(workers: int) -> None:
+def test_many_workers_leave_what_one_leaves_of_rocksdb(workers: int) -> None:
     alone, together = rocks(), rocks()
     assert run_thrice(together, workers) == run_thrice(alone, 1)
     assert digest_stores(together, workers=workers) == digest_stores(alone, workers=1)

@@ -63,7 +63,7 @@ class World:
         return b"".join(self.exporter.page.plain(b"")).decode()
 
 
-def test_it_shows_what_a_push_would_and_leaves_out_zeros() -> None:
+def test_the_exporter_shows_what_a_push_would_and_leaves_out_zeros() -> None:
     world = World("q", "other")
     record = world.run("q")
     world.exporter.refresh()
@@ -173,7 +173,7 @@ def test_a_query_that_leaves_the_file_leaves_no_series() -> None:
     assert world.shown("gone") == {}
 
 
-def test_it_reads_one_file_of_a_checkpoint_and_lists_nothing() -> None:
+def test_the_exporter_reads_one_file_of_a_checkpoint_and_lists_nothing() -> None:
     world = World("q")
     world.run("q")
     storage = world.storages["q"]

@@ -63,7 +63,7 @@ def test_a_proof_of_a_copied_snapshot_is_readable_no_more() -> None:
     )
 
 
-def test_nor_is_one_whose_table_was_copied() -> None:
+def test_a_proof_of_a_zip_whose_table_was_copied_is_readable_no_more() -> None:
     entry = Entry("a.sst", 20, 3000.0, "new")
     assert PROOF.refreshed({PART: entry}, 4000.0) == replace(
         PROOF, readable=False, at=4000.0, parts=(PART.listed_as(entry),)

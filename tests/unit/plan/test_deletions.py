@@ -95,7 +95,7 @@ def test_versions_from_a_replaced_one_up_to_its_witness_are_in_doubt() -> None:
 
 
 @pytest.mark.parametrize(("files", "doubted"), [(4, [2, 3]), (0, [])])
-def test_so_are_those_that_an_earlier_comparison_left_in_doubt(
+def test_versions_that_an_earlier_comparison_left_in_doubt_stay_in_doubt(
     files: int, doubted: list[int]
 ) -> None:
     record = FileRecord(f"{HOME}/2.delta", 100, NOW - 1e9)

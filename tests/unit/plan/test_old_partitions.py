@@ -74,7 +74,7 @@ def test_a_young_file_stays() -> None:
     ],
     ids=["a batch asks", "at the floor", "above it", "no verification", "clocks disagree"],
 )
-def test_it_stays_whole_while_a_restart_may_ask_for_it(
+def test_an_old_partition_stays_whole_while_a_restart_may_ask_for_it(
     notation: str, batches: tuple[int, ...], at: Window, reason: str
 ) -> None:
     gone, kept = decided(store(notation, LEFT), *batches, at=at)

@@ -119,7 +119,7 @@ def test_the_zip_that_a_first_batch_has_to_write_is_no_habit() -> None:
     assert overtakes(store, 13, 9, 13, 13, frozenset({1}))
 
 
-def test_nor_is_ours_the_only_one_that_spark_has_to_delete() -> None:
+def test_our_zip_is_never_the_only_one_that_spark_has_to_delete() -> None:
     """With it go older tables that no zip names: somebody else uploaded 50.zip again since."""
     once = Uploads((Upload(50, "state/0/0/50.zip"),), 0)
     store = replace(quiet(f"50z:a {versions('c', 51, 60)} sa sb"), uploads=once)
@@ -130,7 +130,7 @@ def test_nor_is_ours_the_only_one_that_spark_has_to_delete() -> None:
     assert not overtakes(theirs(more, "50.zip"), 35, 35, 60, 60)
 
 
-def test_nor_where_the_query_has_gone_on_since_the_target_was_fixed() -> None:
+def test_the_newest_version_and_not_a_fixed_target_says_what_spark_retains() -> None:
     """Spark counts what it retains from its newest zip, which may be of a later version by now."""
     every_ten = Uploads((Upload(30, "state/0/0/30.zip"), Upload(40, "state/0/0/40.zip")), 10)
     known = quiet(f"40z:a 50z:b 57z:c {versions('c', 41, 60)} sa sb sc")

@@ -306,7 +306,7 @@ def test_a_log_that_was_written_again_below_what_a_proof_names_makes_it_stale(
         (1, 1, 145.0, False),  # it is younger than what lies below it
     ],
 )
-def test_it_says_nothing_where_the_snapshot_that_this_began_with_is_right(
+def test_a_log_is_not_in_doubt_where_the_snapshot_that_a_comparison_began_with_is_right(
     start: int, inputs: int, modified: float, *, stale: bool
 ) -> None:
     store, checkpoint = beyond({2: 130.0, 3: 140.0, 4: 150.0}, base=modified)

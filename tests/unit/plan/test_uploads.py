@@ -90,12 +90,12 @@ def test_of_one_alone_that_we_find_nobody_knows_when_the_one_before_it_was_uploa
     assert gap("300z 301c") == 300
 
 
-def test_or_as_we_have_looked_for_none_in_vain() -> None:
+def test_the_gap_before_a_zip_reaches_back_to_where_we_looked_in_vain() -> None:
     assert gap(f"{versions('c', 201, 310)} 300z", since=60) == 240
     assert gap(f"{versions('c', 201, 310)} 300z", since=305) == 100
 
 
-def test_but_no_more_is_inferred_of_a_query_that_was_neglected_for_a_year() -> None:
+def test_no_wider_gap_is_inferred_of_a_query_that_was_neglected_for_a_year() -> None:
     assert gap(f"{versions('c', 1, 8760)} 8700z") == MOST_INFERRED
 
 

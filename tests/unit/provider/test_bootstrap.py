@@ -147,7 +147,7 @@ def test_what_is_written_is_of_the_querys_codec(codec: str, *, row_checksums: bo
     assert storage.read(f"state/0/{1 - place}/2.delta") == empty
 
 
-def test_it_can_be_done_again() -> None:
+def test_a_bootstrap_can_be_done_again() -> None:
     storage = MemoryStorage(checkpoint())
     bootstrap(storage, [(("a",), (1,))])
     assert bootstrap(storage, [(("a",), (2,))]).batch == 4

@@ -22,7 +22,9 @@ HOUR, DAY = 3600.0, 86400.0
         ("0 8,20 * * *", 12 * HOUR),
     ],
 )
-def test_it_is_the_longest_of_a_year(schedule: str | None, seconds: float | None) -> None:
+def test_the_interval_of_a_schedule_is_the_longest_of_a_year(
+    schedule: str | None, seconds: float | None
+) -> None:
     assert expected_interval(schedule) == seconds
 
 

@@ -45,7 +45,7 @@ def test_a_file_that_it_is_loaded_from_may_not(without: str, workers: int) -> No
         must_stand(in_storage(checkpoint, without=path), checkpoint, workers)
 
 
-def test_nor_may_it_be_replaced() -> None:
+def test_a_file_that_the_version_is_loaded_from_may_not_be_replaced() -> None:
     checkpoint = described()
     storage = in_storage(checkpoint)
     storage.write(table("a"), [b"another"], overwrite=True)

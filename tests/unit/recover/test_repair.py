@@ -417,7 +417,7 @@ def test_a_checksum_of_another_file_goes_where_the_file_is_sound(storage: Memory
     assert verify(storage, deep=True).findings == ()
 
 
-def test_it_stays_where_the_file_is_not(storage: MemoryStorage) -> None:
+def test_a_checksum_of_another_file_stays_where_the_file_is_damaged(storage: MemoryStorage) -> None:
     path = with_stale_checksum(storage, "20.delta")
     spoil(storage, "state/0/0/20.delta")
     plan = plan_repair(storage)
@@ -624,7 +624,7 @@ def test_killed_anywhere_and_run_again_it_comes_to_the_same(
     assert number > 8
 
 
-def test_it_is_in_the_ledger_and_among_the_runs(storage: MemoryStorage) -> None:
+def test_a_repair_is_in_the_ledger_and_among_the_runs(storage: MemoryStorage) -> None:
     path = snapshot(storage, 20)
     spoil(storage, path)
     done = repair(storage, trash_for=MONTH)

@@ -447,7 +447,7 @@ def test_maintenance_after_it_keeps_what_is_in_the_trash(storage: MemoryStorage)
 # -- what is noted
 
 
-def test_it_is_in_the_ledger_and_among_the_runs(storage: MemoryStorage) -> None:
+def test_a_rollback_is_in_the_ledger_and_among_the_runs(storage: MemoryStorage) -> None:
     done = rollback(storage, 22, trash_for=MONTH)
     lines = ledger_lines(storage, "rollback")
     assert [one["path"] for one in lines] == [one.path for one in done.removed]

@@ -143,7 +143,7 @@ def test_a_temp_file_of_any_form_goes_by_age(
 
 
 @pytest.mark.parametrize("path", OF_AGE)
-def test_but_never_one_of_a_batch_that_may_be_running(clock: Clock, path: str) -> None:
+def test_a_temp_file_of_a_batch_that_may_be_running_never_goes(clock: Clock, path: str) -> None:
     storage, above = neglected(clock), path.replace("1.delta", "26.delta")
     storage.write(above, [b"half"])
     clock.now += 100 * DAY

@@ -115,7 +115,7 @@ def test_after_that_all_of_it_goes_and_nothing_else() -> None:
         replace(POLICY, verify=False),
     ],
 )
-def test_nor_does_it_go_before_the_policy_lets_it(policy: Policy) -> None:
+def test_a_removed_partition_does_not_go_before_the_policy_lets_it(policy: Policy) -> None:
     found = replace(checkpoint(SHRUNK, FEWER, first=6), counts={11: 2, 10: 2})
     assert gone(planned(found, policy), 2) == set()
 
@@ -203,7 +203,7 @@ def test_the_highest_partition_tells(
     assert may_have_changed(files, {}, range(4, 12), newest) is changed
 
 
-def test_and_so_do_unique_ids() -> None:
+def test_unique_ids_tell_how_many_partitions_there_are() -> None:
     one, two = {0: (("a",),)}, {0: (("a",), ("b",))}
     files = listed({0: STAYS, 1: STAYS})
     assert may_have_changed(files, {4: two, 5: one, 6: two}, range(4, 7), 2)

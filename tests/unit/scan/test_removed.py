@@ -154,7 +154,7 @@ def test_a_batch_that_failed_before_the_upgrade_may_have_left_some_of_its_change
     assert notices(storage) == REMOVED
 
 
-def test_so_may_have_one_removed_long_before_the_upgrade() -> None:
+def test_an_operator_removed_long_before_the_upgrade_may_have_left_some_of_its_changes() -> None:
     storage = upgraded()
     for partition in (0, 1):
         for version in range(4, UPGRADE + 1):

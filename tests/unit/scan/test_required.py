@@ -158,7 +158,7 @@ def test_a_partition_whose_folder_is_missing_is_damage() -> None:
     assert maintain(storage, TIGHT).exit_code == 3
 
 
-def test_so_is_an_operator_that_the_ledger_knows() -> None:
+def test_an_operator_that_the_ledger_knows_and_that_is_missing_is_damage() -> None:
     storage = MemoryStorage()
     write_checkpoint(storage)
     for path, content in list(storage.files.items()):

@@ -228,7 +228,7 @@ def must_be_the_difference(found: StateDiff, before: dict[Any, Any], after: dict
 
 
 @pytest.mark.parametrize(("archive", "kind"), KINDS, ids="/".join)
-def test_it_is_the_difference_of_the_rows_that_show_has(archive: str, kind: str) -> None:
+def test_a_diff_is_the_difference_of_the_rows_that_show_has(archive: str, kind: str) -> None:
     storage = MemoryStorage(contents(archive)[kind])
     target = scan_checkpoint(storage).target or 0
     for older, newer in ((target - 3, target - 2), (target - 8, target - 1)):

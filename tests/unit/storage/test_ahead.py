@@ -116,7 +116,7 @@ def test_an_error_is_raised_where_its_file_is_opened() -> None:
         assert content(near, "c") == b"ccccc"
 
 
-def test_it_writes_nothing() -> None:
+def test_a_storage_that_reads_ahead_writes_nothing() -> None:
     with ahead(Noted("a"), "a") as near, pytest.raises(StorageError, match="read-only"):
         near.write("b", [b""])
 

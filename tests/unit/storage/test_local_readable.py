@@ -248,7 +248,7 @@ def test_nothing_is_published_nor_deleted_that_the_query_could_not_read(root: Pa
 
 
 @needs_root
-def test_nor_in_a_directory_that_the_query_could_not_use(root: Path) -> None:
+def test_nothing_is_published_in_a_directory_that_the_query_could_not_use(root: Path) -> None:
     hand_over(root, SPARK, TEAM, files=0o664, folders=0o775)
 
     def write() -> None:

@@ -18,7 +18,7 @@ def note(*, run: str = "mine", fence: int) -> RestoreNote:
     return RestoreNote(run, 1, None, None, 0.0, fence)
 
 
-def test_it_says_who_removed_wrote_and_brought_back_each_file() -> None:
+def test_the_ledger_says_who_removed_wrote_and_brought_back_each_file() -> None:
     storage = MemoryStorage()
     back = {"run": "undo-1", "action": "restore", "of": "mine", "path": DELTA, "time": 7.5,
             "fence": 4, "bytes": 5, "modified": 1.5, "crc32c": 99}  # fmt: skip

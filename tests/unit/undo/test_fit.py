@@ -151,7 +151,7 @@ def test_a_snapshot_from_above_the_log_does_not_fit_once_its_batch_has_run(
     assert fit(8)._overtaken(file(name), None) is None
 
 
-def test_nor_does_the_first_one() -> None:
+def test_the_first_snapshot_above_the_log_does_not_fit_once_its_batch_has_run() -> None:
     assert fit(8)._overtaken(file("1.snapshot"), world(None)) is not None
 
 

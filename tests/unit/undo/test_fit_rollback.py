@@ -168,7 +168,7 @@ def test_without_noted_logs_what_is_newer_than_the_manifest_is_the_query_s(
     assert [*undo._against_old()] == ([said] if why else [])
 
 
-def test_nor_without_a_time_of_a_manifest() -> None:
+def test_without_a_time_of_a_manifest_what_is_there_is_the_query_s() -> None:
     assert len([*rollback({ENTRY: 1.0})._against_old()]) == 1
 
 

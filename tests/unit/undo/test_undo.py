@@ -136,7 +136,7 @@ def test_the_bytes_tell_where_a_copy_has_other_times(storage: MemoryStorage, clo
     assert f"{HOME}/5.snapshot" in copy.files
 
 
-def test_it_comes_back_when_the_query_has_only_gone_on(
+def test_a_poisoned_snapshot_comes_back_when_the_query_has_only_gone_on(
     storage: MemoryStorage, clock: Clock
 ) -> None:
     done = dropped(storage, clock)
@@ -145,7 +145,7 @@ def test_it_comes_back_when_the_query_has_only_gone_on(
     assert f"{HOME}/5.snapshot" in storage.files
 
 
-def test_it_comes_back_when_maintenance_has_deleted_what_it_was_held_to(
+def test_a_poisoned_snapshot_comes_back_when_maintenance_has_deleted_what_it_was_held_to(
     storage: MemoryStorage, clock: Clock
 ) -> None:
     done = dropped(storage, clock)
@@ -233,7 +233,9 @@ def test_nothing_comes_back_into_a_query_that_was_started_over(
     assert verify(storage, deep=True).findings == ()
 
 
-def test_nor_where_spark_has_cleaned_up_below(storage: MemoryStorage, trashed: str) -> None:
+def test_nothing_comes_back_where_spark_has_cleaned_up_below(
+    storage: MemoryStorage, trashed: str
+) -> None:
     """Then nothing at or below is left, and the next above tells."""
     reset(storage)
     run(storage, 0, 18)
@@ -245,7 +247,9 @@ def test_nor_where_spark_has_cleaned_up_below(storage: MemoryStorage, trashed: s
     assert "and the log below it is missing" in found.left[f"{HOME}/5.snapshot"]
 
 
-def test_nor_where_spark_has_cleaned_up_above(storage: MemoryStorage, trashed: str) -> None:
+def test_nothing_comes_back_where_spark_has_cleaned_up_above(
+    storage: MemoryStorage, trashed: str
+) -> None:
     """What came back would end at a gap, in versions that the commit log still asks for."""
     snapshot(storage, 18)
     for name in ("17.delta", "17.snapshot"):
@@ -257,7 +261,7 @@ def test_nor_where_spark_has_cleaned_up_above(storage: MemoryStorage, trashed: s
 
 
 @pytest.mark.parametrize("writes", [False, True])
-def test_nor_into_a_query_that_is_rewound_meanwhile(
+def test_nothing_comes_back_into_a_query_that_is_rewound_meanwhile(
     storage: MemoryStorage, trashed: str, *, writes: bool
 ) -> None:
     """After the undo has decided what fits, and before the first file comes back."""
@@ -277,7 +281,7 @@ def test_nor_into_a_query_that_is_rewound_meanwhile(
     assert state(storage).keys() == before
 
 
-def test_it_all_comes_back_after_a_rewind_above(storage: MemoryStorage, trashed: str) -> None:
+def test_every_file_comes_back_after_a_rewind_above(storage: MemoryStorage, trashed: str) -> None:
     before = state(storage)
     rewind(storage, 19)
     run(storage, 20, 30)
@@ -285,7 +289,7 @@ def test_it_all_comes_back_after_a_rewind_above(storage: MemoryStorage, trashed:
     assert state(storage).keys() > before.keys()
 
 
-def test_and_in_a_copy_whose_files_have_other_times(
+def test_every_file_comes_back_in_a_copy_whose_files_have_other_times(
     storage: MemoryStorage, clock: Clock, trashed: str
 ) -> None:
     """The bytes of the first delta above tell that nothing below it was written again."""
@@ -311,7 +315,7 @@ def repeated(storage: MemoryStorage, clock: Clock, *, gone: range) -> Mapping[st
     return undo(storage, done).left
 
 
-def test_and_after_a_task_above_the_target_was_repeated(
+def test_every_file_comes_back_after_a_task_above_the_target_was_repeated(
     storage: MemoryStorage, clock: Clock
 ) -> None:
     """Its delta is another one by then."""
@@ -321,7 +325,7 @@ def test_and_after_a_task_above_the_target_was_repeated(
 GONE = "nothing is left of the log above it, and nothing shows whether it was written again; undo "
 
 
-def test_but_not_once_nothing_is_left_of_the_log_above(
+def test_nothing_comes_back_once_nothing_is_left_of_the_log_above(
     storage: MemoryStorage, clock: Clock
 ) -> None:
     """The first change that is left is that of the batch which was running."""
@@ -330,7 +334,9 @@ def test_but_not_once_nothing_is_left_of_the_log_above(
     assert {why.startswith(GONE) for why in left.values()} == {True}
 
 
-def test_nor_once_further_runs_have_deleted_it(storage: MemoryStorage, trashed: str) -> None:
+def test_nothing_comes_back_once_further_runs_have_deleted_the_log_above(
+    storage: MemoryStorage, trashed: str
+) -> None:
     run(storage, 25, 60, retain=9)
     maintain(storage, TIGHT)
     assert f"{HOME}/25.delta" not in storage.files
@@ -372,7 +378,7 @@ def test_a_snapshot_above_the_log_comes_back_to_what_it_was_taken_from(
 
 
 @pytest.mark.parametrize("end", [17, 18, 29], ids=["at once", "below it", "above it"])
-def test_but_not_once_a_rollback_has_removed_the_log_above(
+def test_a_snapshot_above_the_log_stays_away_once_a_rollback_has_removed_the_log_above(
     storage: MemoryStorage, clock: Clock, end: int
 ) -> None:
     """Nothing is left then of what would tell that batches have run since."""
@@ -386,7 +392,7 @@ def test_but_not_once_a_rollback_has_removed_the_log_above(
     assert found.left[f"{HOME}/20.snapshot"].startswith(GONE)
 
 
-def test_even_where_the_batch_has_written_the_same_changes(
+def test_a_snapshot_above_the_log_stays_away_where_the_batch_has_written_the_same_changes(
     storage: MemoryStorage, clock: Clock
 ) -> None:
     """It may have built on another version below."""

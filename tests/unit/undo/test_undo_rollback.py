@@ -91,7 +91,7 @@ def must_be_refused(storage: MemoryStorage, back: str, why: str) -> None:
 # -- the query has gone on
 
 
-def test_not_once_the_query_has_gone_on_past_its_retention(
+def test_no_rollback_comes_back_once_the_query_has_gone_on_past_its_retention(
     storage: MemoryStorage, back: str
 ) -> None:
     run(storage, 15, 59, retain=11)
@@ -101,7 +101,7 @@ def test_not_once_the_query_has_gone_on_past_its_retention(
 
 @pytest.mark.parametrize("attempt", [0, 1])
 @pytest.mark.parametrize("last", [15, 16, 20, 21, 25])
-def test_not_once_it_has_gone_on_by_any_number_of_batches(
+def test_no_rollback_comes_back_once_the_query_has_gone_on_by_any_number_of_batches(
     storage: MemoryStorage, back: str, last: int, attempt: int
 ) -> None:
     """Attempt 0 gives the very bytes that are in the trash."""
@@ -109,7 +109,7 @@ def test_not_once_it_has_gone_on_by_any_number_of_batches(
     must_be_refused(storage, back, f"commits/{min(last, 20)} was written again")
 
 
-def test_not_where_an_earlier_rollback_of_the_same_batches_was_undone(
+def test_no_rollback_comes_back_where_an_earlier_one_of_the_same_batches_was_undone(
     storage: MemoryStorage, clock: Clock, back: str
 ) -> None:
     """What that undo brought back went with this rollback; what is there now is the query's."""
@@ -121,12 +121,14 @@ def test_not_where_an_earlier_rollback_of_the_same_batches_was_undone(
     must_be_refused(storage, again, "commits/15 was written again")
 
 
-def test_not_where_only_a_commit_of_the_same_bytes_tells(storage: MemoryStorage, back: str) -> None:
+def test_no_rollback_comes_back_where_only_a_commit_of_the_same_bytes_tells(
+    storage: MemoryStorage, back: str
+) -> None:
     storage.write("commits/15", [COMMIT])
     must_be_refused(storage, back, "commits/15 was written again")
 
 
-def test_not_even_where_the_clock_stands_still() -> None:
+def test_no_rollback_comes_back_where_the_clock_stands_still() -> None:
     storage = filled(MemoryStorage(), Clock())
     back = rollback(storage, 14, trash_for=MONTH).run
     storage.write("commits/15", [COMMIT])
@@ -134,7 +136,7 @@ def test_not_even_where_the_clock_stands_still() -> None:
 
 
 @pytest.mark.parametrize("attempt", [0, 1])
-def test_not_once_it_has_begun_a_batch_whose_offsets_were_left(
+def test_no_rollback_comes_back_once_a_batch_has_begun_whose_offsets_were_left(
     storage: MemoryStorage, back: str, attempt: int
 ) -> None:
     content = delta_bytes(rows(16, attempt))
@@ -143,7 +145,7 @@ def test_not_once_it_has_begun_a_batch_whose_offsets_were_left(
     must_be_refused(storage, back, f"{HOME}/16.delta {why}")
 
 
-def test_not_once_it_has_begun_one_whose_offsets_were_not(
+def test_no_rollback_comes_back_once_a_batch_has_begun_whose_offsets_were_removed(
     storage: MemoryStorage, clock: Clock
 ) -> None:
     storage.write("offsets/15", [b"v1\n{"], overwrite=True)
@@ -154,7 +156,7 @@ def test_not_once_it_has_begun_one_whose_offsets_were_not(
     must_be_refused(storage, back, "offsets/15 is another file by now")
 
 
-def test_not_once_it_has_begun_one_above_those_that_went(
+def test_no_rollback_comes_back_once_a_batch_above_those_that_went_has_begun(
     storage: MemoryStorage, clock: Clock
 ) -> None:
     """Nothing of the logs went, only state of the batch that was not committed."""
@@ -169,14 +171,16 @@ def test_not_once_it_has_begun_one_above_those_that_went(
     assert undo(storage, back).files == 1
 
 
-def test_not_where_an_attempt_has_another_name(storage: MemoryStorage, back: str) -> None:
+def test_no_rollback_comes_back_where_an_attempt_has_another_name(
+    storage: MemoryStorage, back: str
+) -> None:
     path = f"{HOME}/16_0f6d2b1c-5a3e-4c7d-9b8a-112233445566.changelog"
     storage.write(path, [b"begun"])
     must_be_refused(storage, back, f"{path} was written after it")
 
 
 @pytest.mark.parametrize("attempt", [1, 2])
-def test_not_once_a_batch_that_was_left_has_run_again(
+def test_no_rollback_comes_back_once_a_batch_that_was_left_has_run_again(
     storage: MemoryStorage, back: str, attempt: int
 ) -> None:
     """The operator has gone back further by hand, and the query has come as far again."""
@@ -191,7 +195,7 @@ def test_not_once_a_batch_that_was_left_has_run_again(
     must_be_refused(storage, back, why)
 
 
-def test_not_once_it_has_gone_on_and_was_rolled_back_again(
+def test_no_rollback_comes_back_once_the_query_has_gone_on_and_was_rolled_back_again(
     storage: MemoryStorage, clock: Clock, back: str
 ) -> None:
     run(storage, 15, 30)
@@ -205,7 +209,7 @@ def test_not_once_it_has_gone_on_and_was_rolled_back_again(
     must_be_refused(storage, back, why)
 
 
-def test_not_where_only_the_ledger_tells_that_it_has_gone_on(
+def test_no_rollback_comes_back_where_only_the_ledger_tells_that_the_query_has_gone_on(
     storage: MemoryStorage, clock: Clock
 ) -> None:
     """What it wrote is in the trash of a second rollback, and was in the way of nothing."""
@@ -219,7 +223,7 @@ def test_not_where_only_the_ledger_tells_that_it_has_gone_on(
     must_be_refused(storage, back, "commits/21 was written after it, and removed by another run")
 
 
-def test_not_where_its_whole_log_was_purged_and_nothing_of_ours_is_left(
+def test_no_rollback_comes_back_where_its_log_was_purged_and_nothing_of_ours_is_left(
     storage: MemoryStorage, back: str
 ) -> None:
     run(storage, 15, 40, retain=5)
@@ -252,7 +256,7 @@ def repaired(storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("meanwhile", [nothing, read, maintained, repaired])
-def test_it_comes_back_whatever_has_only_looked_or_cleaned_up(
+def test_a_rollback_comes_back_whatever_has_only_looked_or_cleaned_up(
     storage: MemoryStorage,
     clock: Clock,
     before: dict[str, bytes],
@@ -528,7 +532,9 @@ def test_one_that_was_killed_first_brings_nothing_back_above_what_has_run_since(
     must_be_refused(storage, back, why)
 
 
-def test_nor_a_snapshot_that_is_older_than_a_change_it_would_hide(clock: Clock) -> None:
+def test_a_killed_undo_brings_no_snapshot_back_that_is_older_than_a_change_it_would_hide(
+    clock: Clock,
+) -> None:
     """20.snapshot is of before the rewind, and the killed rollback has taken it away."""
     rewound = filled(MemoryStorage(clock=clock), clock)
     rewind(rewound, 16)

@@ -25,7 +25,7 @@ def test_a_byte_that_moves_from_key_to_value_changes_it() -> None:
     assert digest([(b"ab", b"c")], KEY).digest != digest([(b"a", b"bc")], KEY).digest
 
 
-def test_it_is_stable_across_releases() -> None:
+def test_a_digest_is_stable_across_releases() -> None:
     # Attestations are kept on disk: another value here would make every one of them void.
     assert digest_key("11111111-2222-3333-4444-555555555555") == KEY
     assert KEY.hex() == "a9c89cd2996062d110ce01da970597b5"
@@ -35,6 +35,6 @@ def test_it_is_stable_across_releases() -> None:
     assert digest([], KEY).digest == "0" * 32
 
 
-def test_it_counts_rows_and_bytes() -> None:
+def test_a_digest_counts_rows_and_bytes() -> None:
     found = digest([(b"key", b"value"), (b"k", b"")], KEY)
     assert (found.rows, found.bytes) == (2, 9)

@@ -18,7 +18,7 @@ KEY = bytes(range(16))
         (1, "da87c1d86b99af44347659119b22fc45"),
     ],
 )
-def test_it_is_what_its_authors_published(size: int, expected: str) -> None:
+def test_siphash_gives_what_its_authors_published(size: int, expected: str) -> None:
     # The authors' vectors have this key, and a message of the bytes 0, 1, 2, ...
     assert siphash128(KEY, bytes(range(size))).to_bytes(16, "little").hex() == expected
 

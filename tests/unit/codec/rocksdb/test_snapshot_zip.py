@@ -260,7 +260,7 @@ def test_a_header_that_only_java_reads_must_agree_with_the_list(offset: int, for
 
 
 @pytest.mark.parametrize("field", [0, 4, 8, 12])
-def test_so_must_the_sums_that_java_writes_behind_a_member(field: int) -> None:
+def test_the_sums_that_java_writes_after_a_member_must_agree_with_the_list(field: int) -> None:
     content = bytearray(ZIP)
     content[content.index(b"PK\7\x08") + field] ^= 1
     read_both(bytes(content), "differs from the zip's list")

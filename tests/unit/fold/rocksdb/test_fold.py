@@ -432,7 +432,7 @@ def test_an_sst_file_of_another_size_is_named(built: World, change: int) -> None
     assert raised.value.path == path
 
 
-def test_and_is_not_read(built: World, tmp_path: Path) -> None:
+def test_an_sst_file_of_another_size_is_not_read(built: World, tmp_path: Path) -> None:
     """A stray file may be larger than any disk for copies."""
     path, opened = sst_of(built), []
     damaged(built, path, built.source.storage.read(path) + b"x")
