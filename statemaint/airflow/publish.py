@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
-from statemaint.maintain.record import read_record, with_run, write_record
+from statemaint.maintain.record import may_record, read_record, with_run, write_record
 from statemaint.metrics.options import Named, Targets, namespace_of
 from statemaint.queries.interval import expected_interval
 from statemaint.report.record import LastRun, Record, with_loss
@@ -69,14 +69,15 @@ def targets(settings: QuerySettings) -> Targets:
 
 
 def _record(settings: QuerySettings, last: LastRun) -> tuple[Storage | None, Record]:
-    """Returns the record after a run, and the storage to keep it in; none if that fails."""
+    """Returns the record after a run, and the storage to keep it in, if it may be kept."""
     try:
         storage = open_checkpoint(settings.checkpoint, settings.connection)
         before = read_record(storage)
     except StatemaintError as error:
         _log.warning("the record of earlier runs cannot be read: %s", error)
         return None, Record(last, None if last.failed else last.ended)
-    return storage, with_run(storage, before, last)
+    kept = storage if may_record(storage, before, last) else None
+    return kept, with_run(storage, before, last)
 
 
 def _write(storage: Storage, record: Record) -> None:

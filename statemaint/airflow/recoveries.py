@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -11,7 +12,7 @@ from statemaint.airflow.settings import Failure
 from statemaint.audit import verify
 from statemaint.errors import Superseded
 from statemaint.maintain import Undone, parse_undo, undo
-from statemaint.maintain.record import note_verification
+from statemaint.maintain.record import note_verification, recorded_recovery
 from statemaint.model.findings import damaged
 from statemaint.plan import RecoveryPlan, Remove, UndoPlan, WriteSnapshot
 from statemaint.recover import RecoveryReport, apply_recovery, parse_recovery
@@ -147,12 +148,14 @@ def apply_shown(storage: Storage, document: dict[str, Any]) -> Applied:
     if again := parse_undo("the plan", content):
         if again.checkpoint != storage.root:
             raise _of_another(storage)
-        done = undo(storage, again.run, expected=again.fingerprint)
+        restore = partial(undo, storage, again.run, expected=again.fingerprint)
+        done = recorded_recovery(storage, restore)
         return _undone(done, most_left=document["left"])
     plan_file = parse_recovery("the plan", content)
     if plan_file is None or plan_file.checkpoint != storage.root:
         raise _of_another(storage)
-    return _recovered(storage, apply_recovery(storage, plan_file))
+    recover = partial(apply_recovery, storage, plan_file)
+    return _recovered(storage, recorded_recovery(storage, recover))
 
 
 def _of_another(storage: Storage) -> Superseded:

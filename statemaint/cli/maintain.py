@@ -1,7 +1,7 @@
 """`maintain`: one run of maintenance, and its report."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NoReturn
 
@@ -10,20 +10,27 @@ from rich.filesize import decimal
 from rich.text import Text
 
 from statemaint.cli import tables
-from statemaint.cli.options import as_json, policy_flags, scope_flags, uri, workers_flag
+from statemaint.cli.options import (
+    as_json,
+    policy_flags,
+    publish_flag,
+    publishing,
+    scope_flags,
+    uri,
+    workers_flag,
+)
 from statemaint.cli.output import print_findings, print_result
 from statemaint.cli.plan import print_plan, why_nothing_deleted
 from statemaint.cli.progress import actions_done
 from statemaint.cli.tables import BAD, GOOD, WARNING, Column, files_of, lasting, number
 from statemaint.cli.targets import Address
-from statemaint.errors import StatemaintError
 from statemaint.maintain import maintain
 from statemaint.maintain.record import recorded
 from statemaint.model.policy import Policy, duration
 from statemaint.plan import Request, by_reason
 from statemaint.report import Report, StoreOutcome, StoreReport
 from statemaint.report.to_json import chain_length, report_json
-from statemaint.storage import Storage, open_storage
+from statemaint.storage import open_storage
 from statemaint.wording import command, counted
 from statemaint.workers import Workers
 
@@ -38,11 +45,7 @@ from statemaint.workers import Workers
     type=click.Choice(["query", "partition"]),
     help="Whether the run's record has each partition.  [default: the queries file's, or query]",
 )
-@click.option(
-    "--publish",
-    is_flag=True,
-    help="Publish the metrics of a query given by its name, where the queries file says.",
-)
+@publish_flag
 @click.option("--record", is_flag=True, hidden=True, help="No effect: every run is recorded.")
 @workers_flag
 @as_json
@@ -61,28 +64,18 @@ def maintain_verb(  # noqa: PLR0913 -- each is a separate choice
     """Write snapshots for long chains, delete files that no retained version needs, and report."""
     del record
     storage, every_unit = open_storage(uri), (detail or uri.detail) == "partition"
-    published = _publisher(uri) if publish else None
-    with actions_done() as advance:
+    wanted = publish and not dry_run
+    with publishing(uri, storage, wanted=wanted), actions_done() as advance:
         work = partial(
             maintain, storage, policy, request=request, dry_run=dry_run, workers=workers,
             on_outcome=advance,
         )  # fmt: skip
-        whole = not (dry_run or request.is_partial)
-        try:
-            report = recorded(storage, work, every_unit=every_unit) if whole else work()
-        except StatemaintError:
-            if published and whole:
-                published(storage)
-            raise
-        if published and whole:
-            published(storage)
+        if dry_run:
+            report = work()
+        else:
+            part = request.is_partial
+            report = recorded(storage, work, every_unit=every_unit, part=part)
     end_with_report(report, as_json=as_json)
-
-
-def _publisher(uri: Address) -> Callable[[Storage], None]:
-    from statemaint.cli.exporter import publisher  # noqa: PLC0415 -- loads pydantic
-
-    return publisher(uri)
 
 
 def end_with_report(report: Report, *, as_json: bool) -> NoReturn:

@@ -1,7 +1,8 @@
 """The flags that several verbs share."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import click
 
 from statemaint.cli.messages import in_force, settings
-from statemaint.cli.targets import CheckpointName
-from statemaint.errors import ConfigError
+from statemaint.cli.targets import Address, CheckpointName
+from statemaint.errors import ConfigError, StatemaintError
 from statemaint.memory import VARIABLE, keep_freed_memory, memory_size
 from statemaint.model.policy import PRESETS, SETTINGS, Setting, seconds
 from statemaint.plan import Request
+from statemaint.storage import Storage
 from statemaint.workers import Workers
 
 Command = Callable[..., None]
@@ -249,6 +251,33 @@ def key_flag(command: Command) -> Command:
 def apply_flag(command: Command) -> Command:
     shown = "Carry it out; without this flag nothing is written."
     return click.option("--apply", is_flag=True, help=shown)(command)
+
+
+def publish_flag(command: Command) -> Command:
+    """Adds `--publish`, which `publishing` carries out."""
+    shown = "Publish the metrics of a query given by its name, where the queries file says."
+    return click.option("--publish", is_flag=True, help=shown)(command)
+
+
+@contextmanager
+def publishing(address: Address, storage: Storage, *, wanted: bool) -> Iterator[None]:
+    """Publishes a query's record after the run in the block, also if that fails.
+
+    Raises:
+        ConfigError: before the run, if the query was not given by its name.
+    """
+    if not wanted:
+        yield
+        return
+    from statemaint.cli.exporter import publisher  # noqa: PLC0415 -- loads pydantic
+
+    publish = publisher(address)
+    try:
+        yield
+    except StatemaintError:
+        publish(storage)
+        raise
+    publish(storage)
 
 
 _MONTH = 30 * 24 * 3600.0

@@ -12,14 +12,23 @@ from rich.filesize import decimal
 
 from statemaint.cli.maintain import end_with_report
 from statemaint.cli.messages import note, settings
-from statemaint.cli.options import apply_flag, as_json, trash_flag, uri, workers_flag
+from statemaint.cli.options import (
+    apply_flag,
+    as_json,
+    publish_flag,
+    publishing,
+    trash_flag,
+    uri,
+    workers_flag,
+)
 from statemaint.cli.output import MOST_LINES, headed, print_lines
 from statemaint.cli.progress import actions_done, work_done
 from statemaint.cli.runs import end_with_undone
 from statemaint.cli.tables import files_of
+from statemaint.cli.targets import Address
 from statemaint.errors import CheckpointError
 from statemaint.maintain import apply, parse_plan, parse_undo, undo
-from statemaint.maintain.record import recorded
+from statemaint.maintain.record import recorded, recorded_recovery
 from statemaint.model.findings import damaged
 from statemaint.model.ids import version_of
 from statemaint.plan import Proof, RecoveryPlan, Remove, RepairStep, WriteSnapshot
@@ -174,10 +183,17 @@ def _proof_line(step: RepairStep, proof: Proof) -> str:
 @uri
 @apply_flag
 @trash_flag
+@publish_flag
 @workers_flag
 @as_json
 def repair_verb(
-    uri: str, *, apply: bool, trash_for: float, workers: Workers, as_json: bool
+    uri: Address,
+    *,
+    apply: bool,
+    trash_for: float,
+    publish: bool,
+    workers: Workers,
+    as_json: bool,
 ) -> None:
     """Show which damage can be repaired, with a proof for each step, or repair it (--apply).
 
@@ -189,8 +205,9 @@ def repair_verb(
     """
     storage = open_storage(uri)
     if apply:
-        with work_done("repairing"):
-            done = repair(storage, trash_for=trash_for, workers=workers)
+        work = partial(repair, storage, trash_for=trash_for, workers=workers)
+        with publishing(uri, storage, wanted=publish), work_done("repairing"):
+            done = recorded_recovery(storage, work)
         end_with_result(done, as_json=as_json)
     with work_done("planning"):
         plan = plan_repair(storage, workers=workers)
@@ -208,10 +225,18 @@ def repair_verb(
 )
 @apply_flag
 @trash_flag
+@publish_flag
 @workers_flag
 @as_json
-def rollback_verb(
-    uri: str, *, batch: int, apply: bool, trash_for: float, workers: Workers, as_json: bool
+def rollback_verb(  # noqa: PLR0913 -- each is a separate choice
+    uri: Address,
+    *,
+    batch: int,
+    apply: bool,
+    trash_for: float,
+    publish: bool,
+    workers: Workers,
+    as_json: bool,
 ) -> None:
     """Show which files a rollback to a batch would move to the trash, or move them (--apply).
 
@@ -223,8 +248,9 @@ def rollback_verb(
     """
     storage = open_storage(uri)
     if apply:
-        with work_done("rolling back"):
-            done = rollback(storage, batch, trash_for=trash_for, workers=workers)
+        work = partial(rollback, storage, batch, trash_for=trash_for, workers=workers)
+        with publishing(uri, storage, wanted=publish), work_done("rolling back"):
+            done = recorded_recovery(storage, work)
         end_with_result(done, as_json=as_json)
     with work_done("planning"):
         plan = plan_rollback(storage, batch, workers=workers)
@@ -248,15 +274,17 @@ def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: Workers, as_jso
     content = plan_file.read()
     if undo_plan := parse_undo(plan_file.name, content):
         storage = open_storage(at or undo_plan.checkpoint)
-        undone = undo(storage, undo_plan.run, expected=undo_plan.fingerprint)
+        restore = partial(undo, storage, undo_plan.run, expected=undo_plan.fingerprint)
+        undone = recorded_recovery(storage, restore)
         end_with_undone(undone, storage.root, as_json=as_json)
     if recovery_plan := parse_recovery(plan_file.name, content):
         storage = open_storage(at or recovery_plan.checkpoint)
-        done = apply_recovery(storage, recovery_plan, workers=workers)
+        recover = partial(apply_recovery, storage, recovery_plan, workers=workers)
+        done = recorded_recovery(storage, recover)
         end_with_result(done, as_json=as_json)
     plan = parse_plan(plan_file.name, content)
     storage = open_storage(at or plan.checkpoint)
     with actions_done() as advance:
         work = partial(apply, storage, plan, workers=workers, on_outcome=advance)
-        report = work() if plan.request.is_partial else recorded(storage, work)
+        report = recorded(storage, work, part=plan.request.is_partial)
     end_with_report(report, as_json=as_json)

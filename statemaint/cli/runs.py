@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import partial
 from itertools import islice
 from typing import Any, NoReturn
 
@@ -13,11 +14,13 @@ import click
 from rich.filesize import decimal
 
 from statemaint.cli import tables
-from statemaint.cli.options import as_json, as_json_or_lines, uri
+from statemaint.cli.options import as_json, as_json_or_lines, publish_flag, publishing, uri
 from statemaint.cli.output import MOST_LINES, Json, print_result
 from statemaint.cli.tables import Column, files_of, lasting, number
+from statemaint.cli.targets import Address
 from statemaint.errors import CheckpointError, ConfigError
 from statemaint.maintain import Run, Undone, list_actions, list_runs, plan_undo, undo
+from statemaint.maintain.record import recorded_recovery
 from statemaint.plan import PutBack, UndoPlan
 from statemaint.report.undo_json import undo_plan_json
 from statemaint.storage import Storage, open_storage
@@ -192,8 +195,9 @@ def _time(seconds: float) -> str:
 @uri
 @click.argument("run", metavar="RUN")
 @click.option("--dry-run", is_flag=True, help="Show what would come back; write nothing.")
+@publish_flag
 @as_json
-def undo_verb(uri: str, run: str, *, dry_run: bool, as_json: bool) -> None:
+def undo_verb(uri: Address, run: str, *, dry_run: bool, publish: bool, as_json: bool) -> None:
     """Restore the files that a run moved to the trash, if they still fit.
 
     RUN is an id listed by `statemaint runs`. A run of `maintain` can be undone only if it ran with
@@ -208,7 +212,9 @@ def undo_verb(uri: str, run: str, *, dry_run: bool, as_json: bool) -> None:
     storage = open_storage(uri)
     if dry_run:
         _end_with_plan(plan_undo(storage, run), as_json=as_json)
-    end_with_undone(undo(storage, run), storage.root, as_json=as_json)
+    with publishing(uri, storage, wanted=publish):
+        undone = recorded_recovery(storage, partial(undo, storage, run))
+    end_with_undone(undone, storage.root, as_json=as_json)
 
 
 def end_with_undone(undone: Undone, checkpoint: str, *, as_json: bool) -> NoReturn:

@@ -10,10 +10,18 @@ from statemaint.audit import Verification, digest_stores, verify
 from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, of_many
 from statemaint.cli.messages import settings
-from statemaint.cli.options import Share, as_json_or_lines, uri, workers_flag
+from statemaint.cli.options import (
+    Share,
+    as_json_or_lines,
+    publish_flag,
+    publishing,
+    uri,
+    workers_flag,
+)
 from statemaint.cli.output import Json, end_with, print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, GOOD, Column, number
+from statemaint.cli.targets import Address
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.maintain.record import note_verification
 from statemaint.model.findings import Finding
@@ -37,14 +45,16 @@ from statemaint.workers import Workers
     metavar="N/T",
     help="Check only the N-th of T shares of the partitions; T runs cover all of them.",
 )
+@publish_flag
 @workers_flag
 @as_json_or_lines
 @of_many(lambda: FLEET)
 def verify_verb(
-    uri: str,
+    uri: Address,
     *,
     deep: bool,
     sample: tuple[int, int] | None,
+    publish: bool,
     workers: Workers,
     as_json: bool,
 ) -> None:
@@ -53,8 +63,9 @@ def verify_verb(
     Reads only the beginning and the end of each file, and trusts snapshots that an attestation
     covers. A change inside a file is found by --deep only.
     """
-    with work_done("verifying"):
-        verification = _verified(open_storage(uri), deep=deep, sample=sample, workers=workers)
+    storage = open_storage(uri)
+    with publishing(uri, storage, wanted=publish), work_done("verifying"):
+        verification = _verified(storage, deep=deep, sample=sample, workers=workers)
     print_result(
         lambda: verify_json(verification),
         as_json=as_json,
@@ -95,7 +106,9 @@ def _print_table(verification: Verification, *, deep: bool) -> None:
     tables.print_line(text)
 
 
-def _row(storage: Storage, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
+def _row(storage: Storage, *, publish: bool, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
+    """Returns the row of one checkpoint in a fleet, which has no name to publish it by."""
+    del publish
     verification = _verified(storage, **options)
     row = {
         "healthy": verification.healthy,

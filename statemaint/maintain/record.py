@@ -1,13 +1,16 @@
 """The record of a query's maintenance in storage.
 
-Whoever runs maintenance or a verification writes it: the program, Spark's driver, and Airflow's
-`report`. A dry run never does.
+Whoever may write maintains it: every verb of the program that does, Spark's driver, and Airflow's
+`report`, verification and recoveries. A dry run never does.
 """
 
 import json
 import logging
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Protocol, TypeVar
 
 from statemaint.errors import (
     CodecError,
@@ -24,6 +27,7 @@ from statemaint.records import size_of_trash
 from statemaint.records.runs import METRICS, new_run_id
 from statemaint.report import Emptied, Report
 from statemaint.report.ended import run_ended
+from statemaint.report.facts import RunFacts
 from statemaint.report.part import summary
 from statemaint.report.record import (
     Cause,
@@ -32,12 +36,33 @@ from statemaint.report.record import (
     Record,
     next_record,
     with_emptied,
+    with_part,
 )
+from statemaint.scan import must_be_checkpoint
 from statemaint.storage import Storage
 
 _REFUSALS = {one.code for one in (ConfigError, NotACheckpointError, Superseded, RefusedLinkError)}
 
 _log = logging.getLogger(__name__)
+
+
+class Recovered(Protocol):
+    """The result of a repair, a rollback or an undo."""
+
+    @property
+    def record_id(self) -> str:
+        """Returns the id of its run; empty if nothing was done."""
+
+    @property
+    def incomplete(self) -> bool:
+        """Returns whether damage remains, or files stay in the trash."""
+
+    @property
+    def work(self) -> RunFacts:
+        """Returns what it wrote and moved to the trash."""
+
+
+_Recovered = TypeVar("_Recovered", bound=Recovered)
 
 
 def read_record(storage: Storage) -> Record | None:
@@ -80,36 +105,86 @@ def with_run(storage: Storage, before: Record | None, last: LastRun) -> Record:
     return next_record(before, last)
 
 
-def note_run(storage: Storage, last: LastRun) -> None:
-    """Adds the end of a run to the record; a failure is only logged."""
+def may_record(storage: Storage, before: Record | None, last: LastRun) -> bool:
+    """Returns whether a run's end may be written: not where nobody has seen a checkpoint.
+
+    The storage of a mistyped address may fail before that is known.
+    """
+    if before or last.facts or last.work:
+        return True
     try:
-        write_record(storage, with_run(storage, read_record(storage), last))
+        must_be_checkpoint(storage)
+    except StatemaintError:
+        return False
+    return True
+
+
+def note_run(storage: Storage, last: LastRun, *, part: bool = False) -> None:
+    """Adds the end of a run, or of one of a part, to the record; a failure is only logged."""
+    try:
+        before = read_record(storage)
+        if may_record(storage, before, last):
+            after = with_part(before, last) if part else with_run(storage, before, last)
+            write_record(storage, after)
     except StorageError as error:
         # A run whose storage failed is reported as that.
         level = logging.INFO if Cause.STORAGE in last.failed else logging.WARNING
         _log.log(level, "the run is not in the metrics: %s", error)
 
 
-def recorded(storage: Storage, work: Callable[[], Report], *, every_unit: bool = False) -> Report:
+def recorded(
+    storage: Storage,
+    work: Callable[[], Report],
+    *,
+    every_unit: bool = False,
+    part: bool = False,
+) -> Report:
     """Returns the report of a run in one task, and adds its end to the record, also if it fails.
 
     Args:
         storage: where the checkpoint lives.
-        work: carries the run out, of the whole checkpoint: the figures of a part are not the
-            query's.
+        work: carries the run out.
         every_unit: whether the record has each partition.
+        part: whether the run is of a part, which counts in the totals alone: its figures are not
+            the query's.
 
     Raises:
         StatemaintError: as `work` does.
     """
-    try:
+    with _failures_noted(storage, part=part):
         report = work()
+    note_run(storage, _ended(report, every_unit=every_unit), part=part)
+    return report
+
+
+def recorded_recovery(storage: Storage, recover: Callable[[], _Recovered]) -> _Recovered:
+    """Returns the result of a recovery, and adds its end to the record, also if it fails.
+
+    Raises:
+        StatemaintError: as `recover` does.
+    """
+    began, sent = storage.now(), Counter(storage.requests)
+    with _failures_noted(storage):
+        done = recover()
+    ended = storage.now()
+    cost = RunFacts(
+        highest={"seconds": ended - began},
+        counts={"requests": dict(Counter(storage.requests) - sent)},
+    )
+    causes = (Cause.DAMAGE,) if done.incomplete else ()
+    run = done.record_id or new_run_id(ended)
+    note_run(storage, LastRun(run, ended, causes, tasks=1, work=done.work + cost))
+    return done
+
+
+@contextmanager
+def _failures_noted(storage: Storage, *, part: bool = False) -> Iterator[None]:
+    try:
+        yield
     except StatemaintError as error:
         if not is_refusal(error.code):
-            note_run(storage, failed_run(storage, error))
+            note_run(storage, failed_run(storage, error), part=part)
         raise
-    note_run(storage, _ended(report, every_unit=every_unit))
-    return report
 
 
 def is_refusal(code: str | None) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 
 from statemaint.model.findings import FindingCode
-from statemaint.plan import DeleteReason, WithheldReason
+from statemaint.plan import DeleteReason, RemoveReason, WithheldReason
 from statemaint.report import StoreOutcome
 from statemaint.report.facts import CHAIN_BOUNDS, SIZE_BOUNDS, TASK_BOUNDS, WORST
 from statemaint.report.record import Cause
@@ -93,7 +93,7 @@ _RUN = (
     Metric("last_run_bytes_written", "How large are these?", _B),
     Metric("last_run_bytes_deleted", "How much did the last run delete?", _B),
     Metric("last_run_files_deleted", "Which files did it delete, by reason?", "files", ("reason",),
-           bound=len(DeleteReason)),
+           bound=len(DeleteReason) + len(RemoveReason)),
     Metric("last_run_trash_files_deleted",
            "How many files did it delete from the trash, where they had expired?", "files"),
     Metric("last_run_trash_bytes_deleted", "How large were these?", _B),

@@ -91,7 +91,7 @@ def families(named: Named, record: Record) -> Iterator[Family]:
     yield from _run(one, many, record)
     if record.last:
         yield failures(named, record.last.failed)
-        done = record.last.facts or RunFacts()  # a run whose plan failed has done nothing
+        done = record.last.done
         yield from _done(one, many, done)
         yield _spread("task_seconds", named.labels, done.spreads.get("tasks"), TASK_BOUNDS)
     if record.totals:  # unknown while the storage fails: a counter must not begin again
@@ -173,7 +173,7 @@ def _done(one: _One, many: _Many, done: RunFacts) -> Iterator[Family]:
     yield one("last_run_duration_seconds", done.highest.get("seconds"))
     yield one("last_run_peak_memory_bytes", done.highest.get("memory"))
     deleted = done.counts.get("deleted", {})
-    yield many("last_run_files_deleted", "reason", {k: deleted.get(k, 0) for k in DeleteReason})
+    yield many("last_run_files_deleted", "reason", {**dict.fromkeys(DeleteReason, 0), **deleted})
     yield many("last_run_storage_requests", "verb", _verbs(done.counts.get("requests", {})))
 
 

@@ -1,6 +1,6 @@
 """The common part of repair and rollback: carries out a proved plan under the lease."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,10 +12,12 @@ from statemaint.listing import Entry
 from statemaint.maintain.run import alone_since
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.findings import damaged
 from statemaint.plan import RecoveryPlan, Remove, WriteSnapshot
 from statemaint.records import Holder, newest
 from statemaint.records.runs import RunNote, new_run_id, write_note
 from statemaint.report import SnapshotWritten
+from statemaint.report.facts import RunFacts
 from statemaint.report.recovery_json import recovery_fingerprint
 from statemaint.storage import Storage
 from statemaint.wording import counted
@@ -48,6 +50,27 @@ class RecoveryReport:
     plan: RecoveryPlan
     removed: tuple[Remove, ...] = ()
     written: tuple[SnapshotWritten, ...] = ()
+
+    @property
+    def record_id(self) -> str:
+        """Returns the id that the record has for it."""
+        return self.run
+
+    @property
+    def incomplete(self) -> bool:
+        """Returns whether damage remains."""
+        return damaged(self.plan.findings)
+
+    @property
+    def work(self) -> RunFacts:
+        """Returns what it did, for the record; a file in the trash counts as deleted."""
+        sums = {
+            "snapshots": len(self.written),
+            "written": sum(one.bytes for one in self.written),
+            "deleted": sum(one.entry.size for one in self.removed),
+        }
+        reasons = Counter(one.reason.value for one in self.removed)
+        return RunFacts(sums=sums, counts={"deleted": dict(reasons)})
 
 
 def log_entries(storage: Storage) -> frozenset[Entry]:

@@ -40,6 +40,7 @@ class LastRun:
         committed: the newest committed batch.
         lag: versions between the newest snapshot and the target, at worst.
         facts: the findings and the work; `None` when the plan failed before it read the stores.
+        work: what a repair, a rollback or an undo did, which takes no figures of the stores.
         trash_files: the number of files in the trash; `None` when it was not listed.
         trash_bytes: their size.
     """
@@ -55,6 +56,12 @@ class LastRun:
     facts: RunFacts | None = None
     trash_files: int | None = None
     trash_bytes: int | None = None
+    work: RunFacts | None = None
+
+    @property
+    def done(self) -> RunFacts:
+        """Returns what it did; a run whose plan failed has done nothing."""
+        return self.facts or self.work or RunFacts()
 
     @property
     def exit_code(self) -> int:
@@ -103,7 +110,7 @@ class Record:
 
     Attributes:
         last: its last run; `None` if it was only verified.
-        success: when the last run without failure ended; `None` when there was none.
+        success: when the last maintenance without failure ended; `None` when there was none.
         totals: what all runs did, by the names of `_totals`; they never fall.
         before: the totals before the last run, so that a repeated report counts it once.
         verified: its last verification.
@@ -128,12 +135,12 @@ class Record:
         """Returns the record as it is stored."""
         return {
             "v": 1,
-            "last": self.last and asdict(self.last),
+            "last": self.last and _run_json(self.last),
             "success": self.success,
             "totals": dict(self.totals),
             "before": dict(self.before),
             "verified": self.verified and asdict(self.verified),
-            "looked": self.looked and asdict(self.looked),
+            "looked": self.looked and _run_json(self.looked),
             "trash": self.trash and asdict(self.trash),
         }
 
@@ -160,12 +167,20 @@ class Record:
         )
 
 
+def _run_json(run: LastRun) -> dict[str, Any]:
+    fields = asdict(run)
+    if run.work is None:
+        del fields["work"]  # which earlier builds do not know
+    return fields
+
+
 def _run(fields: Mapping[str, Any] | None) -> LastRun | None:
     if fields is None:
         return None
     failed = tuple(Cause(one) for one in fields["failed"])
-    facts = RunFacts.from_json(fields["facts"]) if fields["facts"] else None
-    return LastRun(**{**fields, "failed": failed, "facts": facts})
+    done = {name: fields.get(name) for name in ("facts", "work")}
+    facts = {name: RunFacts.from_json(found) if found else None for name, found in done.items()}
+    return LastRun(**{**fields, "failed": failed, **facts})
 
 
 def _trash(last: LastRun) -> CountedTrash | None:
@@ -182,12 +197,21 @@ def next_record(before: Record | None, last: LastRun) -> Record:
     return replace(
         before,
         last=last,
-        success=_success(before.success, last),
+        success=before.success if last.failed or last.work else last.ended,
         totals=_totals(totals, last),
         before=totals,
         looked=None if last.facts else before.known,
         trash=_trash(last) or before.trash,
     )
+
+
+def with_part(before: Record | None, run: LastRun) -> Record:
+    """Returns the record after a run of a part of the partitions, which counts in the totals.
+
+    The last run and its failures stay, as they are those of all partitions.
+    """
+    before = before or Record(None)
+    return replace(before, totals=_totals(before.totals, run), before=_totals(before.before, run))
 
 
 def with_loss(record: Record) -> Record:
@@ -196,13 +220,9 @@ def with_loss(record: Record) -> Record:
     return replace(record, totals={**record.totals, "losses": lost})
 
 
-def _success(before: float | None, last: LastRun) -> float | None:
-    return before if last.failed else last.ended
-
-
 def _totals(before: Mapping[str, int], last: LastRun) -> dict[str, int]:
     """Returns the totals with a run: its result, its work, and its requests by verb."""
-    facts = last.facts or RunFacts()
+    facts = last.done
     counted = {
         "runs/failed" if last.failed else "runs/succeeded": 1,
         "storage_errors": last.storage_errors,

@@ -13,6 +13,7 @@ from statemaint.model.ids import run_folder
 from statemaint.plan import PutBack, UndoPlan
 from statemaint.records import Holder, forget_trashed
 from statemaint.records.runs import RunNote, new_run_id, write_note
+from statemaint.report.facts import RunFacts
 from statemaint.report.undo_json import VERB, undo_fingerprint
 from statemaint.scan import must_be_checkpoint
 from statemaint.storage import ReadOnly, Storage
@@ -39,6 +40,21 @@ class Undone:
     left: Mapping[str, str] = field(default_factory=dict)
     undo: str = ""
     sequel: str = ""
+
+    @property
+    def record_id(self) -> str:
+        """Returns the id that the record has for it."""
+        return self.undo
+
+    @property
+    def incomplete(self) -> bool:
+        """Returns whether files stay in the trash."""
+        return bool(self.left)
+
+    @property
+    def work(self) -> RunFacts:
+        """Returns what it wrote and deleted: nothing."""
+        return RunFacts()
 
 
 @dataclass(frozen=True, slots=True)

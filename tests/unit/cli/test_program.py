@@ -546,9 +546,9 @@ def test_tells_its_version() -> None:
 
 @pytest.mark.parametrize(
     ("flags", "left"),
-    [([], True), (["--record"], True), (["--dry-run"], False), (["--partition", "0"], False)],
+    [([], True), (["--record"], True), (["--dry-run"], False), (["--partition", "0"], True)],
 )
-def test_a_whole_run_leaves_its_figures_and_a_dry_or_partial_one_none(
+def test_every_run_that_writes_leaves_the_record_and_a_dry_one_none(
     checkpoint: Path,
     flags: list[str],
     left: bool,  # noqa: FBT001 -- of the table above

@@ -1,5 +1,6 @@
 """The record of a query in its checkpoint."""
 
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -10,21 +11,26 @@ from statemaint.errors import (
     NotACheckpointError,
     RefusedLinkError,
     StatemaintError,
+    StorageError,
     Superseded,
     UnsupportedError,
 )
 from statemaint.execute.lease import acquire
-from statemaint.maintain import maintain
+from statemaint.listing import Entry
+from statemaint.maintain import maintain, undo
 from statemaint.maintain.record import (
     note_verification,
     read_record,
     recorded,
+    recorded_recovery,
     trash_size,
     write_record,
 )
 from statemaint.model.policy import Policy
+from statemaint.plan import Request
 from statemaint.records import Holder
 from statemaint.records.runs import METRICS
+from statemaint.recover import repair, rollback
 from statemaint.report import Report
 from statemaint.report.record import Cause, LastRun, LastVerification, Record, next_record
 from statemaint.storage import MemoryStorage, ReadOnly
@@ -153,3 +159,95 @@ def test_a_first_run_that_fails_at_planning_has_a_record() -> None:
     assert record is not None
     assert record.last is not None
     assert (record.last.failed, record.success) == ((Cause.PLAN,), None)
+
+
+def test_a_run_of_a_part_counts_in_the_totals_and_the_last_run_of_all_stays() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage, partitions=2)
+    storage.delete("state/0/1/20.delta")
+    part = partial(maintain, storage, TIGHT, request=Request(partitions=frozenset({0})))
+    done = recorded(storage, part, part=True)
+    record = read_record(storage)
+    assert record is not None
+    assert (record.last, record.success, record.known) == (None, None, None)
+    assert record.totals["files"] == done.files_deleted.total() > 0
+    recorded(storage, partial(maintain, storage, TIGHT, run="a"))
+    recorded(storage, part, part=True)
+    record = read_record(storage)
+    assert record is not None
+    assert record.last is not None
+    assert (record.last.run, record.last.failed, record.success) == ("a", (Cause.DAMAGE,), None)
+    assert (record.totals["runs/succeeded"], record.totals["runs/failed"]) == (2, 1)
+    assert next_record(record, record.last).totals == record.totals
+
+
+def test_a_repair_a_rollback_and_an_undo_leave_the_record_and_no_figure_changes() -> None:
+    clock = Clock(1000.0)
+    storage = MemoryStorage(clock=clock)
+    write_checkpoint(storage)
+    recorded(storage, partial(maintain, storage, Policy(), run="a"))
+    first = read_record(storage)
+    assert first is not None
+    clock.now = 2000.0
+    storage.write("state/0/0/20.snapshot", [b"torn"], overwrite=True)
+    repaired = recorded_recovery(storage, partial(repair, storage, trash_for=600.0))
+    record = read_record(storage)
+    assert record is not None
+    assert record.last is not None
+    assert (record.last.run, record.last.ended) == (repaired.run, 2000.0)
+    assert (record.last.failed, record.last.done.sums["snapshots"]) == ((), 1)
+    assert record.last.done.counts["deleted"] == {"bad_snapshot": 1}
+    assert record.last.done.counts["requests"]["list"] > 0
+    assert (record.success, record.known) == (first.success, first.last)
+    assert record.trash is not None
+    assert (record.trash.files, record.trash.seen) == (1, 2000.0)
+    assert record.totals["files"] == first.totals["files"] + 1
+    assert Record.from_json(record.to_json()) == record
+    rolled = recorded_recovery(storage, partial(rollback, storage, 22, trash_for=600.0))
+    back = recorded_recovery(storage, partial(undo, storage, rolled.run))
+    record = read_record(storage)
+    assert record is not None
+    assert record.last is not None
+    assert (record.last.run, record.last.done.sums) == (back.undo, {})
+    assert record.totals["runs/succeeded"] == 4
+    assert record.totals["files"] == first.totals["files"] + 1 + len(rolled.removed)
+
+
+def test_a_recovery_that_cannot_repair_or_take_the_lease_is_recorded_as_failed() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage)
+    storage.write("state/0/0/20.snapshot", [b"torn"], overwrite=True)
+    lease = acquire(storage, Holder("other"), seconds=600.0)
+    with pytest.raises(LeaseHeldError):
+        recorded_recovery(storage, partial(repair, storage, trash_for=600.0))
+    record = read_record(storage)
+    assert record is not None
+    assert record.last is not None
+    assert record.last.failed == (Cause.LEASE,)
+    lease.release()
+    storage.delete("state/0/0/23.delta")
+    assert recorded_recovery(storage, partial(repair, storage, trash_for=600.0)).incomplete
+    record = read_record(storage)
+    assert record is not None
+    assert record.last is not None
+    assert (record.last.failed, record.success) == ((Cause.DAMAGE,), None)
+
+
+def test_a_run_whose_listing_fails_leaves_nothing_where_nobody_has_seen_a_checkpoint() -> None:
+    class Refusing(MemoryStorage):
+        def list(self, prefix: str) -> Iterator[Entry]:
+            raise StorageError(prefix, "refused")
+
+    storage = Refusing()
+    with pytest.raises(StorageError, match="refused"):
+        recorded(storage, partial(maintain, storage, TIGHT))
+    with pytest.raises(StorageError, match="refused"):
+        recorded_recovery(storage, partial(repair, storage, trash_for=600.0))
+    assert not storage.files
+    write_record(storage, Record(None))
+    with pytest.raises(StorageError, match="refused"):
+        recorded(storage, partial(maintain, storage, TIGHT))
+    record = read_record(storage)
+    assert record is not None
+    assert record.last is not None
+    assert record.last.failed == (Cause.STORAGE,)

@@ -22,7 +22,7 @@ from statemaint.metrics.options import Named
 from statemaint.metrics.page import page_text, rows_of
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
-from statemaint.plan import DeleteReason, WithheldReason
+from statemaint.plan import DeleteReason, RemoveReason, WithheldReason
 from statemaint.report.facts import (
     CHAIN_BOUNDS,
     SIZE_BOUNDS,
@@ -124,7 +124,7 @@ def test_no_query_has_more_series_than_the_bound() -> None:
     counts = {
         "outcomes": {"done": 1, "skipped": 1, "halted": 5},
         "findings": {code.value: 1 for code in FindingCode},
-        "deleted": {reason.value: 1 for reason in DeleteReason},
+        "deleted": {reason.value: 1 for reason in (*DeleteReason, *RemoveReason)},
         "requests": {f"verb{number}": 1 for number in range(40)},
         "withheld": {reason.value: 1 for reason in WithheldReason},
     }
