@@ -24,6 +24,7 @@ from statemaint.errors import (
 )
 from statemaint.execute.fence import Fence, and_then, superseded_if_missing
 from statemaint.fold import Engine, Folding, Source, must_equal
+from statemaint.fold.temporary import workplace
 from statemaint.listing import Entry
 from statemaint.plan import WriteSnapshot
 from statemaint.scan.rocks import shared_paths
@@ -175,7 +176,6 @@ def built(source: Source, actions: Sequence[WriteSnapshot]) -> "Iterator[tuple[B
     Each action's chain begins with the next one's.
     """
     from statemaint.fold.rocksdb import build  # noqa: PLC0415 -- RocksDB is large
-    from statemaint.fold.rocksdb.engine import workplace  # noqa: PLC0415
 
     with workplace() as place:
         with superseded_if_missing():

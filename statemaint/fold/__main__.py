@@ -1,14 +1,11 @@
 """Compiles the kernels of large folds in advance: `python -m statemaint.fold`, as in an image."""
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
 from statemaint.codec.compression.base import encode
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.hdfs import records
 from statemaint.codec.rocksdb import changelog
-from statemaint.fold import rocksdb as rocks
 from statemaint.fold.compiled.engine import FastEngine
+from statemaint.fold.rocksdb import Limits, RocksEngine
 from statemaint.fold.source import Source
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
@@ -40,12 +37,11 @@ def _fold_rocks() -> None:
         storage = MemoryStorage()
         source = Source(storage, COMPRESSIONS["lz4"], row_checksums=False, key=bytes(16))
         # The first eight bytes of the keys are equal, so that further bytes are compared.
-        changes = [(changelog.PUT, b"\1\0a key %d" % one, bytes(40)) for one in range(30)]
+        changes = [(changelog.PUT, b"\1\0a key %d" % key, bytes(40)) for key in range(30)]
         payload = changelog.encode(changelog.Header(number), changes)
         entry = storage.write("1.changelog", encode(source.compression, payload))
         chain = Chain(1, None, (Delta(1, entry),))
-        with TemporaryDirectory() as place:
-            rocks.state(source, chain, workdir=Path(place), limits=rocks.Limits(compiled=0))
+        RocksEngine(Limits(compiled=0)).fold(source, chain, (1,), write=False).digests  # noqa: B018
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def logged(source: Source, store: Store, delta: Delta) -> Iterator[Change]:
     from statemaint.fold.rocksdb.changes import decoded, named  # noqa: PLC0415 -- RocksDB is large
 
     with named(delta.entry.path):
-        _, changes = decoded(source, delta)
+        _, changes = decoded(source, delta.entry.path)
         yield from changes
 
 
@@ -172,13 +172,10 @@ def _rocks_fold(
     source: Source, store: Store, chain: Chain, families_at: int | None = None
 ) -> Iterator["Folded"]:
     """Opens the database of a chain, with the column families of a version at or above it."""
-    from statemaint.fold.rocksdb.engine import workplace  # noqa: PLC0415 -- RocksDB is large
-    from statemaint.fold.rocksdb.sums import LIMITS  # noqa: PLC0415
-    from statemaint.fold.rocksdb.write import folded  # noqa: PLC0415
+    from statemaint.fold.rocksdb.write import folded  # noqa: PLC0415 -- RocksDB is large
 
     like = store.families_at(chain.version if families_at is None else families_at)
-    others = None if like == chain.base else like
-    with workplace() as place, folded(source, chain, place, others, limits=LIMITS) as fold:
+    with folded(source, chain, None if like == chain.base else like) as fold:
         yield fold
 
 
@@ -196,7 +193,7 @@ def _rocks_watched(source: Source, chain: Chain, fold: "Folded", watcher: Watche
     pending = Pending(fold.database, fold.like, held=LIMITS.held)
     for delta in chain.deltas:
         with named(delta.entry.path):
-            header, changes = decoded(source, delta)
+            header, changes = decoded(source, delta.entry.path)
             pending.begin(header)
             pending.take(watcher.watch(delta.version, changes))
     pending.flush()

@@ -79,7 +79,7 @@ def _ours(given: Input) -> Ours:
     version = given.case.last
     with copy_of(given) as root, TemporaryDirectory(dir=root.parent) as place:
         write = timed(ours.write_rocks, root, version, Path(place, "build"))
-        return Ours(write, timed(ours.rocks_digest, root, version, Path(place, "read")))
+        return Ours(write, timed(ours.rocks_digest, root, version))
 
 
 def _spark(bench: Bench, given: Input) -> SparkSeconds | None:
@@ -98,10 +98,10 @@ def _spark(bench: Bench, given: Input) -> SparkSeconds | None:
 def _once(spark: Spark, given: Input, expected: str | None = None) -> SparkSeconds:
     """Returns what Spark takes once; its snapshot must have the expected digest."""
     version = given.case.last
-    with copy_of(given) as root, TemporaryDirectory(dir=root.parent) as place:
+    with copy_of(given) as root:
         spark.collect()
         took = spark.snapshot_rocks(root, KINDS[given.case.kind], version=version)
-        if expected and (found := ours.rocks_digest(root, version, Path(place))) != expected:
+        if expected and (found := ours.rocks_digest(root, version)) != expected:
             raise AssertionError(f"{given.case.name}: Spark wrote {found}, we wrote {expected}")
     return took
 

@@ -11,7 +11,7 @@ import pytest
 
 from statemaint.audit import verify
 from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
-from statemaint.fold.rocksdb.options import load
+from statemaint.fold.rocksdb.database import load_options
 from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
@@ -119,7 +119,7 @@ def test_runs_come_to_an_end_and_every_zip_has_its_tables(storage: MemoryStorage
 
 @pytest.mark.parametrize("archive", ARCHIVES)
 def test_our_tables_are_set_up_as_sparks_are(archive: str, tmp_path: Path) -> None:
-    load(tmp_path, None, create=True)
+    load_options(tmp_path, None, create=True)
     ours = _table_options((tmp_path / "OPTIONS-000001").read_text())
     sparks = {
         tuple(sorted(_table_options(text).items()))

@@ -106,10 +106,7 @@ def store(source: Source, built: Built) -> Snapshot:
 
 
 def rows_of(source: Source, chain: Chain, limits: Limits | None = None) -> State:
-    with (
-        TemporaryDirectory() as place,
-        folded(source, chain, Path(place), limits=limits or Limits()) as fold,
-    ):
+    with folded(source, chain, limits=limits or Limits()) as fold:
         return dict(row for batch in fold.database.rows() for row in batch)
 
 

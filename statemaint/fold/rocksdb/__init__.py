@@ -4,8 +4,8 @@ RocksDB itself opens, reads and writes the files, through `rocksdict` and in thi
 decides the effect of the changelogs, and `database` gives RocksDB the resulting commands.
 """
 
-from statemaint.fold.rocksdb.read import check, digest, state
+from statemaint.fold.rocksdb.engine import RocksEngine
 from statemaint.fold.rocksdb.sums import Limits
 from statemaint.fold.rocksdb.write import Built, Fresh, build
 
-__all__ = ["Built", "Fresh", "Limits", "build", "check", "digest", "state"]
+__all__ = ["Built", "Fresh", "Limits", "RocksEngine", "build"]

@@ -5,6 +5,7 @@ enters their keys in a table, and the newest changes are written to RocksDB in k
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import chain
 from typing import TypeVar
 
@@ -12,23 +13,30 @@ import numpy as np
 import numpy.typing as npt
 
 from statemaint.codec.integrity.digest import StateDigest
-from statemaint.fold.compiled.input import Input
+from statemaint.codec.rocksdb.changelog import Header, read_header
+from statemaint.fold.compiled.input import Input, UnsureError, open_input
 from statemaint.fold.compiled.kernels import changes as kernels
 from statemaint.fold.compiled.kernels.changes import (
     AT,
     BATCH,
     CAPACITY,
     COUNT,
+    END,
     FULL,
     KEYS,
     LIMIT,
+    MORE,
     STATUS,
     TAGGED,
     WORK,
 )
 from statemaint.fold.compiled.table import Table
 from statemaint.fold.compiled.window import PayloadWindow
-from statemaint.fold.rocksdb.database import Change
+from statemaint.fold.rocksdb.changes import Pending, apply, named
+from statemaint.fold.rocksdb.database import Change, Database
+from statemaint.fold.rocksdb.sums import KnownRows
+from statemaint.fold.source import Source
+from statemaint.model.files import Delta
 
 _N = TypeVar("_N", bound=np.generic)
 Numbers = npt.NDArray[np.uint32]
@@ -39,6 +47,13 @@ _PIECE = 16384
 _FEW = 100
 # Beyond this many words sorting whole keys is faster than sorting by each word.
 _MOST_WORDS = 16
+# The payload is read in steps that stay in a core's cache.
+_STEP = 1024 * 1024
+# The payload for each stored byte, in most states.
+_EXPANSION = 4
+# No header is longer: the length of its lineage has two bytes.
+_HEADER = 4 + 2 + 65535
+_WITH_LINEAGE = (3, 4)
 
 
 class ChangelogBatch:
@@ -220,3 +235,101 @@ def _grown(numbers: npt.NDArray[_N], size: int, kept: int) -> npt.NDArray[_N]:
     grown = np.empty(size, numbers.dtype)
     grown[:kept] = numbers[:kept]
     return grown
+
+
+class FastPath:
+    """Applies changelogs of puts and deletes to a database by compiled loops.
+
+    Any other change, mainly a merge or a range, ends it: the changes taken so far are written to
+    the database, and the plain path continues with the next change.
+    """
+
+    def __init__(self, source: Source, pending: Pending, database: Database, *, held: int) -> None:
+        self._source, self._pending, self._database = source, pending, database
+        self._batch = ChangelogBatch()
+        self._held = held
+        self._handed = 0
+        self._read, self._size = 0, 1
+        self.known: KnownRows | None = None
+
+    def apply(self, deltas: tuple[Delta, ...]) -> None:
+        """Takes the changes of some changelogs, oldest first, and writes all to the database.
+
+        Afterwards `known` describes all rows, if the database was empty before and no changes had
+        to be written in between.
+
+        Raises:
+            CodecError, StaleChecksumError, StorageError: as `changes.apply` does.
+        """
+        self._size = max(1, sum(delta.entry.size for delta in deltas))
+        # Memory that is never touched costs nothing; moving its content later is expensive.
+        self._batch.window.reserve(min(self._held + _STEP, _EXPANSION * self._size), 0)
+        for number, delta in enumerate(deltas):
+            before = self._handed + self._batch.count
+            if not self._take(delta):
+                taken = self._handed + self._batch.count - before
+                self._hand_over()
+                apply(self._source, deltas[number:], self._pending, taken)
+                self.known = None
+                return
+            self._read += delta.entry.size
+        self._hand_over()
+
+    def _take(self, delta: Delta) -> bool:
+        """Takes a changelog's changes; returns whether all of them are puts or deletes."""
+        with closing(open_input(self._source, delta.entry.path)) as payload:
+            try:
+                return self._begin(payload, delta) and self._enter(payload, delta)
+            except UnsureError:
+                return False
+
+    def _begin(self, payload: Input, delta: Delta) -> bool:
+        window, begin = self._batch.window, self._batch.window.end
+        self._batch.more(payload, _HEADER)
+        content = window.buffer[begin : min(window.end, begin + _HEADER)].tobytes()
+        with named(delta.entry.path):
+            header = read_header([content])
+            self._pending.begin(header)
+        self._batch.begin(_size(header, content), tagged=header.column_families)
+        return True
+
+    def _enter(self, payload: Input, delta: Delta) -> bool:
+        batch, step, more = self._batch, _STEP, True
+        share = (self._read + delta.entry.size) / self._size
+        while (status := batch.enter(share, first=not self._read)) == MORE:
+            if not more:
+                return False
+            if batch.window.end > self._held:
+                self._hand_over()
+            step = max(step, batch.left)  # a large change doubles the data
+            more = batch.more(payload, step)
+        if status != END or batch.left:
+            return False
+        return not batch.more(payload, 1)
+
+    def _hand_over(self) -> None:
+        """Writes the newest changes to the database."""
+        batch, database = self._batch, self._database
+        if self._handed and not batch.count:
+            return
+        picked = batch.newest(removals=not database.empty)
+        self.known = None
+        if database.empty:
+            digest = batch.digest(picked, self._source.key)
+            self.known = KnownRows(digest, batch.families(picked))
+        if not len(picked):
+            pass
+        elif database.empty:
+            database.ingest(batch.changes(picked))
+        else:
+            database.write(batch.changes(picked))
+        self._handed += batch.count
+        batch.clear()
+
+
+def _size(header: Header, content: bytes) -> int:
+    """Returns the size in bytes of a header that has been read."""
+    if header.format == 1:
+        return 0
+    lineage = 2 + int.from_bytes(content[4:6]) if header.format in _WITH_LINEAGE else 0
+    return 4 + lineage

@@ -121,16 +121,16 @@ def apply(source: Source, deltas: Iterable[Delta], pending: Pending, skip: int =
     """
     for delta in deltas:
         with named(delta.entry.path):
-            header, changes = decoded(source, delta)
+            header, changes = decoded(source, delta.entry.path)
             pending.begin(header)
             pending.take(islice(changes, skip, None))
         skip = 0
     pending.flush()
 
 
-def decoded(source: Source, delta: Delta) -> tuple[Header, Iterator[_Change]]:
+def decoded(source: Source, path: str) -> tuple[Header, Iterator[_Change]]:
     """Returns the header and the changes of a changelog."""
-    payload = (bytes(block.payload) for block in source.blocks(delta.entry.path))
+    payload = (bytes(block.payload) for block in source.blocks(path))
     return changelog.decode(payload, row_checksums=source.row_checksums)
 
 

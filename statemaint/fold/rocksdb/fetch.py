@@ -11,9 +11,10 @@ from typing import BinaryIO
 
 from statemaint.codec.rocksdb import log_records, snapshot_zip
 from statemaint.codec.rocksdb.snapshot_zip import METADATA, ImmutableFile, ZipMetadata
-from statemaint.errors import CodecError, MissingSstError, NotFoundError, StorageError, Superseded
-from statemaint.fold.rocksdb.options import delimiter_of
+from statemaint.errors import CodecError, MissingSstError, NotFoundError, Superseded
+from statemaint.fold.rocksdb.database import delimiter_of
 from statemaint.fold.source import Source
+from statemaint.fold.temporary import temporary_directory
 from statemaint.model.files import Snapshot
 from statemaint.storage import read_small
 
@@ -68,13 +69,11 @@ def fetch(source: Source, archive: Zip, target: Path) -> None:
         MissingSstError: when one of the SST files does not exist.
         Superseded: when the zip no longer exists, either.
     """
-    try:
+    with temporary_directory():
         target.mkdir(parents=True)
         for name, content in archive.members.items():
             if name != METADATA:
                 (target / name).write_bytes(content)
-    except OSError as error:
-        raise _refused(error) from error
     for sst in archive.metadata.ssts:
         _fetch(source, archive.path, sst, target / sst.local)
 
@@ -124,16 +123,5 @@ def _must_be_there(source: Source, owner: str) -> None:
 
 
 def _copy(stream: BinaryIO, target: Path) -> int:
-    try:
-        with target.open("xb") as copy:
-            return sum(copy.write(piece) for piece in _pieces(stream))
-    except OSError as error:
-        raise _refused(error) from error
-
-
-def _refused(error: OSError) -> StorageError:
-    return StorageError("the temporary directory", error.strerror or str(error))
-
-
-def _pieces(stream: BinaryIO) -> Iterator[bytes]:
-    return iter(lambda: stream.read(_PIECE), b"")
+    with temporary_directory(), target.open("xb") as copy:
+        return sum(copy.write(piece) for piece in iter(lambda: stream.read(_PIECE), b""))

@@ -8,12 +8,13 @@ from uuid import uuid4
 
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, Shape, ZipMetadata
-from statemaint.errors import StorageError, UnsupportedError
+from statemaint.errors import UnsupportedError
 from statemaint.fold.rocksdb.changes import Pending, apply, named
 from statemaint.fold.rocksdb.database import Database, opened
 from statemaint.fold.rocksdb.fetch import Zip, blaming, fetch, read_zip
 from statemaint.fold.rocksdb.sums import LIMITS, Found, KnownRows, Limits, count_all, digest_all
 from statemaint.fold.source import Source
+from statemaint.fold.temporary import temporary_directory, workplace
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
 
@@ -208,13 +209,18 @@ def _saved(
 def folded(
     source: Source,
     chain: Chain,
-    workdir: Path,
     families_from: Snapshot | None = None,
     *,
-    limits: Limits,
+    limits: Limits = LIMITS,
 ) -> Iterator[Folded]:
-    """Opens a database and applies a chain to it; raises the same errors as `build`."""
-    with begun(source, chain, workdir, families_from, limits=limits) as fold:
+    """Applies a chain to a database in a directory that is deleted afterwards.
+
+    Raises the same errors as `build`.
+    """
+    with (
+        workplace() as workdir,
+        begun(source, chain, workdir, families_from, limits=limits) as fold,
+    ):
         yield fold.further(chain.deltas)
 
 
@@ -225,7 +231,7 @@ def begun(
     workdir: Path,
     families_from: Snapshot | None = None,
     *,
-    limits: Limits,
+    limits: Limits = LIMITS,
 ) -> Iterator[Folded]:
     """Opens a database with the base of a chain; raises the same errors as `build`."""
     base = read_zip(source, chain.base) if chain.base else None
@@ -256,9 +262,9 @@ def _apply(
     if size < limits.compiled or source.row_checksums:
         apply(source, deltas, pending)
         return None
-    from statemaint.fold.rocksdb.fast import Fast  # noqa: PLC0415 -- small runs never pay for it
+    from statemaint.fold.rocksdb.changelog_batch import FastPath  # noqa: PLC0415 -- small runs never pay for it
 
-    fast = Fast(source, pending, database, held=limits.held)
+    fast = FastPath(source, pending, database, held=limits.held)
     fast.apply(deltas)
     return fast.known
 
@@ -286,12 +292,9 @@ def _built(version: int, place: Path, fold: Folded, totals: Found, *, reuse: boo
 
 
 def _members(files: list[Path]) -> dict[str, bytes]:
-    try:
+    with temporary_directory():
         return {
             file.name: file.read_bytes()
             for file in files
             if file.suffix != _SST and file.name not in _LEFT_OUT
         }
-    except OSError as error:
-        text = error.strerror or str(error)
-        raise StorageError("the temporary directory", text) from error

@@ -34,9 +34,9 @@ from statemaint.errors import (
     UnsupportedError,
 )
 from statemaint.fold import Source
-from statemaint.fold.rocksdb import Built, Limits, build, check, digest, state
+from statemaint.fold.rocksdb import Built, Limits, RocksEngine, build
+from statemaint.fold.rocksdb.database import delimiter_of
 from statemaint.fold.rocksdb.fetch import fetch, read_zip
-from statemaint.fold.rocksdb.options import delimiter_of
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
 from statemaint.storage import MemoryStorage
@@ -115,8 +115,7 @@ class World:
         return clear_digest(self.states[version].items(), KEY)
 
     def read_back(self, version: int, limits: Limits = CLEAR) -> StateDigest:
-        with workdir() as place:
-            return digest(self.source, self.snapshots[version], workdir=place, limits=limits)
+        return RocksEngine(limits).digest(self.source, self.snapshots[version].entry.path)
 
 
 def plain(*versions: Sequence[Change], codec: str = "lz4") -> World:
@@ -134,6 +133,11 @@ def tagged(rows: State, *versions: Sequence[Change], delimiter: bytes = b"") -> 
     for changes in versions:
         world.write(changes)
     return world
+
+
+def state(source: Source, chain: Chain, limits: Limits = CLEAR) -> StateDigest:
+    folding = RocksEngine(limits).fold(source, chain, (chain.version,), write=False)
+    return folding.digests[chain.version]
 
 
 def puts(count: int, first: int = 0) -> list[Change]:
@@ -180,11 +184,8 @@ def test_a_chain_with_column_families_is_what_a_dictionary_says(
             made = world.build_all(limits, above, start=start, reuse=reuse)
             start = world.version
             agree(world, made, limits)
-    with workdir() as place:  # from the log alone
-        whole = world.chain(world.version, 0)
-        found = state(
-            world.source, whole, workdir=place, families_from=world.snapshots[1], limits=limits
-        )
+    from_log = replace(world.source, families=world.snapshots[1])
+    found = state(from_log, world.chain(world.version, 0), limits)
     assert found == world.digest(world.version)
 
 
@@ -338,8 +339,8 @@ def test_the_merge_operator_is_handed_down_from_zip_to_zip(delimiter: bytes) -> 
 def test_a_merge_that_nothing_explains_is_refused() -> None:
     key = key_of("list", b"a")
     world = tagged({key: b"1"}, [(MERGE, key, b"2")])
-    with workdir() as place, pytest.raises(CodecError, match="no snapshot names") as raised:
-        state(world.source, world.chain(2, 0), workdir=place)
+    with pytest.raises(CodecError, match="no snapshot names") as raised:
+        state(world.source, world.chain(2, 0))
     assert raised.value.path == f"{STORE}/2.changelog"
 
 
@@ -347,8 +348,7 @@ def test_column_families_that_nothing_lists_are_refused() -> None:
     world = tagged({key_of("default", b"a"): b"1"})
     with workdir() as place, pytest.raises(UnsupportedError, match="column families"):
         build(world.source, [world.chain(1, 0)], workdir=place, families_from=None, reuse=False)
-    with workdir() as place:  # of the rows alone the digest can be told
-        assert state(world.source, world.chain(1, 0), workdir=place) == world.digest(1)
+    assert state(world.source, world.chain(1, 0)) == world.digest(1)  # of the rows alone
 
 
 @limits_
@@ -365,8 +365,8 @@ def test_a_changelog_of_another_kind_of_store_is_refused(limits: Limits, format_
     world.build(limits, start=world.version if world.tagged else 0)
     world.tagged = not world.tagged
     world.write([(PUT, b"\1\0a", b"1")])
-    with workdir() as place, pytest.raises(CodecError, match="of the column families") as raised:
-        state(world.source, world.chain(2, 1), workdir=place, limits=limits)
+    with pytest.raises(CodecError, match="of the column families") as raised:
+        state(world.source, world.chain(2, 1), limits)
     assert raised.value.path == f"{STORE}/2.changelog"
 
 
@@ -378,8 +378,7 @@ def test_a_lineage_is_passed_over(limits: Limits, format_: int) -> None:
     stored = compress(source.compression, encode(Header(format_, lineage), rows))
     delta = Delta(3, source.storage.write("3.changelog", stored))
     expected = clear_digest([(key, value) for _, key, value in rows], KEY)
-    with workdir() as place:
-        assert state(source, Chain(3, None, (delta,)), workdir=place, limits=limits) == expected
+    assert state(source, Chain(3, None, (delta,)), limits) == expected
 
 
 # -- damage
@@ -520,11 +519,11 @@ def test_a_cut_changelog_is_named(limits: Limits, where: float) -> None:
     content = world.source.storage.read(path)
     damaged(world, path, content[: int((len(content) - 60) * where)])
     for work in (
-        lambda place: state(world.source, world.chain(1, 0), workdir=place, limits=limits),
-        lambda _: check(world.source, world.deltas[0]),
+        lambda: state(world.source, world.chain(1, 0), limits),
+        lambda: RocksEngine().check(world.source, path),
     ):
-        with workdir() as place, pytest.raises(CodecError) as raised:
-            work(place)
+        with pytest.raises(CodecError) as raised:
+            work()
         assert raised.value.path == path
 
 
@@ -535,8 +534,8 @@ def test_a_stale_checksum_file_stops_the_fold(limits: Limits) -> None:
     world.source = world.source.beside(path)
     stale = checksum_file.spark(1234, world.deltas[0].entry.size, 0.0)
     world.source.storage.write(f"{path}.crc", [stale])
-    with workdir() as place, pytest.raises(StaleChecksumError):
-        state(world.source, world.chain(1, 0), workdir=place, limits=limits)
+    with pytest.raises(StaleChecksumError):
+        state(world.source, world.chain(1, 0), limits)
 
 
 @limits_
@@ -545,8 +544,8 @@ def test_a_changelog_without_its_end_is_damage(limits: Limits, format_: int) -> 
     source = in_memory()
     payload = b"".join(encode(Header(format_), puts(10)))[: -4 if format_ == 1 else -1]
     delta = Delta(1, source.storage.write("1.changelog", compress(source.compression, [payload])))
-    with workdir() as place, pytest.raises(CodecError, match="ends early") as raised:
-        state(source, Chain(1, None, (delta,)), workdir=place, limits=limits)
+    with pytest.raises(CodecError, match="ends early") as raised:
+        state(source, Chain(1, None, (delta,)), limits)
     assert raised.value.path == "1.changelog"
 
 
@@ -555,17 +554,18 @@ def test_bytes_behind_the_end_of_a_changelog_are_damage() -> None:
     payload = b"".join(encode(Header(1), puts(10))) + b"more"
     delta = Delta(1, source.storage.write("1.changelog", compress(source.compression, [payload])))
     for limits in ALL_LIMITS:
-        with workdir() as place, pytest.raises(CodecError, match="follow the end"):
-            state(source, Chain(1, None, (delta,)), workdir=place, limits=limits)
+        with pytest.raises(CodecError, match="follow the end"):
+            state(source, Chain(1, None, (delta,)), limits)
     with pytest.raises(CodecError, match="follow the end"):
-        check(source, delta)
+        RocksEngine().check(source, delta.entry.path)
 
 
 def test_a_temporary_directory_that_refuses_is_no_damage(built: World) -> None:
     with workdir() as place:
         (place / "file").touch()
+        chains, refusing = [built.chain(1, 1)], place / "file"
         with pytest.raises(StorageError, match="the temporary directory"):
-            digest(built.source, built.snapshots[1], workdir=place / "file")
+            build(built.source, chains, workdir=refusing, families_from=None, reuse=False)
 
 
 @pytest.mark.parametrize(
