@@ -1,6 +1,6 @@
 """What a proof says of its snapshot, whoever wrote that, and of what it was compared with (S6)."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import google_crc32c
 import pytest
@@ -43,11 +43,11 @@ def storage() -> MemoryStorage:
     return found
 
 
+@dataclass(frozen=True)
 class Seeing(RocksEngine):
     """Remembers which zip said how a chain is folded."""
 
-    def __init__(self) -> None:
-        self.families: list[Snapshot | None] = []
+    families: list[Snapshot | None] = field(default_factory=list)
 
     def fold(
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
