@@ -15,8 +15,13 @@ from statemaint.workers import nothing
 
 
 def newest_commit(storage: Storage) -> Entry | None:
-    commits = {batch_in(entry.path, "commits"): entry for entry in storage.list("commits")}
-    return commits[newest] if (newest := max(commits, default=-1)) >= 0 else None
+    commits = committed_batches(storage)
+    return commits[max(commits)] if commits else None
+
+
+def committed_batches(storage: Storage) -> dict[int, Entry]:
+    batches = ((batch_in(entry.path, "commits"), entry) for entry in storage.list("commits"))
+    return {batch: entry for batch, entry in batches if batch >= 0}
 
 
 class SharedLook:
@@ -68,7 +73,8 @@ def must_stand(
     try:
         current = (look or SharedLook()).at(storage, commit.path, first=first)
     except NotFoundError as error:
-        if not _purged(storage, int(commit.name)):
+        # else the query has advanced so far that it removed the entry itself
+        if min(committed_batches(storage), default=-1) <= int(commit.name):
             why = "was removed after the run was planned: the query was rewound"
             raise Superseded(commit.path, why) from error
         if store is not None:
@@ -114,12 +120,6 @@ def _must_count(planned: Store, store: Store, target: int) -> None:
     dead = (one for one in planned.files if isinstance(one, Delta | Snapshot))
     if not both and any(one.version <= target and not planned.rocks.counts(one) for one in dead):
         raise Superseded(planned.id.directory, "no commit records any longer which attempts count")
-
-
-def _purged(storage: Storage, batch: int) -> bool:
-    """Returns whether the query has advanced so far that it removed an entry itself."""
-    batches = (batch_in(entry.path, "commits") for entry in storage.list("commits"))
-    return min((one for one in batches if one >= 0), default=-1) > batch
 
 
 _SHARED = ("SSTs", "logs")

@@ -25,10 +25,9 @@ from statemaint.plan import PutBack, UndoPlan
 from statemaint.records.manifest import Contents, contents, folder_of
 from statemaint.scan import check_inside, crc32c_of, equal
 from statemaint.storage import Storage
-from statemaint.undo.deeds import read_deeds
-from statemaint.undo.fit import staying, units_of
-from statemaint.undo.fit_rollback import must_fit
-from statemaint.undo.same import Same
+from statemaint.undo.checks import undo_refusals, units_of
+from statemaint.undo.history import FileIdentity, read_history
+from statemaint.undo.rollback_checks import check_rollback_undoable
 
 _log = logging.getLogger(__name__)
 _OCCUPIED = "another file is in its place; remove that one first if this one is right"
@@ -107,10 +106,10 @@ class _Decided:
 def _decided(storage: Storage, run: str) -> _Decided:
     must_be_in_trash(storage, run)
     trash = contents(storage, run)
-    deeds = read_deeds(storage, run, units_of(trash.files))
-    must_fit(storage, trash, deeds)
-    reasons = {} if trash.of_rollback else staying(storage, trash, deeds)
-    checksums = _Checksums(storage, trash, Same(storage, trash, deeds), reasons)
+    history = read_history(storage, run, units_of(trash.files))
+    check_rollback_undoable(storage, trash, history)
+    reasons = {} if trash.of_rollback else undo_refusals(storage, trash, history)
+    checksums = _Checksums(storage, trash, FileIdentity(storage, trash, history), reasons)
     files = tuple(_decide(storage, trash, reasons, checksums))
     plan = UndoPlan(storage.root, run, trash.verb, files, trash.newest_batch)
     return _Decided(plan, trash, checksums)
@@ -150,7 +149,7 @@ class _Checksums:
 
     storage: Storage
     trash: Contents
-    same: Same
+    same: FileIdentity
     reasons: Mapping[str, str]
 
     def against(self, entry: Entry, path: str, left: Collection[str]) -> str | None:

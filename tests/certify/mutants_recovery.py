@@ -9,9 +9,9 @@ from statemaint.execute.trash import Trash
 from statemaint.plan import Remove
 from statemaint.plan.recovery.rollback import rolled_back
 from statemaint.records.manifest import Contents
-from statemaint.undo.fit_rollback import _Rollback
+from statemaint.undo.history import FileIdentity
 from statemaint.undo.restore import _OCCUPIED, _Undo
-from statemaint.undo.same import Same
+from statemaint.undo.rollback_checks import _Rollback
 from tests.certify.mutant import FAILING, IDS, Mutant
 
 # Their packages have functions of the same names.
@@ -64,7 +64,7 @@ def _never_halfway(self: Any, entry: Any, path: str) -> str | None:
     return _move_back(self, entry, path)
 
 
-def _any_removal(self: Same, path: str) -> bool:
+def _any_removal(self: FileIdentity, path: str) -> bool:
     """Takes every file that a later run removed for one that was written since."""
     return bool(self.deeds.removed_again(path))
 
@@ -109,10 +109,10 @@ def _no_rebuild(*_: Any) -> None:
 
 RECOVERY_MUTANTS = (
     Mutant("undo in any world", "S17", "undoes a rollback although the query has gone on",
-           ((restoring, "must_fit", _nothing),)),
+           ((restoring, "check_rollback_undoable", _nothing),)),
     Mutant("undo overwrites", "S17", "puts a file back over another one",
            ((_Undo, "_move_back", _overwrites), (restoring, "_places", _free),
-            (restoring, "must_fit", _nothing))),
+            (restoring, "check_rollback_undoable", _nothing))),
     Mutant("undo in any order", "S17", "puts snapshots back before the log that they are of",
            ((Contents, "newest_first", _oldest_first),)),
     Mutant("rollback cuts logs first", "S7", "leaves state above the log where it is killed",
@@ -129,9 +129,9 @@ RECOVERY_MUTANTS = (
     Mutant("repair leaves holes", "S21", "writes nothing in the place of a bad zip",
            ((repairing, "rebuilt", _no_rebuild),), IDS),
     Mutant("undo asks no bytes", "S17", "takes a file that the next run moved again for another",
-           ((Same, "written_again", _any_removal),), FAILING),
+           ((FileIdentity, "written_again", _any_removal),), FAILING),
     Mutant("undo of undone runs", "S17", "takes what the undo of an earlier run restored for new",
-           ((Same, "is_of_earlier", _no),), FAILING),
+           ((FileIdentity, "is_of_earlier", _no),), FAILING),
     Mutant("undo keeps halves", "S17", "leaves a file that has both names in the trash",
            ((_Undo, "_move_back", _never_halfway),), FAILING),
     Mutant("rollback keeps halves", "S17", "takes a file that has both names for the query's",

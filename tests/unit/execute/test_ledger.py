@@ -20,7 +20,7 @@ from statemaint.records.runs import MOST_RUNS, RememberedRuns, remembered
 from statemaint.records.segments import FOLDER, read_ledger
 from statemaint.recover import rollback
 from statemaint.storage import MemoryStorage
-from statemaint.undo.deeds import read_deeds
+from statemaint.undo.history import read_history
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, Crash, CrashingStorage, PausingStorage, survived
 from tests.support.going_on import run
@@ -186,9 +186,9 @@ def test_the_same_undo_is_decided_after_many_runs(storage: MemoryStorage, clock:
     again = paths[-1]
     plant = {"run": "again", "fence": 10_000, "time": clock.now, "action": "delete", "path": again}
     plant_lines(storage, "0/0", content_of(plant))
-    assert read_deeds(storage, first, units).removed_again(again)
+    assert read_history(storage, first, units).removed_again(again)
     hourly(storage, clock, range(150, 150 + MOST_RUNS))
-    assert read_deeds(storage, first, units).removed_again(again)
+    assert read_history(storage, first, units).removed_again(again)
 
 
 def test_what_a_kept_undo_brought_back_stays_known(storage: MemoryStorage, clock: Clock) -> None:

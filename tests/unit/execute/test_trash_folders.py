@@ -11,9 +11,8 @@ from statemaint.records.manifest import FOLDER, Contents, manifest_path
 from statemaint.records.runs import RememberedRuns
 from statemaint.records.trashed import bytes_in_trash, empty, expired, trashed_runs
 from statemaint.storage import MemoryStorage
-from statemaint.undo.deeds import Deeds
+from statemaint.undo.history import FileIdentity, LedgerHistory
 from statemaint.undo.restore import _Checksums, restore
-from statemaint.undo.same import Same
 from tests.support.faults import Clock
 
 
@@ -97,8 +96,8 @@ def test_the_manifests_of_an_undone_run_go_under_its_lease_alone() -> None:
 def test_a_checksum_stays_with_its_file() -> None:
     owner, side = f"{HOME}/1.delta", f"{HOME}/.1.delta.crc"
     trashed = {path: Entry(f"{FOLDER}/run/{path}", 1, None) for path in (owner, side)}
-    storage, found, deeds = MemoryStorage(), Contents("run", (), trashed), Deeds("run")
+    storage, found, history = MemoryStorage(), Contents("run", (), trashed), LedgerHistory("run")
     for left, reasons in (({owner}, {}), (set[str](), {owner: "it was written again"})):
-        checksums = _Checksums(storage, found, Same(storage, found, deeds), reasons)
+        checksums = _Checksums(storage, found, FileIdentity(storage, found, history), reasons)
         said = checksums.against(trashed[side], side, left)
         assert said == f"{owner} stays in the trash"

@@ -9,8 +9,7 @@ from statemaint.listing import Entry
 from statemaint.records.manifest import Contents, Note, Seen
 from statemaint.scan import crc32c_of, equal, is_same
 from statemaint.storage import MemoryStorage
-from statemaint.undo.deeds import Deeds, Removal, RestoreNote
-from statemaint.undo.same import Same
+from statemaint.undo.history import FileIdentity, LedgerHistory, Removal, RestoreNote
 from tests.support.faults import Clock
 
 PATH, TRASHED = "state/0/0/3.delta", "_statemaint/trash/run/state/0/0/3.delta"
@@ -19,12 +18,12 @@ LONG = bytes(3 << 20)
 
 def same(
     content: bytes, *, trashed: bytes | None = None, notes: Iterable[RestoreNote] = ()
-) -> Same:
+) -> FileIdentity:
     files = {PATH: content} | ({TRASHED: trashed} if trashed is not None else {})
     storage = MemoryStorage(files, clock=Clock(50.0))
     there = {one.path: one for one in storage.list("_statemaint")}
     found = Contents("run", (), {PATH: there[TRASHED]} if there else {})
-    return Same(storage, found, Deeds("run", {PATH: tuple(notes)}))
+    return FileIdentity(storage, found, LedgerHistory("run", {PATH: tuple(notes)}))
 
 
 def entry(size: int = 3, modified: float | None = 2.0) -> Entry:
@@ -108,14 +107,14 @@ def removed(
     *,
     restored: tuple[int, str] | None = None,
     more: tuple[Removal, ...] = (),
-) -> Same:
+) -> FileIdentity:
     """Returns the comparison of a run that moved `abc` with what a later run removed."""
     storage = MemoryStorage({TRASHED: b"abc", **files}, clock=Clock(50.0))
     notes = {PATH: Note(Seen(entry()), 99.0)}
     found = Contents("run", (), {PATH: storage.stat(TRASHED)}, notes)
     back = (RestoreNote(restored[1], 3, 8.0, None, 0.0, restored[0]),) if restored else ()
     removals = (Removal(2, "run", 3, 2.0), Removal(3, "later", 3, modified), *more)
-    return Same(storage, found, Deeds("run", {PATH: back}, {PATH: removals}))
+    return FileIdentity(storage, found, LedgerHistory("run", {PATH: back}, {PATH: removals}))
 
 
 @pytest.mark.parametrize(
@@ -166,7 +165,7 @@ def test_what_a_third_run_removed_in_its_place_is_compared_in_the_trash_of_that_
 ) -> None:
     third = Removal(4, "third", 3, modified)
     files = {LATER.replace("later", "third"): content}
-    later = removed(files, more=(third,)).deeds.removed[PATH][1]
+    later = removed(files, more=(third,)).history.removed[PATH][1]
     assert removed(files, more=(third,))._is_mine(PATH, later) is not again
 
 
@@ -192,6 +191,8 @@ def test_the_undo_of_an_earlier_run_restored_a_file_by_its_time_or_its_bytes(
     note = RestoreNote("earlier", size, modified, crc32c, 0.0, 3)
     other = (Removal(2, "run"),)
     for first, found in ((1, earlier), (3, False)):
-        deeds = Deeds("run", {PATH: (note,)}, {PATH: (Removal(first, "earlier"),), "x": other})
-        compare = Same(storage, Contents("run", (), {}), deeds)
+        history = LedgerHistory(
+            "run", {PATH: (note,)}, {PATH: (Removal(first, "earlier"),), "x": other}
+        )
+        compare = FileIdentity(storage, Contents("run", (), {}), history)
         assert compare.is_of_earlier(entry(modified=9.0)) is found

@@ -13,7 +13,7 @@ from statemaint.planning import scan_checkpoint
 from statemaint.records.manifest import FOLDER
 from statemaint.recover import repair, rollback
 from statemaint.storage import MemoryStorage, Storage
-from statemaint.undo.deeds import Deeds, Removal
+from statemaint.undo.history import LedgerHistory, Removal
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import (
     COMMIT,
@@ -338,20 +338,20 @@ def test_an_entry_that_is_nowhere_leaves_a_hole(storage: MemoryStorage, back: st
 
 
 def test_what_another_undo_brought_back_counts_only_if_it_was_gone_before() -> None:
-    deeds = Deeds("mine", removed={
+    history = LedgerHistory("mine", removed={
         "commits/1": (Removal(3, "mine"),),
         "commits/2": (Removal(2, "other"), Removal(3, "mine")),
         "commits/3": (Removal(3, "mine"), Removal(4, "other")),
         "commits/4": (Removal(4, "other"),),
     })  # fmt: skip
-    assert [deeds.removed_before(f"commits/{one}") for one in range(1, 5)] == [
+    assert [history.removed_before(f"commits/{one}") for one in range(1, 5)] == [
         False, True, False, False,
     ]  # fmt: skip
-    assert [bool(deeds.removed_again(f"commits/{one}")) for one in range(1, 5)] == [
+    assert [bool(history.removed_again(f"commits/{one}")) for one in range(1, 5)] == [
         False, False, True, False,
     ]  # fmt: skip
-    assert deeds.removed_since() == {"commits/3", "commits/4"}
-    assert Deeds("mine").removed_since() == set()
+    assert history.removed_since() == {"commits/3", "commits/4"}
+    assert LedgerHistory("mine").removed_since() == set()
 
 
 # -- killed, and done again

@@ -4,7 +4,7 @@ import json
 
 from statemaint.model.ids import UnitId
 from statemaint.storage import MemoryStorage
-from statemaint.undo.deeds import Deeds, Removal, RestoreNote, read_deeds
+from statemaint.undo.history import LedgerHistory, Removal, RestoreNote, read_history
 from tests.support.ledgers import plant_lines
 
 DELTA, OTHER = "state/0/0/3.delta", "state/0/0/4.delta"
@@ -35,7 +35,7 @@ def test_the_ledger_says_who_removed_wrote_and_brought_back_each_file() -> None:
     plant_lines(storage, "1/0", content({**gone, "path": "state/1/0/3.delta"}))
     moved: dict[str, object] = {"run": "back", "fence": 3, "action": "remove", "path": OTHER}
     plant_lines(storage, "rollback", content(moved))
-    assert read_deeds(storage, "mine", [UnitId(0, 0)]) == Deeds(
+    assert read_history(storage, "mine", [UnitId(0, 0)]) == LedgerHistory(
         "mine",
         {DELTA: (RestoreNote("mine", 5, 1.5, 99, 7.5, 4),)},
         {DELTA: (Removal(2, "mine", 5, 1.5),), OTHER: (Removal(3, "back", -1, None),)},
@@ -47,55 +47,55 @@ def test_a_note_that_says_nothing_or_nonsense_of_a_file_is_of_an_unknown_one() -
     storage = MemoryStorage()
     nonsense = {"bytes": "5", "modified": "now", "crc32c": "x"}
     plant_lines(storage, "undo", content({"of": "mine", "path": DELTA, **nonsense}))
-    assert read_deeds(storage, "mine").restored == {
+    assert read_history(storage, "mine").restored == {
         DELTA: (RestoreNote("mine", -1, None, None, 0.0, 0),)
     }
 
 
 def test_a_file_is_removed_again_by_a_later_run_alone() -> None:
-    def removed(*deeds: tuple[int, str]) -> tuple[Removal, ...]:
-        removals = tuple(Removal(*one) for one in deeds)
-        return Deeds("mine", removed={DELTA: removals}).removed_again(DELTA)
+    def removed(*history: tuple[int, str]) -> tuple[Removal, ...]:
+        removals = tuple(Removal(*one) for one in history)
+        return LedgerHistory("mine", removed={DELTA: removals}).removed_again(DELTA)
 
     assert removed((3, "mine"), (4, "other")) == (Removal(4, "other"),)
     assert not removed((3, "mine"), (3, "other"))
     assert not removed((3, "mine"), (2, "other"))
     assert not removed((2, "mine"), (4, "mine"))
     assert not removed((4, "other"))
-    assert not Deeds("mine").removed_again(DELTA)
+    assert not LedgerHistory("mine").removed_again(DELTA)
 
 
 def test_a_file_was_removed_before_by_an_earlier_run_alone() -> None:
     def removed(fence: int, run: str) -> bool:
-        deeds = {DELTA: (Removal(fence, run),), OTHER: (Removal(3, "mine"),)}
-        return Deeds("mine", removed=deeds).removed_before(DELTA)
+        history = {DELTA: (Removal(fence, run),), OTHER: (Removal(3, "mine"),)}
+        return LedgerHistory("mine", removed=history).removed_before(DELTA)
 
     assert removed(2, "other")
     assert not removed(3, "other")
     assert not removed(4, "other")
     assert not removed(2, "mine")
-    assert not Deeds("mine", removed={DELTA: (Removal(2, "other"),)}).removed_before(DELTA)
+    assert not LedgerHistory("mine", removed={DELTA: (Removal(2, "other"),)}).removed_before(DELTA)
 
 
 def test_what_was_removed_since_is_what_later_runs_removed() -> None:
-    deeds = {
+    history = {
         DELTA: (Removal(3, "mine"), Removal(4, "other")),
         OTHER: (Removal(3, "other"), Removal(2, "old")),
     }
-    assert Deeds("mine", removed=deeds).removed_since() == {DELTA}
-    assert Deeds("nobody", removed=deeds).removed_since() == frozenset()
+    assert LedgerHistory("mine", removed=history).removed_since() == {DELTA}
+    assert LedgerHistory("nobody", removed=history).removed_since() == frozenset()
 
 
 def test_what_was_brought_back_since_is_noted_under_a_later_fence() -> None:
     notes = tuple(note(fence=fence) for fence in (2, 3, 4))
-    deeds = Deeds("mine", {DELTA: notes}, {OTHER: (Removal(3, "mine"),)})
-    assert deeds.restored_since(DELTA) == notes[2:]
-    assert deeds.restored_since(OTHER) == ()
-    assert Deeds("mine", {DELTA: notes}).restored_since(DELTA) == notes
+    history = LedgerHistory("mine", {DELTA: notes}, {OTHER: (Removal(3, "mine"),)})
+    assert history.restored_since(DELTA) == notes[2:]
+    assert history.restored_since(OTHER) == ()
+    assert LedgerHistory("mine", {DELTA: notes}).restored_since(DELTA) == notes
 
 
 def test_the_first_note_of_an_undo_of_this_very_run_counts() -> None:
     notes = (note(run="other", fence=1), note(fence=2), note(fence=3))
-    assert Deeds("mine", {DELTA: notes}).restoring(DELTA) == notes[1]
-    assert Deeds("third", {DELTA: notes}).restoring(DELTA) is None
-    assert Deeds("mine", {DELTA: notes}).restoring(OTHER) is None
+    assert LedgerHistory("mine", {DELTA: notes}).restoring(DELTA) == notes[1]
+    assert LedgerHistory("third", {DELTA: notes}).restoring(DELTA) is None
+    assert LedgerHistory("mine", {DELTA: notes}).restoring(OTHER) is None

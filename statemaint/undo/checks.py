@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.errors import CodecError, NotFoundError
+from statemaint.execute.commits import committed_batches
 from statemaint.execute.world import Versioned, log_of
 from statemaint.listing import Entry
 from statemaint.model.files import (
@@ -25,12 +26,11 @@ from statemaint.model.files import (
     TempFile,
     classify_any,
 )
-from statemaint.model.ids import RecoveryVerb, UnitId, batch_in, run_folder, version_of
+from statemaint.model.ids import RecoveryVerb, UnitId, run_folder, version_of
 from statemaint.records.manifest import FOLDER, Contents, Note, StoreWorld
 from statemaint.scan import shared_paths
 from statemaint.storage import Storage
-from statemaint.undo.deeds import Deeds
-from statemaint.undo.same import Same
+from statemaint.undo.history import FileIdentity, LedgerHistory
 
 _STALE = (
     "it did not hold the state of the log when it was removed, which a restart would not notice; "
@@ -44,9 +44,9 @@ _LEAVE = "leave it in the trash, `statemaint doctor` reports what the checkpoint
 _OF_STORE = re.compile(r"/(SSTs|logs)$")
 
 
-def staying(storage: Storage, trash: Contents, deeds: Deeds) -> dict[str, str]:
+def undo_refusals(storage: Storage, trash: Contents, history: LedgerHistory) -> dict[str, str]:
     """Returns the files that must stay in the trash, with the reason of each."""
-    return dict(_Fit(storage, trash, deeds).reasons())
+    return dict(_Fit(storage, trash, history).reasons())
 
 
 def units_of(paths: Iterable[str]) -> frozenset[UnitId]:
@@ -61,8 +61,7 @@ def units_of(paths: Iterable[str]) -> frozenset[UnitId]:
 
 def committed(storage: Storage) -> tuple[int, int]:
     """Returns the oldest and the newest committed version; zeros without one."""
-    batches = [batch_in(entry.path, "commits") for entry in storage.list("commits")]
-    versions = [version_of(batch) for batch in batches if batch >= 0]
+    versions = [*map(version_of, committed_batches(storage))]
     return min(versions, default=0), max(versions, default=0)
 
 
@@ -108,9 +107,9 @@ class _Log:
 
 
 class _Fit:
-    def __init__(self, storage: Storage, trash: Contents, deeds: Deeds) -> None:
-        self._storage, self._trash, self._deeds = storage, trash, deeds
-        self._same = Same(storage, trash, deeds)
+    def __init__(self, storage: Storage, trash: Contents, history: LedgerHistory) -> None:
+        self._storage, self._trash, self._history = storage, trash, history
+        self._same = FileIdentity(storage, trash, history)
         self._required, self._target = committed(storage)
         self._files: Mapping[str, StateFile] = {
             path: classify_any(Entry(path, entry.size, entry.modified))
@@ -205,7 +204,7 @@ class _Fit:
         noted = {seen.path: seen for seen in world.files}
         mine = [one.seen for path, one in self._trash.notes.items() if _in(path, directory)]
         # Above the target, files are written again by repeated tasks, not by a rewind.
-        versions = (_version(path) for path in noted)
+        versions = (version_in(path) for path in noted)
         newest = max((one for one in versions if one <= (world.target or 0)), default=0)
         zips = any(path.endswith(".zip") for path in noted)
         changed, sound = self._written_again(directory, zips=zips), set()
@@ -219,9 +218,9 @@ class _Fit:
             elif file.version <= max(newest, highest):
                 changed.append((file.version, path))
         dirty = {version for version, _ in changed}
-        once = {path for path in (*noted, *self._deeds.removed_since()) if _in(path, directory)}
+        once = {path for path in (*noted, *self._history.removed_since()) if _in(path, directory)}
         missing = once - {file.entry.path for file in there}
-        cut = any(_version(path, zips=zips) > newest for path in missing)
+        cut = any(version_in(path, zips=zips) > newest for path in missing)
         how = f"was written after run {self._trash.run}"
         return _Log(tuple(sorted(changed)), frozenset(sound - dirty), newest, how, cut=cut)
 
@@ -231,7 +230,7 @@ class _Fit:
         """Yields the current log files; zips only if a batch wrote nothing else."""
         for file in there:
             if isinstance(file, Delta) or zips:
-                if file.entry.path in self._deeds.written and file.entry.path not in noted:
+                if file.entry.path in self._history.written and file.entry.path not in noted:
                     continue  # written by maintenance, not by a batch
                 yield file
 
@@ -251,8 +250,8 @@ class _Fit:
 
     @property
     def _restored(self) -> frozenset[str]:
-        restored = self._deeds.restored
-        return frozenset(path for path in restored if self._deeds.restoring(path))
+        restored = self._history.restored
+        return frozenset(path for path in restored if self._history.restoring(path))
 
     def _written_again(self, directory: str, *, zips: bool) -> list[tuple[int, str]]:
         """Returns the files in the trash whose places a later run has cleared of other files."""
@@ -356,7 +355,7 @@ def _in(path: str, directory: str) -> bool:
     return path.rpartition("/")[0] == directory
 
 
-def _version(path: str, *, zips: bool = True) -> int:
+def version_in(path: str, *, zips: bool = True) -> int:
     file = classify_any(Entry(path, 0, None))
     kinds = Delta | Snapshot if zips else Delta
     return file.version if isinstance(file, kinds) else 0

@@ -9,9 +9,8 @@ from statemaint.listing import Entry
 from statemaint.model.ids import RecoveryVerb
 from statemaint.records.manifest import Contents, LogWorld, Note, Seen, folder_of
 from statemaint.storage import MemoryStorage
-from statemaint.undo.deeds import Deeds, Removal, RestoreNote
-from statemaint.undo.fit_rollback import _by_batch, _committed, _Rollback
-from statemaint.undo.same import Same
+from statemaint.undo.history import FileIdentity, LedgerHistory, Removal, RestoreNote
+from statemaint.undo.rollback_checks import _by_batch, _committed, _Rollback
 from tests.support.faults import Clock
 
 HOME = "state/0/0"
@@ -23,7 +22,7 @@ def rollback(
     *,
     trashed: dict[str, float | None] | None = None,
     noted: dict[str, Seen] | None = None,
-    deeds: Deeds | None = None,
+    history: LedgerHistory | None = None,
     manifests: tuple[float | None, ...] = (),
     now: float = 0.0,
 ) -> _Rollback:
@@ -35,20 +34,20 @@ def rollback(
         {path: Note(seen, 10.0, since=8.0) for path, seen in (noted or {}).items()},
         verb=RecoveryVerb.ROLLBACK,
     )
-    known = deeds or Deeds("run")
+    known = history or LedgerHistory("run")
     today = {path: Entry(path, 1, time) for path, time in (there or {}).items()}
-    return _Rollback(storage, found, known, Same(storage, found, known), today)
+    return _Rollback(storage, found, known, FileIdentity(storage, found, known), today)
 
 
 def seen(path: str, modified: float | None = 7.0, crc32c: int | None = None) -> Seen:
     return Seen(Entry(path, 1, modified), crc32c)
 
 
-def restored(path: str, run: str, modified: float | None, time: float) -> Deeds:
+def restored(path: str, run: str, modified: float | None, time: float) -> LedgerHistory:
     """Returns the record of a file that another run had removed before, and an undo restored."""
     note = RestoreNote(run, 1, modified, None, time, fence=3)
     removed = {path: (Removal(1, "other"),), "x": (Removal(2, "run"),)}
-    return Deeds("run", {path: (note,)}, removed)
+    return LedgerHistory("run", {path: (note,)}, removed)
 
 
 # -- a file under both names
@@ -82,10 +81,10 @@ def test_the_copy_of_an_undo_is_younger_than_its_note(
     modified: float | None, begun: float | None, *, back: bool
 ) -> None:
     note = RestoreNote("run", 1, None, None, begun or 0.0, fence=3)
-    deeds = Deeds("run", {} if begun is None else {"commits/4": (note,), ENTRY: (note,)})
+    history = LedgerHistory("run", {} if begun is None else {"commits/4": (note,), ENTRY: (note,)})
     noted = {path: seen(path) for path in ("commits/4", ENTRY)}
     undo = rollback(dict.fromkeys(noted, modified), trashed=dict.fromkeys(noted, 9.0),
-                    noted=noted, deeds=deeds)  # fmt: skip
+                    noted=noted, history=history)  # fmt: skip
     assert [undo._is_coming_back(undo.there[path]) for path in noted] == [False, back]
 
 
@@ -95,7 +94,7 @@ def test_a_file_of_its_time_is_the_one_that_a_later_run_removed(
 ) -> None:
     removed = {ENTRY: (Removal(1, "run"), Removal(2, "later", 1, modified))}
     undo = rollback(trashed={ENTRY: 9.0}, noted={ENTRY: seen(ENTRY)},
-                    deeds=Deeds("run", removed=removed))  # fmt: skip
+                    history=LedgerHistory("run", removed=removed))  # fmt: skip
     said = f"{ENTRY} was written again, and removed by another run"
     assert [*undo._against_place(ENTRY)] == ([said] if refused else [])
 
@@ -107,15 +106,17 @@ def test_a_file_of_its_time_is_the_one_that_a_later_run_removed(
 def test_an_undo_brought_back_a_file_of_its_time_or_a_younger(
     modified: float, *, mine: bool
 ) -> None:
-    deeds = restored(ENTRY, "other", 5.0, 30.0)
-    assert rollback({ENTRY: modified}, deeds=deeds)._is_of_earlier(ENTRY) is mine
+    history = restored(ENTRY, "other", 5.0, 30.0)
+    assert rollback({ENTRY: modified}, history=history)._is_of_earlier(ENTRY) is mine
 
 
 def test_a_file_that_no_earlier_run_removed_is_of_none() -> None:
-    late = Deeds("run", restored(ENTRY, "other", 5.0, 30.0).restored, {"x": (Removal(2, "run"),)})
-    assert not rollback({ENTRY: 5.0}, deeds=late)._is_of_earlier(ENTRY)
+    late = LedgerHistory(
+        "run", restored(ENTRY, "other", 5.0, 30.0).restored, {"x": (Removal(2, "run"),)}
+    )
+    assert not rollback({ENTRY: 5.0}, history=late)._is_of_earlier(ENTRY)
     own = restored(ENTRY, "run", 5.0, 30.0)
-    assert not rollback({ENTRY: 5.0}, deeds=own)._is_of_earlier(ENTRY)
+    assert not rollback({ENTRY: 5.0}, history=own)._is_of_earlier(ENTRY)
 
 
 def test_an_entry_is_the_noted_one_while_it_is_there_unmoved() -> None:
@@ -163,7 +164,7 @@ def test_without_noted_logs_what_is_newer_than_the_manifest_is_the_query_s(
 ) -> None:
     note = RestoreNote("run", 1, None, None, 0.0)
     is_restored = {"commits/1": (note,)} if len({*there}) < 3 else {}
-    undo = rollback(there, deeds=Deeds("run", is_restored), manifests=(None, 10.0, 3.0))
+    undo = rollback(there, history=LedgerHistory("run", is_restored), manifests=(None, 10.0, 3.0))
     said = f"{why} is newer than its manifest, which does not record the logs"
     assert [*undo._against_old()] == ([said] if why else [])
 
@@ -207,7 +208,7 @@ def test_the_logs_have_no_version_of_state() -> None:
 def test_of_state_that_an_undo_brought_back_the_next_is_looked_at() -> None:
     one, two = f"{HOME}/6.delta", f"{HOME}/7.delta"
     undo = rollback({one: 5.0, two: 5.0}, noted={ABOVE: seen(ABOVE)},
-                    deeds=restored(one, "other", 5.0, 30.0))  # fmt: skip
+                    history=restored(one, "other", 5.0, 30.0))  # fmt: skip
     assert [*undo._against_new_state(WORLD, whole=False)] == [f"{two} was written after it"]
 
 
@@ -296,7 +297,7 @@ def test_entries_written_after_it_are_said_in_that_order() -> None:
     there: dict[str, float | None] = dict.fromkeys(["commits/10", "commits/9", "commits/8"], 9.0)
     removed = {f"offsets/{one}": (Removal(3, "later"),) for one in (10, 9)}
     removed |= {"x": (Removal(2, "run"),)}
-    undo = rollback(there, deeds=Deeds("run", removed=removed))
+    undo = rollback(there, history=LedgerHistory("run", removed=removed))
     assert [*undo._against_others({"commits/8"})] == [
         "commits/9 was written after it",
         "commits/10 was written after it",
@@ -314,6 +315,6 @@ def test_a_rollback_is_compared_with_the_state_and_the_logs_of_today() -> None:
     kept = f"{folder_of('run')}/{path}"
     storage.write(kept, [b"x"])
     found = Contents("run", (), {path: storage.stat(kept)}, verb=RecoveryVerb.ROLLBACK)
-    undo = _Rollback.of(storage, found, Deeds("run"))
+    undo = _Rollback.of(storage, found, LedgerHistory("run"))
     assert undo.there.keys() == {path, ENTRY, "offsets/6"}
     assert undo.same(Seen(Entry(path, 1, 7.0)), undo.there[path])

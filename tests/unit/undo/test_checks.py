@@ -9,18 +9,18 @@ from statemaint.model.files import Delta, Snapshot, classify_any
 from statemaint.model.ids import UnitId
 from statemaint.records.manifest import Contents, Note, Seen, StoreWorld, folder_of
 from statemaint.storage import MemoryStorage
-from statemaint.undo.deeds import Deeds, Removal, RestoreNote
-from statemaint.undo.fit import (
+from statemaint.undo.checks import (
     _Fit,
     _in,
     _Log,
-    _version,
     committed,
     lacking_part,
     parts_of,
-    staying,
+    undo_refusals,
     units_of,
+    version_in,
 )
+from statemaint.undo.history import LedgerHistory, Removal, RestoreNote
 
 GONE = "nothing is left of the log above it"
 
@@ -30,9 +30,9 @@ def log(*changed: int, sound: tuple[int, ...] = (), newest: int = 0, **how: bool
     return _Log(files, frozenset(sound), newest, "was changed", **how)
 
 
-def fit(*commits: int, deeds: Deeds | None = None) -> _Fit:
+def fit(*commits: int, history: LedgerHistory | None = None) -> _Fit:
     storage = MemoryStorage({f"commits/{batch}": b"" for batch in commits})
-    return _Fit(storage, Contents("run", (), {}), deeds or Deeds("run"))
+    return _Fit(storage, Contents("run", (), {}), history or LedgerHistory("run"))
 
 
 def file(name: str, modified: float | None = None) -> Delta | Snapshot:
@@ -165,9 +165,12 @@ def noted(target: int | None, *names: str) -> StoreWorld:
 
 
 def compared(
-    noted: StoreWorld, *there: Delta | Snapshot, highest: int = 0, deeds: Deeds | None = None
+    noted: StoreWorld,
+    *there: Delta | Snapshot,
+    highest: int = 0,
+    history: LedgerHistory | None = None,
 ) -> _Log:
-    return fit(8, deeds=deeds)._log(HOME, noted, None, [*there], highest)
+    return fit(8, history=history)._log(HOME, noted, None, [*there], highest)
 
 
 @pytest.mark.parametrize(
@@ -192,23 +195,23 @@ def test_files_up_to_those_that_went_may_have_changed(highest: int, changed: int
 
 
 def test_a_log_is_cut_where_a_change_above_it_is_gone() -> None:
-    def removed(name: str) -> Deeds:
-        return Deeds("run", removed={
+    def removed(name: str) -> LedgerHistory:
+        return LedgerHistory("run", removed={
             "x": (Removal(1, "run"),), f"{HOME}/{name}": (Removal(2, "later"),)
         })  # fmt: skip
 
     then = noted(3, "3.delta")
-    assert compared(then, deeds=removed("4.delta")).cut
-    assert not compared(then, deeds=removed("4.snapshot")).cut
-    assert not compared(then, deeds=removed("3.changelog")).cut
+    assert compared(then, history=removed("4.delta")).cut
+    assert not compared(then, history=removed("4.snapshot")).cut
+    assert not compared(then, history=removed("3.changelog")).cut
 
 
 def test_zips_of_maintenance_are_no_evidence_and_what_follows_them_is() -> None:
-    deeds = Deeds("run", written=frozenset({f"{HOME}/5.zip"}))
+    history = LedgerHistory("run", written=frozenset({f"{HOME}/5.zip"}))
     there = [file("5.zip"), file("6.zip"), file("7.changelog")]
-    assert [*fit(deeds=deeds)._evidence(there, (), zips=True)] == there[1:]
-    assert [*fit(deeds=deeds)._evidence(there, there[0].entry.path, zips=True)] == there
-    assert [*fit(deeds=deeds)._evidence(there, (), zips=False)] == there[2:]
+    assert [*fit(history=history)._evidence(there, (), zips=True)] == there[1:]
+    assert [*fit(history=history)._evidence(there, there[0].entry.path, zips=True)] == there
+    assert [*fit(history=history)._evidence(there, (), zips=False)] == there[2:]
 
 
 @pytest.mark.parametrize(("later", "changed"), [(b"x", False), (b"y", True), (None, True)])
@@ -220,9 +223,9 @@ def test_a_file_has_changed_if_a_later_run_removed_another_one(
     storage = MemoryStorage({mine: b"x"})
     if later:
         storage.write(f"{folder_of('later')}/{path}", [later])
-    deeds = Deeds("run", removed={path: (Removal(1, "run"), Removal(2, "later"))})
+    history = LedgerHistory("run", removed={path: (Removal(1, "run"), Removal(2, "later"))})
     found = Contents("run", (), {path: storage.stat(mine)})
-    again = _Fit(storage, found, deeds)._written_again(HOME, zips=False)
+    again = _Fit(storage, found, history)._written_again(HOME, zips=False)
     assert again == ([(3, path)] if changed else [])
 
 
@@ -231,8 +234,8 @@ def test_a_file_that_the_undo_of_an_earlier_run_restored_is_no_change() -> None:
     removed = {path: (Removal(1, "earlier"),), f"{HOME}/3.delta": (Removal(2, "run"),)}
     for fence, changed in ((3, 0), (2, 1)):
         back = RestoreNote("earlier", 1, 9.0, None, 0.0, fence=fence)
-        deeds = Deeds("run", {path: (back,)}, removed)
-        found = compared(noted(3, "3.delta"), file("2.delta", 9.0), highest=3, deeds=deeds)
+        history = LedgerHistory("run", {path: (back,)}, removed)
+        found = compared(noted(3, "3.delta"), file("2.delta", 9.0), highest=3, history=history)
         assert len(found.changed) == changed
         assert found.sound == frozenset()
 
@@ -247,7 +250,7 @@ def test_a_store_may_be_noted_in_one_manifest_and_not_in_another() -> None:
         paths[1]: Note(seen[1], 9.0, since=5.0),
     }
     storage = MemoryStorage({"commits/4": b"", f"{HOME}/5.delta": b"x"})
-    why = staying(storage, Contents("run", (), trashed, notes), Deeds("run"))
+    why = undo_refusals(storage, Contents("run", (), trashed, notes), LedgerHistory("run"))
     assert [one.partition(" ")[0] for one in why.values()] == [f"{HOME}/5.delta"]
 
 
@@ -259,7 +262,7 @@ def test_without_a_noted_log_each_file_newer_than_the_manifest_has_changed() -> 
     there = [
         file("4.delta", 10.0), file("5.delta", 10.5), file("6.delta"), file("7.delta", 99.0)
     ]  # fmt: skip
-    found = fit(deeds=Deeds("run", back))._old_log(there, 10.0)
+    found = fit(history=LedgerHistory("run", back))._old_log(there, 10.0)
     assert found.changed == ((5, "state/0/0/5.delta"), (6, "state/0/0/6.delta"))
     assert (found.newest, found.noted, found.cut, found.sound) == (0, False, False, frozenset())
     assert found.new.startswith("is newer than the manifest of run run")
@@ -288,10 +291,10 @@ def test_a_path_is_in_its_own_directory_alone() -> None:
 
 
 def test_a_zip_has_a_version_only_where_zips_are_the_log() -> None:
-    assert _version("state/0/0/5.zip") == 5
-    assert _version("state/0/0/5.zip", zips=False) == 0
-    assert _version("state/0/0/5.delta", zips=False) == 5
-    assert _version("state/0/0/5.sst") == 0
+    assert version_in("state/0/0/5.zip") == 5
+    assert version_in("state/0/0/5.zip", zips=False) == 0
+    assert version_in("state/0/0/5.delta", zips=False) == 5
+    assert version_in("state/0/0/5.sst") == 0
 
 
 # -- what a zip refers to
@@ -354,7 +357,7 @@ def trash_of(*manifests: str, parts: tuple[str, ...] = (), zips: bool = True) ->
     noted = tuple(Entry(f"{folder_of('run')}/manifest/{one}", 1, 1.0) for one in manifests)
     notes = {path: Note(Seen(entry), 9.0, since=1.0) for path, entry in there.items()}
     storage.write("commits/2", [b""])
-    return staying(storage, Contents("run", noted, there, notes), Deeds("run"))
+    return undo_refusals(storage, Contents("run", noted, there, notes), LedgerHistory("run"))
 
 
 def test_what_only_staying_zips_refer_to_stays_with_them() -> None:
@@ -386,7 +389,7 @@ def test_a_leftover_comes_back_only_beside_state(directory: str, state: tuple[st
     storage = MemoryStorage(dict.fromkeys((*state, *others, stored), b""))
     trash = Contents("run", (), {path: Entry(stored, 0, None)})
     why = "state/1/0 has no state any more; leave it"
-    found = staying(storage, trash, Deeds("run"))
+    found = undo_refusals(storage, trash, LedgerHistory("run"))
     assert {one: text.startswith(why) for one, text in found.items()} == (
         {} if state else {path: True}
     )

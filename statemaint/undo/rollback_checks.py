@@ -19,15 +19,14 @@ from statemaint.model.ids import batch_in, batch_of, version_of
 from statemaint.records.manifest import Contents, LogWorld, Seen
 from statemaint.scan import equal
 from statemaint.storage import Storage
-from statemaint.undo.deeds import Deeds, RestoreNote
-from statemaint.undo.fit import lacking_part, trash_of_others
-from statemaint.undo.same import Same
+from statemaint.undo.checks import lacking_part, trash_of_others, version_in
+from statemaint.undo.history import FileIdentity, LedgerHistory, RestoreNote
 
 
-def must_fit(storage: Storage, trash: Contents, deeds: Deeds) -> None:
+def check_rollback_undoable(storage: Storage, trash: Contents, history: LedgerHistory) -> None:
     """Makes sure that the files of a rollback can be restored; requires nothing of other runs."""
     if trash.of_rollback:
-        _Rollback.of(storage, trash, deeds).check()
+        _Rollback.of(storage, trash, history).check()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +35,17 @@ class _Rollback:
 
     storage: Storage
     trash: Contents
-    deeds: Deeds
-    same: Same
+    history: LedgerHistory
+    same: FileIdentity
     there: Mapping[str, Entry] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, storage: Storage, trash: Contents, deeds: Deeds) -> "_Rollback":
+    def of(cls, storage: Storage, trash: Contents, history: LedgerHistory) -> "_Rollback":
         state = {entry.path: entry for entry in storage.list("state")}
         # The entries of the operators' metadata are among those of `state/`.
         logs = {entry.path: entry for entry in log_entries(storage, ())}
-        same = Same(storage, trash, deeds)
-        return cls(storage, trash, deeds, same, state | logs)
+        same = FileIdentity(storage, trash, history)
+        return cls(storage, trash, history, same, state | logs)
 
     def check(self) -> None:
         self._must_have_its_commits()
@@ -132,7 +131,7 @@ class _Rollback:
         """Yields why the old place of a file is taken, unless a move of the file was cut short."""
         entry = self.there.get(path)
         if entry is None or self._is_half_way(entry):
-            if not all(self.same.is_noted(path, one) for one in self.deeds.removed_again(path)):
+            if not all(self.same.is_noted(path, one) for one in self.history.removed_again(path)):
                 yield f"{path} was written again, and removed by another run"
         elif equal(self.storage, self.trash.files[path].path, path):
             yield f"{path} was written again"
@@ -144,7 +143,7 @@ class _Rollback:
         for path in sorted(self.there, key=_by_batch):
             if is_log_entry(path) and path not in noted and not self._is_of_earlier(path):
                 yield f"{path} was written after it"
-        for path in sorted(self.deeds.removed_since(), key=_by_batch):
+        for path in sorted(self.history.removed_since(), key=_by_batch):
             if is_log_entry(path) and path not in noted:
                 yield f"{path} was written after it, and removed by another run"
 
@@ -166,7 +165,7 @@ class _Rollback:
         note = self.trash.notes.get(snapshot)
         made, folder = note.seen.entry.modified if note else None, snapshot.rpartition("/")[0]
         for path, entry in sorted(self.there.items()):
-            if path.rpartition("/")[0] != folder or not 0 < _version(path) <= version:
+            if path.rpartition("/")[0] != folder or not 0 < version_in(path) <= version:
                 continue
             newer = made is None or entry.modified is None or entry.modified > made
             if newer and isinstance(classify_any(entry), Delta):
@@ -186,7 +185,7 @@ class _Rollback:
     def _against_new_state(self, logs: LogWorld, *, whole: bool) -> Iterator[str]:
         """Yields the state above the rollback's version that only a batch can have written."""
         notes, newest = self.trash.notes, {seen.path for seen in logs.newest}
-        versions = [_version(path) for path in notes]
+        versions = [version_in(path) for path in notes]
         for path, entry in sorted(self.there.items()):
             file = classify_any(entry)
             if not isinstance(file, Delta | Snapshot) or path in self.trash.files:
@@ -207,7 +206,7 @@ class _Rollback:
         if entry is None or not self.same(seen, entry):
             return False
         unmoved = entry.modified is not None and entry.modified == seen.entry.modified
-        return unmoved or bool(self.deeds.restored_since(seen.path))
+        return unmoved or bool(self.history.restored_since(seen.path))
 
     def _is_half_way(self, entry: Entry) -> bool:
         """Returns whether a file has two names because a move was cut short or done twice.
@@ -238,22 +237,22 @@ class _Rollback:
 
         An undo moves one file at a time, so that only the file that it moves next can be.
         """
-        begun = self.deeds.restoring(entry.path)
+        begun = self.history.restoring(entry.path)
         first = self.trash.newest_first()[0]
         is_next = self.trash.path_of(first) == entry.path
         return begun is not None and is_next and _is_since(entry, begun)
 
     def _is_of_earlier(self, path: str) -> bool:
         """Returns whether an earlier run had removed a file, and its undo restored it."""
-        return self.deeds.removed_before(path) and self._is_of_another_undo(self.there[path])
+        return self.history.removed_before(path) and self._is_of_another_undo(self.there[path])
 
     def _is_of_another_undo(self, entry: Entry) -> bool:
         """Returns whether the undo of another run, which had found the file again, restored it.
 
         A rollback killed in the middle of a move leaves that file to the next rollback.
         """
-        since = self.deeds.restored_since(entry.path)
-        others = (one for one in since if one.run != self.deeds.run)
+        since = self.history.restored_since(entry.path)
+        others = (one for one in since if one.run != self.history.run)
         return any(
             _is_since(entry, one) or (entry.modified is not None and entry.modified == one.modified)
             for one in others
@@ -283,7 +282,7 @@ class _Rollback:
         since = max((one for one in times if one is not None), default=None)
         for path, entry in sorted(self.there.items()):
             file = classify_any(entry)
-            if path in self.trash.files or path in self.deeds.restored:
+            if path in self.trash.files or path in self.history.restored:
                 continue
             if not is_log_entry(path) and not isinstance(file, Delta):
                 continue
@@ -302,8 +301,3 @@ def _committed(paths: Iterable[str]) -> int:
 
 def _by_batch(path: str) -> tuple[int, str]:
     return batch_in(path, path.rpartition("/")[0]), path
-
-
-def _version(path: str) -> int:
-    file = classify_any(Entry(path, 0, None))
-    return file.version if isinstance(file, Delta | Snapshot) else 0
