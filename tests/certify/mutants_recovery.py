@@ -66,7 +66,7 @@ def _never_halfway(self: Any, entry: Any, path: str) -> str | None:
 
 def _any_removal(self: FileIdentity, path: str) -> bool:
     """Takes every file that a later run removed for one that was written since."""
-    return bool(self.deeds.removed_again(path))
+    return bool(self.history.removed_again(path))
 
 
 def _no(*_: Any) -> bool:

@@ -108,6 +108,29 @@ def survived(
     return found
 
 
+def each_crash(
+    whole: MemoryStorage,
+    clock: "Clock | Ticking",
+    act: Callable[[MemoryStorage], object],
+    *,
+    after: bool = True,
+    copies: bool = False,
+    pause: float = 120,
+) -> Iterator[tuple[int, MemoryStorage]]:
+    """Yields what an act leaves that is killed at each change, with its number, until it ends."""
+    for at in range(200):
+        crashing = CrashingStorage({}, at=at, after=after, clock=clock, copies=copies)
+        crashing._files = dict(whole._files)  # with their times
+        try:
+            act(crashing)
+        except Crash:
+            clock.now += pause
+            yield at, survived(crashing, clock, CopyingStorage if copies else MemoryStorage)
+        else:
+            return
+    raise AssertionError("it never got through")
+
+
 class Clock:
     """A clock that stands still unless it is moved."""
 

@@ -22,7 +22,7 @@ from statemaint.records.manifest import (
 from statemaint.recover import repair, rollback
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import UUID, delta_bytes, snapshot_bytes, state_at, write_checkpoint
-from tests.support.faults import Clock, CopyingStorage, Crash, CrashingStorage, Ticking, survived
+from tests.support.faults import Clock, CopyingStorage, Ticking, each_crash, survived
 from tests.support.going_on import reset, rewind, rows, run
 from tests.support.rocks import parts_of
 from tests.unit.maintain.test_rocks import TIGHT as ROCKS
@@ -33,20 +33,6 @@ MONTH = 30 * DAY
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 KEEPING = TIGHT.override(trash_for=7 * DAY)
 HOME = "state/0/0"
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=[MemoryStorage, CopyingStorage])
-def storage(request: pytest.FixtureRequest, clock: Clock) -> MemoryStorage:
-    """Batches 16 to 24 are in the log of one partition, whose chain begins with version 1."""
-    found: MemoryStorage = request.param(clock=clock)
-    write_checkpoint(found, partitions=1)
-    clock.now += 60
-    return found
 
 
 def snapshot(storage: MemoryStorage, version: int, *, of: int | None = None) -> str:
@@ -508,21 +494,14 @@ def test_an_undo_that_is_killed_anywhere_is_done_again(
     done = work(whole)
     goal = survived(whole, clock, kind)
     assert undo(goal, done).left == {}
-    for at in range(200):
-        crashing = CrashingStorage({}, at=at, after=after, clock=clock, copies=copies)
-        crashing._files = dict(whole._files)
-        try:
-            undo(crashing, done)
-        except Crash:
-            clock.now += 120
-            again = survived(crashing, clock, kind)
-            if any(path.startswith(FOLDER) for path in again.files):
-                assert undo(again, done).left == {}, at
-            assert state(again) == state(goal), at
-            continue
-        assert at > 9
-        return
-    raise AssertionError("it never got through")
+    at = 0
+    for at, again in each_crash(
+        whole, clock, lambda storage: undo(storage, done), after=after, copies=copies
+    ):
+        if any(path.startswith(FOLDER) for path in again.files):
+            assert undo(again, done).left == {}, at
+        assert state(again) == state(goal), at
+    assert at > 8
 
 
 @pytest.mark.parametrize("copies", [False, True])
@@ -532,22 +511,14 @@ def test_a_run_that_is_killed_anywhere_is_undone(*, copies: bool) -> None:
     write_checkpoint(whole, partitions=1)
     snapshot(whole, 5)
     undone = 0
-    for at in range(200):
-        crashing = CrashingStorage({}, at=at, after=True, clock=clock, copies=copies)
-        crashing._files = dict(whole._files)
-        try:
-            maintain(crashing, KEEPING, run="killed")
-        except Crash:
-            clock.now += 120
-            again = survived(crashing, clock, kind)
-            if any(path.startswith(FOLDER) for path in again.files):
-                assert undo(again, "killed").left == {}, at
-                undone += 1
-            assert state(whole).items() <= state(again).items(), at
-            continue
-        assert undone > 20
-        return
-    raise AssertionError("it never got through")
+    for at, again in each_crash(
+        whole, clock, lambda storage: maintain(storage, KEEPING, run="killed"), copies=copies
+    ):
+        if any(path.startswith(FOLDER) for path in again.files):
+            assert undo(again, "killed").left == {}, at
+            undone += 1
+        assert state(whole).items() <= state(again).items(), at
+    assert undone > 20
 
 
 # -- RocksDB

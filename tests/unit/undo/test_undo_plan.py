@@ -11,8 +11,8 @@ from statemaint.recover import rollback
 from statemaint.report.undo_json import undo_fingerprint
 from statemaint.storage import MemoryStorage
 from statemaint.undo.run import parse_undo
-from tests.support.checkpoints import UUID, delta_bytes, write_checkpoint
-from tests.support.faults import Clock, CopyingStorage
+from tests.support.checkpoints import UUID, delta_bytes
+from tests.support.faults import Clock
 from tests.support.going_on import rows, run
 
 DAY = 86_400.0
@@ -21,20 +21,6 @@ KEEPING = Policy(
 )
 HOME = "state/0/0"
 STRAY = f"{HOME}/.3.delta.{UUID}.tmp"
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=[MemoryStorage, CopyingStorage])
-def storage(request: pytest.FixtureRequest, clock: Clock) -> MemoryStorage:
-    """Batches 16 to 24 are in the log of one partition, whose chain begins with version 1."""
-    found: MemoryStorage = request.param(clock=clock)
-    write_checkpoint(found, partitions=1)
-    clock.now += 60
-    return found
 
 
 def planned(storage: MemoryStorage, run: str) -> UndoPlan:

@@ -1,7 +1,8 @@
 """A rollback is taken back as long as the query has not gone on, and never after (S17)."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -26,9 +27,8 @@ from tests.support.checkpoints import (
 from tests.support.faults import (
     Clock,
     CopyingStorage,
-    Crash,
-    CrashingStorage,
     Ticking,
+    each_crash,
     survived,
 )
 from tests.support.going_on import begin, rewind, rows, run
@@ -37,11 +37,6 @@ DAY = 86_400.0
 MONTH = 30 * DAY
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 HOME = "state/0/0"
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture(params=[MemoryStorage, CopyingStorage])
@@ -357,121 +352,88 @@ def test_what_another_undo_brought_back_counts_only_if_it_was_gone_before() -> N
 # -- killed, and done again
 
 
-@pytest.mark.parametrize("copies", [False, True])
+class RolledBack:
+    """A checkpoint with a rollback to batch 14, before and after."""
+
+    def __init__(self, *, copies: bool) -> None:
+        self.clock, self.copies = Ticking(), copies
+        kind = CopyingStorage if copies else MemoryStorage
+        self.storage = filled(kind(clock=self.clock), self.clock)
+        self.before = of_the_query(self.storage)
+
+    def killed_undos(self, *, after: bool) -> Iterator[tuple[int, MemoryStorage, str]]:
+        back = rollback(self.storage, 14, trash_for=MONTH).run
+        act = partial(undo, run=back)
+        for at, again in each_crash(self.storage, self.clock, act, after=after, copies=self.copies):
+            yield at, again, back
+
+    def killed_rollbacks(self, *, after: bool = True) -> Iterator[tuple[int, MemoryStorage]]:
+        act = partial(rollback, batch=14, trash_for=MONTH)
+        return each_crash(self.storage, self.clock, act, after=after, copies=self.copies)
+
+
+@pytest.fixture(params=[False, True], ids=["renames", "copies"])
+def case(request: pytest.FixtureRequest) -> RolledBack:
+    return RolledBack(copies=request.param)
+
+
 @pytest.mark.parametrize("after", [False, True])
-def test_an_undo_that_is_killed_anywhere_is_done_again(*, after: bool, copies: bool) -> None:
-    clock = Ticking()
-    kind = CopyingStorage if copies else MemoryStorage
-    whole = filled(kind(clock=clock), clock)
-    before = of_the_query(whole)
-    back = rollback(whole, 14, trash_for=MONTH).run
-    for at in range(200):
-        crashing = CrashingStorage({}, at=at, after=after, clock=clock, copies=copies)
-        crashing._files = dict(whole._files)
-        try:
-            undo(crashing, back)
-        except Crash:
-            clock.now += 120
-            again = survived(crashing, clock, kind)
-            if any(path.startswith(FOLDER) for path in again.files):
-                assert undo(again, back).left == {}, at
-            assert of_the_query(again) == before, at
-            assert verify(again, deep=True).findings == ()
-            continue
-        assert at > 30
-        return
-    raise AssertionError("it never got through")
+def test_an_undo_that_is_killed_anywhere_is_done_again(case: RolledBack, *, after: bool) -> None:
+    at = 0
+    for at, again, back in case.killed_undos(after=after):
+        if any(path.startswith(FOLDER) for path in again.files):
+            assert undo(again, back).left == {}, at
+        assert of_the_query(again) == case.before, at
+        assert verify(again, deep=True).findings == ()
+    assert at >= 30
 
 
-@pytest.mark.parametrize("copies", [False, True])
 @pytest.mark.parametrize("after", [False, True])
 def test_an_undo_that_was_killed_is_refused_once_the_query_has_gone_on(
-    *, after: bool, copies: bool
+    case: RolledBack, *, after: bool
 ) -> None:
     """From wherever its log ends then, and whatever of the state is back."""
-    clock = Ticking()
-    kind = CopyingStorage if copies else MemoryStorage
-    whole = filled(kind(clock=clock), clock)
-    back = rollback(whole, 14, trash_for=MONTH).run
     refused = 0
-    for at in range(200):
-        crashing = CrashingStorage({}, at=at, after=after, clock=clock, copies=copies)
-        crashing._files = dict(whole._files)
-        try:
-            undo(crashing, back)
-        except Crash:
-            clock.now += 120
-            again = survived(crashing, clock, kind)
-            first = (scan_checkpoint(again).committed or 0) + 1
-            run(again, first, first, attempt=0)
-            if first == 21:
-                continue  # all of the old log is back: the query has gone on from there
-            with pytest.raises(ConfigError, match="the query has continued"):
-                undo(again, back)
-            refused += 1
-            continue
-        assert refused > 10
-        return
-    raise AssertionError("it never got through")
+    for _, again, back in case.killed_undos(after=after):
+        first = (scan_checkpoint(again).committed or 0) + 1
+        run(again, first, first, attempt=0)
+        if first == 21:
+            continue  # all of the old log is back: the query has gone on from there
+        with pytest.raises(ConfigError, match="the query has continued"):
+            undo(again, back)
+        refused += 1
+    assert refused > 10
 
 
-@pytest.mark.parametrize("copies", [False, True])
 @pytest.mark.parametrize("after", [False, True])
-def test_a_rollback_that_is_killed_anywhere_is_taken_back(*, after: bool, copies: bool) -> None:
-    clock = Ticking()
-    kind = CopyingStorage if copies else MemoryStorage
-    whole = filled(kind(clock=clock), clock)
-    before, through = of_the_query(whole), 0
-    for at in range(200):
-        crashing = CrashingStorage({}, at=at, after=after, clock=clock, copies=copies)
-        crashing._files = dict(whole._files)
-        try:
-            rollback(crashing, 14, trash_for=MONTH)
-        except Crash:
-            clock.now += 120
-            again = survived(crashing, clock, kind)
-            for one in list_runs(again):
-                undo(again, one.run)
-                through += 1
-            assert of_the_query(again) == before, at
-            continue
-        assert through > 30
-        return
-    raise AssertionError("it never got through")
+def test_a_rollback_that_is_killed_anywhere_is_taken_back(case: RolledBack, *, after: bool) -> None:
+    through = 0
+    for at, again in case.killed_rollbacks(after=after):
+        for one in list_runs(again):
+            undo(again, one.run)
+            through += 1
+        assert of_the_query(again) == case.before, at
+    assert through > 30
 
 
-@pytest.mark.parametrize("copies", [False, True])
-def test_one_that_was_killed_and_done_again_is_taken_back_in_reverse(*, copies: bool) -> None:
-    clock = Ticking()
-    kind = CopyingStorage if copies else MemoryStorage
-    whole = filled(kind(clock=clock), clock)
-    before, twice = of_the_query(whole), 0
-    for at in range(200):
-        crashing = CrashingStorage({}, at=at, after=True, clock=clock, copies=copies)
-        crashing._files = dict(whole._files)
+def test_one_that_was_killed_and_done_again_is_taken_back_in_reverse(case: RolledBack) -> None:
+    twice = 0
+    for at, again in case.killed_rollbacks():
+        first = [one.run for one in list_runs(again)]
+        second = rollback(again, 14, trash_for=MONTH).run
+        case.clock.now += 120
         try:
-            rollback(crashing, 14, trash_for=MONTH)
-        except Crash:
-            clock.now += 120
-            again = survived(crashing, clock, kind)
-            first = [one.run for one in list_runs(again)]
-            second = rollback(again, 14, trash_for=MONTH).run
-            clock.now += 120
-            try:
-                order = [*first, second]
-                undo(again, order[0])
-            except ConfigError as error:
-                order = [second, *first]
-                twice += f"was removed by run {second}; undo that run first" in str(error)
-                undo(again, second)
-            for one in filter(None, order[1:]):
-                undo(again, one)
-            assert of_the_query(again) == before, at
-            assert not any(path.startswith(FOLDER) for path in again.files)
-            continue
-        assert twice > 30
-        return
-    raise AssertionError("it never got through")
+            order = [*first, second]
+            undo(again, order[0])
+        except ConfigError as error:
+            order = [second, *first]
+            twice += f"was removed by run {second}; undo that run first" in str(error)
+            undo(again, second)
+        for one in filter(None, order[1:]):
+            undo(again, one)
+        assert of_the_query(again) == case.before, at
+        assert not any(path.startswith(FOLDER) for path in again.files)
+    assert twice > 30
 
 
 # -- of an earlier build
@@ -548,15 +510,12 @@ def test_a_killed_undo_brings_no_snapshot_back_that_is_older_than_a_change_it_wo
 
 def killed(storage: MemoryStorage, clock: Clock, name: str) -> MemoryStorage:
     """Returns what a rollback to batch 14 leaves that is killed once a file is in the trash."""
-    for at in range(100):
-        stopped = CrashingStorage({}, at=at, after=True, clock=clock)
-        stopped._files = dict(storage._files)  # with their times
-        with pytest.raises(Crash):
-            rollback(stopped, 14, trash_for=MONTH)
+    act = partial(rollback, batch=14, trash_for=MONTH)
+    for _, stopped in each_crash(storage, clock, act, pause=0):
         trash = {path for path in stopped.files if path.startswith(FOLDER)}
         if any(path.endswith(name) for path in trash) and f"{HOME}/{name}" not in stopped.files:
             clock.now += DAY
-            return survived(stopped, clock)
+            return stopped
     raise AssertionError(name)
 
 
