@@ -1,24 +1,76 @@
-"""The truth table of deletion: from a few traits of a file to the reason to keep or delete it.
+"""The fate of each file of a store: the reason to keep it or to delete it. Pure.
 
-`statemaint.plan.traits` finds the traits of each file. A file that the table keeps is never
-deleted. A file that it deletes may still have to wait, because a run has a limit.
+A file that is kept here is never deleted. A file that is deleted here may still have to wait,
+because a run has a limit. In each function the first rule that applies decides. A guard is `hold`
+where nothing at all may be deleted, and otherwise the age of an orphan that is too young (S5).
 """
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, unique
 from typing import assert_never
 
+from statemaint.listing import Entry
+from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempFile, UnknownFile
+from statemaint.model.rocks import Rocks
+from statemaint.plan.actions import WriteSnapshot
+from statemaint.plan.boundary import Boundary
+from statemaint.plan.facts import Facts
 from statemaint.plan.reasons import DeleteReason, KeepReason
 
 Fate = KeepReason | DeleteReason
+Fates = dict[Entry, Fate]
 
 
-@unique
-class Kind(Enum):
-    """The kind of a version's file."""
+def fates_of(facts: Facts, boundary: Boundary, writes: Collection[WriteSnapshot]) -> Fates:
+    """Returns the fate of each file of a store.
 
-    DELTA = "delta"
-    SNAPSHOT = "snapshot"
+    Shared files come after the snapshots that refer to them, and checksum files after all files
+    that they may belong to.
+    """
+    fates: Fates = {}
+    for file in facts.store.files:
+        match file:
+            case UnknownFile():  # S11
+                fates[file.entry] = KeepReason.UNKNOWN
+            case TempFile():
+                fates[file.entry] = _of_temp(facts, file)
+            case Delta() | Snapshot():
+                fates[file.entry] = state_fate(traits_of(facts, boundary, file))
+            case SstFile() | ChecksumFile():
+                pass  # decided below
+            case _:
+                assert_never(file)
+    fates |= _shared_fates(facts, fates, writes)
+    owners = {entry.path: owner for entry, owner in fates.items()}
+    sides = (file for file in facts.store.files if isinstance(file, ChecksumFile))
+    return fates | {side.entry: _of_checksum(facts, side, owners.get(side.owner)) for side in sides}
+
+
+def _of_temp(facts: Facts, file: TempFile) -> Fate:
+    if file.version > facts.window.target:
+        return KeepReason.ABOVE_TARGET
+    return facts.window.guard(file.entry) or DeleteReason.ORPHAN_TEMP
+
+
+def _of_checksum(facts: Facts, side: ChecksumFile, owner: Fate | None) -> Fate:
+    """Returns the fate of a checksum file by that of its file; `None` if the file is missing."""
+    if side.version > facts.window.target:
+        return KeepReason.ABOVE_TARGET
+    match owner:
+        case None:
+            return facts.window.guard(side.entry) or DeleteReason.ORPHAN_SIDE
+        case KeepReason():
+            return KeepReason.SIDE_FILE
+        case DeleteReason.STALE_SNAPSHOT:
+            return DeleteReason.STALE_SIDE
+        case DeleteReason.BELOW_BASE | DeleteReason.UNUSED_SST:
+            return DeleteReason.SIDE_FILE
+        case _:
+            return DeleteReason.ORPHAN_SIDE
+
+
+# -- deltas and snapshots
 
 
 @unique
@@ -51,213 +103,140 @@ class Executors(Enum):
     UPLOADING = "uploading"  # its next zip may name SST files of any zip
 
 
-@unique
-class Users(Enum):
-    """The snapshots that refer to a shared file."""
-
-    KEPT = "kept"  # one that is kept or about to be written
-    UNREADABLE = "unreadable"  # possibly one that is kept but cannot be read
-    BELOW_BASE = "below base"  # only deleted ones, at least one of them below the base
-    NONE = "none"  # none, or only ones that never counted
-
-
-@unique
-class Owner(Enum):
-    """The fate of the file that a checksum file belongs to."""
-
-    MISSING = "missing"
-    KEPT = "kept"
-    STALE = "stale"
-    BELOW_BASE = "below base"  # deleted because the base takes its place
-    ORPHAN = "orphan"  # deleted because it never counted
-
-
 @dataclass(frozen=True, slots=True)
 class StateTraits:
-    """A delta or a snapshot; `guard` is the reason to keep an orphan of its age."""
+    """The traits of a delta or a snapshot that decide its fate."""
 
-    kind: Kind
+    snapshot: bool
     place: VersionPlace
     standing: Standing
     executors: Executors
     guard: KeepReason | None
 
 
-@dataclass(frozen=True, slots=True)
-class SharedTraits:
-    """A file that any number of snapshots refer to."""
-
-    users: Users
-    uploading: bool
-    guard: KeepReason | None
-
-
-@dataclass(frozen=True, slots=True)
-class ChecksumTraits:
-    """A checksum file of Hadoop or Spark."""
-
-    above_target: bool
-    owner: Owner
-    guard: KeepReason | None
+def traits_of(facts: Facts, boundary: Boundary, file: Delta | Snapshot) -> StateTraits:
+    return StateTraits(
+        isinstance(file, Snapshot),
+        place_of(facts, boundary, file.version),
+        _standing_of(facts, file),
+        _executors_of(facts, file),
+        facts.window.guard(file.entry),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class TempTraits:
-    """A file that an atomic write has not renamed yet, or never will."""
-
-    above_target: bool
-    guard: KeepReason | None
-
-
-@dataclass(frozen=True, slots=True)
-class UnknownTraits:
-    """A file with a name that neither statemaint nor Spark writes."""
-
-
-Traits = StateTraits | SharedTraits | ChecksumTraits | TempTraits | UnknownTraits
-
-
-def fate(file: Traits) -> Fate:
-    """Returns why a file is kept or deleted. In each table the first matching row decides.
-
-    A dot matches anything. The guard is `hold` where nothing at all may be deleted (clocks
-    disagree, or the policy does not verify), `young` where an orphan of this age is kept (S5),
-    otherwise `none`.
-
-    StateTraits: a file that a version is loaded from
-
-        kind      place         standing  executors  guard  | fate
-        .         above target  .         .          .      | keep above_target
-        .         .             stale     .          hold   | keep the guard
-        .         .             stale     .          .      | delete stale_snapshot
-        .         within grace  .         .          .      | keep base_within_grace
-        .         below base    .         .          hold   | keep the guard
-        .         below base    .         loaded     .      | keep executor_may_build_on_it
-        .         below base    .         uploading  .      | keep executor_may_build_on_it
-        .         below base    .         .          .      | delete below_base
-        .         .             dead      .          hold   | keep the guard
-        .         .             dead      .          young  | keep the guard
-        .         .             dead      uploading  .      | keep executor_may_build_on_it
-        .         .             dead      .          .      | delete dead_attempt
-        snapshot  at base       .         .          .      | keep base_of_retained_versions
-        snapshot  .             .         .          .      | keep retained_snapshot
-        delta     above base    .         .          .      | keep needed_by_retained_version
-        delta     .             .         .          .      | keep change_feed
-
-    SharedTraits: an SST file or an archived log of RocksDB
-
-        users       uploading  guard  | fate
-        kept        .          .      | keep used_by_snapshot
-        unreadable  .          .      | keep unreadable_snapshot_may_use_it
-        .           yes        .      | keep executor_may_build_on_it
-        .           .          hold   | keep the guard
-        .           .          young  | keep the guard
-        below base  .          .      | delete unused_sst
-        none        .          .      | delete orphan_sst
-
-    ChecksumTraits: a checksum file, which follows the file it belongs to
-
-        above_target  owner       guard  | fate
-        yes           .           .      | keep above_target
-        .             kept        .      | keep side_file_of_kept
-        .             stale       .      | delete stale_side_file
-        .             below base  .      | delete side_file_of_deleted
-        .             orphan      .      | delete orphan_side_file
-        .             missing     hold   | keep the guard
-        .             missing     young  | keep the guard
-        .             missing     .      | delete orphan_side_file
-
-    TempTraits: a temporary file of a killed writer
-
-        above_target  guard  | fate
-        yes           .      | keep above_target
-        .             hold   | keep the guard
-        .             young  | keep the guard
-        .             .      | delete orphan_temp_file
-
-    UnknownTraits: a file with any other name (S11)
-
-        | fate
-        | keep unknown_file
-    """
-    match file:
-        case StateTraits():
-            return _of_state(file)
-        case SharedTraits():
-            return _of_shared(file)
-        case ChecksumTraits():
-            return _of_checksum(file)
-        case TempTraits():
-            return _of_temp(file)
-        case UnknownTraits():
-            return KeepReason.UNKNOWN
-        case _:
-            assert_never(file)
-
-
-def _of_state(file: StateTraits) -> Fate:
+def state_fate(file: StateTraits) -> Fate:
+    """Returns the fate of a file that a version is loaded from."""
+    hold = None if file.guard is KeepReason.YOUNG else file.guard
     if file.place is VersionPlace.ABOVE_TARGET:
         return KeepReason.ABOVE_TARGET
     if file.standing is Standing.STALE:
-        return _hold(file.guard) or DeleteReason.STALE_SNAPSHOT
+        return hold or DeleteReason.STALE_SNAPSHOT
     if file.place is VersionPlace.WITHIN_GRACE:
         return KeepReason.GRACE
     if file.place is VersionPlace.BELOW_BASE:
-        return _below_base(file)
-    return _dead(file) if file.standing is Standing.DEAD else _retained(file)
-
-
-def _below_base(file: StateTraits) -> Fate:
-    needed = file.executors is not Executors.NONE
-    return _hold(file.guard) or (KeepReason.EXECUTOR if needed else DeleteReason.BELOW_BASE)
-
-
-def _dead(file: StateTraits) -> Fate:
-    needed = file.executors is Executors.UPLOADING
-    return file.guard or (KeepReason.EXECUTOR if needed else DeleteReason.DEAD_ATTEMPT)
+        needed = file.executors is not Executors.NONE
+        return hold or (KeepReason.EXECUTOR if needed else DeleteReason.BELOW_BASE)
+    if file.standing is Standing.DEAD:
+        needed = file.executors is Executors.UPLOADING
+        return file.guard or (KeepReason.EXECUTOR if needed else DeleteReason.DEAD_ATTEMPT)
+    return _retained(file)
 
 
 def _retained(file: StateTraits) -> KeepReason:
-    if file.kind is Kind.SNAPSHOT:
+    if file.snapshot:
         return KeepReason.BASE if file.place is VersionPlace.AT_BASE else KeepReason.SNAPSHOT
     return KeepReason.NEEDED if file.place is VersionPlace.ABOVE_BASE else KeepReason.CHANGE_FEED
 
 
-def _of_shared(file: SharedTraits) -> Fate:
-    if file.users is Users.KEPT:
+def place_of(facts: Facts, boundary: Boundary, version: int) -> VersionPlace:
+    """Returns the place of a version relative to the boundary and the target."""
+    if version > facts.window.target:
+        return VersionPlace.ABOVE_TARGET
+    if version < boundary.cut:
+        return VersionPlace.BELOW_BASE
+    if version < boundary.eventual:
+        return VersionPlace.WITHIN_GRACE
+    base = boundary.base.version if boundary.base else 0
+    if version == base:
+        return VersionPlace.AT_BASE
+    return VersionPlace.ABOVE_BASE if version > base else VersionPlace.FLOOR_TO_BASE
+
+
+def _standing_of(facts: Facts, file: Delta | Snapshot) -> Standing:
+    rocks = facts.store.rocks
+    if file.entry.path in facts.stale:
+        return Standing.STALE
+    dead = rocks is not None and rocks.is_dead(file) and not facts.replaced
+    return Standing.DEAD if dead else Standing.COUNTS
+
+
+def _executors_of(facts: Facts, file: Delta | Snapshot) -> Executors:
+    """Returns why an executor may need a file; it never needs a changelog: no zip names one."""
+    if isinstance(file, Delta):
+        return Executors.NONE
+    if facts.uploading:
+        return Executors.UPLOADING
+    loaded = facts.loaded_from is not None and file.version >= facts.loaded_from
+    return Executors.LOADED if loaded else Executors.NONE
+
+
+# -- SST files and archived logs of RocksDB
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """The shared files that the snapshots of a store refer to.
+
+    Attributes:
+        kept: those of snapshots that are kept or about to be written.
+        below_base: those of snapshots that are deleted because they are below the base.
+        unreadable: whether a kept snapshot cannot be read; it may refer to any file.
+    """
+
+    kept: frozenset[str]
+    below_base: frozenset[str]
+    unreadable: bool
+
+
+def _shared_fates(facts: Facts, fates: Fates, writes: Collection[WriteSnapshot]) -> Fates:
+    files = [file for file in facts.store.files if isinstance(file, SstFile)]
+    rocks = facts.store.rocks
+    if rocks is None:  # no snapshot of such a store shares a file
+        return dict.fromkeys((file.entry for file in files), KeepReason.UNKNOWN)
+    snapshots = (file.entry for file in facts.store.files if isinstance(file, Snapshot))
+    refers = references(rocks, {entry.path: fates[entry] for entry in snapshots}, writes)
+    return {file.entry: _of_shared(facts, file, refers) for file in files}
+
+
+def _of_shared(facts: Facts, file: SstFile, refers: References) -> Fate:
+    path = file.entry.path
+    if path in refers.kept:
         return KeepReason.USED
-    if file.users is Users.UNREADABLE:
+    if refers.unreadable:
         return KeepReason.UNREADABLE
-    if file.uploading:
+    if facts.uploading:
         return KeepReason.EXECUTOR
-    used = file.users is Users.BELOW_BASE
-    return file.guard or (DeleteReason.UNUSED_SST if used else DeleteReason.ORPHAN_SST)
+    unused = DeleteReason.UNUSED_SST if path in refers.below_base else DeleteReason.ORPHAN_SST
+    return facts.window.guard(file.entry) or unused
 
 
-def _of_checksum(file: ChecksumTraits) -> Fate:
-    if file.above_target:
-        return KeepReason.ABOVE_TARGET
-    match file.owner:
-        case Owner.KEPT:
-            return KeepReason.SIDE_FILE
-        case Owner.STALE:
-            return DeleteReason.STALE_SIDE
-        case Owner.BELOW_BASE:
-            return DeleteReason.SIDE_FILE
-        case Owner.ORPHAN:
-            return DeleteReason.ORPHAN_SIDE
-        case Owner.MISSING:
-            return file.guard or DeleteReason.ORPHAN_SIDE
-        case _:
-            assert_never(file.owner)
+def references(
+    rocks: Rocks, snapshots: Mapping[str, Fate], writes: Iterable[WriteSnapshot]
+) -> References:
+    """Returns the shared files that a store's snapshots refer to, given each fate by path.
+
+    A zip that is about to be written may refer to any file that its base refers to. The next run
+    finds the files that it does not use.
+    """
+    kept = [path for path, fate in snapshots.items() if isinstance(fate, KeepReason)]
+    below = [path for path, fate in snapshots.items() if fate is DeleteReason.BELOW_BASE]
+    bases = [write.chain.base.entry.path for write in writes if write.reuse and write.chain.base]
+    return References(
+        kept=_parts(rocks, (*kept, *bases)),
+        below_base=_parts(rocks, below),
+        unreadable=bool(rocks.unreadable & set(kept)),
+    )
 
 
-def _of_temp(file: TempTraits) -> Fate:
-    if file.above_target:
-        return KeepReason.ABOVE_TARGET
-    return file.guard or DeleteReason.ORPHAN_TEMP
-
-
-def _hold(guard: KeepReason | None) -> KeepReason | None:
-    """Returns a guard unless it is the age of the file, which protects only orphans."""
-    return None if guard is KeepReason.YOUNG else guard
+def _parts(rocks: Rocks, zips: Iterable[str]) -> frozenset[str]:
+    return frozenset(part for path in zips for part in rocks.parts.get(path, ()))

@@ -5,7 +5,7 @@ facts        the known facts                        statemaint.plan.facts
 snapshots    the snapshots to write or to withhold  statemaint.plan.snapshots
 comparisons  the comparisons before all else        statemaint.plan.comparisons
 boundary     the version to delete files below      statemaint.plan.boundary
-fates        the fate of each file, with a reason   statemaint.plan.traits and statemaint.plan.fates
+fates        the fate of each file, with a reason   statemaint.plan.fates
 deletions    the order of the deletions             statemaint.plan.deletions
 """
 
@@ -27,10 +27,10 @@ from statemaint.plan.boundary import boundary_of
 from statemaint.plan.comparisons import base_proof, comparisons
 from statemaint.plan.deletions import clearances, deletions, kept_files
 from statemaint.plan.facts import Facts, gather, lowest_loadable
+from statemaint.plan.fates import fates_of
 from statemaint.plan.reasons import DeleteReason, KeepReason, WithheldReason
 from statemaint.plan.snapshots import due, snapshots_due, withheld
 from statemaint.plan.staleness import Judgement
-from statemaint.plan.traits import fates_of
 from statemaint.plan.window import Window
 
 # These files may be deleted only because a proved snapshot takes their place.

@@ -16,15 +16,15 @@ from statemaint.execute.snapshot_writer import StoreFolds
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Checkpoint
-from statemaint.model.files import Snapshot
+from statemaint.model.files import ChecksumFile, Snapshot, TempFile
 from statemaint.model.proof import Attestation
-from statemaint.plan import Action, Attest, Delete, DeleteReason, KeepReason, fates, traits
+from statemaint.plan import Action, Attest, Delete, DeleteReason, KeepReason, fates
 from statemaint.plan import boundary as boundaries
 from statemaint.plan import store as deciding
 from statemaint.plan.boundary import Boundary
 from statemaint.plan.comparisons import base_proof
 from statemaint.plan.facts import Facts
-from statemaint.plan.fates import ChecksumTraits, Fate, Owner, TempTraits, VersionPlace
+from statemaint.plan.fates import Fate, VersionPlace
 from statemaint.plan.window import Window
 from tests.certify.mutant import SHARED, Mutant
 from tests.certify.mutants_links import LINK_MUTANTS
@@ -44,7 +44,7 @@ def _one_look(look: Callable[[], Any], _: Any) -> Any:
 
 # -- S1: the only copy of a change is never deleted
 
-_place_of = traits.place_of
+_place_of = fates.place_of
 
 
 def _base_goes_too(facts: Facts, boundary: Boundary, version: int) -> VersionPlace:
@@ -84,12 +84,9 @@ def _target_of_the_running_batch(self: Checkpoint) -> int | None:
     return (after if running else after - 1) or None
 
 
-_of_temp = fates._of_temp
-
-
-def _above_target_goes(file: TempTraits) -> Fate:
+def _above_target_goes(facts: Facts, file: TempFile) -> Fate:
     """Takes what an attempt of the running batch has not renamed yet for nobody's."""
-    return _of_temp(replace(file, above_target=False))
+    return facts.window.guard(file.entry) or DeleteReason.ORPHAN_TEMP
 
 
 # -- S3: the floor
@@ -186,7 +183,7 @@ def _fold_unguarded(self: Any, source: Any, chain: Chain, versions: Any, *, writ
 
 # -- S7: order
 
-_in_order = deciding._in_order
+_in_order, _of_checksum = deciding._in_order, fates._of_checksum
 
 
 def _deletes_first(*steps: Any) -> tuple[Action, ...]:
@@ -195,10 +192,8 @@ def _deletes_first(*steps: Any) -> tuple[Action, ...]:
     return (*first, *(one for one in found if not isinstance(one, Delete)))
 
 
-def _sides_stay(file: ChecksumTraits) -> Fate:
-    if file.owner is Owner.MISSING:
-        return file.guard or DeleteReason.ORPHAN_SIDE
-    return KeepReason.SIDE_FILE
+def _sides_stay(facts: Facts, side: ChecksumFile, owner: Fate | None) -> Fate:
+    return KeepReason.SIDE_FILE if owner else _of_checksum(facts, side, owner)
 
 
 def _sides_last(self: Any, page: Any, _: Any, removed: Any) -> None:
@@ -220,10 +215,10 @@ def _unnoted(*_: Any, **__: Any) -> None:
 _UNLOOKED = tuple((one, "must_be_unchanged", _any_file) for one in (deleter, snapshot_writer))
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("base goes too", "S1", "deletes the base with what lies below it",
-           ((traits, "place_of", _base_goes_too),)),
+           ((fates, "place_of", _base_goes_too),)),
     Mutant("newest snapshot is the base", "S1", "deletes below the newest snapshot",
            ((boundaries, "_base", _below_the_newest_snapshot),
-            (traits, "place_of", _all_below_the_base))),
+            (fates, "place_of", _all_below_the_base))),
     Mutant("target of file names", "S2", "plans from the highest file name",
            ((Checkpoint, "target", property(_target_of_files)),)),
     Mutant("target of a running batch", "S2", "takes a running batch for committed",

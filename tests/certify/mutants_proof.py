@@ -10,8 +10,8 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
 from statemaint.model.proof import Attestation, FileRecord
-from statemaint.plan import Attest, DeleteReason, KeepReason, traits
-from statemaint.plan.fates import Fate, fate
+from statemaint.plan import Attest, DeleteReason, KeepReason, fates
+from statemaint.plan.fates import Fate, StateTraits, state_fate
 from statemaint.plan.staleness import Judgement
 from statemaint.scan.proofs import _Comparison
 from tests.certify.mutant import RARE, REWOUND, ROCKS, ROLLED_BACK, Mutant
@@ -45,9 +45,9 @@ def _folds_on(_: Judgement, store: Store) -> Store:
     return store
 
 
-def _stays(file: Any) -> Fate:
+def _stays(file: StateTraits) -> Fate:
     """Leaves a stale snapshot where a restart finds it."""
-    found = fate(file)
+    found = state_fate(file)
     return KeepReason.SNAPSHOT if found is DeleteReason.STALE_SNAPSHOT else found
 
 
@@ -100,7 +100,7 @@ PROOF_MUTANTS = (
     Mutant("stale base", "S6", "folds on from a snapshot of before a rewind",
            ((Judgement, "without_stale", _folds_on),), REWOUND),
     Mutant("stale stays", "S6", "leaves a stale snapshot where a restart loads it",
-           ((traits, "fate", _stays),)),
+           ((fates, "state_fate", _stays),)),
     Mutant("any change is a rewind", "S6", "takes an edited log for one that the query wrote",
            ((judging, "written_by_query", _any_rewind),)),
     Mutant("commits tell nothing", "S6", "does not ask whether the commits were written again",

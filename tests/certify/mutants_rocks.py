@@ -14,8 +14,7 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.rocks import Rocks
 from statemaint.plan import Delete, DeleteReason, KeepReason
 from statemaint.plan.facts import Facts
-from statemaint.plan.fates import Fate
-from statemaint.plan.traits import References
+from statemaint.plan.fates import Fate, References
 from statemaint.scan.rocks import _Reading
 from tests.certify.mutant import FAMILIES, IDS, RARE, ROCKS, Mutant
 
@@ -23,14 +22,13 @@ from tests.certify.mutant import FAMILIES, IDS, RARE, ROCKS, Mutant
 learning = import_module("statemaint.plan.facts")
 writing = import_module("statemaint.plan.snapshots")
 fates = import_module("statemaint.plan.fates")
-traits = import_module("statemaint.plan.traits")
 sharing = import_module("statemaint.plan.sst_files")
 working = import_module("statemaint.execute.snapshot_writer")
 publishing = import_module("statemaint.execute.publish")
 building = import_module("statemaint.fold.rocksdb.write")
 
 _write = writing._write
-_references = traits.references
+_references = fates.references
 _built = building._built
 
 
@@ -54,7 +52,7 @@ def _zip_first(storage: Any, action: Any, made: Any, **_: Any) -> Published:
     return Published(entry, entry.size, made.digest, None, parts, refers)
 
 
-def _no_parts(_: Any) -> Fate:
+def _no_parts(*_: Any) -> Fate:
     """Takes every table for one that nobody refers to."""
     return DeleteReason.ORPHAN_SST
 
@@ -130,7 +128,7 @@ ROCKS_MUTANTS = (
     Mutant("tables nobody uses", "S7", "deletes the tables of zips that stay",
            ((fates, "_of_shared", _no_parts),), ROCKS),
     Mutant("tables of the newest", "S7", "keeps the tables of the newest zip only",
-           ((traits, "references", _used_by_the_newest),), ROCKS),
+           ((fates, "references", _used_by_the_newest),), ROCKS),
     Mutant("no second look at zips", "S7", "deletes tables that a new zip refers to",
            ((Deleter, "_no_other_snapshot", _no_look),
             (learning, "executors_upload", lambda *_: False)), ROCKS),

@@ -7,7 +7,7 @@ import pytest
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
-from statemaint.model.files import Delta, Snapshot, TempFile
+from statemaint.model.files import Delta
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation, FileRecord
 from statemaint.plan import Delete, DeleteReason, KeepReason
@@ -15,13 +15,12 @@ from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.boundary import Boundary, boundary_of
 from statemaint.plan.deletions import clearances, deletions
 from statemaint.plan.facts import Facts, _doubted, gather
-from statemaint.plan.fates import Fate, Kind, StateTraits, TempTraits, VersionPlace
+from statemaint.plan.fates import Fate, VersionPlace, fates_of, place_of
 from statemaint.plan.reasons import SnapshotReason, WithheldReason
 from statemaint.plan.snapshots import _taken
 from statemaint.plan.staleness import Judgement, Suspect
-from statemaint.plan.traits import place_of, traits_of
 from statemaint.plan.window import Window
-from tests.support.checkpoints import NOW, STORE, files, names, store
+from tests.support.checkpoints import NOW, STORE, names, store
 
 HOME = STORE.directory
 ONE = store("1d 2d 3d 3s 4d 4s 4k 5d")
@@ -111,7 +110,7 @@ def test_versions_that_an_earlier_comparison_left_in_doubt_stay_in_doubt(
     assert [*_doubted(replace(found, files=edited), Judgement())] == []
 
 
-# -- traits
+# -- fates
 
 
 def test_checksums_of_stale_snapshots_go_with_them() -> None:
@@ -122,11 +121,11 @@ def test_checksums_of_stale_snapshots_go_with_them() -> None:
 
 
 def test_a_temporary_file_of_the_target_is_of_no_running_batch() -> None:
-    boundary = boundary_of(facts(), ())
-    for version, above in ((5, False), (6, True)):
-        (temp,) = files(f"{version}t")
-        assert isinstance(temp, TempFile)
-        assert traits_of(facts(), boundary, temp) == TempTraits(above, None)
+    seen = replace(facts(), store=store("5t 6t"))
+    assert list(fates_of(seen, boundary_of(seen, ()), ()).values()) == [
+        DeleteReason.ORPHAN_TEMP,
+        KeepReason.ABOVE_TARGET,
+    ]
 
 
 def test_without_a_base_every_retained_version_is_above_it() -> None:
@@ -149,14 +148,3 @@ def test_a_version_from_the_floor_to_a_later_base_is_between_them(
     version: int, place: VersionPlace
 ) -> None:
     assert place_of(facts(), Boundary(ONE.versions.snapshots[3], 2, 2), version) is place
-
-
-def test_a_snapshot_has_the_traits_of_its_kind() -> None:
-    boundary = boundary_of(facts(Judgement()), ())
-    kinds = {
-        file.entry.name: found.kind
-        for file in ONE.files
-        if isinstance(file, Delta | Snapshot)
-        and isinstance(found := traits_of(facts(Judgement()), boundary, file), StateTraits)
-    }
-    assert (kinds["3.snapshot"], kinds["3.delta"]) == (Kind.SNAPSHOT, Kind.DELTA)
