@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import (
     AirflowRescheduleException,
 )
 
-from statemaint.airflow.settings import Failure
+from statemaint.report.task import Failure
 
 _log = logging.getLogger(__name__)
 

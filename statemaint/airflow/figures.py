@@ -1,24 +1,35 @@
-"""The figures that a run leaves for the pages: of a query, and of its partitions. Pure.
+"""The figures that a run leaves for the pages: of a query, and of its partitions.
 
 Two XComs of `report`, or of `plan` in a dry run. `statemaint_fleet` is small, as the page with all
 queries reads one of each query; `statemaint_partitions` is read by the page of one query only.
 docs/airflow.md describes both. A reader takes its own `v` and passes over unknown fields.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from statemaint.airflow.connections import open_checkpoint
+from statemaint.airflow.settings import QuerySettings
+from statemaint.errors import StatemaintError
+from statemaint.maintain import bytes_in_trash
+from statemaint.maintain.work import TaskResults
 from statemaint.plan import Waiting, together
-from statemaint.report.units import Unit
+from statemaint.report.facts import Unit
+from statemaint.report.task import MOST_FINDINGS
 
 FLEET, PARTITIONS = "statemaint_fleet", "statemaint_partitions"
 """The keys of the two XComs."""
 FAILED, REFUSED = "statemaint_failed", "statemaint_refused"
 """The keys of the reason why a run looked at nothing: what was known before stays."""
 
+_log = logging.getLogger(__name__)
 _MOST = 2**62
+# The figures of a partition that the pages show, in the order of `Unit`.
+_SHOWN = 10
+_SUMMED = ("files", "bytes", "replay_files", "replay_bytes", "reclaimable", "damage", "notices")
 _Count = int
 
 
@@ -135,31 +146,18 @@ def read_partitions(xcom: object) -> tuple[tuple[Unit, ...], tuple[Told, ...]] |
 
 
 def _unit(row: Sequence[int | None]) -> Unit:
-    if len(row) != len(Unit._fields) or any(one is None for one in (*row[:2], *row[3:])):
+    if len(row) != _SHOWN or any(one is None for one in (*row[:2], *row[3:])):
         raise ValueError("not a partition")
     if any(one is not None and not 0 <= one < _MOST for one in row):
         raise ValueError("not a count")
     return Unit(*row)  # type: ignore[arg-type]
 
 
-def merged(before: Iterable[Sequence[Any]], after: Iterable[Sequence[Any]]) -> list[Unit]:
-    """Returns the figures of all partitions: those of their tasks, otherwise those of `plan`."""
-    units = {one.id: one for one in (Unit(*row) for row in before)}
-    units |= {one.id: one for one in (Unit(*row) for row in after)}
-    return [units[unit] for unit in sorted(units)]
-
-
-def withheld_figures(waiting: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the snapshots that the parts of a run have withheld, summed by reason.
-
-    Args:
-        waiting: those of each part, as `report.part.waiting_json` makes them.
-    """
+def withheld_texts(waiting: Iterable[Waiting]) -> list[WithheldFigures]:
+    """Returns the snapshots that the parts of a run have withheld, summed by reason."""
     return [
-        WithheldFigures(
-            reason=one.reason.value, snapshots=one.snapshots, text=str(one)
-        ).model_dump()
-        for one in together(Waiting.from_json(each) for each in waiting)
+        WithheldFigures(reason=one.reason.value, snapshots=one.snapshots, text=str(one))
+        for one in together(waiting)
     ]
 
 
@@ -174,36 +172,85 @@ def figures_json(
         about: the other fields of `QueryFigures`; `damage` and `notices` are of the checkpoint as a
             whole and are added to those of the partitions.
     """
-    longest = max(units, key=lambda one: (one.chain or 0, -one.operator), default=None)
-    sums = {name: sum(getattr(one, name) for one in units) for name in _SUMMED}
-    sums["damage"] += about.get("damage", 0)
-    sums["notices"] += about.get("notices", 0)
-    made = QueryFigures(
+    longest = max(units, key=lambda unit: (unit.chain or 0, -unit.operator), default=None)
+    sums = {
+        name: sum(getattr(unit, name) for unit in units) + about.get(name, 0) for name in _SUMMED
+    }
+    return QueryFigures(
         **{
             **about,
             **sums,
             "partitions": len(units),
-            "blocked": sum(one.chain is None for one in units),
+            "blocked": sum(unit.chain is None for unit in units),
             "longest": longest.chain if longest else None,
             "longest_at": str(longest.id) if longest and longest.chain else None,
-            "codes": sorted({one["code"] for one in findings}),
+            "codes": sorted({finding["code"] for finding in findings}),
         }
-    )
-    return made.model_dump()
-
-
-_SUMMED = (
-    "files",
-    "bytes",
-    "replay_files",
-    "replay_bytes",
-    "reclaimable",
-    "damage",
-    "notices",
-)
+    ).model_dump()
 
 
 def partitions_json(units: Iterable[Unit], findings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Returns the partitions of a query and its first findings."""
     shown = [Told(code=one["code"], detail=one["detail"], damage=one["damage"]) for one in findings]
-    return Partitions(units=[list(one) for one in units], findings=shown).model_dump()
+    rows: list[Any] = [list(unit[:_SHOWN]) for unit in units]
+    return Partitions(units=rows, findings=shown).model_dump()
+
+
+def figures_of_run(
+    settings: QuerySettings,
+    results: TaskResults,
+    *,
+    success: bool | None = None,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Returns the XComs for the pages, by their keys: of the query, and of its partitions.
+
+    A run that looked at nothing leaves only the reason.
+
+    Lists the trash, which is the only request; if that fails, the trash is left out.
+
+    Args:
+        settings: the query's settings.
+        results: what the tasks of the run have handed on.
+        success: whether all of the query's work has succeeded.
+        dry_run: whether nothing was carried out.
+    """
+    plan, reports = results.plan, results.inspected
+    if results.reason and not (plan.units or plan.findings or reports):
+        return {REFUSED if results.refused else FAILED: results.reason}
+    reported = {unit.id: unit for report in reports for unit in report.units}
+    units = {unit.id: unit for unit in plan.units} | reported
+    findings = [*plan.findings, *(found for report in reports for found in report.findings)]
+    waits = [*plan.withheld, *(one for report in reports for one in report.withheld)]
+    silent = {unit for bundle in results.planned for unit in bundle.units} - {*reported}
+    about = {
+        "query": settings.query,
+        "checkpoint": settings.checkpoint,
+        "dry_run": dry_run,
+        "failure": results.failure,
+        "success": success,
+        "committed": plan.committed,
+        "target": plan.target,
+        "unreported": len(silent),
+        "damage": plan.counts[0],
+        "notices": plan.counts[1],
+        "trash_bytes": _trash(settings),
+        "withheld": withheld_texts(waits),
+        "written": sum(report.snapshots for report in reports),
+        "deleted": sum(report.files for report in reports),
+        "freed": sum(report.bytes for report in reports),
+    }
+    shown = sorted(findings, key=lambda finding: not finding["damage"])[:MOST_FINDINGS]
+    ordered = [units[unit] for unit in sorted(units)]
+    return {
+        FLEET: figures_json(ordered, findings, about),
+        PARTITIONS: partitions_json(ordered, shown),
+    }
+
+
+def _trash(settings: QuerySettings) -> int | None:
+    try:
+        return bytes_in_trash(open_checkpoint(settings.checkpoint, settings.connection))
+    except StatemaintError as error:
+        _log.warning("the trash is not counted: %s", error)
+        return None

@@ -9,7 +9,7 @@ from statemaint.audit import Diagnosis, doctor
 from statemaint.model.findings import Finding, Subject
 from statemaint.planning import scan_checkpoint
 from statemaint.recover import repair
-from statemaint.report.part import findings_json, reasons
+from statemaint.report.task import findings_json, reasons
 from statemaint.report.to_json import chain_length
 from statemaint.storage import Storage
 

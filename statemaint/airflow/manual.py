@@ -22,11 +22,11 @@ from statemaint.airflow.location import queries_reader
 from statemaint.airflow.names import POOL, REPAIR_DAG, ROLLBACK_DAG, UNDO_DAG, VERIFY_DAG
 from statemaint.airflow.recoveries import Shown, apply_shown, plan_shown, undo_shown, verified
 from statemaint.airflow.reporting import reporting
-from statemaint.airflow.settings import Failure
 from statemaint.errors import StatemaintError
 from statemaint.maintain import plan_undo
 from statemaint.queries import QueriesReading
 from statemaint.recover import plan_repair, plan_rollback
+from statemaint.report.task import Failure
 from statemaint.storage import Storage
 
 if TYPE_CHECKING:

@@ -1,21 +1,18 @@
 """The work of `maintain` on Spark: all bundles of one query or more, in one task; without Airflow.
 
 The bundles go to Spark's driver, and their outcomes come back, by files beside the checkpoint
-(`maintain.handed`): the driver may run on another machine.
+(`maintain.work`): the driver may run on another machine.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from statemaint.airflow import texts
 from statemaint.airflow.connections import open_checkpoint
-from statemaint.airflow.settings import Failure, Options, QuerySettings
-from statemaint.airflow.tasks import Maintained
+from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
-from statemaint.maintain.bundles import Bundle
-from statemaint.maintain.handed import Handed, hand_over, read_outcomes
-from statemaint.report.units import Unit
+from statemaint.maintain.work import WorkOrder, hand_over, read_reports
+from statemaint.report.task import BundleReport, Failure
 from statemaint.storage import Storage
 
 _log = logging.getLogger(__name__)
@@ -25,42 +22,12 @@ Start = Callable[[QuerySettings, Sequence[str]], str | None]
 """Runs Spark's program with a query's settings and some arguments; returns why it failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueryWork:
-    """The work of one query in a run of Spark's program.
-
-    Attributes:
-        settings: the query's settings.
-        planned: the bundles of its plan.
-        handover: the handover of the plan, as text.
-    """
-
-    settings: QuerySettings
-    planned: Sequence[Bundle]
-    handover: str | None = None
-
-
-Done = tuple[list[Maintained], Failure | None]
-"""The results of a query's bundles, and why its work must fail."""
-
-
-def maintain_bundles(  # noqa: PLR0913 -- each is a choice of its own
-    settings: QuerySettings,
-    planned: Sequence[Bundle],
-    options: Options,
-    *,
-    run: str,
-    handover: str | None,
-    attempt: int,
-    start: Start,
-) -> Done:
-    """Maintains all bundles of a query by executors, as `maintain_queries` does."""
-    work = QueryWork(settings, planned, handover)
-    return maintain_queries([work], options, run=run, attempt=attempt, start=start)[settings.query]
+Done = tuple[list[BundleReport], Failure | None]
+"""The reports on a query's bundles, and why its work must fail."""
 
 
 def maintain_queries(
-    works: Sequence[QueryWork], options: Options, *, run: str, attempt: int, start: Start
+    works: Sequence[tuple[QuerySettings, WorkOrder]], *, attempt: int, start: Start
 ) -> dict[str, Done]:
     """Maintains the bundles of queries in one Spark program; returns the results of each query.
 
@@ -69,70 +36,42 @@ def maintain_queries(
 
     Args:
         works: the queries with work, all with one Spark.
-        options: the run's options.
-        run: the run's name in the ledger.
         attempt: the number of this attempt.
         start: runs Spark's program.
     """
     done: dict[str, Done] = {}
-    handed: list[tuple[QuerySettings, Handed]] = []
-    for work in works:
-        settings, given = work.settings, _handed(work, options, run)
+    handed = []
+    for settings, order in works:
         try:
-            hand_over(_storage(settings), given)
+            hand_over(_storage(settings), order)
         except StatemaintError as error:
             done[settings.query] = [], Failure.of(error)
         else:
-            handed.append((settings, given))
-    return done | _maintained(handed, attempt, start)
-
-
-def _handed(work: QueryWork, options: Options, run: str) -> Handed:
-    settings = work.settings
-    return Handed(
-        query=settings.query,
-        policy=options.change(settings.policy),
-        run=run,
-        bundles=tuple(work.planned),
-        force_snapshot=options.force_snapshot,
-        handover=work.handover,
-        every_unit=settings.metrics.every_unit,
-    )
-
-
-def _maintained(
-    handed: Sequence[tuple[QuerySettings, Handed]], attempt: int, start: Start
-) -> dict[str, Done]:
+            handed.append((settings, order))
     if not handed:
-        return {}
-    pairs = [part for where, work in handed for part in (where.checkpoint, work.key)]
+        return done
+    pairs = [part for settings, order in handed for part in (settings.checkpoint, order.key)]
     try:
         wrong = start(handed[0][0], ["units", *pairs, "--attempt", str(attempt)])
     except StatemaintError as error:
-        return {where.query: ([], Failure.of(error)) for where, _ in handed}
-    return {where.query: _done(where, work, attempt, wrong) for where, work in handed}
+        return done | {settings.query: ([], Failure.of(error)) for settings, _ in handed}
+    return done | {settings.query: _done(settings, one, attempt, wrong) for settings, one in handed}
 
 
-def _done(settings: QuerySettings, work: Handed, attempt: int, wrong: str | None) -> Done:
+def _done(settings: QuerySettings, order: WorkOrder, attempt: int, wrong: str | None) -> Done:
     """Returns the results of a query, after Spark's program has ended."""
     try:
-        results = _results(_storage(settings), work, attempt)
+        reports = read_reports(_storage(settings), order, attempt)
     except StatemaintError as error:
         return [], Failure.of(error)
-    summaries = [one.summary for one in results.values() if one.summary]
-    _log.info("%s\n%s", settings.query, texts.table(summaries))
-    silent = [one.label for one in work.bundles if one.label not in results]
-    failures = [*_silence(silent, wrong), *_failures(results)]
-    return list(results.values()), together(failures)
+    _log.info("%s\n%s", settings.query, texts.table([one for one in reports if one.inspected]))
+    labels = {report.label for report in reports}
+    silent = [bundle.label for bundle in order.bundles if bundle.label not in labels]
+    return reports, together([*_silence(silent, wrong), *_failures(reports)])
 
 
 def _storage(settings: QuerySettings) -> Storage:
     return open_checkpoint(settings.checkpoint, settings.connection)
-
-
-def _results(storage: Storage, work: Handed, attempt: int) -> dict[str, Maintained]:
-    outcomes = read_outcomes(storage, work, attempt)
-    return {label: Maintained.of(one) for label, one in outcomes.items()}
 
 
 def _silence(silent: Sequence[str], wrong: str | None) -> Iterator[Failure]:
@@ -144,18 +83,14 @@ def _silence(silent: Sequence[str], wrong: str | None) -> Iterator[Failure]:
         _log.warning("%s, after every partition had its outcome", wrong)
 
 
-def _failures(results: dict[str, Maintained]) -> Iterator[Failure]:
+def _failures(reports: Iterable[BundleReport]) -> Iterator[Failure]:
     """Yields the failure of each bundle that has one, with the partitions that are damaged."""
-    for label, result in results.items():
-        if result.failure:
-            reason = f"{_named(_damaged(result)) or label}: {result.failure.reason}"
+    for report in reports:
+        if report.failure:
+            damaged = [str(unit.id) for unit in report.units if unit.damage]
+            reason = f"{_named(damaged) or report.label}: {report.failure.reason}"
             _log.error(reason)
-            yield Failure(reason, result.failure.retry)
-
-
-def _damaged(result: Maintained) -> list[str]:
-    units = [Unit(*row) for row in result.summary["units"]] if result.summary else []
-    return [str(unit.id) for unit in units if unit.damage]
+            yield Failure(reason, report.failure.retry)
 
 
 def together(failures: Sequence[Failure]) -> Failure | None:

@@ -21,11 +21,12 @@ from statemaint.airflow.links import links
 from statemaint.airflow.names import NOTE, POOL, asset_uri, findings_uri, run_name
 from statemaint.airflow.recoveries import verified
 from statemaint.airflow.reporting import reporting
-from statemaint.airflow.settings import Failure, Options
+from statemaint.airflow.settings import Options
 from statemaint.airflow.whole import maintain_query
 from statemaint.errors import LeaseHeldError, NotACheckpointError, StatemaintError
 from statemaint.maintain import Holder
 from statemaint.model.policy import PRESETS
+from statemaint.report.task import Failure
 from statemaint.storage import Storage
 from statemaint.wording import command
 

@@ -8,7 +8,6 @@ from itertools import islice
 from typing import Any
 
 from statemaint.airflow import advice, texts
-from statemaint.airflow.settings import Failure
 from statemaint.audit import verify
 from statemaint.errors import Superseded
 from statemaint.maintain import Undone, parse_undo, undo
@@ -16,9 +15,8 @@ from statemaint.maintain.record import note_verification, recorded_recovery
 from statemaint.model.findings import damaged
 from statemaint.plan import RecoveryPlan, Remove, UndoPlan, WriteSnapshot
 from statemaint.recover import RecoveryReport, apply_recovery, parse_recovery
-from statemaint.report.part import MOST_FINDINGS, findings_json, reasons
-from statemaint.report.recovery_json import recovered_json, recovery_json
-from statemaint.report.undo_json import undo_plan_json
+from statemaint.report.recovery_json import recovered_json, recovery_json, undo_plan_json
+from statemaint.report.task import MOST_FINDINGS, Failure, findings_json, reasons
 from statemaint.storage import Storage
 from statemaint.wording import command, counted
 

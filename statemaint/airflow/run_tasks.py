@@ -1,6 +1,6 @@
 """The three tasks of a run, in a query's DAG or in a task group, around the work in `tasks`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -15,22 +15,22 @@ from airflow.sdk.exceptions import (
 
 from statemaint.airflow import on_spark, tasks
 from statemaint.airflow.advice import is_damaged
-from statemaint.airflow.decided import Decided
 from statemaint.airflow.endings import fail, update_assets, wait
 from statemaint.airflow.links import links
 from statemaint.airflow.names import COSTS, asset_uri, findings_uri, run_name
 from statemaint.airflow.notify import notify_all
-from statemaint.airflow.passed_on import PassedOn, reported
 from statemaint.airflow.publish import publish_held
 from statemaint.airflow.reporting import reporting
 from statemaint.airflow.settings import Options, QuerySettings, about, unknown_options
 from statemaint.airflow.spark_program import start_spark
 from statemaint.maintain import Holder
+from statemaint.maintain.work import TaskResults
 from statemaint.queries.checks import absolute_address
+from statemaint.report.task import BundleReport, PlanSummary, dumped, loaded
 
 # The keys under which the tasks pass on their results, in addition to `plan`'s list of bundles.
 _DECIDED, _HANDOVER, _FAILURE = "decided", "handover", "failure"
-_REPORT, _ERROR = "report", "error"
+_REPORT = "report"
 _NEVER_BEGUN = ("skipped", "upstream_failed", "removed", None)
 
 
@@ -95,7 +95,7 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
             _wait(planned.held, where, terms)
         for key, value in planned.xcoms.items():
             push(key, value)
-        push(_DECIDED, tasks.decided_json(planned.decided))
+        push(_DECIDED, dumped(planned.decided))
         if planned.failure:
             push(_FAILURE, planned.failure.reason)
             fail(planned.failure)
@@ -129,31 +129,22 @@ def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
     def maintain(bundle: dict[str, Any]) -> None:
         context = get_current_context()
         ti, where, options = context["ti"], _located(settings, terms), _options(terms)
+        handover = ti.xcom_pull(task_ids=_sibling("plan"), key=_HANDOVER)
         planned = tasks.bundles_of([bundle])
-        work = {
-            "run": _run(terms),
-            "handover": ti.xcom_pull(task_ids=_sibling("plan"), key=_HANDOVER),
-        }
+        order = options.order(where, planned, run=_run(terms), handover=handover)
         with reporting(where) as progress:
             if "bundles" in bundle:
                 start = partial(start_spark, on_kill=partial(setattr, context["task"], "on_kill"))
-                attempt = ti.try_number
-                done, failure = on_spark.maintain_bundles(
-                    where, planned, options, **work, attempt=attempt, start=start
-                )
-                progress.add_summaries(one.summary for one in done)
+                works, attempt = [(where, order)], ti.try_number
+                done = on_spark.maintain_queries(works, attempt=attempt, start=start)
+                reports, failure = done[where.query]
+                progress.add_reports(reports)
             else:
-                done = [
-                    tasks.maintain_bundle(
-                        where, planned[0], options, **work, on_outcome=progress.changes()
-                    )
-                ]
-                failure = done[0].failure
+                changes = progress.changes()
+                report = tasks.maintain_bundle(where, order, planned[0], on_outcome=changes)
+                reports, failure = [report], report.failure
             # Passed on before the task may fail: a failed task returns nothing.
-            if summaries := [one.summary for one in done if one.summary]:
-                ti.xcom_push(_REPORT, summaries)
-            if errors := [one.error for one in done if one.error]:
-                ti.xcom_push(_ERROR, errors)
+            ti.xcom_push(_REPORT, [dumped(report) for report in reports])
             if failure:
                 fail(failure)
 
@@ -178,17 +169,18 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
         if terms.options is not None and not _plan_has_begun():
             raise AirflowSkipException("`plan` has not run: there is nothing to report")
         ti, plan = context["ti"], _sibling("plan")
-        passed_on = ti.xcom_pull(task_ids=plan, key=_DECIDED)
+        summary = ti.xcom_pull(task_ids=plan, key=_DECIDED)
         failure = ti.xcom_pull(task_ids=plan, key=_FAILURE)
-        passed = PassedOn(
+        lists = ti.xcom_pull(task_ids=[_sibling("maintain")], key=_REPORT) or ()
+        results = TaskResults(
             planned=tuple(tasks.bundles_of(ti.xcom_pull(task_ids=plan) or ())),
-            decided=Decided(**passed_on) if passed_on else None,
+            summary=loaded(PlanSummary, summary) if summary else None,
             failure=failure,
-            summaries=tuple(_present(ti.xcom_pull(task_ids=[_sibling("maintain")], key=_REPORT))),
-            errors=tuple(_present(ti.xcom_pull(task_ids=[_sibling("maintain")], key=_ERROR))),
+            reports=tuple(loaded(BundleReport, one) for each in lists for one in each or ()),
             refused=_is_refused(terms, failure),
         )
-        run_report, xcoms = reported(_located(settings, terms), passed, run=_run(terms))
+        where = _located(settings, terms)
+        run_report, xcoms = tasks.reported(where, results, run=_run(terms))
         for key, value in xcoms.items():
             ti.xcom_push(key, value)
         updates = {event: run_report["maintained"], damage: is_damaged(run_report["broken"])}
@@ -198,12 +190,6 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
         return run_report
 
     return report
-
-
-def _present(xcoms: Iterable[Any] | None) -> list[Any]:
-    """Returns the results of all tasks; those of an earlier build passed on one each."""
-    lists = (one if isinstance(one, list) else [one] for one in xcoms or () if one is not None)
-    return [one for each in lists for one in each]
 
 
 def _options(terms: Terms) -> Options:

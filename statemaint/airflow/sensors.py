@@ -12,8 +12,8 @@ from statemaint.airflow.endings import fail
 from statemaint.airflow.health import health_of, longest_chain, valid_spark
 from statemaint.airflow.hooks import StatemaintHook
 from statemaint.airflow.links import links
-from statemaint.airflow.settings import Failure
 from statemaint.errors import NotACheckpointError, StatemaintError
+from statemaint.report.task import Failure
 from statemaint.storage import Storage
 
 

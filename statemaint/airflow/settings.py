@@ -1,16 +1,19 @@
 """The settings of one query and of one run, for the tasks; without Airflow."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from statemaint.errors import ConfigError, StatemaintError
+from statemaint.errors import ConfigError
+from statemaint.maintain.bundles import Bundle
+from statemaint.maintain.work import WorkOrder
 from statemaint.metrics.options import MetricsSettings
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.queries.models import SparkSettings
-from statemaint.report.ended import code_of
+from statemaint.report.record import code_of
+from statemaint.report.task import Failure
 
 Engine = Literal["tasks", "spark"]
 
@@ -114,18 +117,26 @@ class Options:
             min_batches_to_retain=self.min_batches_to_retain,
         )
 
+    def order(
+        self, settings: QuerySettings, bundles: Iterable[Bundle], *, run: str, handover: str | None
+    ) -> WorkOrder:
+        """Returns the work of this run on a query.
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """The reason why a task must fail; `retry` states whether another attempt could succeed."""
-
-    reason: str
-    retry: bool = False
-
-    @classmethod
-    def of(cls, error: StatemaintError) -> "Failure":
-        """Returns an error's failure."""
-        return cls(f"{error.code}: {error}", retry=not error.lasting)
+        Args:
+            settings: the query's settings.
+            bundles: the bundles of its plan.
+            run: the run's name in the ledger.
+            handover: the handover of its plan, as text.
+        """
+        return WorkOrder(
+            query=settings.query,
+            policy=self.change(settings.policy),
+            run=run,
+            bundles=tuple(bundles),
+            force_snapshot=self.force_snapshot,
+            handover=handover,
+            every_unit=settings.metrics.every_unit,
+        )
 
 
 def unknown_options(

@@ -8,17 +8,15 @@ import json
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statemaint.airflow import advice, texts
 from statemaint.airflow.connections import open_checkpoint
-from statemaint.airflow.decided import Decided, decided_of
-from statemaint.airflow.figures import withheld_figures
-from statemaint.airflow.for_pages import UNPLANNED, figures_of_run
-from statemaint.airflow.names import NOTE
+from statemaint.airflow.figures import figures_of_run
+from statemaint.airflow.names import COSTS, NOTE
 from statemaint.airflow.publish import publish
-from statemaint.airflow.settings import Failure, Options, QuerySettings
+from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError
 from statemaint.maintain import Holder, begin_run, check_free, end_run, reserve
 from statemaint.maintain.bundles import (
@@ -30,21 +28,28 @@ from statemaint.maintain.bundles import (
     unit_count,
     weights,
 )
-from statemaint.maintain.outcomes import PartOutcome
-from statemaint.maintain.parts import maintain_part, prepare
 from statemaint.maintain.record import is_refusal
 from statemaint.maintain.run import OnOutcome, ignored
+from statemaint.maintain.work import TaskResults, WorkOrder, maintain_part, prepare
 from statemaint.model.checkpoint import Checkpoint
-from statemaint.model.findings import Finding, damaged
+from statemaint.model.findings import Finding
 from statemaint.model.ids import run_folder
-from statemaint.plan import Plan, by_reason
+from statemaint.plan import Plan, by_reason, together
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Emptied
-from statemaint.report.ended import code_of, run_ended
-from statemaint.report.part import MOST_FINDINGS, findings_json, reasons
-from statemaint.report.record import LastRun, with_emptied
+from statemaint.report.facts import planned_units
+from statemaint.report.record import LastRun, code_of, with_emptied
+from statemaint.report.task import (
+    MOST_FINDINGS,
+    BundleReport,
+    Failure,
+    PlanSummary,
+    dumped,
+    findings_json,
+    loaded,
+    reasons,
+)
 from statemaint.report.to_json import plan_json
-from statemaint.scan import Handover
 from statemaint.storage import Storage
 from statemaint.wording import counted
 
@@ -68,7 +73,7 @@ class Planned:
     bundles: tuple[Bundle, ...] = ()
     failure: Failure | None = None
     held: str | None = None
-    decided: Decided = field(default_factory=Decided)
+    decided: PlanSummary = field(default_factory=PlanSummary)
     handover: str | None = None
     note: str | None = None
     shown: Mapping[str, Any] = field(default_factory=dict)
@@ -78,24 +83,12 @@ class Planned:
         """Returns the XComs of the task for the UI, by their keys."""
         return {**({NOTE: self.note} if self.note else {}), **self.shown}
 
-
-@dataclass(frozen=True, slots=True)
-class Maintained:
-    """The result of `maintain`: a summary if anything was inspected, a failure if there is one."""
-
-    summary: dict[str, Any] | None
-    failure: Failure | None = None
-
-    @classmethod
-    def of(cls, outcome: PartOutcome) -> "Maintained":
-        """Returns the result of a bundle's outcome."""
-        failure = Failure(outcome.reason, outcome.retry) if outcome.reason else None
-        return cls(dict(outcome.summary) if outcome.summary else None, failure)
-
-    @property
-    def error(self) -> str | None:
-        """Returns the code of the error that left no summary."""
-        return None if self.summary or not self.failure else code_of(self.failure.reason)
+    def results(
+        self, reports: Iterable[BundleReport] = (), *, refused: bool = False
+    ) -> TaskResults:
+        """Returns what the run's report needs, with the reports of the other tasks."""
+        failure = self.failure.reason if self.failure else None
+        return TaskResults(self.bundles, self.decided, failure, tuple(reports), refused)
 
 
 def plan_query(
@@ -145,17 +138,13 @@ def _planned(
     costs: Costs,
 ) -> Planned:
     prepared = prepare(storage, options.change(settings.policy), options.request())
-    plan, idle = prepared.plan, prepared.idle
+    plan = prepared.plan
     _log.info(texts.plan_line(plan, settings.query))
     _tell(plan.all_findings, before=f"{settings.query}: ")
-    known = prepared.decided(every_unit=settings.metrics.every_unit)
-    decided = decided_of(
-        plan,
-        idle.findings,
-        known["lag"],
+    decided = replace(
+        prepared.summary(every_unit=settings.metrics.every_unit),
+        units=tuple(planned_units(plan)),
         scope=options.scope,
-        facts=known["facts"],
-        withheld=idle.withheld,
     )
     if plan.halted:
         return Planned(failure=Failure(reasons(plan.findings)), decided=decided)
@@ -197,11 +186,12 @@ def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str
     }
     note = advice.dry_note(counts, findings_json(plan.all_findings), file)
     _log.info(note)
-    failure = None
-    if damaged(plan.all_findings):
-        failure = Failure(f"DRY RUN: {reasons(plan.all_findings)}")
-    decided = decided_of(plan, plan.all_findings, withheld=plan.withheld)
-    shown = figures_of_run(settings, (), (), decided=decided, success=not failure, dry_run=True)
+    damage = reasons(plan.all_findings)
+    failure = Failure(f"DRY RUN: {damage}") if damage else None
+    units, waiting = tuple(planned_units(plan)), by_reason(plan.withheld)
+    decided = PlanSummary.of(plan, plan.all_findings, units=units, withheld=waiting)
+    results = TaskResults(summary=decided)
+    shown = figures_of_run(settings, results, success=not failure, dry_run=True)
     return Planned(failure=failure, note=note, shown=shown)
 
 
@@ -224,7 +214,7 @@ def _write_plan(
 
 def mapped(settings: QuerySettings, planned: Sequence[Bundle]) -> list[dict[str, Any]]:
     """Returns the inputs of `maintain`: each bundle, or for Spark all of them as one."""
-    listed = [one.to_json() for one in planned]
+    listed = [{"label": bundle.label, **dumped(bundle)} for bundle in planned]
     if settings.engine != "spark" or not listed:
         return listed
     partitions = sum(len(one.partitions) for one in planned)
@@ -233,53 +223,27 @@ def mapped(settings: QuerySettings, planned: Sequence[Bundle]) -> list[dict[str,
 
 def bundles_of(inputs: Iterable[Mapping[str, Any]]) -> list[Bundle]:
     """Returns the bundles in the result of `mapped`."""
-    return [Bundle.from_json(one) for each in inputs for one in each.get("bundles", (each,))]
+    return [loaded(Bundle, one) for each in inputs for one in each.get("bundles", (each,))]
 
 
 def maintain_bundle(
-    settings: QuerySettings,
-    bundle: Bundle,
-    options: Options,
-    *,
-    run: str,
-    handover: str | None = None,
-    on_outcome: OnOutcome = ignored,
-) -> Maintained:
-    """Maintains some partitions at the target that `plan` fixed, as `run`; safe to repeat.
+    settings: QuerySettings, order: WorkOrder, bundle: Bundle, *, on_outcome: OnOutcome = ignored
+) -> BundleReport:
+    """Maintains some partitions at the target that `plan` fixed; safe to repeat.
 
-    The summary has the facts for the metrics, which `finish` publishes for all bundles together.
+    The report has the facts for the metrics, which `finish` publishes for all bundles together.
     """
     try:
-        report = maintain_part(
-            _storage(settings),
-            options.change(settings.policy),
-            bundle,
-            run=run,
-            force_snapshot=options.force_snapshot,
-            handover=Handover.from_json(handover) if handover else None,
-            on_outcome=on_outcome,
-        )
+        report = maintain_part(_storage(settings), order, bundle, on_outcome=on_outcome)
     except StatemaintError as error:
-        return Maintained(None, Failure.of(error))
+        return BundleReport.of_error(bundle.label, error)
     _tell(report.findings)
-    every_unit = settings.metrics.every_unit
-    done = Maintained.of(PartOutcome.of_report(bundle, report, every_unit=every_unit))
     for line in texts.store_lines(report):
         _log.info(line)
-    return done
+    return order.report(bundle, report)
 
 
-def finish(  # noqa: PLR0913 -- what each task has handed on
-    settings: QuerySettings,
-    planned: Sequence[Bundle],
-    summaries: Sequence[Mapping[str, Any]],
-    *,
-    decided: Decided | None = None,
-    failure: str | None = None,
-    run: str = "",
-    errors: Sequence[str] = (),
-    refused: bool = False,
-) -> dict[str, Any]:
+def finish(settings: QuerySettings, results: TaskResults, *, run: str = "") -> dict[str, Any]:
     """Ends the run: logs the totals of all bundles and returns the run's report.
 
     Ends the lease that the run's tasks share, even if a task is still running. Before that, empties
@@ -287,87 +251,78 @@ def finish(  # noqa: PLR0913 -- what each task has handed on
 
     Args:
         settings: the query's settings.
-        planned: the bundles of the plan.
-        summaries: the summaries of the tasks that made one.
-        decided: the facts of the plan; `None` if the plan has failed.
-        failure: why the plan has failed.
+        results: what the tasks have handed on.
         run: the run's name in the ledger.
-        errors: the code of each task's error that left no summary.
-        refused: whether the run was refused for its own arguments: its metrics are no one's.
     """
-    labels, scope = {one["label"] for one in summaries}, decided.scope if decided else ""
-    silent = [bundle.label for bundle in planned if bundle.label not in labels]
-    failed = [one["label"] for one in summaries if one["failed"]]
-    seen = _seen(decided or Decided(), summaries)
-    why = failure or (None if decided else UNPLANNED)
-    ended = run_ended(
-        run, len(planned), summaries, seen, ended=time.time(), failure=why, errors=errors
-    )
+    scope, reports = results.plan.scope, results.inspected
+    ended = results.ended(run, time.time())
     emptied = Emptied()
-    if planned and planned[0].holder:
+    if results.planned and results.planned[0].holder:
         # A run of only a part of a checkpoint leaves the trash alone.
-        sound = not (silent or scope) and not any(one["halted"] for one in summaries)
-        ended, emptied = _end_run(settings, planned[0].holder, ended, sound=sound)
-    _log.info("%s\n%s", settings.query, texts.table(summaries))
-    for label in silent:
+        sound = not (results.silent or scope) and not any(report.halted for report in reports)
+        ended, emptied = _end_run(settings, results.planned[0].holder, ended, sound=sound)
+    _log.info("%s\n%s", settings.query, texts.table(reports))
+    for label in results.silent:
         _log.warning("%s gave no report; its task's log says why", label)
-    if not (scope or refused):  # the figures of a part are not the query's
-        publish(settings, ended, store=not is_refusal(code_of(why)))
-    report = _report(settings, planned, summaries, decided or Decided(), emptied)
-    success = bool(decided) and not (failure or silent or failed or emptied.finding)
-    report |= {"failure": failure, "without_report": len(silent), "success": success}
-    report["maintained"] = success and bool(planned)
+    if not (scope or results.refused):  # the figures of a part are not the query's
+        publish(settings, ended, store=not is_refusal(code_of(results.reason)))
+    success = not (
+        results.reason
+        or results.silent
+        or emptied.finding
+        or any(report.failure for report in reports)
+    )
+    report = {
+        **_report(settings, results, emptied),
+        "failure": results.failure,
+        "without_report": len(results.silent),
+        "success": success,
+        "maintained": success and bool(results.planned),
+    }
     report["note"] = advice.note(report)
     _log.info(report["note"])
     return report
 
 
-def run_costs(planned: Sequence[Bundle], summaries: Sequence[Mapping[str, Any]]) -> Costs:
+def reported(
+    settings: QuerySettings, results: TaskResults, *, run: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Ends the run of a query, as `finish` does; returns its report, and its XComs by key."""
+    report = finish(settings, results, run=run)
+    xcoms = {NOTE: report["note"]}
+    xcoms |= figures_of_run(settings, results, success=report["success"])
+    if results.planned and not report["scope"]:
+        xcoms[COSTS] = run_costs(results)
+    return report, xcoms
+
+
+def run_costs(results: TaskResults) -> Costs:
     """Returns the cost of each partition of a run, for the next run's bundles."""
-    return costs_of(planned, {one["label"]: one["seconds"] for one in summaries})
+    seconds = {report.label: report.seconds for report in results.inspected}
+    return costs_of(results.planned, seconds)
 
 
-def decided_json(decided: Decided) -> dict[str, Any]:
-    """Returns the facts of the plan for `report`, in the form of an XCom."""
-    # Lists: Airflow stores a tuple with the name of its class.
-    lists = {"units": [list(one) for one in decided.units], "counts": list(decided.counts)}
-    return {**asdict(decided), **lists}
-
-
-def _report(
-    settings: QuerySettings,
-    planned: Sequence[Bundle],
-    summaries: Sequence[Mapping[str, Any]],
-    decided: Decided,
-    emptied: Emptied,
-) -> dict[str, Any]:
-    sums = texts.totals(summaries)
-    of_tasks = (found for one in summaries for found in one["findings"])
-    findings = [*decided.findings, *of_tasks, *findings_json(emptied.findings)]
-    broken = [one for one in findings if one["damage"]]
-    waits = [*decided.withheld, *(one for part in summaries for one in part.get("withheld", ()))]
+def _report(settings: QuerySettings, results: TaskResults, emptied: Emptied) -> dict[str, Any]:
+    plan, reports = results.plan, results.inspected
+    of_tasks = (found for report in reports for found in report.findings)
+    findings = [*plan.findings, *of_tasks, *findings_json(emptied.findings)]
+    waits = [*plan.withheld, *(one for report in reports for one in report.withheld)]
     return {
         "query": settings.query,
         "checkpoint": settings.checkpoint,
-        "scope": decided.scope,
-        "target": planned[0].target if planned else decided.target,
-        "snapshots": sums["snapshots"],
-        "files": sums["files"],
-        "bytes": sums["bytes"],
+        "scope": plan.scope,
+        "target": results.planned[0].target if results.planned else plan.target,
+        "snapshots": sum(report.snapshots for report in reports),
+        "files": sum(report.files for report in reports),
+        "bytes": sum(report.bytes for report in reports),
         "trash_files_deleted": emptied.files,
         "trash_bytes_deleted": emptied.bytes,
-        "halted": sums["halted"],
-        "withheld": [one["text"] for one in withheld_figures(waits)],
+        "halted": sum(report.halted for report in reports),
+        "withheld": [str(one) for one in together(waits)],
         "findings": sorted({one["code"] for one in findings}),
-        "broken": broken[:MOST_FINDINGS],
+        "broken": [one for one in findings if one["damage"]][:MOST_FINDINGS],
         "todo": advice.steps(findings, settings.checkpoint),
     }
-
-
-def _seen(decided: Decided, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns the facts of the plan for the metrics, with the lag of all partitions."""
-    lags = [one for one in (decided.lag, *(one["lag"] for one in summaries)) if one is not None]
-    return {**asdict(decided), "lag": max(lags, default=None)}
 
 
 def _storage(settings: QuerySettings) -> Storage:

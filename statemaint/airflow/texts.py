@@ -1,13 +1,11 @@
 """The texts that tasks write to their logs. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from statemaint.plan import Action, Attest, Delete, Plan, WriteSnapshot, by_reason
 from statemaint.report import Attested, Deleted, Report, SnapshotWritten, StoreOutcome, StoreReport
+from statemaint.report.task import BundleReport
 from statemaint.wording import counted
-
-Summary = Mapping[str, Any]
 
 # A partition without maintenance for a year has about nine thousand deltas.
 _MOST_LINES = 10_000
@@ -120,33 +118,27 @@ def _snapshots(versions: Iterable[int]) -> str:
     return f"{'snapshots' if listed[1:] else 'snapshot'} {' and '.join(listed)}"
 
 
-def table(summaries: Sequence[Summary]) -> str:
+def table(reports: Sequence[BundleReport]) -> str:
     """Returns all bundles of a run as a plain-text table, with their totals."""
-    rows = [_row(one) for one in summaries]
-    total = [_row({"label": "all", **totals(summaries)})] if len(rows) != 1 else []
+    rows = [_row(report.label, [report]) for report in reports]
+    total = [_row("all", reports)] if len(rows) != 1 else []
     lines = [_COLUMNS, *rows, *total]
     widths = [max(len(line[column]) for line in lines) for column in range(len(_COLUMNS))]
     return "\n".join(_aligned(line, widths) for line in lines)
 
 
-def totals(summaries: Iterable[Summary]) -> dict[str, Any]:
-    """Returns the sums over all bundles."""
-    counted = list(summaries)
-    names = ("done", "skipped", "halted", "snapshots", "bytes_written", "files", "bytes")
-    sums = {name: sum(one[name] for one in counted) for name in (*names, "finding_count")}
-    codes = {finding["code"] for one in counted for finding in one["findings"]}
-    return {**sums, "findings": [{"code": code} for code in sorted(codes)]}
+def _row(label: str, reports: Sequence[BundleReport]) -> tuple[str, ...]:
+    def total(name: str) -> int:
+        return sum(getattr(report, name) for report in reports)
 
-
-def _row(summary: Summary) -> tuple[str, ...]:
-    codes = ", ".join(sorted({finding["code"] for finding in summary["findings"]}))
+    codes = sorted({finding["code"] for report in reports for finding in report.findings})
     return (
-        str(summary["label"]),
-        *(str(summary[name]) for name in ("done", "skipped", "halted", "snapshots")),
-        size(summary["bytes_written"]),
-        str(summary["files"]),
-        size(summary["bytes"]),
-        codes or "-",
+        label,
+        *(str(total(name)) for name in ("done", "skipped", "halted", "snapshots")),
+        size(total("bytes_written")),
+        str(total("files")),
+        size(total("bytes")),
+        ", ".join(codes) or "-",
     )
 
 

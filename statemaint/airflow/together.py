@@ -17,21 +17,20 @@ from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
 from statemaint.airflow import on_spark, tasks
 from statemaint.airflow.advice import cut, is_damaged, note_of_queries
-from statemaint.airflow.decided import Decided
 from statemaint.airflow.endings import fail, update_assets
-from statemaint.airflow.for_pages import figures_of_run
+from statemaint.airflow.figures import figures_of_run
 from statemaint.airflow.links import links
 from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query
-from statemaint.airflow.passed_on import PassedOn, reported
 from statemaint.airflow.publish import publish_held
 from statemaint.airflow.reporting import all_reporting, reporting
 from statemaint.airflow.run_tasks import holder_of
-from statemaint.airflow.settings import Failure, Options, QuerySettings, unknown_options
+from statemaint.airflow.settings import Options, QuerySettings, unknown_options
 from statemaint.airflow.spark_program import OnKill, start_spark
 from statemaint.airflow.tasks import Planned
 from statemaint.execute import QUIET
 from statemaint.maintain import Holder
-from statemaint.model.findings import FindingCode
+from statemaint.maintain.work import TaskResults
+from statemaint.report.task import BundleReport, Failure, dumped, loaded
 
 if TYPE_CHECKING:
     from statemaint.metrics.tasks import Progress
@@ -48,7 +47,7 @@ OPTIONS = (
     "min_batches_to_retain",
     QUERIES,
 )
-_PLANNED, _HANDOVER, _REPORT, _ERROR = "planned", "handover", "report", "error"
+_PLANNED, _HANDOVER, _REPORT = "planned", "handover", "report"
 # Plans are mostly requests to a storage. Those of a dry run log many lines, kept apart.
 _AT_A_TIME = 8
 
@@ -150,8 +149,7 @@ def _plan(
 
 def _fault(settings: QuerySettings, error: Exception) -> Failure:
     _log.error("%s", settings.query, exc_info=error)
-    detail = " ".join(str(error).split())
-    return Failure(f"{FindingCode.FAULT.value}: {type(error).__name__}: {detail}")
+    return replace(Failure.of(error), retry=False)
 
 
 def _not_held(settings: QuerySettings, planned: Planned) -> Planned:
@@ -164,14 +162,7 @@ def _not_held(settings: QuerySettings, planned: Planned) -> Planned:
 
 def _passed_by_plan(planned: Planned) -> Iterator[tuple[str, Any]]:
     yield from planned.shown.items()
-    yield (
-        _PLANNED,
-        {
-            "bundles": [one.to_json() for one in planned.bundles],
-            "decided": tasks.decided_json(planned.decided),
-            "failure": planned.failure.reason if planned.failure else None,
-        },
-    )
+    yield _PLANNED, dumped(planned.results())
     if planned.bundles and planned.handover:
         yield _HANDOVER, planned.handover
 
@@ -185,28 +176,23 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
     def spark() -> None:
         context = get_current_context()
         ti = context["ti"]
-        plans = {one.query: _planned(one.query) for one in _chosen(queries)}
-        works = [
-            on_spark.QueryWork(one, plans[one.query].planned, _pulled(_HANDOVER, one.query))
-            for one in queries
-            if one.query in plans and plans[one.query].planned
-        ]
-        with all_reporting([one.settings for one in works]) as progress:
-            done = on_spark.maintain_queries(
-                works,
-                Options.of(context["params"]),
-                run=str(context["dag_run"].run_id),
-                attempt=ti.try_number,
-                start=shared_start(shared, partial(setattr, context["task"], "on_kill")),
-            )
-            for query, (results, _) in done.items():
-                progress[query].add_summaries(one.summary for one in results)
+        chosen, options = _chosen(queries), Options.of(context["params"])
+        plans = {one.query: _planned(one.query) for one in chosen}
+        run = str(context["dag_run"].run_id)
+        works = []
+        for settings in chosen:
+            if planned := plans[settings.query].planned:
+                handover = _pulled(_HANDOVER, settings.query)
+                order = options.order(settings, planned, run=run, handover=handover)
+                works.append((settings, order))
+        with all_reporting([settings for settings, _ in works]) as progress:
+            start = shared_start(shared, partial(setattr, context["task"], "on_kill"))
+            done = on_spark.maintain_queries(works, attempt=ti.try_number, start=start)
+            for query, (reports, _) in done.items():
+                progress[query].add_reports(reports)
             _note_failures(progress, {query: failure for query, (_, failure) in done.items()})
-        for query, (results, _) in done.items():
-            if summaries := [one.summary for one in results if one.summary]:
-                ti.xcom_push(of_query(_REPORT, query), summaries)
-            if errors := [one.error for one in results if one.error]:
-                ti.xcom_push(of_query(_ERROR, query), errors)
+        for query, (reports, _) in done.items():
+            ti.xcom_push(of_query(_REPORT, query), [dumped(report) for report in reports])
         unplanned = {name: Failure(one.failure) for name, one in plans.items() if one.failure}
         failed = {name: failure for name, (_, failure) in done.items() if failure}
         if failure := _failed({**unplanned, **failed}):
@@ -226,16 +212,10 @@ def shared_start(shared: str, on_kill: OnKill) -> on_spark.Start:
     return start
 
 
-def _planned(query: str) -> PassedOn:
+def _planned(query: str) -> TaskResults:
     """Returns the results of `plan` for a query."""
     passed = _pulled(_PLANNED, query)
-    if passed is None:
-        return PassedOn()
-    return PassedOn(
-        planned=tuple(tasks.bundles_of(passed["bundles"])),
-        decided=Decided(**passed["decided"]),
-        failure=passed["failure"],
-    )
+    return TaskResults() if passed is None else loaded(TaskResults, passed)
 
 
 def _pulled(key: str, query: str, task_id: str = "plan") -> Any:
@@ -285,11 +265,11 @@ def _reported(settings: QuerySettings, context: Mapping[str, Any]) -> dict[str, 
     query, ti = settings.query, context["ti"]
     event, damage = _assets(settings)
     try:
-        passed, run = _passed_on(query), str(context["dag_run"].run_id)
-        report, xcoms = reported(settings, passed, run=run)
+        run = str(context["dag_run"].run_id)
+        report, xcoms = tasks.reported(settings, _results(query), run=run)
     except Exception as error:  # noqa: BLE001 -- one query must not keep the others from their end
         reason = _fault(settings, error).reason
-        figures = figures_of_run(settings, (), (), decided=None, failure=reason, success=False)
+        figures = figures_of_run(settings, TaskResults(failure=reason), success=False)
         for key, value in figures.items():  # or the page would not say so
             ti.xcom_push(of_query(key, query), value)
         update_assets(context, {event: False, damage: False}, {})
@@ -302,10 +282,7 @@ def _reported(settings: QuerySettings, context: Mapping[str, Any]) -> dict[str, 
     return report
 
 
-def _passed_on(query: str) -> PassedOn:
+def _results(query: str) -> TaskResults:
     """Returns the results of `plan` and `spark` for a query."""
-    passed = _planned(query)
-    if not passed.planned:
-        return passed
-    summaries, errors = (_pulled(key, query, "spark") or () for key in (_REPORT, _ERROR))
-    return replace(passed, summaries=tuple(summaries), errors=tuple(errors))
+    reports = _pulled(_REPORT, query, "spark") or ()
+    return replace(_planned(query), reports=tuple(loaded(BundleReport, one) for one in reports))

@@ -1,14 +1,16 @@
 """A whole run in one task: plan, maintenance of all partitions, report; the work is `tasks`'."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from statemaint.airflow import tasks
-from statemaint.airflow.for_pages import figures_of_run
-from statemaint.airflow.settings import Failure, Options, QuerySettings
+from statemaint.airflow.figures import figures_of_run
+from statemaint.airflow.on_spark import together
+from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.maintain import Holder
 from statemaint.maintain.run import OnOutcome, ignored
+from statemaint.report.task import Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +55,14 @@ def maintain_query(
         nothing = {"maintained": False, "broken": [], "success": planned.failure is None}
         summary = {**report, **nothing, "note": planned.note}
         return WholeRun(summary, planned.failure, shown=planned.shown)
-    done = [
-        tasks.maintain_bundle(
-            settings, one, options, run=run, handover=planned.handover, on_outcome=on_outcome
-        )
-        for one in planned.bundles
+    order = options.order(settings, planned.bundles, run=run, handover=planned.handover)
+    reports = [
+        tasks.maintain_bundle(settings, order, bundle, on_outcome=on_outcome)
+        for bundle in planned.bundles
     ]
-    summaries = [one.summary for one in done if one.summary]
-    facts: dict[str, Any] = {
-        "decided": planned.decided,
-        "failure": planned.failure.reason if planned.failure else None,
-    }
-    facts["refused"] = options.refused(facts["failure"])
-    errors = [one.error for one in done if one.error]
-    report = tasks.finish(settings, planned.bundles, summaries, **facts, run=run, errors=errors)
-    success = bool(report["success"])
-    shown = figures_of_run(settings, planned.bundles, summaries, **facts, success=success)
-    failures = [one.failure for one in done if one.failure]
-    return WholeRun(report, planned.failure or _together(failures), shown=shown)
-
-
-def _together(failures: Sequence[Failure]) -> Failure | None:
-    if not failures:
-        return None
-    # Another attempt maintains the parts that a storage failed for; damaged ones fail it again.
-    retry = any(one.retry for one in failures)
-    return Failure("; ".join(one.reason for one in failures), retry=retry)
+    refused = options.refused(planned.failure.reason if planned.failure else None)
+    results = planned.results(reports, refused=refused)
+    done = tasks.finish(settings, results, run=run)
+    shown = figures_of_run(settings, results, success=done["success"])
+    failures = [one.failure for one in reports if one.failure]
+    return WholeRun(done, planned.failure or together(failures), shown=shown)

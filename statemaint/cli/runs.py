@@ -22,7 +22,7 @@ from statemaint.errors import CheckpointError, ConfigError
 from statemaint.maintain import Run, Undone, list_actions, list_runs, plan_undo, undo
 from statemaint.maintain.record import recorded_recovery
 from statemaint.plan import PutBack, UndoPlan
-from statemaint.report.undo_json import undo_plan_json
+from statemaint.report.recovery_json import undo_plan_json
 from statemaint.storage import Storage, open_storage
 from statemaint.wording import command, counted
 

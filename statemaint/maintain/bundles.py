@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import ceil
-from typing import Any
 
 from statemaint.execute.memory import bytes_read
 from statemaint.model.ids import UnitId
@@ -62,24 +61,6 @@ class Bundle:
     @property
     def units(self) -> tuple[UnitId, ...]:
         return tuple(UnitId(self.operator, partition) for partition in self.partitions)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "label": self.label,
-            "operator": self.operator,
-            "partitions": list(self.partitions),
-            "target": self.target,
-            "lease": self.holder.to_json() if self.holder else None,
-            "weight": self.weight,
-        }
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> "Bundle":
-        # A run planned by an earlier build passes no lease, or no weight.
-        lease = fields.get("lease")
-        holder = Holder(**lease) if lease else None
-        partitions, weight = tuple(fields["partitions"]), fields.get("weight", 0.0)
-        return cls(fields["operator"], partitions, fields["target"], holder, weight)
 
 
 def weights(plan: Plan, costs: Costs) -> dict[UnitId, float]:

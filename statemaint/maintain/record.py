@@ -26,18 +26,18 @@ from statemaint.model.findings import FindingCode
 from statemaint.records import size_of_trash
 from statemaint.records.runs import METRICS, new_run_id
 from statemaint.report import Emptied, Report
-from statemaint.report.ended import run_ended
 from statemaint.report.facts import RunFacts
-from statemaint.report.part import summary
 from statemaint.report.record import (
     Cause,
     LastRun,
     LastVerification,
     Record,
     next_record,
+    run_ended,
     with_emptied,
     with_part,
 )
+from statemaint.report.task import BundleReport, PlanSummary
 from statemaint.scan import must_be_checkpoint
 from statemaint.storage import Storage
 
@@ -198,22 +198,17 @@ def is_refusal(code: str | None) -> bool:
 
 def failed_run(storage: Storage, error: StatemaintError) -> LastRun:
     """Returns the end of a run that failed before it looked at the stores."""
-    now = storage.now()
-    return run_ended(new_run_id(now), 0, (), {}, ended=now, failure=f"{error.code}: {error}")
+    now, failure = storage.now(), f"{error.code}: {error}"
+    return run_ended(new_run_id(now), 0, (), PlanSummary(), ended=now, failure=failure)
 
 
 def _ended(report: Report, *, every_unit: bool) -> LastRun:
-    alone = replace(report, emptied=Emptied())
-    part = summary(alone, "", report.plan.target, every_unit=every_unit)
-    if report.plan.target is None:
-        part["facts"] = None  # there is nothing yet that a restart would load
-    last = run_ended(
-        report.run,
-        1,
-        [part],
-        {"committed": report.plan.committed, "lag": part["lag"]},
-        ended=report.started + report.seconds,
-    )
+    plan, alone = report.plan, replace(report, emptied=Emptied())
+    part = BundleReport.of(alone, "", plan.target, every_unit=every_unit)
+    if plan.target is None:
+        part = replace(part, facts=None)  # there is nothing yet that a restart would load
+    committed, ended = PlanSummary(committed=plan.committed), report.started + report.seconds
+    last = run_ended(report.run, 1, [part], committed, ended=ended)
     return with_emptied(last, report.emptied)
 
 

@@ -23,7 +23,7 @@ from statemaint.report.facts import (
     TASK_BOUNDS,
     RunFacts,
     Spread,
-    UnitFacts,
+    Unit,
 )
 from statemaint.report.record import Cause, LastRun, Record
 
@@ -226,7 +226,7 @@ def _units(named: Named, facts: RunFacts | None) -> Iterator[Family]:
     fields = {
         "chain_length": "chain",
         "restart_seconds": "seconds",
-        "restart_bytes": "replayed",
+        "restart_bytes": "replay_bytes",
         "files": "files",
         "bytes": "bytes",
         "reclaimable_bytes": "reclaimable",
@@ -237,9 +237,7 @@ def _units(named: Named, facts: RunFacts | None) -> Iterator[Family]:
             yield _of_units(f"partition_{name}", named.labels, facts.units, field)
 
 
-def _of_units(
-    name: str, common: Mapping[str, str], units: Iterable[UnitFacts], field: str
-) -> Family:
+def _of_units(name: str, common: Mapping[str, str], units: Iterable[Unit], field: str) -> Family:
     found = (
         ({"operator": str(x.operator), "partition": str(x.partition)}, getattr(x, field))
         for x in units

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from threading import Event, Lock, Thread
-from typing import Any
 
 from prometheus_client.metrics_core import Metric as Family
 
@@ -22,7 +21,8 @@ from statemaint.metrics.push import WAITING_SECONDS
 from statemaint.metrics.textfile import replace_task_textfile
 from statemaint.plan import Plan
 from statemaint.progress import watched
-from statemaint.report import Deleted, Outcome, SnapshotWritten, StoreOutcome
+from statemaint.report import Deleted, Outcome, SnapshotWritten
+from statemaint.report.task import BundleReport
 
 EVERY = 15.0
 """The seconds between two publications of a task that works."""
@@ -75,17 +75,17 @@ class Progress:
         self.add(**dict.fromkeys(_CHANGES, 0))
         return self._add_outcome
 
-    def add_summaries(self, summaries: Iterable[Mapping[str, Any] | None]) -> None:
-        """Adds the summaries of bundles (`report.part.summary`) that others have maintained."""
-        for one in filter(None, summaries):
-            stores = sum(one[state.value] for state in StoreOutcome)
+    def add_reports(self, reports: Iterable[BundleReport]) -> None:
+        """Adds the reports on bundles that others have maintained."""
+        for report in reports:
+            stores = report.done + report.skipped + report.halted
             self.add(
                 stores_planned=stores,
                 stores_done=stores,
-                snapshots_written=one["snapshots"],
-                files_deleted=one["files"],
-                bytes_deleted=one["bytes"],
-                bytes_written=one["bytes_written"],
+                snapshots_written=report.snapshots,
+                files_deleted=report.files,
+                bytes_deleted=report.bytes,
+                bytes_written=report.bytes_written,
             )
 
     def _add_outcome(self, outcome: Outcome, plan: Plan) -> None:

@@ -9,7 +9,7 @@ restart, which `statemaint.model.replay` estimates.
 """
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import reduce
@@ -18,8 +18,9 @@ from typing import Any, NamedTuple, TypeVar
 from statemaint.model.checkpoint import Store
 from statemaint.model.ids import UnitId
 from statemaint.model.replay import replay_of
+from statemaint.plan import Plan
 from statemaint.report.outcome import Emptied, Report, StoreOutcome, StoreReport
-from statemaint.report.units import by_partition
+from statemaint.report.store_report import summarize
 
 _Number = TypeVar("_Number", int, float)
 
@@ -33,30 +34,51 @@ TASK_BOUNDS = (1, 5, 15, 60, 300, 900, 3600, 14400)
 """Bounds of the distribution of task durations, in seconds."""
 
 
-class UnitFacts(NamedTuple):
+class Unit(NamedTuple):
     """One partition with all its stores.
 
     Attributes:
-        operator: the operator's number.
-        partition: the partition's number.
-        seconds: the estimated time of its restart.
-        chain: the most deltas that a restart replays in one store; `None` when one does not load.
-        bytes: the size of its files.
-        files: their number.
-        replayed: the bytes that a restart reads.
+        chain: the most deltas that a restart replays in one of its stores; `None` when the target
+            does not load in one of them.
+        replay_files: the files that a restart reads, of all its stores; `replay_bytes` their size.
         reclaimable: the bytes that a later run deletes.
+        damage: the number of findings that are damage; `notices` that of the others.
+        seconds: the estimated time of its restart.
         halted: the number of its stores that are halted.
     """
 
     operator: int
     partition: int
-    seconds: float
     chain: int | None
-    bytes: int
     files: int
-    replayed: int
+    bytes: int
+    replay_files: int
+    replay_bytes: int
     reclaimable: int
-    halted: int
+    damage: int
+    notices: int
+    seconds: float = 0.0
+    halted: int = 0
+
+    @property
+    def id(self) -> UnitId:
+        return UnitId(self.operator, self.partition)
+
+
+# The order of a partition's figures in a stored record.
+_RECORDED = (
+    *("operator", "partition", "seconds", "chain", "bytes", "files", "replay_bytes"),
+    *("reclaimable", "halted"),
+)
+
+
+def _recorded(units: Iterable[Unit]) -> list[list[Any]]:
+    return [[getattr(unit, name) for name in _RECORDED] for unit in units]
+
+
+def _of_record(rows: Iterable[Sequence[Any]]) -> tuple[Unit, ...]:
+    missing = {"replay_files": 0, "damage": 0, "notices": 0}
+    return tuple(Unit(**dict(zip(_RECORDED, row, strict=True)), **missing) for row in rows)
 
 
 class Spread(NamedTuple):
@@ -101,9 +123,9 @@ class RunFacts:
     checkpoint: Mapping[str, int] = field(default_factory=dict)
     spreads: Mapping[str, Spread] = field(default_factory=dict)
     snapshot: float | None = None
-    worst: tuple[UnitFacts, ...] = ()
+    worst: tuple[Unit, ...] = ()
     halted: tuple[tuple[int, int, str], ...] = ()
-    units: tuple[UnitFacts, ...] = ()
+    units: tuple[Unit, ...] = ()
 
     def __add__(self, other: "RunFacts") -> "RunFacts":
         """Returns the facts of both, which have no partition in common."""
@@ -129,8 +151,9 @@ class RunFacts:
         return _added(self.checkpoint, self.counts.get("findings", {}))
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the facts as one task hands them to another."""
-        return asdict(self)
+        """Returns the facts as a record stores them."""
+        lists = {"worst": _recorded(self.worst), "units": _recorded(self.units)}
+        return {**asdict(self), **lists}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "RunFacts":
@@ -142,9 +165,7 @@ class RunFacts:
         """
         spreads = {name: Spread(tuple(one[0]), one[1]) for name, one in fields["spreads"].items()}
         halted = tuple((store[0], store[1], store[2]) for store in fields["halted"])
-        lists = {
-            name: tuple(UnitFacts(*row) for row in fields[name]) for name in ("worst", "units")
-        }
+        lists = {name: _of_record(fields[name]) for name in ("worst", "units")}
         return cls(**{**fields, **lists, "spreads": spreads, "halted": halted})
 
 
@@ -161,7 +182,7 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
         every_unit: keep every partition, and not only the worst.
         task: whether a task did the work; `plan` only reads the partitions without work.
     """
-    units = [_unit(unit, found) for unit, found in by_partition(report.stores)]
+    units = units_of(report.stores)
     replays = [replay_of(one.after, one.target) for one in report.stores]
     loads = [one.chain for one in replays if one]
     stored = [_snapshot(one.after) for one in report.stores]
@@ -191,7 +212,7 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
     )
 
 
-def _sums(report: Report, units: Sequence[UnitFacts]) -> dict[str, int]:
+def _sums(report: Report, units: Sequence[Unit]) -> dict[str, int]:
     proofs = [one.attestation for one in report.stores]
     replays = [replay_of(one.after, one.target) for one in report.stores]
     return {
@@ -205,7 +226,7 @@ def _sums(report: Report, units: Sequence[UnitFacts]) -> dict[str, int]:
         "bytes": sum(one.bytes for one in units),
         "reclaimable": sum(one.reclaimable for one in units),
         "replayed_files": sum(one.files for one in replays if one),
-        "replayed": sum(one.replayed for one in units),
+        "replayed": sum(one.replay_bytes for one in units),
         "snapshots": report.snapshots_written,
         "written": report.bytes_written,
         "deleted": report.bytes_deleted,
@@ -235,19 +256,36 @@ def _counts(report: Report) -> dict[str, dict[str, int]]:
     }
 
 
-def _unit(unit: UnitId, stores: Sequence[StoreReport]) -> UnitFacts:
-    replays = [replay_of(one.after, one.target) for one in stores]
-    loads = [one for one in replays if one]
-    return UnitFacts(
+def planned_units(plan: Plan) -> list[Unit]:
+    """Returns the partitions of a plan, as they were before it."""
+    return units_of(summarize(store, (), plan.target) for store in plan.stores)
+
+
+def units_of(stores: Iterable[StoreReport]) -> list[Unit]:
+    """Returns the partitions of some stores after a run, ascending."""
+    partitions: dict[UnitId, list[StoreReport]] = defaultdict(list)
+    for store in stores:
+        partitions[store.after.id.unit].append(store)
+    return [_unit(unit, found) for unit, found in sorted(partitions.items())]
+
+
+def _unit(unit: UnitId, stores: Sequence[StoreReport]) -> Unit:
+    replays = [replay_of(store.after, store.target) for store in stores]
+    loads = [replay for replay in replays if replay]
+    findings = [finding.damage for store in stores for finding in store.findings]
+    return Unit(
         operator=unit.operator,
         partition=unit.partition,
-        seconds=round(sum(one.seconds for one in loads), 3),
-        chain=max(one.chain for one in loads) if len(loads) == len(replays) else None,
-        bytes=sum(_size(one.after) for one in stores),
-        files=sum(len(one.after.files) for one in stores),
-        replayed=sum(one.bytes for one in loads),
-        reclaimable=sum(one.reclaimable for one in stores),
-        halted=sum(one.state is StoreOutcome.HALTED for one in stores),
+        chain=max(replay.chain for replay in loads) if len(loads) == len(replays) else None,
+        files=sum(len(store.after.files) for store in stores),
+        bytes=sum(_size(store.after) for store in stores),
+        replay_files=sum(replay.files for replay in loads),
+        replay_bytes=sum(replay.bytes for replay in loads),
+        reclaimable=sum(store.reclaimable for store in stores),
+        damage=sum(findings),
+        notices=len(findings) - sum(findings),
+        seconds=round(sum(replay.seconds for replay in loads), 3),
+        halted=sum(store.state is StoreOutcome.HALTED for store in stores),
     )
 
 
@@ -260,7 +298,7 @@ def _snapshot(store: Store) -> float:
     return snapshots[max(snapshots)].entry.modified or 0.0 if snapshots else 0.0
 
 
-def _worst(units: Iterable[UnitFacts]) -> tuple[UnitFacts, ...]:
+def _worst(units: Iterable[Unit]) -> tuple[Unit, ...]:
     """Returns the worst partitions: one that does not load is worse than any other."""
     ranked = sorted(units, key=lambda one: (one.chain is not None, -one.seconds, one[:2]))
     return tuple(ranked[:WORST])

@@ -1,14 +1,14 @@
 """The outcome of one step, and the report of one run."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import unique
 
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import ChecksumFile, Snapshot, SstFile, StateFile
-from statemaint.model.findings import OF_STORAGE, Finding, FindingCode, damaged
+from statemaint.model.findings import OF_STORAGE, Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
 from statemaint.plan import (
@@ -199,16 +199,28 @@ class Emptied:
         return (self.finding,) if self.finding else ()
 
 
-def exit_code_of(findings: tuple[Finding, ...]) -> int:
-    """Returns the exit code that findings require: the first of 1, 5, 3, 6, 0 that applies."""
-    codes = {finding.code for finding in findings}
-    if FindingCode.FAULT in codes:
+WORST_FIRST = (1, 5, 3, 2, 4, 6, 0)
+"""The exit codes: of several, the first one counts."""
+
+
+def worst_code(codes: Iterable[int]) -> int:
+    """Returns the exit code that several require: the first of `WORST_FIRST`."""
+    return min(codes, key=WORST_FIRST.index, default=0)
+
+
+def exit_code_of(findings: Iterable[Finding]) -> int:
+    """Returns the exit code that findings require."""
+    return worst_code(map(_exit_code, findings))
+
+
+def _exit_code(finding: Finding) -> int:
+    if finding.code is FindingCode.FAULT:
         return 1
-    if codes & OF_STORAGE:
+    if finding.code in OF_STORAGE:
         return 5
-    if damaged(findings):
+    if finding.damage:
         return 3
-    return 6 if FindingCode.SUPERSEDED in codes else 0
+    return 6 if finding.code is FindingCode.SUPERSEDED else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,5 +284,5 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """Returns the program's exit code: the first of 1, 5, 3, 6, 0 that applies."""
+        """Returns the program's exit code."""
         return exit_code_of(self.findings)

@@ -3,13 +3,22 @@
 It is all that metrics show. Pure.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum, unique
 from typing import Any
 
-from statemaint.report.facts import RunFacts, facts_of_emptied
-from statemaint.report.outcome import Emptied
+from statemaint.errors import (
+    CheckpointError,
+    LeaseHeldError,
+    LeaseLostError,
+    StatemaintError,
+    StorageError,
+)
+from statemaint.model.findings import OF_STORAGE, Finding, FindingCode
+from statemaint.report.facts import RunFacts, facts_of_emptied, total
+from statemaint.report.outcome import Emptied, worst_code
+from statemaint.report.task import BundleReport, PlanSummary
 
 
 @unique
@@ -66,7 +75,92 @@ class LastRun:
     @property
     def exit_code(self) -> int:
         """Returns the exit code of its causes: the first of 1, 5, 3, 4, 0 that applies."""
-        return next((code for cause, code in _EXIT_CODES.items() if cause in self.failed), 0)
+        return worst_code(_EXIT_CODES[cause] for cause in self.failed)
+
+
+def code_of(reason: str | None) -> str | None:
+    """Returns the code of an error that a failure's reason begins with."""
+    return reason.partition(":")[0] if reason else None
+
+
+def run_ended(
+    run: str,
+    tasks: int,
+    reports: Sequence[BundleReport],
+    plan: PlanSummary,
+    *,
+    ended: float,
+    failure: str | None = None,
+) -> LastRun:
+    """Returns the end of a run of one task or more, whoever ran them.
+
+    Args:
+        run: its name.
+        tasks: the number of tasks of the plan.
+        reports: the reports of the tasks that made one.
+        plan: the facts of the plan.
+        ended: when it ended, in seconds since the epoch.
+        failure: why the plan failed.
+    """
+    inspected = [report for report in reports if report.inspected]
+    errors = [
+        report.failure.reason for report in reports if report.failure and not report.inspected
+    ]
+    parts: list[PlanSummary | BundleReport] = [plan, *inspected]
+    facts = [part.facts for part in parts if part.facts]
+    whole = total(facts) if facts else None
+    damage = [_damage(report) for report in inspected if report.failure]
+    failed = {_cause(reason, Cause.TASK) for reason in errors}.union(*damage)
+    if whole and whole.counts.get("outcomes", {}).get("halted"):
+        failed.add(Cause.DAMAGE)
+    if failure and not failed:
+        failed.add(_cause(failure, Cause.PLAN))
+    silent = tasks - len(inspected)
+    if silent > len(errors):
+        failed.add(Cause.TASK)
+    return LastRun(
+        run=run,
+        ended=ended,
+        failed=tuple(cause for cause in Cause if cause in failed),
+        silent=silent,
+        tasks=tasks,
+        storage_errors=sum(code_of(reason) in _STORAGE for reason in (*errors, failure))
+        + sum(Cause.STORAGE in causes for causes in damage),
+        committed=plan.committed,
+        lag=max((one.lag for one in parts if one.lag is not None), default=None),
+        facts=whole,
+    )
+
+
+def _cause(reason: str, otherwise: Cause) -> Cause:
+    """Returns the cause that an error's code tells; `otherwise` is that of whoever had the error.
+
+    A damaged checkpoint is the plan's own cause.
+    """
+    code = code_of(reason)
+    if code in _LEASE:
+        return Cause.LEASE
+    if code in _STORAGE:
+        return Cause.STORAGE
+    return Cause.DAMAGE if code in _DAMAGE and otherwise is Cause.TASK else otherwise
+
+
+def _damage(report: BundleReport) -> set[Cause]:
+    """Returns why a task that inspected its stores failed."""
+    of_storage = {one["code"] in OF_STORAGE for one in report.findings if one["damage"]}
+    return {Cause.STORAGE if storage else Cause.DAMAGE for storage in of_storage}
+
+
+def _codes(kind: type[StatemaintError]) -> set[str]:
+    return {kind.code, *(code for below in kind.__subclasses__() for code in _codes(below))}
+
+
+_STORAGE = _codes(StorageError)
+_LEASE = {LeaseHeldError.code, LeaseLostError.code}
+_OTHERS = {FindingCode.FAULT, FindingCode.UNSUPPORTED, FindingCode.STORAGE_FAILED}
+_DAMAGE = _codes(CheckpointError) | {
+    code for code in FindingCode if code not in _OTHERS and Finding(code, "").damage
+}
 
 
 def with_emptied(last: LastRun, emptied: Emptied) -> LastRun:
@@ -135,12 +229,12 @@ class Record:
         """Returns the record as it is stored."""
         return {
             "v": 1,
-            "last": self.last and _run_json(self.last),
+            "last": _run_json(self.last),
             "success": self.success,
             "totals": dict(self.totals),
             "before": dict(self.before),
             "verified": self.verified and asdict(self.verified),
-            "looked": self.looked and _run_json(self.looked),
+            "looked": _run_json(self.looked),
             "trash": self.trash and asdict(self.trash),
         }
 
@@ -167,11 +261,14 @@ class Record:
         )
 
 
-def _run_json(run: LastRun) -> dict[str, Any]:
-    fields = asdict(run)
-    if run.work is None:
+def _run_json(last: LastRun | None) -> dict[str, Any] | None:
+    if last is None:
+        return None
+    fields = {**asdict(last), "facts": last.facts and last.facts.to_json()}
+    if last.work is None:
         del fields["work"]  # which earlier builds do not know
-    return fields
+        return fields
+    return {**fields, "work": last.work.to_json()}
 
 
 def _run(fields: Mapping[str, Any] | None) -> LastRun | None:

@@ -1,4 +1,4 @@
-"""The JSON of a repair or a rollback (`docs/json.md`)."""
+"""The JSON of a repair, a rollback or an undo, planned or done (`docs/json.md`)."""
 
 import json
 from collections.abc import Sequence
@@ -6,11 +6,12 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
-from statemaint.plan import RecoveryPlan, Remove, RepairStep, WriteSnapshot
+from statemaint.plan import RecoveryPlan, Remove, RepairStep, UndoPlan, WriteSnapshot
 from statemaint.report.outcome import SnapshotWritten
 from statemaint.report.to_json import action_json, attestation_json, findings_json, id_json
 
 Json = dict[str, Any]
+UNDO = "undo"
 
 
 def recovery_json(plan: RecoveryPlan) -> Json:
@@ -77,3 +78,26 @@ def _step_json(step: Remove | WriteSnapshot) -> Json:
 def _proof_json(step: RepairStep) -> Json:
     where = id_json(step.store) if step.store else {}
     return {**where, "version": step.version, **(asdict(step.proof) if step.proof else {})}
+
+
+def undo_plan_json(plan: UndoPlan) -> Json:
+    """Returns the output of `undo --dry-run --json`."""
+    return {
+        "verb": UNDO,
+        "checkpoint": plan.root,
+        "run": plan.run,
+        "actions": [
+            {"action": "restore", "path": one.path, "bytes": one.entry.size} for one in plan.coming
+        ],
+        "files": len(plan.coming),
+        "bytes": plan.bytes,
+        "left": list(plan.left),
+        "reasons": plan.left,
+        "fingerprint": undo_fingerprint(plan),
+    }
+
+
+def undo_fingerprint(plan: UndoPlan) -> str:
+    """Returns the fingerprint of a plan: the decision about each file, with its size and time."""
+    files = [[one.path, one.entry.size, one.entry.modified, one.reason] for one in plan.files]
+    return sha256(json.dumps([UNDO, plan.run, files]).encode()).hexdigest()

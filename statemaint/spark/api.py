@@ -86,7 +86,8 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
     """Maintains every query once, and returns the outcomes: a row for each store and each query.
 
     It works immediately, and once: the DataFrame has the outcomes, and computes nothing. A
-    repeated task returns the outcome of the first; a killed driver's leases end within a minute,
+    repeated task returns the outcome of the first, unless that is a failure that may pass; a killed
+    driver's leases end within a minute,
     and the next run continues.
 
     Args:

@@ -2,23 +2,30 @@
 
 import json
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from statemaint.maintain import Holder, new_run_id
-from statemaint.maintain.bundles import Bundle, Costs, bundles
+from statemaint.maintain.bundles import Costs, bundles
+from statemaint.maintain.work import TaskResults, WorkOrder
 from statemaint.model.ids import UnitId
 from statemaint.report import Emptied, exit_code_of
+from statemaint.report.task import BundleReport, Failure, loaded
 from statemaint.spark.columns import NOTED, OUTCOMES, arrow_schema
 from statemaint.spark.fleet import Target
 from statemaint.spark.frames import collected, cores_of, spread
 from statemaint.spark.leases import Leases, leases
 from statemaint.spark.outcomes import Row, error_row, findings_rows, of_query, query_row
 from statemaint.spark.packing import MOST_TASKS_A_CORE, deal, shares
-from statemaint.spark.records import QueryEnd, by_query, note_runs
-from statemaint.spark.units import Piece, maintain_unit, prepare_query
+from statemaint.spark.records import note_runs
+from statemaint.spark.units import (
+    Piece,
+    PlannedQuery,
+    maintain_unit,
+    prepare_query,
+    unit_piece,
+)
 from statemaint.wording import counted
 
 _log = logging.getLogger(__name__)
@@ -48,24 +55,6 @@ class FleetRun:
         """Returns a run of a name, a new one by default."""
         return cls(name or new_run_id(now))
 
-    def options(self, **more: Any) -> dict[str, Any]:
-        """Returns the options of every piece of work of the run."""
-        return {"run": self.name, "force_snapshot": self.force_snapshot, **more}
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """The message of a query's plan to the driver."""
-
-    target: Target
-    version: int
-    units: Mapping[UnitId, float]
-    handover: str
-
-    @property
-    def weight(self) -> float:
-        return sum(self.units.values())
-
 
 def run_fleet(
     spark: Any,
@@ -86,30 +75,36 @@ def run_fleet(
         held.begin(holders)
         open_to = [one for one in fleet if one.query not in held.refused]
         run.tell(f"planning {counted(len(open_to), 'query', 'queries')}")
-        planned = _Answers.of(_planned(spark, open_to, run, costs or {}))
-        prepared = _prepared(open_to, planned.notes)
-        held.take({one.target: holders[one.target] for one in prepared}, wait=run.wait)
-        ready = [one for one in prepared if one.target.query in held.leases]
-        found = by_query(planned.notes)
-        ends = {one: QueryEnd(found[one.query], held.refused.get(one.query)) for one in fleet}
+        planned = _planned(spark, open_to, run, costs or {})
+        plans = planned.plans
+        work = {
+            one: plans[one.query]
+            for one in open_to
+            if one.query in plans and plans[one.query].weights
+        }
+        held.take({target: holders[target] for target in work}, wait=run.wait)
+        work = {one: plan for one, plan in work.items() if one.query in held.leases}
+        orders = _orders(work, holders, run, cores_of(spark))
+        ends = _planned_ends(fleet, plans, planned.notes, held)
         try:
-            done, units = _maintained(spark, ready, holders, run)
+            done = maintain_orders(spark, orders, tell=run.tell)
         except BaseException:
-            _end(held, ready, holders, {}, run.name)
-            for one in ready:  # each of its tasks was killed, as far as the driver knows
-                ends[one.target].units = 1
-            note_runs(run.name, ends)
+            held.end(dict.fromkeys(orders, 1), holders, run.name)
+            for target, order in orders.items():  # its tasks were killed, as far as is known
+                ends[target] = replace(ends[target], planned=order.bundles[:1])
+            note_runs(run.name, ends, {})
             raise
-        notes = [*planned.notes, *done.notes, *planned.worst, *done.worst, *_missing(units, done)]
+        reports = done.reports
+        for target, order in orders.items():
+            found = tuple(reports.get(target.query, ()))
+            ends[target] = replace(ends[target], planned=order.bundles, reports=found)
+        notes = [*planned.notes, *done.notes, *planned.worst, *done.worst, *_missing(ends)]
         queries = _query_rows(fleet, run, held, notes)
-        emptied = _end(held, ready, holders, queries, run.name)
+        codes = {target: queries[target.query]["exit_code"] for target in orders}
+        emptied = held.end(codes, holders, run.name)
         if ending := _ending_rows(emptied):
             queries = _query_rows(fleet, run, held, [*notes, *ending])
-        found, counts = by_query(done.notes), Counter(one for one, _ in units)
-        for target, end in ends.items():
-            end.add(counts[target], found[target.query])
-            end.emptied = emptied.get(target, end.emptied)
-        note_runs(run.name, ends)
+        note_runs(run.name, ends, emptied)
         return _table([planned.table, done.table], list(queries.values()))
 
 
@@ -128,77 +123,113 @@ class _Answers:
         return cls(table.filter(pc.invert(alone)), table.filter(alone).to_pylist())
 
     @property
+    def plans(self) -> dict[str, PlannedQuery]:
+        """Returns the plans of queries."""
+        notes = {row["query"]: row["note"] for row in self.notes if row["note"]}
+        return {query: loaded(PlannedQuery, json.loads(note)) for query, note in notes.items()}
+
+    @property
+    def reports(self) -> dict[str, list[BundleReport]]:
+        """Returns the reports on the units of each query."""
+        found: dict[str, list[BundleReport]] = {}
+        for row in self.notes:
+            if row["note"]:
+                report = loaded(BundleReport, json.loads(row["note"]))
+                found.setdefault(row["query"], []).append(report)
+        return found
+
+    @property
     def worst(self) -> list[Row]:
         """Returns the outcomes of the stores of each query, as notes of the query."""
         outcomes = self.table.group_by(["query", "outcome", "exit_code"]).aggregate([])
         return [{**_EMPTY, **row} for row in outcomes.to_pylist()]
 
 
-def _planned(spark: Any, fleet: Sequence[Target], run: FleetRun, costs: Mapping[str, Costs]) -> Any:
-    pieces = [(Piece(one, run.options(costs=costs.get(one.query))).to_json(), 1.0) for one in fleet]
+def _planned(
+    spark: Any, fleet: Iterable[Target], run: FleetRun, costs: Mapping[str, Costs]
+) -> _Answers:
+    options = {"run": run.name, "force_snapshot": run.force_snapshot}
+    pieces = [
+        (Piece(one, {**options, "costs": costs.get(one.query)}).to_json(), 1.0) for one in fleet
+    ]
+    return _answers(spark, pieces, prepare_query)
+
+
+def _answers(spark: Any, pieces: Sequence[tuple[str, float]], work: Any) -> _Answers:
+    if not pieces:
+        return _Answers.of(arrow_schema(NOTED).empty_table())
     tasks = deal(pieces, cores_of(spark) * MOST_TASKS_A_CORE)
-    return _collected(spark, tasks, prepare_query)
+    return _Answers.of(collected(spread(spark, tasks, work, NOTED), NOTED))
 
 
-def _collected(spark: Any, tasks: Sequence[Sequence[str]], work: Any) -> Any:
-    if not tasks:
-        return arrow_schema(NOTED).empty_table()
-    return collected(spread(spark, tasks, work, NOTED), NOTED)
+def _orders(
+    work: Mapping[Target, PlannedQuery], holders: Mapping[Target, Holder], run: FleetRun, cores: int
+) -> dict[Target, WorkOrder]:
+    """Returns the work of each query, in units of which none is a large share of all work."""
+    weights = {
+        target: {UnitId(*unit): weight for *unit, weight in plan.weights}
+        for target, plan in work.items()
+    }
+    split = shares({one.query: sum(units.values()) for one, units in weights.items()}, cores)
+    orders = {}
+    for target, plan in work.items():
+        packed = bundles(
+            weights[target],
+            target=plan.summary.target or 0,
+            most=split[target.query],
+            holder=holders[target],
+        )
+        orders[target] = WorkOrder(
+            query=target.query,
+            policy=target.policy,
+            run=run.name,
+            bundles=packed,
+            force_snapshot=run.force_snapshot,
+            handover=plan.handover,
+            every_unit=target.every_unit,
+        )
+    return orders
 
 
-def _prepared(fleet: Iterable[Target], notes: Iterable[Row]) -> list[_Prepared]:
-    read = {row["query"]: json.loads(row["note"]) for row in notes if row["note"]}
-    messages = {query: one for query, one in read.items() if "units" in one}
-    return [
-        _Prepared(
-            target=one,
-            version=messages[one.query]["target"],
-            units={UnitId(*unit): weight for *unit, weight in messages[one.query]["units"]},
-            handover=messages[one.query]["handover"],
+def _planned_ends(
+    fleet: Iterable[Target],
+    plans: Mapping[str, PlannedQuery],
+    notes: Iterable[Row],
+    held: Leases,
+) -> dict[Target, TaskResults]:
+    """Returns the result of each query's plan, which its refused lease makes a failure."""
+    errors = {row["query"]: row["error"] for row in notes if row["error"]}
+    errors |= {query: Failure.of(error).reason for query, error in held.refused.items()}
+    return {
+        one: TaskResults(
+            summary=plans[one.query].summary if one.query in plans else None,
+            failure=errors.get(one.query),
         )
         for one in fleet
-        if one.query in messages
-    ]
+    }
 
 
-def _maintained(
-    spark: Any, ready: Sequence[_Prepared], holders: Mapping[Target, Holder], run: FleetRun
-) -> tuple[_Answers, list[tuple[Target, Bundle]]]:
-    cores = cores_of(spark)
-    split = shares({one.target.query: one.weight for one in ready}, cores)
-    units = [
-        (one, bundle)
-        for one in ready
-        for bundle in bundles(
-            one.units,
-            target=one.version,
-            most=split[one.target.query],
-            holder=holders[one.target],
-        )
-    ]
-    run.tell(
-        f"maintaining {counted(sum(len(one.units) for one in ready), 'partition')} of "
-        f"{counted(len(ready), 'query', 'queries')} in {counted(len(units), 'unit')}"
+def maintain_orders(spark: Any, orders: Mapping[Target, WorkOrder], *, tell: Tell) -> _Answers:
+    """Maintains the bundles of queries whose leases the driver holds, by executors."""
+    units = [(target, order, one) for target, order in orders.items() for one in order.bundles]
+    partitions = sum(len(bundle.partitions) for *_, bundle in units)
+    tell(
+        f"maintaining {counted(partitions, 'partition')} of "
+        f"{counted(len(orders), 'query', 'queries')} in {counted(len(units), 'unit')}"
     )
-    pieces = [(_piece(one, bundle, run), bundle.weight) for one, bundle in units]
-    table = _collected(spark, deal(pieces, cores * MOST_TASKS_A_CORE), maintain_unit)
-    return _Answers.of(table), [(one.target, bundle) for one, bundle in units]
+    return _answers(spark, [unit_piece(*unit) for unit in units], maintain_unit)
 
 
-def _piece(prepared: _Prepared, bundle: Bundle, run: FleetRun) -> str:
-    options = run.options(bundle=bundle.to_json(), handover=prepared.handover)
-    return Piece(prepared.target, options).to_json()
-
-
-def _missing(units: Iterable[tuple[Target, Bundle]], done: _Answers) -> list[Row]:
+def _missing(ends: Mapping[Target, TaskResults]) -> list[Row]:
     """Returns a row with an error for each unit without a result."""
-    rows = done.table.group_by(["query", "unit"]).aggregate([]).to_pylist()
-    reported = {(row["query"], row["unit"]) for row in [*rows, *done.notes]}
-    return [
-        {**_EMPTY, **error_row(target, RuntimeError(f"{bundle.label} gave no report"))}
-        for target, bundle in units
-        if (target.query, bundle.label) not in reported
-    ]
+    rows = []
+    for target, end in ends.items():
+        labels = {report.label for report in end.reports}
+        for bundle in end.planned:
+            if bundle.label not in labels:
+                error = RuntimeError(f"{bundle.label} gave no report")
+                rows.append({**_EMPTY, **error_row(target, error)})
+    return rows
 
 
 _EMPTY: Row = dict.fromkeys(NOTED)
@@ -215,23 +246,6 @@ def _query_rows(
         if refused := held.refused.get(target.query):
             of_query[target.query].append({**_EMPTY, **error_row(target, refused)})
     return {one.query: query_row(one, run.name, of_query[one.query]) for one in fleet}
-
-
-def _end(
-    held: Leases,
-    ready: Iterable[_Prepared],
-    holders: Mapping[Target, Holder],
-    queries: Mapping[str, Row],
-    run: str,
-) -> dict[Target, Emptied]:
-    """Ends the run of every query, and returns what was deleted from the trash of each.
-
-    A query without a row of its own was not sound.
-    """
-    codes = {
-        one.target: queries.get(one.target.query, {"exit_code": 1})["exit_code"] for one in ready
-    }
-    return held.end(codes, holders, run)
 
 
 def _ending_rows(ended: Mapping[Target, Emptied]) -> list[Row]:

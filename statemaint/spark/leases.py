@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from threading import Lock
+from typing import TypeVar
 
 from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.execute import QUIET, Lease, adopt_announcements, leased
@@ -14,6 +15,7 @@ from statemaint.records import Holder
 from statemaint.report import Emptied
 from statemaint.spark.fleet import Target
 
+_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 # Concurrent requests of the driver, to the storages of all queries together.
 _AT_A_TIME = 16
@@ -113,7 +115,7 @@ class Leases:
         self._held.close()
 
 
-def each(work: Callable[[Target], None], targets: Iterable[Target]) -> None:
+def each(work: Callable[[_T], None], targets: Iterable[_T]) -> None:
     """Does some work of the driver for each query, for several at a time."""
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
         for _ in pool.map(work, targets):

@@ -5,22 +5,15 @@ from typing import Any
 
 from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.model.checkpoint import Checkpoint
-from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.findings import Finding
 from statemaint.plan import Action, Attest, Delete, Plan, by_reason, diagnose
 from statemaint.report import Report, StoreReport, exit_code_of
+from statemaint.report.outcome import worst_code
+from statemaint.report.task import Failure
 from statemaint.report.to_json import action_json, chain_length, id_json, store_json
 from statemaint.spark.fleet import Target
 
 Row = dict[str, Any]
-
-# The worst comes first.
-_WORST = (1, 5, 3, 2, 4, 6)
-
-
-def worst(codes: Iterable[int]) -> int:
-    """Returns the exit code of a fleet: the first of 1, 5, 3, 2, 4, 6, 0 that a query has."""
-    found = set(codes)
-    return next((code for code in _WORST if code in found), 0)
 
 
 def of_query(target: Target) -> Row:
@@ -30,20 +23,12 @@ def of_query(target: Target) -> Row:
 
 def error_row(target: Target, error: Exception) -> Row:
     """Returns the row of a query, or of a unit, that could not be processed."""
-    outcome = "held" if isinstance(error, LeaseHeldError) else "failed"
     return {
         **of_query(target),
-        "outcome": outcome,
+        "outcome": "held" if isinstance(error, LeaseHeldError) else "failed",
         "exit_code": getattr(error, "exit_code", StatemaintError.exit_code),
-        "error": " ".join(f"{code_of(error)}: {error}".split()),
+        "error": " ".join(Failure.of(error).reason.split()),
     }
-
-
-def code_of(error: Exception) -> str:
-    """Returns the code of an error; FAULT, with its kind, if the fault is ours."""
-    if isinstance(error, StatemaintError):
-        return error.code
-    return f"{FindingCode.FAULT.value}: {type(error).__name__}"
 
 
 def findings_rows(findings: Iterable[Finding]) -> list[dict[str, str]]:
@@ -59,7 +44,7 @@ def inventory_rows(target: Target, checkpoint: Checkpoint) -> Iterator[Row]:
             "provider": checkpoint.provider.value,
             "target_version": checkpoint.target,
             "findings": findings_rows(checkpoint.findings),
-            "exit_code": exit_code_of(tuple(checkpoint.findings)),
+            "exit_code": exit_code_of(checkpoint.findings),
         }
     for store in checkpoint.stores:
         findings = diagnose(store, checkpoint)
@@ -73,7 +58,7 @@ def inventory_rows(target: Target, checkpoint: Checkpoint) -> Iterator[Row]:
             "first_version": versions[0],
             "last_version": versions[1],
             "findings": findings_rows(findings),
-            "exit_code": exit_code_of(tuple(findings)),
+            "exit_code": exit_code_of(findings),
         }
 
 
@@ -128,7 +113,7 @@ def report_rows(target: Target, report: Report, *, run: str, unit: str | None) -
         yield {
             **common,
             "findings": findings_rows(report.plan.findings),
-            "exit_code": exit_code_of(tuple(report.plan.findings)),
+            "exit_code": exit_code_of(report.plan.findings),
         }
     for store in report.stores:
         yield {**common, **_store_row(store), "seconds": seconds}
@@ -152,7 +137,7 @@ def _store_row(store: StoreReport) -> Row:
         "rows": proof.rows if proof else None,
         "digest": proof.digest if proof else None,
         "findings": findings_rows(store.findings),
-        "exit_code": exit_code_of(tuple(store.findings)),
+        "exit_code": exit_code_of(store.findings),
     }
 
 
@@ -167,6 +152,6 @@ def query_row(target: Target, run: str, rows: Sequence[Mapping[str, Any]]) -> Ro
         "run": run,
         "outcome": outcome,
         "findings": list(findings.values()),
-        "exit_code": worst(row["exit_code"] or 0 for row in rows),
+        "exit_code": worst_code(row["exit_code"] or 0 for row in rows),
         "error": "; ".join(errors) or None,
     }

@@ -14,12 +14,13 @@ from statemaint.cli import tables
 from statemaint.cli.common import output_to
 from statemaint.cli.options import Duration, as_json, policy_changes
 from statemaint.errors import ConfigError, StorageError
+from statemaint.report.outcome import worst_code
 from statemaint.spark import api
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
 from statemaint.spark.fleet import Target, fleet_of, read_fleet
 from statemaint.spark.frames import collected, frame_of, must_be_new, not_written
 from statemaint.spark.handed import carry_out
-from statemaint.spark.outcomes import Row, worst
+from statemaint.spark.outcomes import Row
 from statemaint.spark.records import note_verifications
 from statemaint.spark.reporting import reporting
 from statemaint.spark.session import session
@@ -147,7 +148,7 @@ def units(*, handed: tuple[str, ...], attempt: int, master: str | None, remote: 
         done = carry_out(spark, pairs, attempt=attempt, tell=partial(click.echo, err=True))
     finally:
         spark.stop()
-    failed = sum(one.reason is not None for one in done)
+    failed = sum(report.failure is not None for report in done)
     click.echo(f"{len(done)} units, {failed} failed", err=True)
 
 
@@ -215,7 +216,7 @@ def _rows(table: Any) -> Iterator[Row]:
 
 def _end(results: Sequence[QuerySummary], *, as_json: bool, lost: str | None) -> NoReturn:
     codes = [one.exit_code for one in results]
-    code = worst([*codes, StorageError.exit_code] if lost else codes)
+    code = worst_code([*codes, StorageError.exit_code] if lost else codes)
     if as_json:
         document = {"exit_code": code, "queries": [one.to_json() for one in results]}
         click.echo(json.dumps(document, indent=2))

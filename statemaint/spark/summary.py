@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from statemaint.spark.outcomes import worst
+from statemaint.report.outcome import WORST_FIRST, worst_code
 
 _SUMMED = (
     *("files", "bytes", "snapshots_written", "bytes_written", "files_deleted", "bytes_deleted"),
@@ -43,7 +43,7 @@ class QuerySummary:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Adds a row of the query."""
-        self.exit_code = worst((self.exit_code, row["exit_code"] or 0))
+        self.exit_code = worst_code((self.exit_code, row["exit_code"] or 0))
         self.codes |= {one["code"] for one in row.get("findings") or ()}
         if row.get("error"):
             self.errors.append(row["error"])
@@ -102,5 +102,5 @@ def summaries(rows: Iterable[Mapping[str, Any]]) -> list[QuerySummary]:
 
 
 def _badness(summary: QuerySummary) -> tuple[Any, ...]:
-    order = (1, 5, 3, 2, 4, 6, 0).index(summary.exit_code)
+    order = WORST_FIRST.index(summary.exit_code)
     return order, -summary.halted, -len(summary.errors), -(summary.chain or 0), summary.query

@@ -3,21 +3,21 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statemaint.audit import verify
 from statemaint.errors import LeaseLostError, StatemaintError
-from statemaint.execute import Guarded, UnitClaim
-from statemaint.maintain.bundles import Bundle, Costs, weights
-from statemaint.maintain.parts import Prepared, maintain_part, prepare
+from statemaint.execute import Guarded
+from statemaint.maintain.bundles import Bundle, weights
+from statemaint.maintain.work import WorkOrder, claim_of, maintain_part, prepare
 from statemaint.memory import memory_from
 from statemaint.plan import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.records import Holder, newest
 from statemaint.report import exit_code_of
-from statemaint.report.part import summary
-from statemaint.scan import Handover
+from statemaint.report.record import code_of
+from statemaint.report.task import BundleReport, PlanSummary, dumped, loaded
 from statemaint.spark.fleet import Target
 from statemaint.spark.outcomes import (
     Row,
@@ -41,7 +41,6 @@ class Piece:
     """A query, and the work to do on it.
 
     Attributes:
-        target: the query.
         options: the other inputs of the work.
     """
 
@@ -49,14 +48,25 @@ class Piece:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Returns the piece in the form that is sent to an executor."""
-        return json.dumps({"target": self.target.to_json(), "options": self.options})
+        return json.dumps(dumped(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Piece":
-        """Returns the piece that `to_json` encoded."""
-        fields = json.loads(text)
-        return cls(Target.from_json(fields["target"]), fields["options"])
+        return loaded(cls, json.loads(text))
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedQuery:
+    """The message of a query's plan to the driver.
+
+    Attributes:
+        weights: each partition with work, as operator, partition and weight.
+        handover: the data that the units need not read again, as text.
+    """
+
+    summary: PlanSummary
+    weights: tuple[tuple[int, int, float], ...] = ()
+    handover: str | None = None
 
 
 def take_inventory(piece: str) -> Iterator[Row]:
@@ -79,9 +89,9 @@ def make_plan(piece: str) -> Iterator[Row]:
         yield from plan_rows(target, plan)
 
     for row in _whatever_happens(target, rows):
-        error = row.get("error")
-        code = error.partition(":")[0] if error else None
-        yield {**row, "action": "error", "reason": code, "detail": error} if error else row
+        if error := row.get("error"):
+            row |= {"action": "error", "reason": code_of(error), "detail": error}
+        yield row
 
 
 def check(piece: str) -> Iterator[Row]:
@@ -100,7 +110,7 @@ def check(piece: str) -> Iterator[Row]:
             "stores": len(result.checkpoint.stores),
             "versions_checked": result.versions_checked,
             "findings": findings_rows(result.findings),
-            "exit_code": exit_code_of(tuple(result.findings)),
+            "exit_code": exit_code_of(result.findings),
         }
 
     for row in _whatever_happens(target, rows):
@@ -116,45 +126,72 @@ def prepare_query(piece: str) -> Iterator[Row]:
         request = Request(force_snapshot=given.options["force_snapshot"])
         prepared = prepare(target.open(), target.policy, request)
         yield from report_rows(target, prepared.idle, run=run, unit=None)
-        note = _note(prepared, given.options.get("costs") or {}, every_unit=target.every_unit)
-        yield {**of_query(target), "note": note}
+        planned = PlannedQuery(prepared.summary(every_unit=target.every_unit))
+        if prepared.has_work:
+            found = weights(prepared.plan, given.options.get("costs") or {})
+            weighted = tuple((one.operator, one.partition, weight) for one, weight in found.items())
+            planned = replace(planned, weights=weighted, handover=prepared.handover.to_json())
+        yield {**of_query(target), "note": json.dumps(dumped(planned))}
 
     for row in _whatever_happens(target, rows):
         yield {**row, "run": run}
 
 
-def _note(prepared: Prepared, costs: Costs, *, every_unit: bool) -> str:
-    """Returns what the record needs of the plan, and its work if there is any."""
-    note: dict[str, Any] = {"decided": prepared.decided(every_unit=every_unit)}
-    if prepared.has_work:
-        weighted = weights(prepared.plan, costs)
-        note["target"] = prepared.plan.target
-        note["units"] = [[one.operator, one.partition, weight] for one, weight in weighted.items()]
-        note["handover"] = prepared.handover.to_json()
-    return json.dumps(note)
+def unit_piece(target: Target, order: WorkOrder, bundle: Bundle) -> tuple[str, float]:
+    """Returns the piece of work of a unit, with its weight."""
+    order = replace(order, bundles=(bundle,))
+    return Piece(target, {"order": dumped(order)}).to_json(), bundle.weight
 
 
 def maintain_unit(piece: str) -> Iterator[Row]:
-    """Yields the outcome of a unit: some partitions of a query, under the run's lease.
+    """Yields the rows of the stores of a unit, and one with the report on it.
 
-    However often, and wherever, it runs, the unit is maintained once, and each run of it yields
-    the same rows.
+    However often, and wherever, it runs, the unit is maintained once under the run's lease, and
+    each run of it yields the same rows, unless it failed for a reason that may pass.
     """
     given = Piece.from_json(piece)
-    target, run = given.target, given.options["run"]
-    bundle = Bundle.from_json(given.options["bundle"])
-
-    def rows() -> Iterator[Row]:
-        # Another attempt at the run may have other partitions in a unit of the same name.
-        attempt, place = bundle.holder.nonce if bundle.holder else run, target.open()
-        claim = UnitClaim(place, attempt, bundle.key)
-        yield from claim.once(
-            lambda storage: _maintained(given, bundle, storage),
-            again=lambda: must_go_on(place, bundle),
+    target, order = given.target, loaded(WorkOrder, given.options["order"])
+    (bundle,) = order.bundles
+    try:
+        place = target.open()
+        rows = claim_of(place, bundle).once(
+            lambda storage: _maintained(target, order, storage),
+            again=lambda: check_lease_held(place, bundle.holder),
         )
+    except Exception as error:  # noqa: BLE001 -- one unit must not stop the others (S16)
+        rows = [_failed(target, bundle, error)]
+    for row in rows:
+        yield {**row, "run": order.run, "unit": bundle.label, "weight": bundle.weight}
 
-    for row in _whatever_happens(target, rows):
-        yield {**row, "run": run, "unit": bundle.label, "weight": bundle.weight}
+
+def _maintained(target: Target, order: WorkOrder, storage: Guarded) -> list[Row]:
+    (bundle,) = order.bundles
+    try:
+        check_lease_held(storage, bundle.holder)
+        report = maintain_part(
+            storage,
+            order,
+            bundle,
+            workers=task_workers(storage),
+            repeated=storage.repeated or bool(bundle.holder and bundle.holder.attempt > 1),
+        )
+    except LeaseLostError:
+        raise  # perhaps the unit's own lease: `once` decides
+    except StatemaintError as error:
+        return [_failed(target, bundle, error)]
+    rows = report_rows(target, report, run=order.run, unit=bundle.label)
+    return [*rows, _noted(target, order.report(bundle, report))]
+
+
+def _failed(target: Target, bundle: Bundle, error: Exception) -> Row:
+    return {
+        **error_row(target, error),
+        **_noted(target, BundleReport.of_error(bundle.label, error)),
+    }
+
+
+def _noted(target: Target, report: BundleReport) -> Row:
+    return {**of_query(target), "note": json.dumps(dumped(report))}
 
 
 def _whatever_happens(target: Target, rows: Callable[[], Iterator[Row]]) -> Iterator[Row]:
@@ -165,52 +202,16 @@ def _whatever_happens(target: Target, rows: Callable[[], Iterator[Row]]) -> Iter
         yield error_row(target, error)
 
 
-def _maintained(given: Piece, bundle: Bundle, storage: Guarded) -> list[Row]:
-    target, run, handover = given.target, given.options["run"], given.options["handover"]
-    try:
-        must_go_on(storage, bundle)
-        report = maintain_part(
-            storage,
-            target.policy,
-            bundle,
-            run=run,
-            force_snapshot=given.options["force_snapshot"],
-            handover=Handover.from_json(handover) if handover else None,
-            workers=task_workers(storage),
-            repeated=storage.repeated or bool(bundle.holder and bundle.holder.attempt > 1),
-        )
-    except LeaseLostError:
-        raise
-    except StatemaintError as error:
-        return [error_row(target, error)]
-    part = summary(report, bundle.label, bundle.target, every_unit=target.every_unit)
-    note = json.dumps({name: part[name] for name in ("failed", "findings", "lag", "facts")})
-    rows = report_rows(target, report, run=run, unit=bundle.label)
-    return [*rows, {**of_query(target), "note": note}]
-
-
-def must_go_on(storage: Storage, bundle: Bundle) -> None:
-    """Checks that the run of a bundle continues, as `must_be_the_runs` does.
-
-    Raises:
-        LeaseLostError: when it does not.
-        StorageError: when the storage fails.
-    """
-    if bundle.holder:
-        must_be_the_runs(storage, bundle.holder)
-
-
-def must_be_the_runs(storage: Storage, holder: Holder) -> None:
-    """Checks that the driver holds the lease: a task joins it, and never takes one.
+def check_lease_held(storage: Storage, holder: Holder | None) -> None:
+    """Checks that the driver holds the run's lease: a task joins it, and never takes one.
 
     A task that outlives its run, or that begins after the driver was lost, stops here.
 
     Raises:
         LeaseLostError: when it does not.
-        StorageError: when the storage fails.
     """
     current = newest(storage)
-    if current is None or not current.is_of(holder) or current.deadline <= storage.now():
+    if not (holder and current and current.is_of(holder) and current.deadline > storage.now()):
         number = current.number if current else 0
         raise LeaseLostError(storage.root, number, "the run's driver does not hold it")
 

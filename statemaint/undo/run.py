@@ -14,7 +14,7 @@ from statemaint.plan import PutBack, UndoPlan
 from statemaint.records import Holder, forget_trashed
 from statemaint.records.runs import RunNote, new_run_id, write_note
 from statemaint.report.facts import RunFacts
-from statemaint.report.undo_json import VERB, undo_fingerprint
+from statemaint.report.recovery_json import UNDO, undo_fingerprint
 from statemaint.scan import must_be_checkpoint
 from statemaint.storage import ReadOnly, Storage
 from statemaint.undo.restore import must_be_in_trash, plan_restore, restore
@@ -76,7 +76,7 @@ def parse_undo(name: str, content: bytes) -> UndoFile | None:
         document: Any = json.loads(content)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(document, dict) or document.get("verb") != VERB:
+    if not isinstance(document, dict) or document.get("verb") != UNDO:
         return None
     fields = [document.get(field) for field in UndoFile.__slots__]
     if not all(isinstance(one, str) for one in fields):

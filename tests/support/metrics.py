@@ -12,8 +12,8 @@ from statemaint.metrics.options import Named
 from statemaint.model.policy import Policy
 from statemaint.report import Report
 from statemaint.report.facts import facts_of
-from statemaint.report.query_state import lag
 from statemaint.report.record import Cause, LastRun, Record, next_record
+from statemaint.report.task import lag
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 

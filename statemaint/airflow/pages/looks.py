@@ -4,13 +4,13 @@ import zlib
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from statemaint.airflow.figures import Told, figures_json, read_figures, withheld_figures
+from statemaint.airflow.figures import Told, figures_json, read_figures, withheld_texts
 from statemaint.airflow.pages.model import Details, QueryRecord
 from statemaint.model.policy import Policy
-from statemaint.plan import Plan, Request
+from statemaint.plan import Plan, Request, by_reason
 from statemaint.planning import plan_checkpoint
-from statemaint.report.part import findings_json, waiting_json
-from statemaint.report.units import planned_units
+from statemaint.report.facts import planned_units
+from statemaint.report.task import findings_json
 from statemaint.scan import Handover
 from statemaint.storage import Storage
 
@@ -29,7 +29,7 @@ def looked_at_now(
         "target": plan.target,
         "damage": damage,
         "notices": len(plan.findings) - damage,
-        "withheld": withheld_figures(waiting_json(plan.withheld)),
+        "withheld": withheld_texts(by_reason(plan.withheld)),
         "trash_bytes": record.figures.trash_bytes if record.figures else None,
     }
     figures = read_figures(figures_json(units, findings, about))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from statemaint.airflow.figures import QueryFigures, Told
-from statemaint.report.units import Unit
+from statemaint.report.facts import Unit
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from statemaint.airflow import advice
 from statemaint.airflow.figures import Told
 from statemaint.airflow.names import REPAIR_DAG, VERIFY_DAG, is_together
 from statemaint.airflow.texts import size
-from statemaint.report.units import Unit
+from statemaint.report.facts import Unit
 
 # The maximum number of partitions with a cell; the worst ones have one.
 MOST_CELLS = 4_000

@@ -24,7 +24,7 @@ from statemaint.airflow.figures import FLEET, PARTITIONS, figures_json, partitio
 from statemaint.airflow.pages import contents
 from statemaint.airflow.pages.records import details, records
 from statemaint.airflow.pages.render import render
-from statemaint.report.units import Unit
+from statemaint.report.facts import Unit
 
 _LAST = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 _PLACE = {"root": "", "pages": "/statemaint"}

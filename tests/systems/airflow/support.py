@@ -15,7 +15,11 @@ import psutil
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.utils import floatToGoString
 
+from statemaint.airflow.settings import Options, QuerySettings
+from statemaint.airflow.tasks import maintain_bundle
 from statemaint.demo.prometheus import pushgateway
+from statemaint.maintain.bundles import Bundle
+from statemaint.report.task import BundleReport
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.paths import ROOT
@@ -44,6 +48,19 @@ def neglected(folder: Path, *, partitions: int = 4, last: int = TARGET) -> Path:
     batches = range(last - (TARGET - FLOOR + 1), last)
     write_checkpoint(LocalStorage(folder), last=last, batches=batches, partitions=partitions)
     return folder
+
+
+def work_on(
+    where: QuerySettings,
+    bundle: Bundle,
+    options: Options = Options(),  # noqa: B008 -- frozen
+    *,
+    run: str = "r",
+    handover: str | None = None,
+) -> BundleReport:
+    """Does the work of the task `maintain`."""
+    order = options.order(where, [bundle], run=run, handover=handover)
+    return maintain_bundle(where, order, bundle)
 
 
 def damaged(folder: Path, *, partition: int = 2, partitions: int = 4) -> Path:

@@ -11,14 +11,14 @@ from airflow.sdk import Connection
 
 from statemaint.airflow.connections import open_checkpoint, s3_options
 from statemaint.airflow.settings import Options, QuerySettings
-from statemaint.airflow.tasks import maintain_bundle, plan_query
+from statemaint.airflow.tasks import plan_query
 from statemaint.errors import ConfigError
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage, S3Options
 from tests.support.planted import secret
 from tests.support.s3 import Place, moto
 from tests.systems.airflow.conftest import Scene
-from tests.systems.airflow.support import TARGET, neglected, snapshots
+from tests.systems.airflow.support import TARGET, neglected, snapshots, work_on
 
 SECRET = secret("of-the-connection")
 POLICY = Policy(min_batches_to_retain=5, grace=0.0)
@@ -137,7 +137,7 @@ def test_tasks_maintain_what_only_the_connection_reaches(
     planned = plan_query(settings, Options())
     assert planned.failure is None
     for bundle in planned.bundles:
-        assert maintain_bundle(settings, bundle, Options(), run="manual__1").failure is None
+        assert work_on(settings, bundle, Options(), run="manual__1").failure is None
     download(place, address, tmp_path / "after")
     assert [newest[-1] for newest in snapshots(tmp_path / "after").values()] == [TARGET] * 4
 

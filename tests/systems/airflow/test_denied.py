@@ -8,12 +8,12 @@ from typing import TypeVar
 import pytest
 
 from statemaint.airflow.settings import Options, QuerySettings
-from statemaint.airflow.tasks import maintain_bundle, plan_query
+from statemaint.airflow.tasks import plan_query
 from statemaint.maintain import Holder
 from statemaint.maintain.bundles import Bundle
 from statemaint.model.policy import Policy
 from tests.support.users import STRANGER, as_user, shared_folder
-from tests.systems.airflow.support import TARGET, neglected
+from tests.systems.airflow.support import TARGET, neglected, work_on
 
 POLICY = Policy(min_batches_to_retain=5, grace=0.0)
 OPTIONS = Options()
@@ -53,7 +53,7 @@ def test_a_plan_that_may_not_write_its_lease_is_not_tried_again(checkpoint: Path
 def test_a_partition_that_may_not_be_written_is_not_tried_again(checkpoint: Path) -> None:
     (checkpoint / "state/0/1").chmod(0o555)
     where, bundle = settings(checkpoint), Bundle(0, (1,), TARGET)
-    failure = unprivileged(lambda: maintain_bundle(where, bundle, OPTIONS, run="r")).failure
+    failure = unprivileged(lambda: work_on(where, bundle, OPTIONS, run="r")).failure
     assert failure
     assert failure.reason.startswith("STORAGE_FAILED: state/0/1/")
     assert "Permission denied" in failure.reason
@@ -63,7 +63,7 @@ def test_a_partition_that_may_not_be_written_is_not_tried_again(checkpoint: Path
 def test_a_partition_that_may_not_be_listed_is_not_tried_again(checkpoint: Path) -> None:
     (checkpoint / "state/0/1").chmod(0o000)
     where, bundle = settings(checkpoint), Bundle(0, (1,), TARGET)
-    failure = unprivileged(lambda: maintain_bundle(where, bundle, OPTIONS, run="r")).failure
+    failure = unprivileged(lambda: work_on(where, bundle, OPTIONS, run="r")).failure
     assert failure
     assert failure.reason.startswith("STORAGE_FAILED: state/0/1: Permission denied")
     assert not failure.retry

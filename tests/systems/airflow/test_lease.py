@@ -7,17 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.airflow.settings import Failure, Options, QuerySettings
-from statemaint.airflow.tasks import Maintained, finish, maintain_bundle, plan_query
+from statemaint.airflow.settings import Options, QuerySettings
+from statemaint.airflow.tasks import finish, plan_query
 from statemaint.errors import LeaseHeldError, LeaseLostError
 from statemaint.execute.lease import QUIET, acquire
 from statemaint.maintain import begin_run, list_runs, undo
 from statemaint.maintain.bundles import Bundle
+from statemaint.maintain.work import TaskResults
 from statemaint.model.policy import Policy
 from statemaint.records import Holder, newest, trashed_runs
 from statemaint.records.claims import path_of
+from statemaint.report.task import BundleReport, Failure, dumped, loaded
 from statemaint.storage import LocalStorage, MemoryStorage
-from tests.systems.airflow.support import TARGET, damaged, neglected, tree_hash
+from tests.systems.airflow.support import TARGET, damaged, neglected, tree_hash, work_on
 
 POLICY = Policy(min_batches_to_retain=5, grace=0.0)
 RUN, NEXT = "manual__2026-11-21T14:00:00+00:00", "scheduled__2026-11-21T15:00:00+00:00"
@@ -28,8 +30,10 @@ def settings(checkpoint: Path, *, trash_for: float = 0.0) -> QuerySettings:
     return QuerySettings("hourly", str(checkpoint), POLICY.override(trash_for=trash_for))
 
 
-def maintained(where: QuerySettings, partition: int, holder: Holder, run: str = RUN) -> Maintained:
-    return maintain_bundle(where, Bundle(0, (partition,), TARGET, holder), Options(), run=run)
+def maintained(
+    where: QuerySettings, partition: int, holder: Holder, run: str = RUN
+) -> BundleReport:
+    return work_on(where, Bundle(0, (partition,), TARGET, holder), Options(), run=run)
 
 
 def later(storage: LocalStorage, number: int, seconds: float = QUIET) -> None:
@@ -48,14 +52,14 @@ def test_the_tasks_of_a_run_share_one_lease_and_report_ends_it(tmp_path: Path) -
     reserved = newest(storage)
     assert reserved is not None
     assert (reserved.number, reserved.holder) == (1, holder)
-    handed = [Bundle.from_json(json.loads(json.dumps(one.to_json()))) for one in planned]
-    told = [maintain_bundle(where, one, Options(), run=RUN) for one in handed]
+    handed = tuple(loaded(Bundle, json.loads(json.dumps(dumped(one)))) for one in planned)
+    told = [work_on(where, one, Options(), run=RUN) for one in handed]
     assert [one.failure for one in told] == [None] * 4
     held = newest(storage)
     assert held is not None
     assert (held.number, held.holder) == (1, holder)
     assert held.deadline > storage.now()
-    finish(where, handed, [one.summary for one in told if one.summary])
+    finish(where, TaskResults(handed, reports=tuple(told)))
     with pytest.raises(LeaseHeldError):  # a task may be at work that nobody knows of
         acquire(storage, Holder("next"))
     later(storage, 2)
@@ -71,18 +75,18 @@ def test_another_dag_with_the_same_run_id_is_refused(tmp_path: Path) -> None:
     before = tree_hash(state)
     for holder in (Holder("statemaint__daily/" + RUN), Holder(NAME)):
         done = maintained(other, 1, holder)
-        assert done.summary is None
+        assert not done.inspected
         assert done.failure is not None
         assert done.failure.reason.startswith("LEASE_HELD: ")
         assert f"(run {NAME})" in done.failure.reason
-        finish(other, [Bundle(0, (1,), TARGET, holder)], [])
+        finish(other, TaskResults((Bundle(0, (1,), TARGET, holder),)))
     assert tree_hash(state) == before
 
 
 def test_a_task_that_was_handed_no_lease_takes_one_of_its_own(tmp_path: Path) -> None:
     where = settings(neglected(tmp_path / "c"))
     planned_before = {"operator": 0, "partitions": [0], "target": TARGET}
-    done = maintain_bundle(where, Bundle.from_json(planned_before), Options(), run=RUN)
+    done = work_on(where, loaded(Bundle, planned_before), Options(), run=RUN)
     assert done.failure is None
     assert acquire(LocalStorage(where.checkpoint), Holder("next")).number == 2
 
@@ -105,7 +109,7 @@ def test_a_plan_that_is_tried_again_stops_the_tasks_of_the_first(
     assert "attempt 2 at its run has begun" in late.failure.reason
     later(storage, 2)
     (bundle, *_) = plan_query(where, Options(), again).bundles
-    assert maintain_bundle(where, bundle, Options(), run=RUN).failure is None
+    assert work_on(where, bundle, Options(), run=RUN).failure is None
     assert maintained(where, 1, first).failure is not None
     with pytest.raises(LeaseLostError):
         zombie.must_hold()
@@ -134,7 +138,7 @@ def test_another_runs_task_may_try_again(tmp_path: Path) -> None:
     state = Path(where.checkpoint) / "state"
     before = tree_hash(state)
     done = maintained(where, 1, Holder("statemaint__hourly/" + NEXT), NEXT)
-    assert done.summary is None
+    assert not done.inspected
     assert done.failure is not None
     assert done.failure.retry
     assert done.failure.reason.startswith("LEASE_HELD: ")
@@ -151,9 +155,9 @@ def test_report_does_not_mind_a_lease_of_another_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     where = settings(neglected(tmp_path / "c"))
-    planned = [Bundle(0, (number,), TARGET, Holder(NAME)) for number in range(4)]
+    planned = tuple(Bundle(0, (number,), TARGET, Holder(NAME)) for number in range(4))
     acquire(LocalStorage(where.checkpoint), Holder("other"))
-    assert finish(where, planned, [])["without_report"] == 4
+    assert finish(where, TaskResults(planned))["without_report"] == 4
     assert any("maintains it and holds the lease" in line for line in caplog.messages)
 
 
@@ -161,7 +165,7 @@ def test_report_takes_no_lease_where_nothing_was_to_be_done(tmp_path: Path) -> N
     where = settings(neglected(tmp_path / "c"))
     root = Path(where.checkpoint)
     before = tree_hash(root)
-    finish(where, (), [])
+    finish(where, TaskResults())
     assert [file.name for file in (root / "_statemaint").iterdir()] == ["metrics.json"]
     shutil.rmtree(root / "_statemaint")
     assert tree_hash(root) == before
@@ -199,8 +203,8 @@ def test_a_plan_without_work_takes_no_lease(tmp_path: Path) -> None:
 def test_a_run_of_airflow_can_be_undone_by_its_id(tmp_path: Path) -> None:
     where = settings(neglected(tmp_path / "c"), trash_for=3600.0)
     storage, holder = LocalStorage(where.checkpoint), Holder(NAME)
-    told = [maintained(where, number, holder).summary for number in range(4)]
-    finish(where, [Bundle(0, (0,), TARGET, holder)], [one for one in told if one])
+    told = [maintained(where, number, holder) for number in range(4)]
+    finish(where, TaskResults((Bundle(0, (0,), TARGET, holder),), reports=tuple(told)))
     (listed,) = list_runs(storage)
     assert (listed.tasks, listed.files_deleted, listed.in_trash) == (4, 64, True)
     later(storage, 2)
@@ -217,6 +221,6 @@ def test_report_empties_the_trash_unless_there_is_damage(
     where = settings(folder, trash_for=1e-9)  # over by the time it is looked at
     holder = Holder(NAME)
     planned = plan_query(where, Options(), holder).bundles
-    told = [maintained(where, number, holder).summary for number in range(4)]
-    finish(where, planned, [one for one in told if one])
+    told = [maintained(where, number, holder) for number in range(4)]
+    finish(where, TaskResults(planned, reports=tuple(told)))
     assert bool(trashed_runs(LocalStorage(where.checkpoint))) != sound

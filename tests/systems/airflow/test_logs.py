@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 
 from statemaint.airflow.settings import Options, QuerySettings
-from statemaint.airflow.tasks import maintain_bundle, plan_query
+from statemaint.airflow.tasks import plan_query
 from statemaint.airflow.texts import task_line
 from statemaint.maintain.bundles import Bundle
 from statemaint.model.policy import Policy
 from tests.systems.airflow.conftest import Scene
-from tests.systems.airflow.support import TARGET, damaged, neglected
+from tests.systems.airflow.support import TARGET, damaged, neglected, work_on
 
 POLICY = Policy(min_batches_to_retain=5, grace=0.0)
 
 
 def maintained(checkpoint: Path, policy: Policy = POLICY) -> None:
     settings = QuerySettings("hourly", str(checkpoint), policy)
-    maintain_bundle(settings, Bundle(0, (1, 2), TARGET), Options(), run="r")
+    work_on(settings, Bundle(0, (1, 2), TARGET), Options(), run="r")
 
 
 def test_maintain_logs_what_it_did_in_each_store(

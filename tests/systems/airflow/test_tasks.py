@@ -8,26 +8,25 @@ from typing import Any
 
 import pytest
 
-from statemaint.airflow.passed_on import PassedOn, reported
 from statemaint.airflow.publish import publish_held
-from statemaint.airflow.settings import Failure, Options, QuerySettings, unknown_options
+from statemaint.airflow.settings import Options, QuerySettings, unknown_options
 from statemaint.airflow.tasks import (
-    Maintained,
     Planned,
     finish,
-    maintain_bundle,
     plan_query,
+    reported,
     run_costs,
 )
 from statemaint.airflow.whole import maintain_query
 from statemaint.maintain import apply, list_runs, maintain, parse_plan
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.record import read_record, recorded
+from statemaint.maintain.work import TaskResults
 from statemaint.model.policy import Policy
 from statemaint.records import Holder
 from statemaint.records.runs import METRICS
-from statemaint.report.ended import run_ended
-from statemaint.report.record import Cause
+from statemaint.report.record import Cause, run_ended
+from statemaint.report.task import BundleReport, Failure, PlanSummary, dumped
 from statemaint.storage import LocalStorage
 from statemaint.storage.s3.errors import S3Error
 from tests.support.checkpoints import COMMIT, changes, delta_bytes, offsets_bytes
@@ -41,6 +40,7 @@ from tests.systems.airflow.support import (
     tree_hash,
     uncommitted,
     unreadable,
+    work_on,
 )
 
 POLICY = Policy(min_batches_to_retain=5, grace=0.0)
@@ -52,8 +52,8 @@ def settings(checkpoint: Path, **more: object) -> QuerySettings:
     return replace(QuerySettings("hourly", str(checkpoint), POLICY), **more)  # type: ignore[arg-type]
 
 
-def maintained(where: QuerySettings, bundle: Bundle, options: Options = Options()) -> Maintained:  # noqa: B008 -- frozen
-    return maintain_bundle(where, bundle, options, run="manual__1")
+def maintained(where: QuerySettings, bundle: Bundle, options: Options = Options()) -> BundleReport:  # noqa: B008 -- frozen
+    return work_on(where, bundle, options, run="manual__1")
 
 
 def only(partition: int) -> Bundle:
@@ -180,16 +180,8 @@ def test_maintaining_again_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_summary_counts_what_was_done(tmp_path: Path) -> None:
     done = maintained(settings(neglected(tmp_path / "c")), only(3))
-    assert done.summary is not None
-    known = {name: done.summary[name] for name in ("label", "failed", "done", "halted", "files")}
-    assert known == {
-        "label": "op 0 / part 3",
-        "failed": False,
-        "done": 1,
-        "halted": 0,
-        "files": 16,
-    }
-    assert done.summary["snapshots"] == 2
+    assert (done.label, done.failure, done.done, done.halted) == ("op 0 / part 3", None, 1, 0)
+    assert (done.files, done.snapshots) == (16, 2)
 
 
 def test_a_damaged_partition_fails_for_good_with_its_reason_and_has_a_summary(
@@ -199,8 +191,7 @@ def test_a_damaged_partition_fails_for_good_with_its_reason_and_has_a_summary(
     assert done.failure is not None
     assert done.failure.reason.startswith("BROKEN_CHAIN: state/0/2/7.delta is missing")
     assert not done.failure.retry
-    assert done.summary is not None
-    assert (done.summary["halted"], done.summary["findings"][0]["code"]) == (1, "BROKEN_CHAIN")
+    assert (done.halted, done.findings[0]["code"]) == (1, "BROKEN_CHAIN")
 
 
 def test_damage_elsewhere_does_not_fail_a_partition(tmp_path: Path) -> None:
@@ -224,7 +215,7 @@ def test_a_storage_that_cannot_be_listed_may_be_tried_again(tmp_path: Path) -> N
     checkpoint = neglected(tmp_path / "c")
     unlistable(checkpoint)
     done = maintained(settings(checkpoint), only(0))
-    assert done.summary is None
+    assert not done.inspected
     assert done.failure is not None
     assert done.failure.retry
 
@@ -314,15 +305,15 @@ def test_a_run_of_many_bundles_is_one_push_of_all_partitions(tmp_path: Path) -> 
 def test_requests_of_a_bundle_are_pushed_once(tmp_path: Path) -> None:
     where = replace(settings(neglected(tmp_path / "c")), max_tasks=1)
     planned = plan_query(where, Options(), Holder("run"))
-    done = maintain_bundle(where, planned.bundles[0], Options(), run="r").summary
-    assert done
+    done = work_on(where, planned.bundles[0])
+    assert done.facts
     with takings() as taken:
         where = replace(where, gateway=taken.url)
-        finish(where, planned.bundles, [done], decided=planned.decided, run="r")
+        finish(where, planned.results([done]), run="r")
     pushed = taken.query("hourly")
     lines = [one for one in pushed.splitlines() if "_last_run_storage_requests{" in one]
     assert sum(float(one.split()[-1]) for one in lines) == sum(
-        done["facts"]["counts"]["requests"].values()
+        done.facts.counts["requests"].values()
     )
 
 
@@ -333,6 +324,11 @@ def test_a_run_that_fails_says_why_and_has_no_success(tmp_path: Path) -> None:
     assert 'code="BROKEN_CHAIN"' in pushed
     assert "statemaint_last_success_timestamp_seconds{" not in pushed
     assert failures(pushed) == {"damage"}
+
+
+def errored(*codes: str) -> list[BundleReport]:
+    """Returns the reports of tasks that failed before they inspected anything."""
+    return [BundleReport("", inspected=False, failure=Failure(f"{one}: why")) for one in codes]
 
 
 @pytest.mark.parametrize(
@@ -348,10 +344,10 @@ def test_a_run_that_fails_says_why_and_has_no_success(tmp_path: Path) -> None:
 def test_a_run_without_a_plan_pushes_that_it_failed_and_why(
     tmp_path: Path, failure: str | None, errors: tuple[str, ...], planned: int, causes: set[str]
 ) -> None:
-    found = run_ended("r", planned, (), {}, ended=1.0, failure=failure, errors=errors)
+    found = run_ended("r", planned, errored(*errors), PlanSummary(), ended=1.0, failure=failure)
     if failure is None and not planned:
         with takings() as taken:
-            finish(settings(neglected(tmp_path / "c"), gateway=taken.url), (), ())
+            finish(settings(neglected(tmp_path / "c"), gateway=taken.url), TaskResults())
         assert failures(taken.query("hourly")) == causes
     else:
         assert {*map(str, found.failed)} == causes - ({"plan"} if planned else set())
@@ -371,7 +367,7 @@ def test_a_run_without_a_plan_pushes_that_it_failed_and_why(
 def test_a_task_that_failed_before_it_inspected_anything_fails_the_run(
     code: str, cause: Cause, exit_code: int
 ) -> None:
-    ended = run_ended("r", 1, (), {}, ended=1.0, errors=(code,))
+    ended = run_ended("r", 1, errored(code), PlanSummary(), ended=1.0)
     assert (ended.failed, ended.exit_code) == ((cause,), exit_code)
 
 
@@ -390,7 +386,7 @@ def test_a_run_that_was_refused_for_its_options_changes_no_metric(tmp_path: Path
 def test_a_run_that_cannot_plan_leaves_the_reason_and_no_figures(tmp_path: Path) -> None:
     where = settings(neglected(tmp_path / "c"))
     played(where)
-    passed = PassedOn(failure="STORAGE: s3://bucket: no answer")
+    passed = TaskResults(failure="STORAGE: s3://bucket: no answer")
     report, xcoms = reported(where, passed, run="r")
     record = read_record(LocalStorage(tmp_path / "c"))
     assert record
@@ -404,10 +400,8 @@ def test_a_run_that_cannot_plan_leaves_the_reason_and_no_figures(tmp_path: Path)
 
 
 def test_a_task_that_was_killed_is_a_cause_of_its_own() -> None:
-    assert run_ended("r", 2, (), {}, ended=1.0, failure=None, errors=("STORAGE",)).failed == (
-        Cause.STORAGE,
-        Cause.TASK,
-    )
+    ended = run_ended("r", 2, errored("STORAGE"), PlanSummary(), ended=1.0)
+    assert ended.failed == (Cause.STORAGE, Cause.TASK)
 
 
 def test_totals_go_on_from_run_to_run_with_any_pushgateway(tmp_path: Path) -> None:
@@ -471,7 +465,7 @@ def test_a_record_that_cannot_be_read_does_not_fail_the_report(
     where = settings(checkpoint)
     planned = plan_query(where, Options(), Holder("run"))
     (checkpoint / METRICS).symlink_to(Path(METRICS).name)
-    finish(where, (), (), decided=planned.decided)
+    finish(where, planned.results())
     assert "record of" in caplog.text
 
 
@@ -482,7 +476,7 @@ def test_partitions_without_a_task_are_pushed_too(tmp_path: Path) -> None:
         taken.clear()
         planned = plan_query(where, Options())
         assert planned.bundles == ()
-        finish(where, (), (), decided=planned.decided)
+        finish(where, planned.results())
     assert value(taken.query("hourly"), "partitions") == 4
     assert value(taken.query("hourly"), "last_success_timestamp_seconds") > 0
 
@@ -508,7 +502,7 @@ def test_where_the_logs_are_damaged_every_store_is_pushed_as_halted(tmp_path: Pa
         planned = plan_query(where, Options())
         assert planned.failure
         assert "UNREADABLE_COMMIT" in planned.failure.reason
-        finish(where, (), (), decided=planned.decided, failure=planned.failure.reason)
+        finish(where, planned.results())
     assert halted(taken.query("hourly")) == 4
     assert failures(taken.query("hourly")) == {"damage"}
     assert 'code="UNREADABLE_COMMIT",query="hourly"} 1.0' in taken.query("hourly")
@@ -528,7 +522,7 @@ def test_the_querys_lag_is_that_of_its_worst_partition_with_or_without_a_task(
     where = settings(neglected(tmp_path / "c"), textfile=tmp_path / "metrics")
     planned = plan_query(replace(where, policy=Policy(min_deltas_for_snapshot=30)), Options())
     assert planned.decided.lag == TARGET
-    finish(where, (), (), decided=planned.decided)
+    finish(where, planned.results())
     text = (tmp_path / "metrics/statemaint_hourly.prom").read_text()
     assert f'statemaint_snapshot_lag_versions{{query="hourly"}} {TARGET}.0' in text
 
@@ -542,17 +536,15 @@ def played(
     """
     planned = plan_query(where, Options(), None if again else Holder("run"))
     bundles = [one for one in planned.bundles if one.partitions != leave_out]
-    told = [maintain_bundle(where, one, Options(), run="r") for one in bundles]
-    summaries = [one.summary for one in told if one.summary]
-    return finish(where, planned.bundles, summaries, decided=planned.decided)
+    told = [work_on(where, one) for one in bundles]
+    return finish(where, planned.results(told))
 
 
 def test_a_run_that_failed_on_damage_has_that_exit_code_in_the_ledger(tmp_path: Path) -> None:
     where = settings(damaged(tmp_path / "c"))
     planned = plan_query(where, Options(), Holder("run"))
-    done = [maintain_bundle(where, one, Options(), run="r").summary for one in planned.bundles]
-    summaries = [one for one in done if one]
-    report = finish(where, planned.bundles, summaries, decided=planned.decided, run="r")
+    done = [work_on(where, one) for one in planned.bundles]
+    report = finish(where, planned.results(done), run="r")
     (run,) = list_runs(LocalStorage(where.checkpoint))
     assert (report["success"], run.exit_code, run.tasks) == (False, 3, 3)
     assert run.files_deleted == report["files"] > 0
@@ -561,9 +553,9 @@ def test_a_run_that_failed_on_damage_has_that_exit_code_in_the_ledger(tmp_path: 
 def test_report_does_not_look_at_the_checkpoint_again(tmp_path: Path) -> None:
     where = settings(neglected(tmp_path / "c"), textfile=tmp_path / "metrics")
     planned = plan_query(where, Options())
-    told = [maintain_bundle(where, one, Options(), run="r").summary for one in planned.bundles]
+    told = [work_on(where, one) for one in planned.bundles]
     (tmp_path / "c").rename(tmp_path / "elsewhere")
-    report = finish(where, planned.bundles, [one for one in told if one], decided=planned.decided)
+    report = finish(where, planned.results(told))
     assert report["success"]
     assert "last_committed_batch" in (tmp_path / "metrics/statemaint_hourly.prom").read_text()
 
@@ -640,7 +632,7 @@ def test_a_plan_that_failed_is_what_the_report_is_about(tmp_path: Path) -> None:
     where = settings(unreadable(tmp_path / "c"), textfile=tmp_path / "metrics")
     planned = plan_query(where, Options())
     assert planned.failure
-    report = finish(where, (), (), decided=planned.decided, failure=planned.failure.reason)
+    report = finish(where, planned.results())
     assert not report["success"]
     assert report["note"].startswith("Nothing was maintained: UNREADABLE_COMMIT: commits/24")
     assert report["todo"][0]["code"] == "UNREADABLE_COMMIT"
@@ -666,10 +658,8 @@ def test_report_does_not_mind_a_pushgateway_out_of_reach(
 def test_the_next_plan_learns_how_slow_each_partition_was(tmp_path: Path) -> None:
     where = settings(neglected(tmp_path / "c"))
     planned = plan_query(where, Options())
-    summaries = [
-        {"label": one.label, "seconds": 1.0 + one.partitions[0]} for one in planned.bundles
-    ]
-    costs = run_costs(planned.bundles, summaries)
+    done = [BundleReport(one.label, seconds=1.0 + one.partitions[0]) for one in planned.bundles]
+    costs = run_costs(planned.results(done))
     assert list(costs) == [f"op 0 / part {number}" for number in range(4)]
     two = plan_query(replace(where, max_tasks=2), Options(), costs=costs)
     assert parts(two) == [(0, 3), (1, 2)]
@@ -701,9 +691,8 @@ def test_summaries_stay_small_enough_for_xcom(tmp_path: Path) -> None:
     for number in range(500):
         (checkpoint / f"state/0/2/odd-{number}").touch()
     done = maintained(settings(checkpoint), only(2))
-    assert done.summary is not None
-    assert done.summary["finding_count"] == 501
-    assert len(json.dumps(done.summary)) < 5000
+    assert done.finding_count == 501
+    assert len(json.dumps(dumped(done))) < 5000
 
 
 def test_a_run_of_some_partitions_leaves_the_others_and_keeps_the_floor_of_all(
@@ -714,8 +703,7 @@ def test_a_run_of_some_partitions_leaves_the_others_and_keeps_the_floor_of_all(
     planned = plan_query(where, some)
     assert parts(planned) == [(1,), (3,)]
     done = [maintained(where, one, some) for one in planned.bundles]
-    report = finish(where, planned.bundles, [one.summary for one in done if one.summary],
-                    decided=planned.decided)  # fmt: skip
+    report = finish(where, planned.results(done))
     assert report["scope"] == "operator 0 and partition 1, 3"
     assert report["note"].startswith(
         "Only operator 0 and partition 1, 3, as set in the form.\n\n4 "
@@ -734,8 +722,7 @@ def test_a_run_of_some_partitions_leaves_the_trash_and_the_querys_metrics_alone(
         where = settings(checkpoint, gateway=pushed.url, policy=at_once)
         planned = plan_query(where, options, Holder("run"))
         done = [maintained(where, one, options) for one in planned.bundles]
-        summaries = [one.summary for one in done if one.summary]
-        finish(where, planned.bundles, summaries, decided=planned.decided)
+        finish(where, planned.results(done))
         assert (pushed.query("hourly") == "") is options.partial
     trash = checkpoint / "_statemaint/trash"
     assert any(trash.rglob("*.delta")) is options.partial

@@ -7,7 +7,7 @@ from statemaint.airflow.pages.fleet import fleet, row_of, totals
 from statemaint.airflow.pages.model import AirflowRun, QueryRecord
 from statemaint.airflow.pages.query import buttons, heat_map, worst_units
 from statemaint.airflow.pages.render import render
-from statemaint.report.units import Unit
+from statemaint.report.facts import Unit
 
 _TIME = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 _PLACE = {"root": "", "pages": "/statemaint"}

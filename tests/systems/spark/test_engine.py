@@ -8,7 +8,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from statemaint.airflow.on_spark import QueryWork, maintain_queries
+from statemaint.airflow.on_spark import maintain_queries
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import finish, plan_query
 from statemaint.airflow.whole import maintain_query
@@ -60,15 +60,15 @@ def by_tasks_on_spark(spark: SparkSession, fleet: Iterable[Target]) -> dict[str,
         settings = QuerySettings(one.query, one.checkpoint, POLICY, engine="spark")
         plans[settings.query] = settings, plan_query(settings, Options(), Holder("run"), run="run")
     works = [
-        QueryWork(where, plan.bundles, plan.handover)
+        (where, Options().order(where, plan.bundles, run="run", handover=plan.handover))
         for where, plan in plans.values()
         if plan.bundles
     ]
-    done = maintain_queries(works, Options(), run="run", attempt=1, start=start)
+    done = maintain_queries(works, attempt=1, start=start)
     found = {}
     for query, (settings, plan) in plans.items():
-        summaries = [one.summary for one in done.get(query, ([], None))[0] if one.summary]
-        report = finish(settings, plan.bundles, summaries, decided=plan.decided, run="run")
+        reports, _ = done.get(query, ([], None))
+        report = finish(settings, plan.results(reports), run="run")
         found[query] = {*report["findings"]}
     return found
 

@@ -3,19 +3,23 @@ import pytest
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow.figures import (
+    PARTITIONS,
     QueryFigures,
     figures_json,
-    merged,
+    figures_of_run,
     partitions_json,
     read_figures,
     read_partitions,
-    withheld_figures,
+    withheld_texts,
 )
+from statemaint.airflow.settings import QuerySettings
+from statemaint.maintain.work import TaskResults
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import Waiting, WithheldReason, plan
-from statemaint.report.units import Unit, planned_units
+from statemaint.report.facts import Unit, planned_units
+from statemaint.report.task import BundleReport, PlanSummary
 from tests.support.checkpoints import NOW, checkpoint, store, versions
 
 ABOUT = {"query": "revenue", "checkpoint": "/data", "committed": 24, "target": 25}
@@ -34,6 +38,11 @@ def example() -> Checkpoint:
 
 def units() -> list[Unit]:
     return planned_units(plan(example(), Policy(), NOW))
+
+
+def shown(unit: Unit) -> Unit:
+    """Returns a partition without the figures that only metrics have."""
+    return unit._replace(seconds=0.0, halted=0)
 
 
 def test_a_partition_adds_up_its_stores() -> None:
@@ -76,7 +85,14 @@ def test_the_bytes_that_a_plan_would_delete_are_reclaimable() -> None:
 def test_what_a_task_reports_replaces_what_the_plan_found() -> None:
     before, (first, *_) = units(), units()
     after = first._replace(chain=1)
-    assert merged([list(one) for one in before], [list(after)]) == [after, before[1]]
+    results = TaskResults(
+        summary=PlanSummary(units=tuple(before)), reports=(BundleReport("op 0", units=(after,)),)
+    )
+    where = QuerySettings("revenue", "/nowhere", Policy())
+    assert read_partitions(figures_of_run(where, results)[PARTITIONS]) == (
+        (shown(after), shown(before[1])),
+        (),
+    )
 
 
 def test_the_figures_of_a_query_are_sums_and_the_worst() -> None:
@@ -94,7 +110,7 @@ def test_what_the_parts_of_a_run_withheld_is_summed_by_reason() -> None:
         Waiting(WithheldReason.EXECUTORS, 2, 0, 30, 30, 60, 0.5, version=80),
         Waiting(WithheldReason.EXECUTORS, 1, 0, 25, 25, 50, 0.7, version=90),
     ]
-    figures = withheld_figures([one.to_json() for one in parts])
+    figures = withheld_texts(parts)
     found = read_figures(figures_json(units(), [], {**ABOUT, "withheld": figures}))
     assert found is not None
     (one,) = found.withheld
@@ -113,7 +129,7 @@ def test_partitions_and_findings_come_back() -> None:
     written = partitions_json(units(), [BROKEN])
     read = read_partitions(written)
     assert read is not None
-    assert read[0] == tuple(units())
+    assert read[0] == tuple(map(shown, units()))
     assert [one.model_dump(exclude={"v"}) for one in read[1]] == [BROKEN]
 
 

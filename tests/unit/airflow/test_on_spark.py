@@ -10,35 +10,33 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from statemaint.airflow.for_pages import figures_of_run
-from statemaint.airflow.on_spark import QueryWork, maintain_bundles, maintain_queries
-from statemaint.airflow.settings import Failure, Options, QuerySettings
+from statemaint.airflow.figures import figures_of_run
+from statemaint.airflow.on_spark import maintain_queries
+from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import (
-    Maintained,
     Planned,
     bundles_of,
     finish,
-    maintain_bundle,
     mapped,
     plan_query,
 )
 from statemaint.errors import ConfigError
 from statemaint.execute import leased
 from statemaint.maintain.bundles import Bundle
-from statemaint.maintain.handed import read_handed, store_outcomes
-from statemaint.maintain.outcomes import PartOutcome
+from statemaint.maintain.work import WorkOrder, read_order, store_reports
 from statemaint.model.policy import Policy
 from statemaint.records import Holder
+from statemaint.report.task import BundleReport, Failure, dumped, loaded
 from statemaint.spark.fleet import Target
-from statemaint.spark.handed import maintain_handed
-from statemaint.spark.units import Piece
+from statemaint.spark.units import maintain_unit, unit_piece
 from statemaint.storage import LocalStorage
-from tests.systems.airflow.support import FLOOR, TARGET, damaged, neglected, snapshots
+from tests.systems.airflow.support import FLOOR, TARGET, damaged, neglected, snapshots, work_on
 
 POLICY = Policy(min_batches_to_retain=5, grace=0.0)
 # What differs from run to run: times, and what the machine was busy with.
 MOVING = ("seconds", "facts")
-Done = tuple[list[Maintained], Failure | None]
+Done = tuple[list[BundleReport], Failure | None]
+Works = dict[str, tuple[QuerySettings, WorkOrder]]
 
 
 def settings(checkpoint: Path, **more: Any) -> QuerySettings:
@@ -52,25 +50,18 @@ def executors(
     verb, address, key, _, attempt = arguments
     assert (verb, address) == ("units", where.checkpoint)
     storage = LocalStorage(Path(address))
-    work = read_handed(storage, key)
+    work = read_order(storage, key)
     found = []
     holder = work.bundles[0].holder
     assert holder
     with leased(storage, holder, keep=True):
         for bundle in work.bundles[:most]:
-            options = {
-                "run": work.run,
-                "bundle": bundle.to_json(),
-                "handover": work.handover,
-                "force_snapshot": work.force_snapshot,
-                "every_unit": work.every_unit,
-            }
-            target = Target(work.query, address, work.policy)
-            (row,) = maintain_handed(Piece(target, options).to_json())
-            found.append(PartOutcome(**json.loads(str(row["outcome"]))))
+            piece, _ = unit_piece(Target(work.query, address, work.policy), work, bundle)
+            *_, row = maintain_unit(piece)
+            found.append(loaded(BundleReport, json.loads(row["note"])))
     if dies:
         return "Spark's program ended with 1"
-    store_outcomes(storage, key, int(attempt), found)
+    store_reports(storage, key, int(attempt), found)
     return None
 
 
@@ -86,19 +77,12 @@ def planned(where: QuerySettings) -> Planned:
 def maintained(
     where: QuerySettings, plan: Planned, attempt: int = 1, start: Callable[..., Any] = executors
 ) -> Done:
-    return maintain_bundles(
-        where,
-        plan.bundles,
-        Options(),
-        run="r",
-        handover=plan.handover,
-        attempt=attempt,
-        start=start,
-    )
+    order = Options().order(where, plan.bundles, run="r", handover=plan.handover)
+    return maintain_queries([(where, order)], attempt=attempt, start=start)[where.query]
 
 
-def steady(summary: Any) -> dict[str, Any]:
-    return {name: value for name, value in summary.items() if name not in MOVING}
+def steady(report: BundleReport) -> dict[str, Any]:
+    return {name: value for name, value in dumped(report).items() if name not in MOVING}
 
 
 def test_spark_gives_the_summaries_report_and_figures_that_mapped_tasks_give(
@@ -111,14 +95,12 @@ def test_spark_gives_the_summaries_report_and_figures_that_mapped_tasks_give(
         if engine == "spark":
             done, _ = maintained(where, plan)
         else:
-            work = {"run": "r", "handover": plan.handover}
-            done = [maintain_bundle(where, one, Options(), **work) for one in plan.bundles]  # type: ignore[arg-type]
-        summaries = [one.summary for one in done if one.summary]
-        report = finish(where, plan.bundles, summaries, decided=plan.decided, run="r")
-        figures = figures_of_run(where, plan.bundles, summaries, decided=plan.decided)
-        content = json.dumps([[*map(steady, summaries)], report, figures], sort_keys=True)
+            done = [work_on(where, one, handover=plan.handover) for one in plan.bundles]
+        report = finish(where, plan.results(done), run="r")
+        figures = figures_of_run(where, plan.results(done))
+        content = json.dumps([[*map(steady, done)], report, figures], sort_keys=True)
         found[engine] = content.replace(where.checkpoint, "CHECKPOINT")
-        assert sum(one["files"] for one in summaries) == 48
+        assert sum(one.files for one in done) == 48
         assert snapshots(tmp_path / engine / "c") == {one: [FLOOR, TARGET] for one in (0, 1, 3)}
     assert found["spark"] == found["tasks"]
     assert '"blocked": 1' in found["spark"]
@@ -147,9 +129,9 @@ def test_what_a_storage_failed_for_is_all_that_the_next_attempt_does_again(tmp_p
     obstacle.unlink()
     second, failure = maintained(where, plan, attempt=2)
     assert failure is None
-    deleted = [[one.summary["files"] for one in done if one.summary] for done in (first, second)]
+    deleted = [[one.files for one in done] for done in (first, second)]
     assert deleted == [[16, 0, 16, 16], [16, 16, 16, 16]]
-    assert [one.summary for one in second[2:]] == [one.summary for one in first[2:]]
+    assert second[2:] == first[2:]
 
 
 def test_a_spark_that_dies_names_the_partitions_without_an_outcome_and_is_tried_again(
@@ -159,7 +141,7 @@ def test_a_spark_that_dies_names_the_partitions_without_an_outcome_and_is_tried_
     plan = planned(where)
     dying = lambda *given: executors(*given, most=1, dies=True)  # noqa: E731 -- one line
     done, failure = maintained(where, plan, start=dying)
-    assert [one.summary["label"] for one in done if one.summary] == ["op 0 / part 0"]
+    assert [one.label for one in done] == ["op 0 / part 0"]
     assert failure
     assert failure.retry
     assert failure.reason == (
@@ -168,8 +150,7 @@ def test_a_spark_that_dies_names_the_partitions_without_an_outcome_and_is_tried_
     )
     done, failure = maintained(where, plan, attempt=2)
     assert (len(done), failure) == (4, None)
-    summaries = [one.summary for one in done if one.summary]
-    assert sum(one["snapshots"] for one in summaries) == 8
+    assert sum(one.snapshots for one in done) == 8
 
 
 def test_a_spark_that_cannot_be_started_fails_for_good(tmp_path: Path) -> None:
@@ -190,14 +171,14 @@ def test_executors_without_the_runs_lease_do_nothing_and_may_be_tried_again(
     where = settings(checkpoint)
     (bundle, *_) = planned(where).bundles
     bundle = replace(bundle, holder=Holder("another"))
-    options: dict[str, Any] = {"run": "r", "bundle": bundle.to_json(), "handover": None}
-    options |= {"force_snapshot": False, "every_unit": False}
-    target = Target("hourly", str(checkpoint), POLICY)
-    (row,) = maintain_handed(Piece(target, options).to_json())
-    outcome = PartOutcome(**json.loads(str(row["outcome"])))
-    assert outcome.reason
-    assert outcome.reason.startswith("LEASE_LOST: ")
-    assert outcome.retry
+    piece, _ = unit_piece(
+        Target("hourly", str(checkpoint)), WorkOrder("hourly", POLICY, "r", (bundle,)), bundle
+    )
+    (row,) = maintain_unit(piece)
+    failure = loaded(BundleReport, json.loads(row["note"])).failure
+    assert failure
+    assert failure.reason.startswith("LEASE_LOST: ")
+    assert failure.retry
     assert snapshots(checkpoint) == {}
 
 
@@ -208,19 +189,19 @@ def test_the_end_of_the_run_deletes_the_files_of_its_units(tmp_path: Path) -> No
     done, _ = maintained(where, plan)
     units = checkpoint / "_statemaint/units"
     assert list(units.rglob("work.json"))
-    summaries = [one.summary for one in done if one.summary]
-    report = finish(where, plan.bundles, summaries, decided=plan.decided, run="r")
+    report = finish(where, plan.results(done), run="r")
     assert report["success"]
     assert [one for one in units.rglob("*") if one.is_file()] == []
 
 
-def works(folder: Path, **states: Callable[[Path], Path]) -> dict[str, QueryWork]:
+def works(folder: Path, **states: Callable[[Path], Path]) -> Works:
     """Returns the work of a run of several queries, each planned by itself."""
     found = {}
     for name, make in states.items():
         where = settings(make(folder / name), query=name)
         plan = planned(where)
-        found[name] = QueryWork(where, plan.bundles, plan.handover)
+        order = Options().order(where, plan.bundles, run="r", handover=plan.handover)
+        found[name] = where, order
     return found
 
 
@@ -235,7 +216,7 @@ def one_program(
     return "Spark's program ended with 1" if without else None
 
 
-def together(found: dict[str, QueryWork], attempt: int = 1, **more: Any) -> dict[str, Done]:
+def together(found: Works, attempt: int = 1, **more: Any) -> dict[str, Done]:
     """Returns what an attempt at a run of several queries came to."""
     started: list[Sequence[str]] = []
 
@@ -243,7 +224,7 @@ def together(found: dict[str, QueryWork], attempt: int = 1, **more: Any) -> dict
         started.append(arguments)
         return one_program(where, arguments, **more)
 
-    done = maintain_queries(list(found.values()), Options(), run="r", attempt=attempt, start=start)
+    done = maintain_queries(list(found.values()), attempt=attempt, start=start)
     assert len(started) == 1
     return done
 
@@ -285,8 +266,7 @@ def test_a_program_that_dies_fails_those_queries_only_that_lack_an_outcome(
     assert done["two"][1].retry
     assert "and these have no outcome: op 0 / part 0, op 0 / part 1" in done["two"][1].reason
     again = together(found, attempt=2)
-    first = [one.summary for one in done["one"][0]]
-    assert [one.summary for one in again["one"][0]] == first
+    assert again["one"][0] == done["one"][0]
     assert again["two"][1] is None
 
 
@@ -295,7 +275,7 @@ def test_a_spark_that_cannot_be_started_fails_all_queries_for_good(tmp_path: Pat
         raise ConfigError("PySpark is missing")
 
     found = works(tmp_path, one=neglected, two=neglected)
-    done = maintain_queries(list(found.values()), Options(), run="r", attempt=1, start=start)
+    done = maintain_queries(list(found.values()), attempt=1, start=start)
     assert done == dict.fromkeys(found, ([], Failure("CONFIG: PySpark is missing")))
 
 
@@ -303,7 +283,7 @@ def test_a_run_without_work_starts_no_program() -> None:
     def start(*_: object) -> None:
         raise AssertionError
 
-    assert maintain_queries([], Options(), run="r", attempt=1, start=start) == {}
+    assert maintain_queries([], attempt=1, start=start) == {}
 
 
 def test_small_partitions_share_a_unit_and_all_units_are_one_task(tmp_path: Path) -> None:
@@ -327,13 +307,7 @@ def test_a_query_with_a_connection_is_refused_by_spark(tmp_path: Path) -> None:
 
 
 def test_what_has_no_lease_is_not_handed_over() -> None:
+    where = QuerySettings("q", "/nowhere", POLICY)
+    order = Options().order(where, [Bundle(0, (1,), TARGET)], run="r", handover=None)
     with pytest.raises(ValueError, match="op 0 / part 1 has no lease"):
-        maintain_bundles(
-            QuerySettings("q", "/nowhere", POLICY),
-            [Bundle(0, (1,), TARGET)],
-            Options(),
-            run="r",
-            handover=None,
-            attempt=1,
-            start=executors,
-        )
+        maintain_queries([(where, order)], attempt=1, start=executors)

@@ -9,10 +9,11 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from statemaint.airflow import reporting, together
-from statemaint.airflow.settings import Failure, QuerySettings
+from statemaint.airflow import reporting, tasks, together
+from statemaint.airflow.settings import QuerySettings
 from statemaint.airflow.tasks import Planned
 from statemaint.model.policy import Policy
+from statemaint.report.task import Failure
 
 NAMES = ("a", "b")
 PASSING, DAMAGE = Failure("STORAGE: away", retry=True), Failure("CORRUPT_FILE: commits/9")
@@ -76,8 +77,8 @@ def test_a_fault_in_the_end_of_one_query_is_on_its_page_and_does_not_stop_the_ot
             raise KeyError("units")
         return good, {}
 
-    monkeypatch.setattr(together, "reported", reported)
-    monkeypatch.setattr(together, "_passed_on", lambda _: None)
+    monkeypatch.setattr(tasks, "reported", reported)
+    monkeypatch.setattr(together, "_results", lambda _: None)
     found = together._report_task(run.queries).function()
     assert found["b"] == good
     assert not found["a"]["success"]

@@ -19,7 +19,7 @@ from statemaint.execute.attempts import (
 from statemaint.execute.lease import acquire
 from statemaint.listing import Entry
 from statemaint.maintain.bundles import Bundle
-from statemaint.maintain.parts import maintain_part
+from statemaint.maintain.work import WorkOrder, maintain_part
 from statemaint.model.policy import Policy
 from statemaint.records import Holder
 from statemaint.records.units import FOLDER
@@ -193,7 +193,7 @@ def test_two_attempts_at_the_same_moment_do_nothing_twice() -> None:
         found.append(claim.once(maintained))
 
     def maintained(guarded: Storage) -> Rows:
-        report = maintain_part(guarded, TIGHT, bundle, run="run")
+        report = maintain_part(guarded, WorkOrder("q", TIGHT, "run", (bundle,)), bundle)
         return [
             {"snapshots": report.snapshots_written, "deleted": sum(report.files_deleted.values())}
         ]

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from statemaint.maintain.bundles import Bundle, bundles, costs_of, task_count
 from statemaint.model.ids import UnitId
+from statemaint.report.task import dumped, loaded
 
 
 def units(operator: int, count: int) -> dict[UnitId, float]:
@@ -55,7 +56,7 @@ def test_nothing_to_do_is_no_bundle() -> None:
 
 @pytest.mark.parametrize("bundle", [Bundle(0, (3,), 25), Bundle(1, (0, 1, 5), 7)])
 def test_a_bundle_survives_xcom(bundle: Bundle) -> None:
-    assert Bundle.from_json(bundle.to_json()) == bundle
+    assert loaded(Bundle, dumped(bundle)) == bundle
 
 
 @given(

@@ -17,9 +17,8 @@ from statemaint.errors import (
     StorageError,
 )
 from statemaint.maintain import maintain
-from statemaint.maintain.bundles import Bundle
-from statemaint.maintain.outcomes import PartOutcome
 from statemaint.model.policy import Policy
+from statemaint.report.task import BundleReport, Failure
 from statemaint.storage import MemoryStorage
 from statemaint.storage.s3.errors import S3Error
 from tests.support.checkpoints import write_checkpoint
@@ -50,7 +49,7 @@ PASSING = [of_disk(errno.EIO), of_disk(errno.ENOSPC), of_disk(errno.ETIMEDOUT), 
     ],
 )
 def test_only_what_may_pass_is_tried_again(error: StatemaintError, *, retry: bool) -> None:
-    assert PartOutcome.of_error("op 0 / part 0", error).retry is retry
+    assert Failure.of(error).retry is retry
 
 
 @pytest.mark.parametrize(
@@ -69,7 +68,7 @@ def test_a_store_that_its_storage_refuses_is_tried_again_only_if_that_may_pass(
     storage = Refusing(clock=Clock())
     write_checkpoint(storage)
     report = maintain(storage, Policy(min_deltas_for_snapshot=5, grace=0))
-    outcome = PartOutcome.of_report(Bundle(0, (0,), 25), report, every_unit=False)
-    assert outcome.reason is not None
-    assert outcome.reason.startswith("STORAGE_FAILED: ")
-    assert outcome.retry is retry
+    failure = BundleReport.of(report, "op 0 / part 0", 25, every_unit=False).failure
+    assert failure is not None
+    assert failure.reason.startswith("STORAGE_FAILED: ")
+    assert failure.retry is retry

@@ -9,7 +9,7 @@ from statemaint.audit import doctor, verify
 from statemaint.errors import DamagedError
 from statemaint.maintain import Holder, maintain, reserve, undo
 from statemaint.maintain.bundles import bundles, weights
-from statemaint.maintain.parts import maintain_part, prepare
+from statemaint.maintain.work import WorkOrder, maintain_part, prepare
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
@@ -144,7 +144,8 @@ def test_the_tasks_of_a_run_that_was_planned_before_it_began_touch_nothing(
     parts = bundles(weights(prepared.plan, {}), target=25, most=8, holder=holder)
     for part in parts:
         before = dict(found.files)
-        report = maintain_part(found, EAGER, part, run="one", handover=prepared.handover)
+        order = WorkOrder("q", EAGER, "one", parts, handover=prepared.handover.to_json())
+        report = maintain_part(found, order, part)
         assert reported(report)
         assert (report.exit_code, found.files) == (3, before)
     assert {one for part in parts for one in part.partitions} == {0, 1}

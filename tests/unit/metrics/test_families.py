@@ -29,7 +29,7 @@ from statemaint.report.facts import (
     TASK_BOUNDS,
     RunFacts,
     Spread,
-    UnitFacts,
+    Unit,
 )
 from statemaint.report.record import Cause, LastRun, LastVerification, Record, next_record
 from statemaint.report.to_json import report_json
@@ -128,7 +128,7 @@ def test_no_query_has_more_series_than_the_bound() -> None:
         "requests": {f"verb{number}": 1 for number in range(40)},
         "withheld": {reason.value: 1 for reason in WithheldReason},
     }
-    unit = UnitFacts(0, 0, 1.0, 1, 1, 1, 1, 1, 1)
+    unit = Unit(0, 0, 1, 1, 1, 1, 1, 1, 0, 0, seconds=1.0, halted=1)
     spreads = {
         "chains": Spread.of([1], CHAIN_BOUNDS),
         "sizes": Spread.of([1], SIZE_BOUNDS),

@@ -8,7 +8,7 @@ import pytest
 from statemaint.maintain import maintain
 from statemaint.metrics.families import families
 from statemaint.metrics.healthy import served
-from statemaint.report.facts import UnitFacts
+from statemaint.report.facts import Unit
 from statemaint.report.record import Cause, LastVerification, Record, next_record
 from tests.support.metrics import (
     TIGHT,
@@ -57,7 +57,7 @@ def test_a_query_in_trouble_has_a_series_for_each_cause_and_bad_partition(
 ) -> None:
     assert healthy.last
     assert healthy.last.facts
-    good = UnitFacts(0, 3, 1.0, 1, 1, 1, 1, 1, 0)
+    good = Unit(0, 3, 1, 1, 1, 1, 1, 1, 0, 0, seconds=1.0)
     bad = (good._replace(partition=4, chain=None), good._replace(partition=5, seconds=31.0))
     facts = replace(
         healthy.last.facts,

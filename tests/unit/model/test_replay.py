@@ -4,10 +4,9 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.policy import Policy
 from statemaint.model.replay import FILE_SECONDS, Replay, replay_of
 from statemaint.plan import plan
-from statemaint.report.facts import facts_of
+from statemaint.report.facts import facts_of, planned_units
 from statemaint.report.outcome import Report
 from statemaint.report.store_report import summarize
-from statemaint.report.units import planned_units
 from tests.support.checkpoints import NOW
 from tests.support.rocks import rocks_checkpoint, rocks_store
 
@@ -33,7 +32,7 @@ def test_pages_and_metrics_count_the_same_files_and_bytes() -> None:
     facts = facts_of(report, every_unit=True)
     (metric,) = facts.units
     assert (page.chain, page.replay_files, page.replay_bytes) == (3, 6, 420)
-    assert (metric.chain, facts.sums["replayed_files"], metric.replayed) == (3, 6, 420)
+    assert (metric.chain, facts.sums["replayed_files"], metric.replay_bytes) == (3, 6, 420)
     assert metric.seconds >= 6 * FILE_SECONDS
 
 

@@ -13,7 +13,7 @@ from statemaint.audit import verify
 from statemaint.errors import NotFoundError
 from statemaint.listing import Entry
 from statemaint.maintain import end_run, maintain
-from statemaint.maintain.parts import prepare
+from statemaint.maintain.work import prepare
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.policy import Policy
 from statemaint.plan import Request

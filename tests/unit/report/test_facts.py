@@ -18,6 +18,7 @@ from statemaint.report.facts import (
     facts_of,
     total,
 )
+from statemaint.report.task import dumped, loaded
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 
@@ -89,7 +90,16 @@ def test_facts_survive_their_way_from_task_to_task() -> None:
     storage = neglected()
     storage.delete("state/0/6/20.delta")
     for facts in (facts_of(maintain(storage, TIGHT), every_unit=True), RunFacts()):
-        assert RunFacts.from_json(json.loads(json.dumps(facts.to_json()))) == facts
+        assert loaded(RunFacts, json.loads(json.dumps(dumped(facts)))) == facts
+
+
+def test_a_record_keeps_what_metrics_show_of_a_partition() -> None:
+    facts = facts_of(maintain(neglected(), TIGHT), every_unit=True)
+    stored = facts.to_json()
+    kept = RunFacts.from_json(json.loads(json.dumps(stored)))
+    assert kept.to_json() == stored
+    assert kept.units[0].id == facts.units[0].id
+    assert stored["units"][0] == [0, 0, 0.01, 0, 1089, 11, 171, 0, 0]
 
 
 def test_without_asking_no_partition_is_kept_but_the_worst() -> None:

@@ -2,7 +2,7 @@
 
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
-from statemaint.report.query_state import lag
+from statemaint.report.task import lag
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
+from statemaint.report.outcome import worst_code
 from statemaint.spark.columns import OUTCOMES, PLAN
-from statemaint.spark.outcomes import worst
 from statemaint.spark.summary import summaries
 
 
@@ -21,7 +21,7 @@ def store(query: str, **fields: Any) -> dict[str, Any]:
     [((), 0), ((0, 0), 0), ((6, 4), 4), ((4, 2), 2), ((2, 3), 3), ((3, 5), 5), ((5, 1), 1)],
 )
 def test_a_fleet_ends_as_its_worst_query(codes: tuple[int, ...], expected: int) -> None:
-    assert worst(codes) == worst(reversed(codes)) == expected
+    assert worst_code(codes) == worst_code(reversed(codes)) == expected
 
 
 def test_a_query_has_the_sums_of_its_stores_and_their_longest_chain() -> None:

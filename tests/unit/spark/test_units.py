@@ -10,13 +10,13 @@ from statemaint.execute import UnitClaim, leased
 from statemaint.execute.attempts import Below
 from statemaint.execute.lease import acquire
 from statemaint.maintain.bundles import Bundle
-from statemaint.maintain.parts import maintain_part
+from statemaint.maintain.work import WorkOrder, maintain_part
 from statemaint.model.policy import Policy
 from statemaint.records import Holder
 from statemaint.spark import units
 from statemaint.spark.columns import NOTED
 from statemaint.spark.fleet import Target
-from statemaint.spark.units import Piece, maintain_unit, prepare_query, task_workers
+from statemaint.spark.units import Piece, maintain_unit, prepare_query, task_workers, unit_piece
 from statemaint.storage import LocalStorage, MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 
@@ -30,24 +30,27 @@ def target(tmp_path: Path) -> Target:
     return Target("query", str(tmp_path), TIGHT)
 
 
-def unit(target: Target, holder: Holder | None = HOLDER, **options: Any) -> list[dict[str, Any]]:
+def unit(target: Target, holder: Holder = HOLDER) -> list[dict[str, Any]]:
+    return list(maintain_unit(unit_piece(target, *ordered(target, holder))[0]))
+
+
+def ordered(target: Target, holder: Holder) -> tuple[WorkOrder, Bundle]:
     bundle = Bundle(0, (0, 1), 9, holder)
-    given = {"run": "run", "force_snapshot": False, "handover": None, "bundle": bundle.to_json()}
-    return list(maintain_unit(Piece(target, {**given, **options}).to_json()))
+    return WorkOrder(target.query, target.policy, "run", (bundle,)), bundle
 
 
 def test_a_plan_tells_the_driver_of_its_partitions_and_its_version(target: Target) -> None:
     rows = list(prepare_query(Piece(target, {"run": "r", "force_snapshot": False}).to_json()))
     note = json.loads(rows[-1]["note"])
-    assert note["target"] == 9
-    assert [one[:2] for one in note["units"]] == [[0, 0], [0, 1]]
+    assert note["summary"]["target"] == 9
+    assert [one[:2] for one in note["weights"]] == [[0, 0], [0, 1]]
     assert {row["run"] for row in rows} == {"r"}
 
 
 def test_what_has_no_work_has_its_rows_from_the_plan(target: Target) -> None:
     lazy = Target(target.query, target.checkpoint, Policy(grace=1e9, min_deltas_for_snapshot=100))
     *rows, note = prepare_query(Piece(lazy, {"run": "r", "force_snapshot": False}).to_json())
-    assert json.loads(note["note"])["decided"]["facts"]["sums"]["partitions"] == 2
+    assert json.loads(note["note"])["summary"]["facts"]["sums"]["partitions"] == 2
     assert [(row["partition"], row["outcome"], row["chain_after"]) for row in rows] == [
         (0, "done", 9),
         (1, "done", 9),
@@ -115,9 +118,9 @@ def test_what_a_lost_attempt_wrote_and_deleted_counts_in_the_rows_and_the_record
 ) -> None:
     storage = LocalStorage(Path(target.checkpoint))
     holder = Holder("run", attempt=1 if lost == "executor" else 2)
-    bundle = Bundle(0, (0, 1), 9, holder)
+    order, bundle = ordered(target, holder)
     with leased(storage, holder, keep=True):
-        report = maintain_part(storage, target.policy, bundle, run="run")  # it never reports this
+        report = maintain_part(storage, order, bundle)  # it never reports this
         if lost == "executor":
             claim = UnitClaim(storage, holder.nonce, bundle.key)
             acquire(Below(storage, claim.folder), Holder("unit"), seconds=0.0)

@@ -8,7 +8,7 @@ from statemaint.model.ids import RecoveryVerb
 from statemaint.model.policy import Policy
 from statemaint.plan import UndoPlan
 from statemaint.recover import rollback
-from statemaint.report.undo_json import undo_fingerprint
+from statemaint.report.recovery_json import undo_fingerprint
 from statemaint.storage import MemoryStorage
 from statemaint.undo.run import parse_undo
 from tests.support.checkpoints import UUID, delta_bytes

@@ -13,7 +13,7 @@ from statemaint.airflow.pages.query import (
     heat_map,
     worst_units,
 )
-from statemaint.report.units import Unit
+from statemaint.report.facts import Unit
 
 
 def unit(partition: int = 0, **figures: int | None) -> Unit:

@@ -9,7 +9,7 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from markupsafe import escape
 
-from statemaint.airflow.figures import QueryFigures, Told, withheld_figures
+from statemaint.airflow.figures import QueryFigures, Told, withheld_texts
 from statemaint.airflow.pages.fleet import fleet, row_of, totals
 from statemaint.airflow.pages.model import AirflowRun, QueryRecord
 from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
@@ -19,7 +19,7 @@ from statemaint.maintain import Run
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
 from statemaint.plan import by_reason, plan
-from statemaint.report.units import Unit
+from statemaint.report.facts import Unit
 from tests.support.checkpoints import NOW, checkpoint, store, versions
 
 TIME = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
@@ -132,7 +132,7 @@ def test_a_query_says_why_due_snapshots_are_not_written() -> None:
     (waiting,) = by_reason(decided.withheld)
     found = record()
     assert found.figures
-    figures = found.figures.model_dump() | {"withheld": withheld_figures([waiting.to_json()])}
+    figures = found.figures.model_dump() | {"withheld": withheld_texts([waiting])}
     held = replace(found, figures=QueryFigures.model_validate(figures))
     text = str(escape(str(waiting)))
     assert text in query_page(held)

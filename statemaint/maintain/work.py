@@ -1,0 +1,285 @@
+"""The work of a run of several tasks: planned once, handed to tasks of Airflow or Spark, reported.
+
+Airflow's `plan` hands its bundles to Spark's tasks in `records.units`, under the nonce of the run's
+lease: beside the checkpoint, the one place that Airflow's worker, Spark's driver and its executors
+all reach.
+"""
+
+import json
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from statemaint.errors import NotFoundError
+from statemaint.execute import UnitClaim
+from statemaint.maintain.bundles import Bundle
+from statemaint.maintain.run import OnOutcome, ignored, maintain
+from statemaint.memory import memory_from
+from statemaint.model.ids import run_folder
+from statemaint.model.policy import Policy
+from statemaint.plan import Plan, Request, by_reason
+from statemaint.planning import plan_checkpoint
+from statemaint.records.segments import Line, ledger_of, read_ledger
+from statemaint.records.units import outcomes_path, read_document, work_path, write_document
+from statemaint.report import Deleted, Halted, Report, SnapshotWritten, StoreReport, summarize
+from statemaint.report.facts import facts_of
+from statemaint.report.outcome import EarlierDeeds
+from statemaint.report.record import LastRun, run_ended
+from statemaint.report.task import BundleReport, PlanSummary, dumped, lag, loaded
+from statemaint.scan import Handover, Recorder
+from statemaint.storage import Storage
+from statemaint.workers import Workers
+
+# For one task: the other tasks of a run make requests as well.
+_STORES_AT_A_TIME = 4
+# The reason of a plan that failed without one: it was killed, or timed out.
+_UNPLANNED = "the plan gave no result"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The input from which the tasks of a run are made.
+
+    Attributes:
+        plan: the plan of the whole checkpoint; its target version counts for all tasks.
+        idle: the report of the partitions without a task: all, if the logs are damaged.
+        handover: the data that the tasks need not read again.
+    """
+
+    plan: Plan
+    idle: Report
+    handover: Handover
+
+    @property
+    def has_work(self) -> bool:
+        return not self.plan.halted and self.plan.target is not None and bool(self.plan.units)
+
+    def summary(self, *, every_unit: bool) -> PlanSummary:
+        plan, idle = self.plan, self.idle
+        facts = facts_of(idle, every_unit=every_unit, task=False)
+        return PlanSummary.of(
+            plan,
+            idle.findings,
+            lag=lag((store.after for store in idle.stores), plan.target),
+            facts=facts if plan.target is not None else None,
+            withheld=by_reason(idle.withheld),
+        )
+
+
+def prepare(storage: Storage, policy: Policy, request: Request | None = None) -> Prepared:
+    """Plans a checkpoint for tasks that maintain it; takes no lease and writes nothing."""
+    recorder = Recorder(storage)
+    checkpoint, plan = plan_checkpoint(recorder, policy, request=request or Request())
+    return Prepared(plan, _idle(storage, plan), recorder.handover(checkpoint))
+
+
+def _idle(storage: Storage, plan: Plan) -> Report:
+    mapped = set() if plan.halted else set(plan.units)
+    idle = tuple(one for one in plan.stores if one.store.id.unit not in mapped)
+    stores = tuple(
+        summarize(one, (Halted(one.store.id),) if plan.halted else (), plan.target) for one in idle
+    )
+    return Report("", replace(plan, stores=idle), stores, started=storage.now(), seconds=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkOrder:
+    """The work of a run on a query, as its tasks need to know it.
+
+    Attributes:
+        run: the run's name in the ledger.
+        bundles: the units of work.
+        handover: the data that the plan has read, as text.
+        every_unit: whether there are metrics of each partition as well.
+    """
+
+    query: str
+    policy: Policy
+    run: str
+    bundles: tuple[Bundle, ...]
+    force_snapshot: bool = False
+    handover: str | None = None
+    every_unit: bool = False
+
+    @property
+    def key(self) -> str:
+        """Returns the key that `read_order` finds it by."""
+        return _key_of(self.bundles[0])
+
+    def report(self, bundle: Bundle, report: Report) -> BundleReport:
+        return BundleReport.of(report, bundle.label, bundle.target, every_unit=self.every_unit)
+
+
+def maintain_part(
+    storage: Storage,
+    order: WorkOrder,
+    bundle: Bundle,
+    *,
+    workers: Workers | None = None,
+    on_outcome: OnOutcome = ignored,
+    repeated: bool = False,
+) -> Report:
+    """Maintains some partitions at the target that the run's plan fixed; safe to repeat.
+
+    If it is repeated, what lost attempts did counts as well. Few stores are worked on at a time by
+    default, in the memory that the environment sets.
+    """
+    request = Request(
+        target=bundle.target,
+        force_snapshot=order.force_snapshot,
+        operators=frozenset({bundle.operator}),
+        partitions=frozenset(bundle.partitions),
+    )
+    few = min(storage.parallel, _STORES_AT_A_TIME)
+    report = maintain(
+        storage,
+        order.policy,
+        request=request,
+        run=order.run,
+        holder=bundle.holder,
+        workers=workers or Workers(few, memory_from(os.environ)),
+        handover=Handover.from_json(order.handover) if order.handover else None,
+        on_outcome=on_outcome,
+    )
+    return _with_earlier(storage, report) if repeated else report
+
+
+def _with_earlier(storage: Storage, report: Report) -> Report:
+    """Returns the report of a repeated task with what its lost attempts did, by the ledger.
+
+    A deletion is recorded before it is done, so one whose file is still there was not done.
+    """
+    lines: dict[tuple[Any, ...], list[Line]] = defaultdict(list)
+    for unit in sorted({store.before.id.unit for store in report.stores}):
+        for line in read_ledger(storage, ledger_of(unit)):
+            if line.run == run_folder(report.run):
+                fields = ("operator", "partition", "store")
+                lines[tuple(line.fields.get(name) for name in fields)].append(line)
+    stores = []
+    for store in report.stores:
+        found = store.before.id
+        of_store = lines[found.operator, found.partition, found.store]
+        stores.append(replace(store, earlier=_earlier(store, of_store)))
+    return replace(report, stores=tuple(stores))
+
+
+def _earlier(store: StoreReport, lines: Sequence[Line]) -> EarlierDeeds:
+    done = (one for one in store.outcomes if isinstance(one, SnapshotWritten | Deleted))
+    known = {one.action.path for one in done}
+    left = {file.entry.path for file in store.after.files}
+    found = {(line.fields.get("action"), line.path): line.fields for line in lines}
+    others = {key: fields for key, fields in found.items() if key[1] not in known}
+    written = [one for (action, _), one in others.items() if action == "write_snapshot"]
+    deleted = [one for (what, path), one in others.items() if what == "delete" and path not in left]
+    return EarlierDeeds(
+        snapshots=len(written),
+        written=sum(one["bytes"] for one in written),
+        deleted=Counter(one["reason"] for one in deleted),
+        freed=sum(one["bytes"] for one in deleted),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResults:
+    """The results that the tasks of a run have handed on for a query; a killed task has none.
+
+    Attributes:
+        planned: the bundles of the plan.
+        summary: the facts of the plan; `None` if the plan has failed without any.
+        failure: why the plan has failed.
+        reports: the reports of the tasks that made one.
+        refused: whether the run was refused for its own arguments.
+    """
+
+    planned: tuple[Bundle, ...] = ()
+    summary: PlanSummary | None = None
+    failure: str | None = None
+    reports: tuple[BundleReport, ...] = ()
+    refused: bool = False
+
+    @property
+    def plan(self) -> PlanSummary:
+        return self.summary or PlanSummary()
+
+    @property
+    def reason(self) -> str | None:
+        """Returns why nothing was maintained."""
+        return self.failure or (None if self.summary else _UNPLANNED)
+
+    @property
+    def inspected(self) -> list[BundleReport]:
+        return [report for report in self.reports if report.inspected]
+
+    @property
+    def silent(self) -> list[str]:
+        """Returns the bundles without a report on their stores, by their labels."""
+        labels = {report.label for report in self.inspected}
+        return [bundle.label for bundle in self.planned if bundle.label not in labels]
+
+    def ended(self, run: str, now: float) -> LastRun:
+        """Returns the end of the run for the query's record."""
+        tasks = len(self.planned)
+        return run_ended(run, tasks, self.reports, self.plan, ended=now, failure=self.reason)
+
+
+def _key_of(bundle: Bundle) -> str:
+    """Returns the key of the run that a bundle belongs to.
+
+    Raises:
+        ValueError: when the run holds no lease.
+    """
+    if bundle.holder is None:
+        raise ValueError(f"{bundle.label} has no lease, so no other process can join it")
+    return bundle.holder.nonce
+
+
+def claim_of(storage: Storage, bundle: Bundle) -> UnitClaim:
+    """Returns the claim of a bundle: one attempt at a time works on it.
+
+    Its outcome is rows, of which one has the report as its note. A failure that may pass is not
+    stored, so that the next attempt works on the bundle again.
+    """
+    return UnitClaim(storage, _key_of(bundle), bundle.key, counts=_is_settled)
+
+
+def _is_settled(rows: Iterable[Mapping[str, Any]]) -> bool:
+    return not any(note["failure"] and note["failure"]["retry"] for note in _notes(rows))
+
+
+def _notes(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    return (json.loads(row["note"]) for row in rows if row.get("note"))
+
+
+def hand_over(storage: Storage, order: WorkOrder) -> None:
+    write_document(storage, work_path(order.key), dumped(order))
+
+
+def read_order(storage: Storage, key: str) -> WorkOrder:
+    """Returns the work that `hand_over` has stored.
+
+    Raises:
+        NotFoundError: when there is none because the run has ended.
+    """
+    return loaded(WorkOrder, read_document(storage, work_path(key)))
+
+
+def store_reports(
+    storage: Storage, key: str, attempt: int, reports: Iterable[BundleReport]
+) -> None:
+    rows = [dumped(report) for report in reports]
+    write_document(storage, outcomes_path(key, attempt), rows)
+
+
+def read_reports(storage: Storage, order: WorkOrder, attempt: int) -> list[BundleReport]:
+    """Returns the reports on the bundles that have any.
+
+    For an attempt that died, these are the ones that its tasks have stored.
+    """
+    try:
+        rows = read_document(storage, outcomes_path(order.key, attempt))
+    except NotFoundError:
+        stored = (claim_of(storage, bundle).outcome() or [] for bundle in order.bundles)
+        rows = [note for outcome in stored for note in _notes(outcome)]
+    return [loaded(BundleReport, row) for row in rows]

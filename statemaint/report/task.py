@@ -1,0 +1,207 @@
+"""What the tasks of a run hand on to the one that reports them all. Pure.
+
+Spark's tasks and Airflow's hand on the same: the plan a `PlanSummary`, and each of the others a
+`BundleReport`. `dumped` and `loaded` give their JSON, which only tasks of one build exchange.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Self, TypeVar, cast
+
+from statemaint.errors import StatemaintError
+from statemaint.model.checkpoint import Store
+from statemaint.model.findings import Finding, FindingCode, damaged
+from statemaint.plan import Plan, Waiting, by_reason
+from statemaint.report.facts import RunFacts, Unit, facts_of, units_of
+from statemaint.report.outcome import Report, StoreOutcome
+
+_T = TypeVar("_T")
+Json = dict[str, Any]
+
+_MOST_REASONS = 5
+MOST_FINDINGS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The reason why a task must fail; `retry` states whether another attempt could succeed."""
+
+    reason: str
+    retry: bool = False
+
+    @classmethod
+    def of(cls, error: Exception) -> Self:
+        if isinstance(error, StatemaintError):
+            return cls(f"{error.code}: {error}", retry=not error.lasting)
+        fault = f"{FindingCode.FAULT.value}: {type(error).__name__}: {error}"
+        return cls(" ".join(fault.split()), retry=True)
+
+    @classmethod
+    def of_findings(cls, findings: tuple[Finding, ...]) -> Self | None:
+        """Returns the failure that damage is; `None` without damage."""
+        if not damaged(findings):
+            return None
+        failed = (one for one in findings if one.code is FindingCode.STORAGE_FAILED)
+        return cls(reasons(findings), retry=any(not one.lasting for one in failed))
+
+
+@dataclass(frozen=True, slots=True)
+class BundleReport:
+    """The result of some partitions, after a task has maintained them.
+
+    Attributes:
+        label: the name that the task is shown by.
+        inspected: whether it saw its stores; otherwise there is only the failure.
+        done: the number of stores in this state, like `skipped` and `halted`.
+        snapshots: the number of snapshots written.
+        files: the number of deleted files, `bytes` their size.
+        findings: the first findings, as `findings_json` makes them, of `finding_count`.
+        lag: as `lag` returns it.
+    """
+
+    label: str
+    inspected: bool = True
+    done: int = 0
+    skipped: int = 0
+    halted: int = 0
+    snapshots: int = 0
+    bytes_written: int = 0
+    files: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    finding_count: int = 0
+    findings: tuple[Json, ...] = ()
+    lag: int | None = None
+    facts: RunFacts | None = None
+    units: tuple[Unit, ...] = ()
+    withheld: tuple[Waiting, ...] = ()
+    failure: Failure | None = None
+
+    @classmethod
+    def of(cls, report: Report, label: str, target: int | None, *, every_unit: bool) -> Self:
+        """Returns the result of partitions that were inspected; damage is a failure.
+
+        Args:
+            report: of these partitions.
+            label: the name that the task is shown by.
+            target: the version that the run's plan fixed.
+            every_unit: whether the metrics include each partition.
+        """
+        states = [store.state for store in report.stores]
+        return cls(
+            label=label,
+            done=states.count(StoreOutcome.DONE),
+            skipped=states.count(StoreOutcome.SKIPPED),
+            halted=states.count(StoreOutcome.HALTED),
+            snapshots=report.snapshots_written,
+            bytes_written=report.bytes_written,
+            files=report.files_deleted.total(),
+            bytes=report.bytes_deleted,
+            seconds=round(report.seconds, 3),
+            finding_count=len(report.findings),
+            findings=tuple(findings_json(report.findings)),
+            lag=lag((store.after for store in report.stores), target),
+            facts=facts_of(report, every_unit=every_unit),
+            units=tuple(units_of(report.stores)),
+            withheld=by_reason(report.withheld),
+            failure=Failure.of_findings(report.findings),
+        )
+
+    @classmethod
+    def of_error(cls, label: str, error: Exception) -> Self:
+        return cls(label, inspected=False, failure=Failure.of(error))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSummary:
+    """The facts of a plan that the end of its run needs: also of the partitions without a task.
+
+    Attributes:
+        committed: the newest committed batch.
+        target: the version at which all partitions are snapshotted; `None` when there is none.
+        lag: as `lag` returns it, of the partitions without a task.
+        findings: the findings of the checkpoint and of the partitions without a task.
+        counts: the number of the checkpoint's own findings that are damage, and of the others.
+        units: every partition as the plan found it, for the pages.
+        scope: the restriction of the run, in words; empty without one.
+        facts: the facts of the partitions without a task, for the metrics.
+        withheld: their due snapshots that are not written.
+    """
+
+    committed: int | None = None
+    target: int | None = None
+    lag: int | None = None
+    findings: tuple[Json, ...] = ()
+    counts: tuple[int, int] = (0, 0)
+    units: tuple[Unit, ...] = ()
+    scope: str = ""
+    facts: RunFacts | None = None
+    withheld: tuple[Waiting, ...] = ()
+
+    @classmethod
+    def of(cls, plan: Plan, findings: Iterable[Finding], **more: Any) -> Self:
+        """Returns the facts of a plan.
+
+        Args:
+            plan: the plan.
+            findings: the findings that no task reports.
+            more: other fields.
+        """
+        damage = sum(finding.damage for finding in plan.findings)
+        return cls(
+            committed=plan.committed,
+            target=plan.target,
+            findings=tuple(findings_json(findings)),
+            counts=(damage, len(plan.findings) - damage),
+            **more,
+        )
+
+
+def lag(stores: Iterable[Store], target: int | None) -> int | None:
+    """Returns the versions between the newest snapshot of each of some stores and the target."""
+    if target is None:
+        return None
+    newest = (max(store.versions.snapshots, default=0) for store in stores)
+    return max((target - version for version in newest), default=0)
+
+
+def reasons(findings: Iterable[Finding]) -> str:
+    """Returns why a task fails: the code and detail of each damage, in one line."""
+    damage = [finding for finding in findings if finding.damage]
+    shown = "; ".join(f"{one.code.value}: {one.detail}" for one in damage[:_MOST_REASONS])
+    more = len(damage) - _MOST_REASONS
+    return f"{shown}; and {more} more" if more > 0 else shown
+
+
+def findings_json(findings: Iterable[Finding]) -> list[Json]:
+    """Returns the first findings as one task hands them to another, damage before all else."""
+    ordered = sorted(findings, key=lambda finding: not finding.damage)
+    return [
+        {"code": one.code.value, "detail": one.detail, "damage": one.damage}
+        for one in ordered[:MOST_FINDINGS]
+    ]
+
+
+def dumped(value: object) -> Any:
+    """Returns a dataclass as JSON: only dictionaries, lists, texts and numbers."""
+    kind: Any = type(value)
+    return _adapter(kind).dump_python(value, mode="json")
+
+
+def loaded(kind: type[_T], fields: Any) -> _T:
+    """Returns the value that `dumped` encoded.
+
+    Raises:
+        ValueError: when it is none of this kind.
+    """
+    adapter: Any = _adapter(cast("Any", kind))
+    value: _T = adapter.validate_python(fields)
+    return value
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    from pydantic import TypeAdapter  # noqa: PLC0415 -- takes as long as a scan
+
+    return TypeAdapter(kind)
