@@ -1,6 +1,6 @@
 """The three tasks of a run, in a query's DAG or in a task group, around the work in `tasks`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -26,11 +26,10 @@ from statemaint.airflow.spark_program import start_spark
 from statemaint.maintain import Holder
 from statemaint.maintain.work import TaskResults
 from statemaint.queries.checks import absolute_address
-from statemaint.report.task import BundleReport, PlanSummary, dumped, loaded
+from statemaint.report.task import BundleReport, dumped, loaded
 
 # The keys under which the tasks pass on their results, in addition to `plan`'s list of bundles.
-_DECIDED, _HANDOVER, _FAILURE = "decided", "handover", "failure"
-_REPORT = "report"
+PLANNED, HANDOVER, REPORT = "planned", "handover", "report"
 _NEVER_BEGUN = ("skipped", "upstream_failed", "removed", None)
 
 
@@ -86,7 +85,7 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
         context = get_current_context()
         push = context["ti"].xcom_push
         if terms.options is None and (unknown := unknown_options(context["dag_run"].conf)):
-            push(_FAILURE, unknown.reason)
+            push(PLANNED, dumped(TaskResults(failure=unknown.reason, refused=True)))
             fail(unknown)
         options, run = _options(terms), _run(terms)
         where, costs = _located(settings, terms), _last_costs()
@@ -95,15 +94,15 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
             _wait(planned.held, where, terms)
         for key, value in planned.xcoms.items():
             push(key, value)
-        push(_DECIDED, dumped(planned.decided))
+        refused = options.refused(planned.failure.reason if planned.failure else None)
+        push(PLANNED, dumped(planned.results(refused=refused)))
         if planned.failure:
-            push(_FAILURE, planned.failure.reason)
             fail(planned.failure)
         if options.dry_run:
             skipped = [_sibling("maintain"), _sibling("report")]
             raise DownstreamTasksSkipped(tasks=skipped)  # type: ignore[no-untyped-call]
         if planned.handover:
-            push(_HANDOVER, planned.handover)
+            push(HANDOVER, planned.handover)
         return tasks.mapped(where, planned.bundles)
 
     return plan
@@ -113,7 +112,7 @@ def _wait(held: str, settings: QuerySettings, terms: Terms) -> NoReturn:
     context = get_current_context()
     if not context.get("task_reschedule_count"):
         publish_held(settings)
-    context["ti"].xcom_push(_FAILURE, held)
+    context["ti"].xcom_push(PLANNED, dumped(TaskResults(failure=held)))
     wait(held, terms.waits)
 
 
@@ -129,7 +128,7 @@ def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
     def maintain(bundle: dict[str, Any]) -> None:
         context = get_current_context()
         ti, where, options = context["ti"], _located(settings, terms), _options(terms)
-        handover = ti.xcom_pull(task_ids=_sibling("plan"), key=_HANDOVER)
+        handover = ti.xcom_pull(task_ids=_sibling("plan"), key=HANDOVER)
         planned = tasks.bundles_of([bundle])
         order = options.order(where, planned, run=_run(terms), handover=handover)
         with reporting(where) as progress:
@@ -144,7 +143,7 @@ def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
                 report = tasks.maintain_bundle(where, order, planned[0], on_outcome=changes)
                 reports, failure = [report], report.failure
             # Passed on before the task may fail: a failed task returns nothing.
-            ti.xcom_push(_REPORT, [dumped(report) for report in reports])
+            ti.xcom_push(REPORT, [dumped(report) for report in reports])
             if failure:
                 fail(failure)
 
@@ -168,17 +167,10 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
             raise AirflowSkipException("DRY RUN: there is nothing to report")
         if terms.options is not None and not _plan_has_begun():
             raise AirflowSkipException("`plan` has not run: there is nothing to report")
-        ti, plan = context["ti"], _sibling("plan")
-        summary = ti.xcom_pull(task_ids=plan, key=_DECIDED)
-        failure = ti.xcom_pull(task_ids=plan, key=_FAILURE)
-        lists = ti.xcom_pull(task_ids=[_sibling("maintain")], key=_REPORT) or ()
-        results = TaskResults(
-            planned=tuple(tasks.bundles_of(ti.xcom_pull(task_ids=plan) or ())),
-            summary=loaded(PlanSummary, summary) if summary else None,
-            failure=failure,
-            reports=tuple(loaded(BundleReport, one) for each in lists for one in each or ()),
-            refused=_is_refused(terms, failure),
-        )
+        ti = context["ti"]
+        planned = ti.xcom_pull(task_ids=_sibling("plan"), key=PLANNED)
+        lists = ti.xcom_pull(task_ids=[_sibling("maintain")], key=REPORT) or ()
+        results = results_of(planned, (report for reports in lists for report in reports or ()))
         where = _located(settings, terms)
         run_report, xcoms = tasks.reported(where, results, run=_run(terms))
         for key, value in xcoms.items():
@@ -192,15 +184,14 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
     return report
 
 
+def results_of(planned: Any, reports: Iterable[Any]) -> TaskResults:
+    """Returns the results that the tasks of a run have passed on."""
+    results = loaded(TaskResults, planned) if planned else TaskResults()
+    return replace(results, reports=tuple(loaded(BundleReport, one) for one in reports))
+
+
 def _options(terms: Terms) -> Options:
     return terms.options or Options.of(get_current_context()["params"])
-
-
-def _is_refused(terms: Terms, failure: str | None) -> bool:
-    """Returns whether the run was refused for its own options, or for unknown ones."""
-    if terms.options is None and unknown_options(get_current_context()["dag_run"].conf):
-        return True
-    return _options(terms).refused(failure)
 
 
 def _located(settings: QuerySettings, terms: Terms) -> QuerySettings:

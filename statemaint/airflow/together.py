@@ -23,14 +23,14 @@ from statemaint.airflow.links import links
 from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query
 from statemaint.airflow.publish import publish_held
 from statemaint.airflow.reporting import all_reporting, reporting
-from statemaint.airflow.run_tasks import holder_of
+from statemaint.airflow.run_tasks import HANDOVER, PLANNED, REPORT, holder_of, results_of
 from statemaint.airflow.settings import Options, QuerySettings, unknown_options
 from statemaint.airflow.spark_program import OnKill, start_spark
 from statemaint.airflow.tasks import Planned
 from statemaint.execute import QUIET
 from statemaint.maintain import Holder
 from statemaint.maintain.work import TaskResults
-from statemaint.report.task import BundleReport, Failure, dumped, loaded
+from statemaint.report.task import Failure, dumped
 
 if TYPE_CHECKING:
     from statemaint.metrics.tasks import Progress
@@ -47,7 +47,6 @@ OPTIONS = (
     "min_batches_to_retain",
     QUERIES,
 )
-_PLANNED, _HANDOVER, _REPORT = "planned", "handover", "report"
 # Plans are mostly requests to a storage. Those of a dry run log many lines, kept apart.
 _AT_A_TIME = 8
 
@@ -162,9 +161,9 @@ def _not_held(settings: QuerySettings, planned: Planned) -> Planned:
 
 def _passed_by_plan(planned: Planned) -> Iterator[tuple[str, Any]]:
     yield from planned.shown.items()
-    yield _PLANNED, dumped(planned.results())
+    yield PLANNED, dumped(planned.results())
     if planned.bundles and planned.handover:
-        yield _HANDOVER, planned.handover
+        yield HANDOVER, planned.handover
 
 
 def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
@@ -177,12 +176,12 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
         context = get_current_context()
         ti = context["ti"]
         chosen, options = _chosen(queries), Options.of(context["params"])
-        plans = {one.query: _planned(one.query) for one in chosen}
+        plans = {one.query: _results(one.query) for one in chosen}
         run = str(context["dag_run"].run_id)
         works = []
         for settings in chosen:
             if planned := plans[settings.query].planned:
-                handover = _pulled(_HANDOVER, settings.query)
+                handover = _pulled(HANDOVER, settings.query)
                 order = options.order(settings, planned, run=run, handover=handover)
                 works.append((settings, order))
         with all_reporting([settings for settings, _ in works]) as progress:
@@ -192,7 +191,7 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
                 progress[query].add_reports(reports)
             _note_failures(progress, {query: failure for query, (_, failure) in done.items()})
         for query, (reports, _) in done.items():
-            ti.xcom_push(of_query(_REPORT, query), [dumped(report) for report in reports])
+            ti.xcom_push(of_query(REPORT, query), [dumped(report) for report in reports])
         unplanned = {name: Failure(one.failure) for name, one in plans.items() if one.failure}
         failed = {name: failure for name, (_, failure) in done.items() if failure}
         if failure := _failed({**unplanned, **failed}):
@@ -210,12 +209,6 @@ def shared_start(shared: str, on_kill: OnKill) -> on_spark.Start:
         return start_spark(replace(settings, query=shared), arguments, on_kill=on_kill)
 
     return start
-
-
-def _planned(query: str) -> TaskResults:
-    """Returns the results of `plan` for a query."""
-    passed = _pulled(_PLANNED, query)
-    return TaskResults() if passed is None else loaded(TaskResults, passed)
 
 
 def _pulled(key: str, query: str, task_id: str = "plan") -> Any:
@@ -283,6 +276,5 @@ def _reported(settings: QuerySettings, context: Mapping[str, Any]) -> dict[str, 
 
 
 def _results(query: str) -> TaskResults:
-    """Returns the results of `plan` and `spark` for a query."""
-    reports = _pulled(_REPORT, query, "spark") or ()
-    return replace(_planned(query), reports=tuple(loaded(BundleReport, one) for one in reports))
+    """Returns the results of `plan` and, once it has run, of `spark` for a query."""
+    return results_of(_pulled(PLANNED, query), _pulled(REPORT, query, "spark") or ())
