@@ -85,18 +85,20 @@ class NotExclusiveError(UnsupportedError):
         return f"{self.root}: {self.detail}"
 
 
-class CheckpointError(StatemaintError):
-    """The checkpoint's own data contradict each other."""
-
-    code = "CHECKPOINT"
-    exit_code = 3
-
+class _PathError(StatemaintError):
     def __init__(self, path: str, detail: str) -> None:
         super().__init__(path, detail)
         self.path, self.detail = path, detail
 
     def __str__(self) -> str:
         return f"{self.path}: {self.detail}"
+
+
+class CheckpointError(_PathError):
+    """The checkpoint's own data contradict each other."""
+
+    code = "CHECKPOINT"
+    exit_code = 3
 
 
 class DamagedError(CheckpointError):
@@ -179,7 +181,7 @@ class MissingSstError(CheckpointError):
         self.sst = sst
 
 
-class StorageError(StatemaintError):
+class StorageError(_PathError):
     """The storage could not be reached, or refused a request."""
 
     code = "STORAGE"
@@ -187,19 +189,12 @@ class StorageError(StatemaintError):
     lasting = False
     """Another attempt fails in the same way if access is denied, or there are no keys."""
 
-    def __init__(self, path: str, detail: str) -> None:
-        super().__init__(path, detail)
-        self.path, self.detail = path, detail
-
     @classmethod
     def of_os(cls, path: str, error: OSError) -> "StorageError":
         """Returns an error of the operating system about a file of the storage."""
         failure = cls(path, error.strerror or str(error))
         failure.lasting = error.errno in _DENIED
         return failure
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.detail}"
 
 
 class IncompleteListingError(StorageError):
@@ -212,7 +207,7 @@ class IncompleteListingError(StorageError):
     def __init__(self, refused: Sequence[StorageError]) -> None:
         super().__init__(refused[0].path, refused[0].detail)
         self.refused = tuple(refused)
-        self.lasting = all(one.lasting for one in refused)
+        self.lasting = all(error.lasting for error in refused)
 
     def __str__(self) -> str:
         more = f" (and {len(self.refused) - 1} more directories)" if self.refused[1:] else ""
@@ -298,15 +293,11 @@ class LeaseLostError(StatemaintError):
         return f"{self.root}: lease {self.number} is lost, {self.why}; this run stops here"
 
 
-class Superseded(StatemaintError):  # noqa: N818 -- the word that operators see
+class Superseded(_PathError):  # noqa: N818 -- the word that operators see
     """The query (or another maintainer) moved on after the plan was made."""
 
     code = "SUPERSEDED"
     exit_code = 6
 
-    def __init__(self, path: str, detail: str) -> None:
-        super().__init__(path, detail)
-        self.path, self.detail = path, detail
-
     def __str__(self) -> str:
-        return f"{self.path}: {self.detail}; plan again"
+        return f"{super().__str__()}; plan again"

@@ -4,10 +4,10 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from threading import Condition
+from typing import NamedTuple
 
 from statemaint.errors import ConfigError
 
@@ -19,38 +19,23 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT, _OF_THE_SYSTEM = 16 * 1024 * 1024, 4 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """The files of a control group that report its memory.
+class _Files(NamedTuple):
+    """The files of a control group that report its memory."""
 
-    Attributes:
-        folder: where the groups are mounted.
-        limit: the file with the most bytes that the group may have.
-        usage: the file with its bytes, the page cache included.
-        cache: the line of `memory.stat` with the bytes that are freed as soon as they are needed.
-    """
-
-    folder: str
+    folder: str  # where the groups are mounted
     limit: str
-    usage: str
-    cache: str
+    usage: str  # the page cache included
+    cache: str  # the line of `memory.stat` with the bytes that are freed when they are needed
 
 
 _V1 = _Files(
-    "sys/fs/cgroup/memory",
-    "memory.limit_in_bytes",
-    "memory.usage_in_bytes",
-    "total_inactive_file",
+    "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
 )
 _V2 = _Files("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file")
 
 
 def memory_size(text: str) -> int:
-    """Returns the bytes of a size such as `512MB`, `1.5GB` or `1GiB`.
-
-    Raises:
-        ConfigError: when it is not a size, or is zero.
-    """
+    """Returns the bytes of a size such as `512MB`, `1.5GB` or `1GiB`, which is not zero."""
     match = _SIZE.fullmatch(text.strip())
     unit = (1024 if match[3] else 1000) ** " KMGT".index(match[2] or " ") if match else 0
     size = int(float(match[1]) * unit) if match else 0
@@ -60,11 +45,7 @@ def memory_size(text: str) -> int:
 
 
 def memory_from(environment: Mapping[str, str]) -> int | None:
-    """Returns the memory that `STATEMAINT_MEMORY` sets; `None` if it is not set.
-
-    Raises:
-        ConfigError: when its value is not a size.
-    """
+    """Returns the memory that `STATEMAINT_MEMORY` sets; `None` if it is not set."""
     text = environment.get(VARIABLE)
     try:
         return memory_size(text) if text else None
@@ -76,10 +57,8 @@ def available_memory(root: Path = _ROOT) -> int:
     """Returns the bytes that this process may still take.
 
     That is the least of the machine's available memory (`MemAvailable`; all memory if the system
-    does not report it) and that of each control group above the process, of either version.
-
-    Args:
-        root: the directory that `/proc` and `/sys` are in.
+    does not report it) and that of each control group above the process, of either version. `/proc`
+    and `/sys` are in the root.
     """
     return max(0, min([_of_machine(root), *_of_groups(root)]))
 
@@ -122,7 +101,6 @@ class Budget:
 
     @property
     def total(self) -> int:
-        """Returns its bytes."""
         with self._freed:
             if callable(self._total):
                 self._total = self._total()
@@ -130,11 +108,7 @@ class Budget:
 
     @contextmanager
     def hold(self, need: int) -> Iterator[None]:
-        """Holds a part of the budget for the block's length.
-
-        Args:
-            need: in bytes; more than the total is granted once nothing else is held.
-        """
+        """Holds some bytes in the block; more than the total once nothing else is held."""
         if not need:
             yield
             return
@@ -174,12 +148,9 @@ def _available(root: Path, files: _Files, path: str) -> Iterator[int]:
         folder = root.joinpath(files.folder, *parts[:depth])
         limit, usage = _number(folder / files.limit), _number(folder / files.usage)
         if limit is not None and usage is not None:
-            yield limit - usage + _cache(folder, files)
-
-
-def _cache(folder: Path, files: _Files) -> int:
-    match = re.search(rf"^{files.cache} (\d+)$", _text(folder / "memory.stat"), re.MULTILINE)
-    return int(match[1]) if match else 0
+            stat = _text(folder / "memory.stat")
+            cache = re.search(rf"^{files.cache} (\d+)$", stat, re.MULTILINE)
+            yield limit - usage + (int(cache[1]) if cache else 0)
 
 
 def _number(file: Path) -> int | None:

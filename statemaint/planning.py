@@ -52,10 +52,6 @@ def scan_checkpoint(storage: Storage, only: Callable[[StoreId], bool] | None = N
     Args:
         storage: the storage of the checkpoint.
         only: the filter of stores to read; all of them by default.
-
-    Raises:
-        NotACheckpointError: when there is no checkpoint.
-        UnsupportedError: when it is of a kind that cannot be maintained.
     """
     reading = recalling(storage)
     return settled(lambda: scan(reading, only), damage)
@@ -63,8 +59,8 @@ def scan_checkpoint(storage: Storage, only: Callable[[StoreId], bool] | None = N
 
 def damage(checkpoint: Checkpoint) -> frozenset[Finding]:
     """Returns the findings of damage, in the logs and in the stores."""
-    stores = (one for store in checkpoint.stores for one in diagnose(store, checkpoint))
-    return frozenset(one for one in (*checkpoint.findings, *stores) if one.damage)
+    stores = (finding for store in checkpoint.stores for finding in diagnose(store, checkpoint))
+    return frozenset(finding for finding in (*checkpoint.findings, *stores) if finding.damage)
 
 
 def plan_checkpoint(  # noqa: PLR0913 -- each is a separate choice
@@ -93,8 +89,9 @@ def plan_checkpoint(  # noqa: PLR0913 -- each is a separate choice
             to carry it out, and as far as reading shows that, it is a finding that halts all.
 
     Raises:
-        ConfigError: when the request names a store or version that does not exist; otherwise as
-            `scan_checkpoint`.
+        ConfigError: when the request names a store or version that does not exist.
+        NotACheckpointError: when there is no checkpoint.
+        UnsupportedError: when it is of a kind that cannot be maintained.
     """
     part = _part(request, handover)
     reading = Recalling(storage, part.handover) if part else recalling(storage)
@@ -131,7 +128,7 @@ def _trusted(decided: Plan) -> frozenset[str]:
     for store in decided.stores:
         bases = [base for action in store.actions if (base := _begins_at(action))]
         proofs = store.attestations
-        paths |= {one.path for one in bases if not any(proof.covers(one) for proof in proofs)}
+        paths |= {base.path for base in bases if not any(proof.covers(base) for proof in proofs)}
     return frozenset(paths)
 
 

@@ -41,24 +41,22 @@ class Workers:
         return requested if isinstance(requested, Workers) else cls(requested)
 
     def threads(self, parallel: int, size: int) -> int:
-        """Returns the number of threads for some work; the arguments are those of `suited`."""
-        return self.number or suited(parallel, size)
-
-    def ahead(self, parallel: int, jobs: int, size: int) -> int:
-        """Returns the number of files that a job fetches at a time, so that all use the storage.
+        """Returns the number of threads for some work.
 
         Args:
             parallel: the number of requests that the storage is worth at a time.
-            jobs: the number of jobs.
-            size: the bytes that all of them read.
+            size: the bytes to read; few are folded in plain Python, on one core.
         """
+        return self.number or max(parallel, _PER_CORE * cores() if size >= _WORTH_A_CORE else 1)
+
+    def ahead(self, parallel: int, jobs: int, size: int) -> int:
+        """Returns the number of files that a job fetches at a time, so that all use the storage."""
         return max(1, parallel // max(1, min(self.threads(parallel, size), jobs)))
 
     def budget(self, loading: int = 0) -> "Budget":
         """Returns the memory that stores may share, without that of the process itself.
 
-        Args:
-            loading: the bytes that the process still grows by, whatever the stores are.
+        The process still grows by the bytes that it is `loading`, whatever the stores are.
         """
         return Budget(partial(self._shared, loading))
 
@@ -71,16 +69,6 @@ class Workers:
 def cores() -> int:
     """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def suited(parallel: int, size: int) -> int:
-    """Returns the number of threads that suits some work.
-
-    Args:
-        parallel: the number of requests that the storage is worth at a time.
-        size: the bytes to read; few are folded in plain Python, on one core.
-    """
-    return max(parallel, _PER_CORE * cores() if size >= _WORTH_A_CORE else 1)
 
 
 def in_order(jobs: Iterable[Callable[[], _T]], *, threads: int) -> Generator[_T]:
@@ -175,14 +163,7 @@ def in_turn(
     budget: Budget | None = None,
     stop: Callable[[], object] = nothing,
 ) -> list[_T]:
-    """Returns the item of each job, in the order of the jobs, whatever ended first.
-
-    Args:
-        jobs: each has one item; run as `as_they_come` does, also the other arguments.
-        threads: the number of jobs that run at a time.
-        budget: the memory that the running jobs share; unlimited by default.
-        stop: called before running jobs are waited for; it may end them within an item.
-    """
+    """Returns the only item of each job, in the order of the jobs; runs them as `as_they_come`."""
     numbered = [
         Job(partial(_numbered, number, job), job.need, job.size) for number, job in enumerate(jobs)
     ]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from statemaint.storage.access import deprived
 from statemaint.storage.address import has_secret, overlaps, place_of, storage_of
-from statemaint.storage.ahead import MOST_AHEAD, Ahead
 from statemaint.storage.base import OURS, Identified, Storage, outside_link, own_link, read_small
 from statemaint.storage.local.storage import LocalStorage
 from statemaint.storage.memory import MemoryStorage
@@ -21,7 +20,7 @@ from statemaint.storage.open import (
     storage_around,
 )
 from statemaint.storage.s3.options import S3Options
-from statemaint.storage.wrappers import ReadOnly, Stoppable, Without, stoppable
+from statemaint.storage.wrappers import MOST_AHEAD, Ahead, ReadOnly, Stoppable, Without, stoppable
 
 if TYPE_CHECKING:
     from statemaint.storage.hadoop.storage import HadoopStorage

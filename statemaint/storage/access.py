@@ -31,7 +31,7 @@ def deprived(
     belongs: Belongs = unknown,
     superuser: str | None = None,
 ) -> str | None:
-    """Returns a user or group that may use one file but possibly not another; `None` if none.
+    """Returns a user or group that may use the file `like` but possibly not another; or `None`.
 
     Args:
         like: the access to the file that they may use.
@@ -47,7 +47,7 @@ def deprived(
         if not _group_may(like, access, group, granted & bits):
             return f"group {group}"
     needed = like.mode & bits
-    if needed and not all(_covers(one, needed) for one in _others(like, access)):
+    if needed and not all(_covers(granted, needed) for granted in _others(like, access)):
         return "all other users"
     return None
 
@@ -116,8 +116,8 @@ def _group_may(like: Access, access: Access, group: str, needed: int) -> bool:
     apart = (granted for name, granted in _users(access) if name not in users)
     own = [granted for name, granted in _groups(access) if name == group]
     enough = any if own else all
-    return enough(_covers(one, needed) for one in own or _possible_rights(access)) and all(
-        _covers(one, needed) for one in apart
+    return enough(_covers(granted, needed) for granted in own or _possible_rights(access)) and all(
+        _covers(granted, needed) for granted in apart
     )
 
 

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from urllib.parse import unquote, urlsplit
 
 from statemaint.errors import ConfigError
@@ -43,11 +44,7 @@ def has_secret(address: str) -> bool:
 
 
 def must_have_no_secret(address: str, instead: str) -> None:
-    """Checks that an address can be shown; `instead` names the place where a secret belongs.
-
-    Raises:
-        ConfigError: when the address contains a secret; the error does not show the address.
-    """
+    """Checks that an address can be shown; `instead` names the place where a secret belongs."""
     if has_secret(address):
         raise ConfigError(f"the address has a secret in it, which would be shown; {instead}")
 
@@ -111,8 +108,8 @@ def overlaps(addresses: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         place = place_of(address)
         named[place].append((name, place))
     order = {name: number for number, name in enumerate(addresses)}
-    for name, place in (one for same in named.values() for one in same):
-        around = (one for outer in place.around() for one in named.get(outer, ()))
+    for name, place in chain.from_iterable(named.values()):
+        around = chain.from_iterable(named.get(outer, ()) for outer in place.around())
         for other, there in around:
             same_place = there == place
             if there.meets(place) and (order[other] < order[name] if same_place else True):

@@ -122,8 +122,8 @@ class MemoryStorage(Storage):
 
     def check_readable(self, path: str, *, like: str) -> None:
         self._requests.add("stat", 2)
-        for one in (path, like):
-            self._file(one)
+        self._file(path)
+        self._file(like)
 
     @property
     def exclusive(self) -> bool:

@@ -75,14 +75,10 @@ def storage_around(uri: str) -> tuple[str, str]:
 
 
 def _exclusive_on(environment: Mapping[str, str]) -> frozenset[str]:
-    """Returns the schemes that `STATEMAINT_HADOOP_EXCLUSIVE` names, such as `gs,o3fs`.
-
-    Raises:
-        ConfigError: when the variable is not a list of schemes.
-    """
+    """Returns the schemes that `STATEMAINT_HADOOP_EXCLUSIVE` names, such as `gs,o3fs`."""
     value = environment.get(EXCLUSIVE_ON, "")
-    schemes = frozenset(filter(None, (one.strip().lower() for one in value.split(","))))
-    if wrong := sorted(one for one in schemes if not one.isalnum()):
+    schemes = frozenset(filter(None, (scheme.strip().lower() for scheme in value.split(","))))
+    if wrong := sorted(scheme for scheme in schemes if not scheme.isalnum()):
         raise ConfigError(f"{EXCLUSIVE_ON}: {wrong[0]!r} is not a scheme; write gs,o3fs")
     return schemes
 
@@ -91,10 +87,6 @@ def checkpoints_below(uri: str) -> list[str]:
     """Returns the addresses of the checkpoints below a folder, up to three folders deep, sorted.
 
     Folders whose names begin with `.` or `_` are skipped. Nothing inside a checkpoint is listed.
-
-    Raises:
-        ConfigError: when there are more than ten thousand folders to look into.
-        StorageError: when a folder cannot be listed.
     """
     checkpoints: list[str] = []
     level, seen = [uri.rstrip("/") or "/"], 0
@@ -108,7 +100,7 @@ def checkpoints_below(uri: str) -> list[str]:
             if names & _MARKS:
                 checkpoints.append(folder)
             else:
-                deeper += [f"{folder}/{one}" for one in sorted(names) if one[0] not in "._"]
+                deeper += [f"{folder}/{name}" for name in sorted(names) if name[0] not in "._"]
         level = deeper
     return sorted(checkpoints)
 

@@ -9,7 +9,7 @@ import pytest
 from statemaint import workers
 from statemaint.errors import ConfigError
 from statemaint.memory import Budget, memory_from, memory_size
-from statemaint.workers import Job, Workers, as_they_come, cores, in_order, in_turn, suited
+from statemaint.workers import Job, Workers, as_they_come, cores, in_order, in_turn
 
 WAIT = 30
 
@@ -37,9 +37,9 @@ def test_there_is_a_core() -> None:
 
 def test_the_number_of_threads_goes_by_the_storage_and_the_size() -> None:
     mib = 1024 * 1024
-    assert suited(1, 31 * mib) == 1
-    assert suited(1, 32 * mib) == 2 * cores()
-    assert suited(32, 0) == 32
+    assert Workers().threads(1, 31 * mib) == 1
+    assert Workers().threads(1, 32 * mib) == 2 * cores()
+    assert Workers().threads(32, 0) == 32
 
 
 def test_results_come_in_the_order_of_their_jobs() -> None:

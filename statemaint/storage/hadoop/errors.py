@@ -133,7 +133,7 @@ def _storage_error(jvm: Jvm, error: Exception, path: str) -> StatemaintError:
     if not causes:
         return StorageError(path, _of_the_connection(jvm, error))
     outermost = causes[0]
-    name, message = next((one for one in causes if one[0] in _KNOWN), outermost)
+    name, message = next((cause for cause in causes if cause[0] in _KNOWN), outermost)
     if name in _ABSENT:
         return NotFoundError(path)
     if name in _TAKEN:

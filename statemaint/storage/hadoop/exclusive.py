@@ -78,8 +78,8 @@ def _race(files: HadoopFiles, read: Callable[[str], bytes]) -> bool:
 
     try:
         with ThreadPoolExecutor(2) as pool:
-            winners = [one for one in pool.map(write, ("first", "second")) if one]
-        return len(winners) < 2 and all(read(path) == one.encode() for one in winners)  # noqa: PLR2004
+            winners = [word for word in pool.map(write, ("first", "second")) if word]
+        return len(winners) < 2 and all(read(path) == word.encode() for word in winners)  # noqa: PLR2004
     finally:
         files.delete(path)
 

@@ -1,4 +1,4 @@
-"""One Hadoop file system, as the few steps that a storage needs.
+"""One Hadoop file system, as the few steps that a storage needs, and temp files of this machine.
 
 Each method makes one request, counts it and translates its failures. Files get their names through
 `FileContext`, as in Spark's checkpoints: its rename refuses an existing target or replaces it in
@@ -6,19 +6,21 @@ one step. If a file system has none (its plugin is older than `FileContext`), th
 `FileSystem` is used, again as in Spark.
 """
 
+import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
 from statemaint.listing import Access
-from statemaint.storage.access import READ, deprived, unreadable
+from statemaint.storage.access import READ, USE, deprived, unreadable
 from statemaint.storage.base import Tally
-from statemaint.storage.hadoop.access import spec, with_entries
 from statemaint.storage.hadoop.errors import (
     AppendRefusedError,
     has_no_acls,
     local_stream,
+    on_this_machine,
     opening,
     translated,
 )
@@ -41,6 +43,7 @@ _ATOMIC = frozenset({"hdfs", "webhdfs", "swebhdfs"})
 _ATOMIC_WITH_RIGHTS = frozenset({"abfs", "abfss"})
 _RIGHTS = "fs.capability.paths.acls"
 _APPEND = "fs.capability.paths.append"
+_LETTERS = "rwx"
 
 
 class HadoopFiles:
@@ -187,11 +190,7 @@ class HadoopFiles:
     def copy_in(
         self, local: str, path: str, *, of: str, mode: int, overwrite: bool = False
     ) -> None:
-        """Copies a local file to one that is new, unless it may be overwritten.
-
-        Its directory must exist. Errors have the path `of`, as the file may be a temp file for
-        another.
-        """
+        """Copies a local file into a directory that must exist; errors have the path `of`."""
         self._requests.add("write")
 
         def opened() -> Any:
@@ -200,10 +199,7 @@ class HadoopFiles:
         self._copy_in(local, opened, of)
 
     def open_new(self, path: str, mode: int) -> Any:
-        """Opens a new file for writing, which the caller closes; its directory must exist.
-
-        A file that another writer has open is also refused with `AlreadyExistsError`.
-        """
+        """Opens a new file, which the caller closes; one that another writer has open exists."""
         self._requests.add("write")
         try:
             with translated(self.jvm, path):
@@ -246,10 +242,7 @@ class HadoopFiles:
                 stream.close()
 
     def rename(self, path: str, to: str, *, of: str, overwrite: bool = False) -> None:
-        """Renames a file into a directory that must exist.
-
-        Errors have the path `of`, or `to` if that is taken.
-        """
+        """Renames a file into a directory that must exist; errors have the path `of`."""
         self._requests.add("rename")
         try:
             with self._turn, translated(self.jvm, of):
@@ -279,10 +272,66 @@ class HadoopFiles:
 
 
 def must_serve(path: str, access: Access, like: str, wanted: Access, *, bits: int = READ) -> None:
-    """Checks that every user of one file may use another.
-
-    Only the NameNode knows which groups a user is in.
-    """
+    """Checks that every user of one file may use another; no user's groups are known."""
     if who := deprived(wanted, access, bits=bits):
         shown = f"mode {access.mode:04o}, user {access.owner}, group {access.group}"
         raise unreadable(path, like, who, shown, bits=bits)
+
+
+# In Hadoop's notation an ACL's entries are `user:NAME:r--`, `group::r-x` (of the owning group) and
+# `group:NAME:r--`. Those with the prefix `default:` apply to new files in a directory, not to it.
+
+
+def with_entries(access: Access, entries: str) -> Access:
+    """Returns a file's access, extended by the entries of its ACL: Java's list of them as text."""
+    own, named = None, []
+    for entry in filter(None, entries.strip("[]").split(", ")):
+        kind, *rest = entry.split(":")
+        name, bits = ":".join(rest[:-1]), _bits(rest[-1])
+        if kind == "group" and not name:
+            own = bits
+        elif kind in ("user", "group") and name:
+            named.append((kind, name, bits))
+    if own is None and not named:
+        return access
+    mask = access.mode >> 3 & USE
+    group = mask if own is None else own
+    return Access(access.owner, access.group, access.mode, group, tuple(named))
+
+
+def spec(access: Access) -> str:
+    """Returns an ACL as `AclEntry.parseAclSpec` reads it."""
+    parts = [f"user::{_text(access.mode >> 6)}"]
+    parts += [f"{kind}:{name}:{_text(bits)}" for kind, name, bits in access.named]
+    parts.append(f"group::{_text(access.group_bits or 0)}")
+    parts.append(f"mask::{_text(access.mode >> 3)}")
+    parts.append(f"other::{_text(access.mode)}")
+    return ",".join(parts)
+
+
+def _bits(text: str) -> int:
+    return sum(4 >> at for at, letter in enumerate(_LETTERS) if text[at : at + 1] == letter)
+
+
+def _text(bits: int) -> str:
+    return "".join(letter if bits & 4 >> at else "-" for at, letter in enumerate(_LETTERS))
+
+
+@contextmanager
+def temp_file(path: str) -> Iterator["tempfile._TemporaryFileWrapper[bytes]"]:
+    """Yields a new file of this machine, for the file of a path, which is deleted in the end."""
+    with on_this_machine(path):
+        local = tempfile.NamedTemporaryFile(prefix="statemaint-")  # noqa: SIM115 -- below
+    with local:
+        yield local
+
+
+def fill(
+    local: "tempfile._TemporaryFileWrapper[bytes]", chunks: Iterable[bytes], path: str
+) -> None:
+    """Writes chunks to a file of this machine; errors name the path that it is for."""
+    for chunk in chunks:
+        with on_this_machine(path):
+            local.write(chunk)
+    with on_this_machine(path):
+        local.flush()

@@ -109,24 +109,20 @@ _lock = threading.Lock()
 
 
 def shared_jvm() -> Jvm:
-    """Returns this process's Java, launched at the first call and ended with the process.
-
-    Raises:
-        ConfigError: when PySpark or Java is missing.
-    """
+    """Returns this process's Java, launched at the first call and ended with the process."""
     with _lock:
         jvm = _shared.get(os.getpid())
         if jvm is None or not jvm.alive:
-            jvm = _shared[os.getpid()] = _of_running_spark() or _launch_for_good()
+            jvm = _of_running_spark()
+            if jvm is None:
+                jvm = launch_jvm()
+                atexit.register(jvm.end)
+            _shared[os.getpid()] = jvm
         return jvm
 
 
 def launch_jvm() -> Jvm:
-    """Returns a Java that the caller ends; its environment is this process's.
-
-    Raises:
-        ConfigError: when PySpark or Java is missing.
-    """
+    """Returns a Java that the caller ends; its environment is this process's."""
     try:
         from pyspark.errors import PySparkException
         from pyspark.java_gateway import launch_gateway
@@ -143,12 +139,6 @@ def launch_jvm() -> Jvm:
             return Jvm(gateway)
         except (PySparkException, OSError) as error:
             raise ConfigError(f"{_NEEDED}, which did not start: {_why(log)}") from error
-
-
-def _launch_for_good() -> Jvm:
-    jvm = launch_jvm()
-    atexit.register(jvm.end)
-    return jvm
 
 
 def _of_running_spark() -> Jvm | None:

@@ -53,14 +53,9 @@ Lister = Callable[[Sequence[str]], list[Status]]
 
 
 def walk(top: str, lister: Lister) -> Iterator[Status]:
-    """Yields every file below a directory; none if the directory does not exist.
+    """Yields every file below a directory, and the directories that are `named_as_file`.
 
-    A directory that is `named_as_file` is also yielded.
-
-    Raises:
-        WrongKindError: when the top is a file.
-        IncompleteListingError: after everything else, when a directory was refused.
-        StorageError: when the file system failed.
+    Directories that were refused are an `IncompleteListingError` after everything else.
     """
     level, refused = [top], list[StorageError]()
     while level:

@@ -35,10 +35,9 @@ from statemaint.storage.base import (
 )
 from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
 from statemaint.storage.hadoop.exclusive import obstacle_of
-from statemaint.storage.hadoop.files import HadoopFiles, must_serve
+from statemaint.storage.hadoop.files import HadoopFiles, fill, must_serve, temp_file
 from statemaint.storage.hadoop.jvm import Jvm, shared_jvm
 from statemaint.storage.hadoop.listing import Status, walk
-from statemaint.storage.hadoop.temp_files import fill, temp_file
 from statemaint.storage.local.directories import check_path, links_below
 from statemaint.workers import nothing
 
@@ -62,7 +61,6 @@ class HadoopStorage(Storage):
     def __init__(
         self, uri: str, *, jvm: Jvm | None = None, exclusive_on: Collection[str] = ()
     ) -> None:
-        """Prepares a storage on a Java process, by default this process's own."""
         self._root = uri
         self._jvm = jvm
         self._exclusive_on = frozenset(exclusive_on)
@@ -125,7 +123,7 @@ class HadoopStorage(Storage):
             statuses = self._files.list([top])
         except NotFoundError:
             return
-        for name in (one.path.rpartition("/")[2] for one in statuses if one.is_directory):
+        for name in (status.path.rpartition("/")[2] for status in statuses if status.is_directory):
             self._check_ours(f"{prefix}/{name}")
             yield name
 
@@ -135,10 +133,10 @@ class HadoopStorage(Storage):
             yield from walk(f"{files.root}/{prefix}".rstrip("/") or "/", files.list)
         except IncompleteListingError as error:
             refused = []
-            for one in error.refused:
-                path = one.path.removeprefix(files.root).strip("/")
-                refused.append(StorageError(path or self._root, one.detail))
-                refused[-1].lasting = one.lasting
+            for refusal in error.refused:
+                path = refusal.path.removeprefix(files.root).strip("/")
+                refused.append(StorageError(path or self._root, refusal.detail))
+                refused[-1].lasting = refusal.lasting
             raise IncompleteListingError(refused) from error
 
     def links(self, folder: str) -> tuple[str, ...]:

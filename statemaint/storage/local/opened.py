@@ -58,11 +58,6 @@ def _translation(path: str, error: OSError) -> StorageError:
 
 
 def sync(handle: int) -> None:
-    """Makes an open file or directory durable.
-
-    Raises:
-        OSError: when it cannot; one of a file system without fsync(2) says so.
-    """
     try:
         os.fsync(handle)
     except OSError as error:
@@ -93,7 +88,7 @@ class Opened(AbstractContextManager[BinaryIO]):
     def __init__(
         self, opened: Callable[[str], tuple[int, int]], path: str, *, small: bool = False
     ) -> None:
-        """Prepares to open the file of a path with a function that returns its handle and its size.
+        """Prepares to open a file with a function that returns its handle and its size.
 
         A large file that should be `small` counts as damaged, and nothing of it is read.
         """

@@ -26,6 +26,7 @@ from statemaint.storage.base import (
 )
 from statemaint.storage.local.access import access_of, give, make_directory, must_serve, read_access
 from statemaint.storage.local.directories import (
+    Walk,
     check_way,
     directory_of,
     folders_in,
@@ -42,7 +43,6 @@ from statemaint.storage.local.opened import (
     regular,
     sync,
 )
-from statemaint.storage.local.walk import Walk
 
 _Place = tuple[int, str]
 """A file: its open directory, and its name in it."""
@@ -227,8 +227,8 @@ class LocalStorage(Storage):
             directory_of(self._top, folder) as (directory, name),
         ):
             for _, below, _, handle in os.fwalk(name, topdown=False, dir_fd=directory):
-                for one in below:
-                    _delete_folder(one, handle)
+                for folder_below in below:
+                    _delete_folder(folder_below, handle)
             _delete_folder(name, directory)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:

@@ -258,7 +258,7 @@ class ServerClock:
 
 def shown_by(headers: Mapping[str, str]) -> Mapping[str, Any]:
     """Returns what headers, by names in lower case, show of an object's settings."""
-    shown: dict[str, Any] = {name: headers[one] for name, one in _KEPT.items() if one in headers}
+    shown: dict[str, Any] = {name: headers[key] for name, key in _KEPT.items() if key in headers}
     if "BucketKeyEnabled" in shown:
         shown["BucketKeyEnabled"] = shown["BucketKeyEnabled"].lower() == "true"
     return shown

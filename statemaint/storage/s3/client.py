@@ -28,10 +28,6 @@ def client_of(options: S3Options) -> tuple["S3Client", "Credentials | None", "UR
     """Returns a client with a session of its own, its credentials, and its connections.
 
     The client sends through them when its event `before-send` is answered so.
-
-    Raises:
-        ConfigError: when boto3 is missing, or its own settings are not valid, such as an unknown
-            profile.
     """
     try:
         from botocore.config import Config

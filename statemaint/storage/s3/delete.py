@@ -9,6 +9,7 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
+from itertools import chain
 
 from statemaint.errors import NotFoundError
 from statemaint.storage.base import Check
@@ -46,7 +47,7 @@ def _page(bucket: Bucket, paths: Sequence[str], before: Check) -> list[Refused]:
         if not later:
             break
         bucket.sleep(wait)
-        refused = [one for one in refused if one[1] not in THROTTLED]
+        refused = [(path, code) for path, code in refused if code not in THROTTLED]
         refused += _request(bucket, later, before)
     return refused
 
@@ -77,9 +78,9 @@ def _together(bucket: Bucket, paths: Sequence[str]) -> list[Refused]:
     keys = [{"Key": bucket.key(path)} for path in paths]
     answer = bucket.call("delete_objects", paths[0], Delete={"Objects": keys, "Quiet": True})
     return [
-        (bucket.path(one.get("Key", "")), one.get("Code", "no code"))
-        for one in answer.get("Errors", [])
-        if one.get("Code") != "NoSuchKey"
+        (bucket.path(refusal.get("Key", "")), refusal.get("Code", "no code"))
+        for refusal in answer.get("Errors", [])
+        if refusal.get("Code") != "NoSuchKey"
     ]
 
 
@@ -97,4 +98,4 @@ def _one_by_one(bucket: Bucket, paths: Sequence[str], before: Check) -> list[Ref
         return []
 
     jobs = (partial(delete, path) for path in paths)
-    return [one for found in in_order(jobs, threads=bucket.options.threads) for one in found]
+    return [*chain.from_iterable(in_order(jobs, threads=bucket.options.threads))]

@@ -118,12 +118,7 @@ def is_unsupported(error: S3Error) -> bool:
 
 @contextmanager
 def translated(path: str, bucket: str) -> Iterator[None]:
-    """Turns boto3's exceptions into a `StorageError` about a path.
-
-    Raises:
-        NotFoundError: only when S3 reported that there is no such key.
-        S3Error: otherwise.
-    """
+    """Turns boto3's exceptions into an `S3Error` about a path, or a certain `NotFoundError`."""
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
 

@@ -53,11 +53,7 @@ class S3Options:
 
 
 def options_from(environment: Mapping[str, str]) -> S3Options:
-    """Returns the options that the `STATEMAINT_S3_...` variables set.
-
-    Raises:
-        ConfigError: naming the variable that is not valid.
-    """
+    """Returns the options that the `STATEMAINT_S3_...` variables set."""
     key = environment.get(f"{_VARIABLE}SSE_KMS_KEY_ID") or None
     sse = _one_of(environment, "SSE", ("AES256", "aws:kms", "aws:kms:dsse"))
     if key and not (sse or "").startswith("aws:kms"):
@@ -89,12 +85,7 @@ def _flag(environment: Mapping[str, str], name: str) -> bool | None:
 
 
 def checked_endpoint(name: str, value: str | None) -> str | None:
-    """Returns the address of a server; `None` if no address is set.
-
-    Raises:
-        ConfigError: naming the setting, when its value is not a valid address; the value is never
-            shown.
-    """
+    """Returns the address of a server, if one is set; a wrong one is never shown."""
     if not value:
         return None
     try:

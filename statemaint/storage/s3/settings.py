@@ -130,13 +130,13 @@ def has_acls(bucket: Bucket) -> bool:
             raise
         return True
     rules = answer.get("OwnershipControls", {}).get("Rules", ())
-    return [one.get("ObjectOwnership") for one in rules] != [_OWNED_BY_BUCKET]
+    return [rule.get("ObjectOwnership") for rule in rules] != [_OWNED_BY_BUCKET]
 
 
 def read_tags(bucket: Bucket, path: str) -> tuple[tuple[str, str], ...]:
     """Returns the tags of an object; none if the server does not support tags."""
     answer = _answer(bucket, "get_object_tagging", path) or {}
-    return tuple(sorted((one["Key"], one["Value"]) for one in answer.get("TagSet", ())))
+    return tuple(sorted((tag["Key"], tag["Value"]) for tag in answer.get("TagSet", ())))
 
 
 def ensure_tags(bucket: Bucket, path: str, tags: tuple[tuple[str, str], ...]) -> None:
@@ -159,7 +159,7 @@ def _answer(bucket: Bucket, operation: str, path: str) -> dict[str, Any] | None:
 def _grant(grant: Mapping[str, Any]) -> tuple[str, str]:
     grantee = grant["Grantee"]
     names = {"URI": "uri", "ID": "id", "EmailAddress": "emailAddress"}
-    name = next((one for one in names if grantee.get(one)), "ID")
+    name = next((key for key in names if grantee.get(key)), "ID")
     return grant["Permission"], f'{names[name]}="{grantee.get(name, "")}"'
 
 
@@ -304,7 +304,7 @@ class Likeness:
         if not acl:
             return "", None
         owner = str(acl.get("Owner", {}).get("ID", ""))
-        return owner, frozenset(_grant(one) for one in acl.get("Grants", ()))
+        return owner, frozenset(map(_grant, acl.get("Grants", ())))
 
     def _read_tags(self, target: str) -> tuple[tuple[str, str], ...]:
         tags = read_tags(self.bucket, target)
