@@ -18,6 +18,7 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import StateFile, classify
 from statemaint.model.ids import StoreId
+from statemaint.model.policy import Policy
 from statemaint.storage import Storage
 
 NOW = 2_000_000_000.0
@@ -33,6 +34,19 @@ _NAMES = {
     "t": ".{}.delta." + UUID + ".tmp",
 }
 STORE = StoreId(0, 0)
+
+
+TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
+"""A policy by which most of a neglected checkpoint goes."""
+
+
+def paths(storage: Storage, prefix: str = "") -> list[str]:
+    return sorted(entry.path for entry in storage.list(prefix))
+
+
+def state(storage: Storage) -> dict[str, bytes]:
+    """Returns the contents of all files of the state."""
+    return {entry.path: storage.read(entry.path) for entry in storage.list("state")}
 
 
 def files(notation: str, store: StoreId = STORE) -> tuple[StateFile, ...]:

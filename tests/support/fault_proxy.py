@@ -109,6 +109,11 @@ class FaultProxy:
             return None
 
 
+def about(part: str) -> Callable[[Seen], bool]:
+    """Returns the filter of requests with a part in their targets."""
+    return lambda seen: part in seen.target
+
+
 @contextmanager
 def fault_proxy(upstream: str) -> Iterator[FaultProxy]:
     """Runs a proxy for the length of a `with` block."""

@@ -66,6 +66,12 @@ class Place:
         at = address or f"s3://{self.bucket()}/some/checkpoint"
         return S3Storage(at, self.options(**options), sleep=sleep)
 
+    def uploads(self, storage: S3Storage) -> list[object]:
+        """Returns the uploads in parts that have not ended."""
+        found = self.client.list_multipart_uploads(Bucket=storage._bucket.name)
+        unended: list[object] = found.get("Uploads", [])
+        return unended
+
     def fill(self, address: str, files: Mapping[str, bytes]) -> None:
         """Puts files below an address, without boto3's layers."""
         credentials = Credentials(self.access_key, self.secret_key)

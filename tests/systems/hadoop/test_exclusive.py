@@ -12,21 +12,13 @@ import pytest
 
 from statemaint.errors import AlreadyExistsError, ConfigError, NotExclusiveError, NotFoundError
 from statemaint.maintain import maintain
-from statemaint.model.policy import Policy
 from statemaint.storage import HadoopStorage, LocalStorage, MemoryStorage, Storage, open_storage
 from statemaint.storage.hadoop.exclusive import obstacle_of
 from statemaint.storage.hadoop.files import HadoopFiles
 from statemaint.storage.hadoop.jvm import Jvm
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import TIGHT, state, write_checkpoint
 from tests.support.hdfs import Hdfs
 from tests.support.storage_contract import StorageContract
-
-TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
-
-
-def state(storage: Storage) -> dict[str, bytes]:
-    return {entry.path: storage.read(entry.path) for entry in storage.list("state")}
-
 
 # -- fakes that decide at different moments
 

@@ -13,10 +13,9 @@ from statemaint.report import Report
 from statemaint.storage import HadoopStorage, LocalStorage, Storage
 from statemaint.storage.hadoop.jvm import Jvm
 from tests.checkpoints.archive import contents
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import TIGHT, state, write_checkpoint
 
 DAY = 86400.0
-TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 Build = Callable[[Storage], None]
 
 
@@ -33,8 +32,8 @@ def test_maintains_as_on_a_local_disk(build: Build, folder: str, jvm: Jvm, tmp_p
         build(storage)
     for _ in range(2):
         assert _counts(maintain(ours, TIGHT)) == _counts(maintain(local, TIGHT))
-        assert _state(ours) == _state(local)
-    assert _state(ours).keys() >= {"state/0/0/25.snapshot"} or build is not write_checkpoint
+        assert state(ours) == state(local)
+    assert state(ours).keys() >= {"state/0/0/25.snapshot"} or build is not write_checkpoint
     assert verify(ours, deep=True).findings == ()
     assert not [entry for entry in ours.list("") if entry.name.endswith(".tmp")]
 
@@ -42,10 +41,6 @@ def test_maintains_as_on_a_local_disk(build: Build, folder: str, jvm: Jvm, tmp_p
 def _counts(report: Report) -> tuple[object, ...]:
     said = (report.exit_code, report.snapshots_written, report.files_deleted, report.bytes_deleted)
     return (*said, report.bytes_written)
-
-
-def _state(storage: Storage) -> dict[str, bytes]:
-    return {entry.path: storage.read(entry.path) for entry in storage.list("state")}
 
 
 def test_180_moves_are_a_rename_each_and_ask_little_of_the_files(folder: str, jvm: Jvm) -> None:

@@ -28,7 +28,7 @@ from statemaint.storage.hadoop.jvm import Jvm, _of_running_spark, launch_jvm
 from statemaint.storage.hadoop.listing import decode_statuses, single_lister, walk
 from statemaint.storage.hadoop.names import PlainNames
 from tests.support import outside
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import paths, write_checkpoint
 from tests.support.hdfs import SUPERUSER, Hdfs, hdfs
 from tests.support.paths import ROOT
 from tests.support.storage_contract import StorageContract
@@ -103,10 +103,6 @@ def storage(folder: str, jvm: Jvm) -> HadoopStorage:
 def path(folder: str, jvm: Jvm) -> Any:
     """The folder, as Hadoop's own `Path`."""
     return jvm.java(FS + "Path")(folder)
-
-
-def paths(storage: Storage) -> list[str]:
-    return sorted(entry.path for entry in storage.list(""))
 
 
 # -- links

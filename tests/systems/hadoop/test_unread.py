@@ -8,13 +8,10 @@ from statemaint.audit import verify
 from statemaint.errors import IncompleteListingError, StorageError
 from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
-from statemaint.model.policy import Policy
 from statemaint.storage import HadoopStorage
 from statemaint.storage.hadoop.jvm import Jvm
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import TIGHT, write_checkpoint
 from tests.systems.conftest import FS
-
-TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 
 
 @pytest.fixture

@@ -12,23 +12,17 @@ from botocore.exceptions import ClientError
 from statemaint.errors import AlreadyExistsError, NotExclusiveError, StorageError
 from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
-from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
 from statemaint.records.manifest import FOLDER
 from statemaint.storage import MemoryStorage, Storage
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import TIGHT, state, write_checkpoint
 from tests.support.iam import policy_of
 from tests.support.paths import ROOT
 from tests.support.s3 import Place
 
-TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 DELETE, PAGE = ROOT / "helm" / "iam" / "delete.json", ROOT / "docs" / "storage.md"
 _OTHER = "arn:aws:iam:::user/other"
 _UNKNOWN = "s3:GetBucketOwnershipControls"
-
-
-def state(storage: Storage) -> dict[str, bytes]:
-    return {entry.path: storage.read(entry.path) for entry in storage.list("state")}
 
 
 def neglected() -> MemoryStorage:

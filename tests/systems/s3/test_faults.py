@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,22 +18,13 @@ from statemaint.errors import (
 from statemaint.storage import S3Options, S3Storage, open_storage
 from statemaint.storage.s3.bucket import ServerClock
 from statemaint.storage.s3.options import options_from
-from tests.support.fault_proxy import Answer, Cut, FaultProxy, Lost, Seen, Then, error
+from tests.support.checkpoints import paths
+from tests.support.fault_proxy import Answer, Cut, FaultProxy, Lost, Seen, Then, about, error
 from tests.support.s3 import Place
 
 MIB = 1024 * 1024
 CONTENT = bytes(range(256)) * (12 * MIB // 256)
 MANY = 1000
-
-
-def paths(storage: S3Storage, prefix: str = "") -> list[str]:
-    return sorted(entry.path for entry in storage.list(prefix))
-
-
-def uploads(place: Place, storage: S3Storage) -> list[object]:
-    bucket = storage._bucket.name
-    found: list[object] = place.client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])
-    return found
 
 
 # -- reading
@@ -166,21 +156,21 @@ def test_a_server_that_dies_in_a_multipart_upload_leaves_no_file(
     broken: Place, proxy: FaultProxy
 ) -> None:
     storage = broken.storage(part_size=5 * MIB)
-    proxy.fail("PUT", Lost(), times=MANY, when=lambda seen: "partNumber=2" in seen.target)
+    proxy.fail("PUT", Lost(), times=MANY, when=about("partNumber=2"))
     with pytest.raises(
         StorageError, match=r"^a: the connection to the S3 endpoint broke"
     ) as caught:
         storage.write("a", [CONTENT])
     assert (caught.value.exit_code, paths(storage)) == (5, [])
-    assert uploads(broken, storage) == []
+    assert broken.uploads(storage) == []
 
 
 def test_an_upload_that_cannot_be_completed_is_aborted(broken: Place, proxy: FaultProxy) -> None:
     storage = broken.storage(part_size=5 * MIB)
-    proxy.fail("POST", Answer(503, error("SlowDown")), when=lambda seen: "uploadId" in seen.target)
+    proxy.fail("POST", Answer(503, error("SlowDown")), when=about("uploadId"))
     with pytest.raises(StorageError, match=r"too busy \(SlowDown\)"):
         storage.write("a", [CONTENT])
-    assert (paths(storage), uploads(broken, storage)) == ([], [])
+    assert (paths(storage), broken.uploads(storage)) == ([], [])
 
 
 def test_a_file_that_appears_while_another_is_uploaded_is_kept(
@@ -191,11 +181,11 @@ def test_a_file_that_appears_while_another_is_uploaded_is_kept(
     # before the look at what is there, and between that look and the end
     for method, part in (("HEAD", "/a"), ("POST", "uploadId")):
         storage.delete("a")
-        proxy.fail(method, appear, when=_has(part))
+        proxy.fail(method, appear, when=about(part))
         with pytest.raises(AlreadyExistsError):
             storage.write("a", [CONTENT])
         assert storage.read("a") == b"theirs"
-        assert uploads(broken, storage) == []
+        assert broken.uploads(storage) == []
 
 
 def test_a_write_whose_answer_was_lost_is_ours(broken: Place, proxy: FaultProxy) -> None:
@@ -261,10 +251,6 @@ def test_a_server_without_conditional_writes_is_not_exclusive(
     storage.append("l", b"2\n")
     assert (storage.read("a"), storage.read("l")) == (b"first", b"1\n2\n")
     assert paths(storage) == ["a", "l"]
-
-
-def _has(part: str) -> Callable[[Seen], bool]:
-    return lambda seen: part in seen.target
 
 
 def _conditional(seen: Seen) -> bool:

@@ -13,12 +13,11 @@ from statemaint.report import Report
 from statemaint.storage import LocalStorage, MemoryStorage, S3Storage, Storage
 from tests.checkpoints.archive import contents
 from tests.checkpoints.environments import VERSIONS
-from tests.support.checkpoints import STORE, delta_bytes, write_checkpoint
+from tests.support.checkpoints import STORE, TIGHT, delta_bytes, state, write_checkpoint
 from tests.support.fault_proxy import FaultProxy
 from tests.support.s3 import Moto, Place
 
 MIB = 1024 * 1024
-TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 # What a run costs whatever the checkpoint's size: four folders, scanned twice where need be.
 CONSTANT = 14  # one for the log of the file source, one for what a killed run has announced
 
@@ -36,10 +35,6 @@ def neglected(**options: Any) -> Mapping[str, bytes]:
     memory = MemoryStorage()
     write_checkpoint(memory, **options)
     return memory.files
-
-
-def state(storage: Storage) -> dict[str, bytes]:
-    return {entry.path: storage.read(entry.path) for entry in storage.list("state")}
 
 
 def counts(report: Report) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from statemaint.records import index_trash, size_of_trash
 from statemaint.records.trashed import INDEX
 from statemaint.storage import MemoryStorage, S3Storage
 from tests.support.ceph import KMS_KEYS
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import paths, write_checkpoint
 from tests.support.fault_proxy import Answer, FaultProxy, Seen, error
 from tests.support.s3 import Moto, Place
 
@@ -21,10 +21,6 @@ DAY = 86400.0
 TRASH = "_statemaint/trash"
 POLICY = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0, trash_for=7 * DAY)
 KMS: dict[str, Any] = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": KMS_KEYS[0]}
-
-
-def paths(storage: S3Storage, prefix: str = "") -> list[str]:
-    return sorted(entry.path for entry in storage.list(prefix))
 
 
 def put(place: Place, storage: S3Storage, path: str, content: bytes = b"x", **how: Any) -> None:

@@ -10,49 +10,39 @@ from statemaint.errors import AlreadyExistsError, NotExclusiveError, StorageErro
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage, S3Storage
-from tests.support.checkpoints import write_checkpoint
-from tests.support.fault_proxy import Answer, FaultProxy, Lost, Seen, Then, error
+from tests.support.checkpoints import TIGHT, write_checkpoint
+from tests.support.fault_proxy import Answer, FaultProxy, Lost, Seen, Then, about, error
 from tests.support.s3 import Moto, Place
 
 MIB = 1024 * 1024
 CONTENT = bytes(range(256)) * (12 * MIB // 256)
 MANY = 1000
-TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 DENIED = Answer(403, error("AccessDenied"))
-
-
-def has(part: str) -> Callable[[Seen], bool]:
-    return lambda seen: part in seen.target
 
 
 # -- credentials
 
 
-@pytest.mark.parametrize("code", ["ExpiredToken", "InvalidToken"])
-def test_expired_credentials_are_named_by_the_first_request_of_a_run(
-    broken: Place, proxy: FaultProxy, code: str
+@pytest.mark.parametrize("code", ["ExpiredToken", "InvalidToken", "RequestExpired"])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        lambda storage: maintain(storage, Policy()),
+        lambda storage: storage.stat("a"),
+        lambda storage: storage.now(),
+    ],
+)
+def test_expired_credentials_are_named_by_every_request(
+    broken: Place, proxy: FaultProxy, code: str, request_: Callable[[S3Storage], object]
 ) -> None:
-    storage = broken.storage()
     # As AWS answers them: a HEAD with 400 and no body, a GET with the reason.
     proxy.fail("HEAD", Answer(400), times=MANY)
     proxy.fail("GET", Answer(400, error(code, "The provided token has expired.")), times=MANY)
-    with pytest.raises(StorageError) as caught:
-        maintain(storage, Policy())
-    assert str(caught.value).endswith(f": the credentials were refused ({code})")
+    with pytest.raises(
+        StorageError, match=rf": the credentials were refused \({code}\)$"
+    ) as caught:
+        request_(broken.storage())
     assert caught.value.exit_code == 5
-
-
-@pytest.mark.parametrize("code", ["ExpiredToken", "RequestExpired"])
-def test_expired_credentials_are_named_by_a_head(
-    broken: Place, proxy: FaultProxy, code: str
-) -> None:
-    """As they expire in the middle of a run, and where a run begins with the server's time."""
-    proxy.fail("HEAD", Answer(400), times=MANY)
-    proxy.fail("GET", Answer(400, error(code, "The provided token has expired.")), times=MANY)
-    words = rf": the credentials were refused \({code}\)$"
-    for request in (lambda: broken.storage().stat("a"), lambda: broken.storage().now()):
-        with pytest.raises(StorageError, match=words):
-            request()
 
 
 def test_a_head_that_is_refused_for_another_reason_stays_an_error_of_its_own(
@@ -73,7 +63,7 @@ def composite(*parts: bytes) -> str:
 
 
 PARTS = [CONTENT[start : start + 5 * MIB] for start in range(0, len(CONTENT), 5 * MIB)]
-COMPLETE = has("uploadId")
+COMPLETE = about("uploadId")
 
 
 def test_an_upload_is_complete_if_its_answer_was_lost_and_the_retry_finds_no_upload(
@@ -106,7 +96,7 @@ def test_an_upload_that_is_gone_is_an_error_unless_the_object_has_its_parts(
     with pytest.raises(StorageError, match=r"^a: CompleteMultipartUpload failed: NoSuchUpload"):
         storage.write("a", [CONTENT])
     # Another writer's object of the same size appears in between.
-    proxy.fail("HEAD", Then(lambda: None), when=has("/a"))
+    proxy.fail("HEAD", Then(lambda: None), when=about("/a"))
     other = Then(lambda: broken.storage(storage.root).write("a", [bytes(len(CONTENT))]))
     proxy.fail("POST", other, when=COMPLETE)
     with pytest.raises(AlreadyExistsError):
@@ -127,7 +117,7 @@ def _without_checksum(seen: Seen) -> bool:
     )
 
 
-def test_whatever_creates_an_object_carries_the_checksum_that_a_retention_requires(
+def test_each_request_that_creates_an_object_carries_the_checksum_of_a_retention(
     broken: Place, proxy: FaultProxy
 ) -> None:
     storage = broken.storage(part_size=5 * MIB)
@@ -149,20 +139,13 @@ def probes(place: Place, storage: S3Storage) -> list[str]:
     return sorted(entry.path for entry in found)
 
 
+@pytest.mark.parametrize(
+    "probe",
+    [lambda storage: storage.exclusive, lambda storage: storage.write("b", [b"x"], like="a")],
+    ids=["conditional writes", "the settings of an object"],
+)
 def test_runs_without_the_right_to_delete_leave_one_probe(
-    broken: Place, proxy: FaultProxy, moto_place: Moto
-) -> None:
-    address = broken.storage().root
-    proxy.fail("DELETE", DENIED, times=MANY)
-    for _ in range(5):
-        storage = broken.storage(address)
-        with pytest.raises(StorageError, match="s3:DeleteObject is not allowed"):
-            assert storage.exclusive is None
-    assert probes(moto_place, storage) == ["_statemaint/probe/exclusive"]
-
-
-def test_runs_without_the_right_to_delete_leave_one_probe_of_the_settings(
-    broken: Place, proxy: FaultProxy, moto_place: Moto
+    broken: Place, proxy: FaultProxy, moto_place: Moto, probe: Callable[[S3Storage], object]
 ) -> None:
     address = broken.storage().root
     moto_place.storage(address).write("a", [b"x"])
@@ -170,7 +153,7 @@ def test_runs_without_the_right_to_delete_leave_one_probe_of_the_settings(
     for _ in range(3):
         storage = broken.storage(address)
         with pytest.raises(StorageError, match="s3:DeleteObject is not allowed"):
-            storage.write("b", [b"x"], like="a")
+            probe(storage)
     assert len(probes(moto_place, storage)) == 1
 
 
@@ -181,7 +164,7 @@ def test_a_probe_of_the_settings_that_another_process_deletes_is_tried_again(
     other = moto_place.storage(storage.root)
     other.write("a", [b"x"])
     delete = Then(lambda: other.delete_all(probes(moto_place, storage)))
-    proxy.fail("HEAD", delete, when=has("/probe/"))
+    proxy.fail("HEAD", delete, when=about("/probe/"))
     storage.write("b", [b"x"], like="a")
     assert (storage.read("b"), probes(moto_place, storage)) == (b"x", [])
 
@@ -191,9 +174,9 @@ def test_a_probe_that_another_process_deletes_meanwhile_is_tried_again(
 ) -> None:
     storage = broken.storage()
     other = moto_place.storage(storage.root)
-    proxy.fail("PUT", Then(lambda: None), when=has("/probe/"))
+    proxy.fail("PUT", Then(lambda: None), when=about("/probe/"))
     delete = Then(lambda: other.delete("_statemaint/probe/exclusive"))
-    proxy.fail("PUT", delete, when=has("/probe/"))
+    proxy.fail("PUT", delete, when=about("/probe/"))
     assert storage.exclusive is True
     assert probes(moto_place, storage) == []
 

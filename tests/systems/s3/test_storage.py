@@ -7,7 +7,8 @@ from io import SEEK_END
 import pytest
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
-from statemaint.storage import S3Storage, Storage
+from statemaint.storage import Storage
+from tests.support.checkpoints import paths
 from tests.support.s3 import Moto, Place
 from tests.support.storage_contract import StorageContract
 
@@ -37,10 +38,6 @@ class TestCeph(OnS3):
     @pytest.fixture(autouse=True)
     def _server(self, ceph_place: Place) -> None:
         self.server = ceph_place
-
-
-def paths(storage: Storage, prefix: str = "") -> list[str]:
-    return sorted(entry.path for entry in storage.list(prefix))
 
 
 def at_once(*jobs: object) -> None:
@@ -171,7 +168,7 @@ def test_a_large_file_is_not_overwritten(place: Place) -> None:
     with pytest.raises(AlreadyExistsError):
         storage.write("a", [bytes(12 * MIB)])
     assert storage.read("a") == b"first"
-    assert uploads(place, storage) == []
+    assert place.uploads(storage) == []
 
 
 def test_a_large_file_whose_chunks_fail_leaves_no_parts(place: Place) -> None:
@@ -185,23 +182,7 @@ def test_a_large_file_whose_chunks_fail_leaves_no_parts(place: Place) -> None:
         storage.write("a", chunks())
     assert paths(storage) == []
     assert storage.requests["put"] >= 3
-    assert uploads(place, storage) == []
-
-
-def uploads(place: Place, storage: S3Storage) -> list[object]:
-    bucket = storage._bucket.name
-    found: list[object] = place.client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])
-    return found
-
-
-def test_a_file_larger_than_one_copy_is_moved_in_parts(place: Place) -> None:
-    storage = place.storage(copy_limit=5 * MIB)
-    content = b"".join(bytes([number]) * MIB for number in range(12))
-    storage.write("a", [content])
-    storage.move("a", "b")
-    assert storage.requests["copy"] == 3
-    assert paths(storage) == ["b"]
-    assert storage.read("b") == content
+    assert place.uploads(storage) == []
 
 
 def test_of_many_who_append_none_loses_a_line(place: Place) -> None:

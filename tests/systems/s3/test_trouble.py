@@ -7,20 +7,13 @@ import pytest
 from statemaint.audit import verify
 from statemaint.errors import StorageError
 from statemaint.maintain import maintain
-from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage, Storage
-from tests.support.checkpoints import write_checkpoint
-from tests.support.fault_proxy import Answer, Fault, FaultProxy, Lost, Seen, error
+from tests.support.checkpoints import TIGHT, state, write_checkpoint
+from tests.support.fault_proxy import Answer, Fault, FaultProxy, Lost, Seen, about, error
 from tests.support.s3 import Moto, Place
 
-TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 MANY = 10_000
 DENIED = Answer(403, error("AccessDenied", "no"))
-
-
-def below(part: str) -> Callable[[Seen], bool]:
-    """Tells whether a request is about paths with such a part in them."""
-    return lambda seen: part in seen.target
 
 
 def snapshot(seen: Seen) -> bool:
@@ -28,20 +21,16 @@ def snapshot(seen: Seen) -> bool:
 
 
 TROUBLE: dict[str, tuple[str, Fault, Callable[[Seen], bool]]] = {
-    "no rights to delete": ("POST", DENIED, below("delete")),
-    "throttled while it deletes": ("POST", Answer(503, error("SlowDown")), below("delete")),
+    "no rights to delete": ("POST", DENIED, about("delete")),
+    "throttled while it deletes": ("POST", Answer(503, error("SlowDown")), about("delete")),
     "no rights to write a snapshot": ("PUT", DENIED, snapshot),
     "the server dies while it takes a snapshot": ("PUT", Lost(), snapshot),
     "a snapshot cannot be read back": ("GET", Answer(500, error("InternalError")), snapshot),
-    "a delta cannot be read": ("GET", Answer(500, error("InternalError")), below("20.delta")),
-    "the ledger cannot be written": ("PUT", DENIED, below("_statemaint/ledger")),
-    "no rights to take a lease": ("PUT", DENIED, below("_statemaint/lease")),
-    "the state cannot be listed": ("GET", DENIED, below("state%2F")),
+    "a delta cannot be read": ("GET", Answer(500, error("InternalError")), about("20.delta")),
+    "the ledger cannot be written": ("PUT", DENIED, about("_statemaint/ledger")),
+    "no rights to take a lease": ("PUT", DENIED, about("_statemaint/lease")),
+    "the state cannot be listed": ("GET", DENIED, about("state%2F")),
 }
-
-
-def state(storage: Storage) -> dict[str, bytes]:
-    return {entry.path: storage.read(entry.path) for entry in storage.list("state")}
 
 
 def exit_code(storage: Storage) -> int:
@@ -62,7 +51,7 @@ def test_trouble_is_told_and_the_next_run_goes_on(
     method, fault, when = TROUBLE[kind]
     proxy.fail(method, fault, times=MANY, when=when)
     if kind == "no rights to delete":  # neither in bulk nor one by one
-        proxy.fail("DELETE", DENIED, times=MANY, when=below("/state/"))
+        proxy.fail("DELETE", DENIED, times=MANY, when=about("/state/"))
     assert exit_code(storage) == 5
     healthy = moto_place.storage(storage.root)
     assert verify(healthy, deep=True).healthy

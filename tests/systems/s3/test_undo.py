@@ -12,7 +12,7 @@ from statemaint.model.policy import Policy
 from statemaint.records.manifest import FOLDER
 from statemaint.recover import rollback
 from statemaint.storage import MemoryStorage, S3Storage
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import state, write_checkpoint
 from tests.support.fault_proxy import Answer, Fault, FaultProxy, Lost, Seen, error, fault_proxy
 from tests.support.marks import undo_cases
 from tests.support.s3 import Place
@@ -90,10 +90,6 @@ def neglected(place: Place) -> S3Storage:
     write_checkpoint(memory, last=10, batches=range(6, 10), partitions=1)
     place.fill(storage.root, memory.files)
     return storage
-
-
-def state(storage: S3Storage) -> dict[str, bytes]:
-    return {one.path: storage.read(one.path) for one in storage.list("state")}
 
 
 @pytest.mark.parametrize(("step", "fault"), undo_cases(CASES, 5))

@@ -23,12 +23,11 @@ from statemaint.audit import doctor, verify
 from statemaint.maintain import maintain
 from statemaint.model.checkpoint import Provider
 from statemaint.model.findings import FindingCode
-from statemaint.model.policy import Policy
 from statemaint.planning import scan_checkpoint
 from statemaint.storage import LocalStorage
+from tests.support.checkpoints import TIGHT
 from tests.support.summing import PROVIDERS
 
-TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 STATE = "spark.sql.streaming.stateStore"
 # What Spark 3.5 pins; Spark 4 adds its own settings to the entries of the batches that it plans.

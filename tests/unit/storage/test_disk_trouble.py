@@ -10,17 +10,10 @@ import pytest
 from statemaint.audit import verify
 from statemaint.errors import NotExclusiveError, StorageError
 from statemaint.maintain import maintain
-from statemaint.model.policy import Policy
-from statemaint.storage import LocalStorage, MemoryStorage, Storage
+from statemaint.storage import LocalStorage, MemoryStorage
 from statemaint.storage.local import storage as local
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import TIGHT, state, write_checkpoint
 from tests.support.users import MAINTAINER, as_user, needs_root, shared_folder
-
-TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
-
-
-def state(storage: Storage) -> dict[str, bytes]:
-    return {entry.path: storage.read(entry.path) for entry in storage.list("state")}
 
 
 @pytest.mark.parametrize("kind", [".snapshot", "default.json"])
