@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
+from statemaint.fold.compiled.input import Scanner
 from statemaint.fold.compiled.kernels import records
 from statemaint.fold.compiled.output import Output
-from statemaint.fold.compiled.scanner import Scanner
 from statemaint.fold.compiled.table import Table
 from tests.benchmarks import ours
 from tests.benchmarks.bench import Bench

@@ -40,8 +40,9 @@ import numpy.typing as npt
 from statemaint.codec.compression.lzf import Lzf
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import CodecError, Superseded, UnsupportedError
+from statemaint.fold.compiled.input import Scanner, Work, new_work
 from statemaint.fold.compiled.kernels import records as kernels
-from statemaint.fold.compiled.kernels.lzf import expand, pack
+from statemaint.fold.compiled.kernels.compiled import expand_lzf, pack_lzf
 from statemaint.fold.compiled.kernels.records import (
     AT,
     BATCH,
@@ -62,7 +63,6 @@ from statemaint.fold.compiled.kernels.records import (
     Runs,
 )
 from statemaint.fold.compiled.output import Output
-from statemaint.fold.compiled.scanner import Scanner, Work, new_work
 from statemaint.fold.compiled.table import Table
 from statemaint.fold.compiled.window import PayloadWindow
 from statemaint.fold.source import Folding, Pieces, Source
@@ -122,7 +122,9 @@ def _compiled(source: Source) -> Source:
     """Returns the source with the fastest form of its compression."""
     if not isinstance(source.compression, Lzf):
         return source
-    return replace(source, compression=replace(source.compression, expand=expand, pack=pack))
+    return replace(
+        source, compression=replace(source.compression, expand=expand_lzf, pack=pack_lzf)
+    )
 
 
 def _read(step: int, source: Source, path: str, *, snapshot: bool) -> _Words:

@@ -1,26 +1,18 @@
-"""Reading of a file's payload into a window: by block, or in stretches if that is faster."""
+"""Reading of a file's records, window by window: by block, or in stretches if that is faster."""
 
+from collections import deque
 from collections.abc import Generator
+from dataclasses import dataclass
 from io import BytesIO
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, NoReturn, Protocol, cast
 
+import google_crc32c
 import numpy as np
+import numpy.typing as npt
 
 from statemaint.codec.compression.lz4 import Lz4Block
 from statemaint.errors import CodecError
-from statemaint.fold.compiled.kernels import lz4 as kernels
-from statemaint.fold.compiled.kernels.lz4 import (
-    BLOCKS,
-    CUT,
-    DONE,
-    FROM,
-    NARROW,
-    NEED,
-    ODD,
-    STATUS,
-    TO,
-    unpack,
-)
+from statemaint.fold.compiled.kernels import lz4, records
 from statemaint.fold.compiled.window import SLACK, Bytes, PayloadWindow
 from statemaint.fold.source import Source
 
@@ -80,7 +72,7 @@ class _Stretches:
     def __init__(self, source: Source, path: str) -> None:
         self._steps = self._read(source, path)
         self._window, self._wish = PayloadWindow(), 0
-        self._state = np.zeros(kernels.STATE, np.int64)
+        self._state = np.zeros(lz4.STATE, np.int64)
         self._places = np.empty((_BLOCKS, 4), np.int64)
 
     def fill(self, window: PayloadWindow, wish: int) -> bool:
@@ -100,8 +92,8 @@ class _Stretches:
             while content := stream.read(max(_STEP, len(rest))):
                 piece, end = _joined(rest, content)
                 yield from self._unpack(piece, end)
-                rest = piece[self._state[FROM] : end]
-                if self._state[STATUS] == ODD:
+                rest = piece[self._state[lz4.FROM] : end]
+                if self._state[lz4.STATUS] == lz4.ODD:
                     break
             if len(rest):
                 yield from self._clearly(_Rest(rest.tobytes(), stream))
@@ -109,15 +101,15 @@ class _Stretches:
     def _unpack(self, piece: Bytes, end: int) -> Generator[int]:
         """Takes the whole blocks in a piece of the file."""
         state = self._state
-        state[FROM], state[STATUS] = 0, DONE
-        while state[STATUS] not in (CUT, ODD):
+        state[lz4.FROM], state[lz4.STATUS] = 0, lz4.DONE
+        while state[lz4.STATUS] not in (lz4.CUT, lz4.ODD):
             window, wish = self._window, self._wish
-            state[TO] = window.end
-            unpack(piece, end, window.buffer, window.room, wish, state, self._places)
-            window.take(self._places[: state[BLOCKS]].tolist(), piece.data)
-            if state[STATUS] == NARROW:
-                window.reserve(int(state[NEED]), wish)
-            elif state[STATUS] == DONE:
+            state[lz4.TO] = window.end
+            lz4.unpack(piece, end, window.buffer, window.room, wish, state, self._places)
+            window.take(self._places[: state[lz4.BLOCKS]].tolist(), piece.data)
+            if state[lz4.STATUS] == lz4.NARROW:
+                window.reserve(int(state[lz4.NEED]), wish)
+            elif state[lz4.STATUS] == lz4.DONE:
                 yield window.end
 
     def _clearly(self, rest: "_Rest") -> Generator[int]:
@@ -147,3 +139,116 @@ def _joined(rest: Bytes, content: bytes) -> tuple[Bytes, int]:
     piece[: len(rest)] = rest
     piece[len(rest) : end] = np.frombuffer(content, np.uint8)
     return piece, end
+
+
+# -- records
+
+
+Work = npt.NDArray[np.int64]
+
+
+def new_work() -> Work:
+    """Returns the numbers that kernels read and write, all zero."""
+    return np.zeros(records.WORK, np.int64)
+
+
+@dataclass(slots=True)
+class Scanner:
+    """One pass over a file: `start`, then a kernel on the window as long as it `goes_on`.
+
+    Attributes:
+        source: the files of the store that the file belongs to.
+        path: the path of the file.
+        snapshot: whether every record must have a value.
+        window: the window over the payload; the kernel takes `buffer` up to `end`.
+        work: the kernel's row of numbers.
+        step: the least number of bytes that the window reads when it moves on.
+        whole: whether the window has reached the end of the file.
+        moved: the distance of the window's last move.
+        crc32c: the CRC-32C of the payload of a file that did not fit into the window whole.
+    """
+
+    source: Source
+    path: str
+    snapshot: bool
+    window: PayloadWindow
+    work: Work
+    step: int
+    whole: bool = False
+    moved: int = 0
+    crc32c: int = 0
+    _summed: bool = False
+    _behind: int = 0
+    _input: Input | None = None
+
+    def start(self, wish: int) -> None:
+        """Fills the window from the start of the file, up to `wish` bytes."""
+        self.window.clear()
+        self._input = open_input(self.source, self.path)
+        self.whole, self.crc32c = False, 0
+        self._fill(wish)
+        self._behind = 0
+        self.work[records.AT] = 0
+        self.work[records.SNAPSHOT] = self.snapshot
+        self.work[records.CHECKED] = self.source.row_checksums
+
+    def _fill(self, wish: int) -> None:
+        begin = self.window.end
+        self.whole = not self._more(wish)
+        self._summed |= not (self.whole or self.snapshot)
+        if self._summed:
+            piece = self.window.buffer[begin : self.window.end]
+            self.crc32c = google_crc32c.extend(self.crc32c, piece.tobytes())
+
+    def _more(self, wish: int) -> bool:
+        try:
+            return self._input is not None and self._input.fill(self.window, wish)
+        except UnsureError:
+            self._raise_damage()
+
+    @property
+    def taken(self) -> int:
+        """Returns the number of payload bytes that the kernel has taken."""
+        return self._behind + int(self.work[records.AT])
+
+    def goes_on(self, keep: int | None = None) -> bool:
+        """Acts on the kernel's status; returns whether the kernel has to be called again.
+
+        Args:
+            keep: the first byte of the window that is still needed; by default the first that the
+                kernel has not taken. When the window moves, that byte becomes its first.
+        """
+        status = self.work[records.STATUS]
+        self.moved = 0
+        if status == records.END:
+            self._must_end()
+            return False
+        if status not in (records.MORE, records.PAUSED) or (status == records.MORE and self.whole):
+            self._raise_damage()
+        if status == records.MORE:
+            self._slide(int(self.work[records.AT]) if keep is None else keep)
+        return True
+
+    def _slide(self, keep: int) -> None:
+        self.window.shift(keep)
+        self.work[records.AT] -= keep
+        self.moved = keep
+        self._behind += keep
+        # A record larger than the window makes it grow, at most to twice its content.
+        wish = self.window.end + max(self.step, self.window.end)
+        self._fill(wish)
+
+    def _must_end(self) -> None:
+        if self.work[records.AT] != self.window.end or self._more(self.window.end + 1):
+            self._raise_damage()
+
+    def _raise_damage(self) -> NoReturn:
+        """Raises the reference reader's error for the file, with its offset and message."""
+        reader = self.source.rows if self.snapshot else self.source.records
+        deque(reader(self.path), maxlen=0)
+        raise CodecError("the two readers disagree about it", offset=0, path=self.path)
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._input:
+            self._input.close()

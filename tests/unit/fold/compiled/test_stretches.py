@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from statemaint.codec.compression.base import encode
 from statemaint.codec.compression.lz4 import HEADER_SIZE, Lz4Block
 from statemaint.codec.compression.snappy import Snappy
-from statemaint.fold.compiled.compressor import compressor_for
 from statemaint.fold.compiled.kernels.lz4 import MOST, xxh32
+from statemaint.fold.compiled.output import compressor_for
 from statemaint.fold.compiled.window import SLACK
 from tests.fuzz.stretches import clear, fed, guarded, packed
 
