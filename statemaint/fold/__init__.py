@@ -28,10 +28,6 @@ def engine_for(stored: int, provider: Provider = Provider.HDFS_BACKED) -> Engine
 
 
 def must_equal(path: str, found: StateDigest, expected: StateDigest) -> None:
-    """Compares the state in a snapshot with the fold of the files below it.
-
-    Raises:
-        SnapshotMismatchError: when the two states differ.
-    """
+    """Compares the state in a snapshot with the fold of the files below it."""
     if found != expected:
         raise SnapshotMismatchError(path, found=str(found), expected=str(expected))

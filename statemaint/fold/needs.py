@@ -90,11 +90,8 @@ UNKNOWN = Density(payload=8.0, record=48.0)
 def loading(stored: int, provider: Provider) -> int:
     """Returns the bytes that the program itself grows by when it loads the code that folds.
 
-    The compiled loops count even if they are loaded already: nothing shows that.
-
-    Args:
-        stored: the stored bytes that the whole run folds.
-        provider: the provider of the stores.
+    The compiled loops count even if they are loaded already: nothing shows that. `stored` is the
+    stored bytes that the whole run folds.
     """
     rocks = _ROCKSDB * (provider is Provider.ROCKSDB and "rocksdict" not in sys.modules)
     if stored < COMPILED_FROM:
@@ -131,7 +128,6 @@ def _looked_at(source: Source, stream: BinaryIO, provider: Provider) -> Density:
 
 
 def _sizes(source: Source, payload: Iterator[bytes], provider: Provider) -> Iterator[int]:
-    """Yields the sizes of a delta's records in its payload."""
     sums = source.row_checksums
     if provider is Provider.ROCKSDB:
         changes = changelog.decode(payload, row_checksums=sums)[1]
@@ -189,11 +185,6 @@ def check_need(store: Store, source: Source, *, folds: bool = True) -> int:
     """Returns an upper estimate of the memory that checking a store takes, in bytes.
 
     A snapshot that turns out to be wrong is compared with more of the log than this counts.
-
-    Args:
-        store: the store.
-        source: its files.
-        folds: whether snapshots are compared with the fold of the files below them.
     """
     reading = read_need(max((file.entry.size for file in store.files), default=0), far=source.far)
     return max(reading, chains_need(_between_snapshots(store), source, store)) if folds else reading
@@ -221,13 +212,8 @@ def fold_need(
 ) -> int:
     """Returns the memory for folding a chain and for writing and reading back its snapshots.
 
-    Args:
-        chain: the chain to fold.
-        provider: the provider of its store.
-        content: the density of its deltas.
-        writes: the number of snapshots that are written.
-        tables: the bytes of the SST files that its base refers to.
-        far: whether files come from a storage that holds whole parts of them.
+    `tables` are the bytes of the SST files that its base refers to; `far`: files come from a
+    storage that holds whole parts of them.
     """
     moved = _moved(chain) if far else 0
     if provider is Provider.ROCKSDB:

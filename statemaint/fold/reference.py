@@ -26,7 +26,6 @@ class ClearEngine:
         return Folding(_pieces(source, chain, versions, write=write))
 
     def digest(self, source: Source, path: str) -> StateDigest:
-        """Returns the digest of a snapshot, read back whole."""
         return digest(source.rows(path), source.key)
 
     def check(self, source: Source, path: str) -> frozenset[int]:

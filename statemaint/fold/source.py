@@ -59,19 +59,13 @@ class Described(Protocol):
     """The facts of a checkpoint, or of its plan, that hold for all its state files."""
 
     @property
-    def query_id(self) -> str:
-        """Returns the query's id."""
-        ...
+    def query_id(self) -> str: ...
 
     @property
-    def codec(self) -> str:
-        """Returns the compression, by Spark's short name."""
-        ...
+    def codec(self) -> str: ...
 
     @property
-    def row_checksums(self) -> bool:
-        """Returns whether every record carries a checksum."""
-        ...
+    def row_checksums(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +101,6 @@ class Source:
     def of(
         cls, storage: Storage, store: Store, described: Described, *, ahead: int = 1
     ) -> "Source":
-        """Returns the source of a store's files."""
         return cls(
             storage,
             COMPRESSIONS[described.codec],
@@ -127,11 +120,7 @@ class Source:
 
     @contextmanager
     def fetching(self, files: Iterable[Delta | Snapshot]) -> Iterator["Source"]:
-        """Yields a source whose files are fetched ahead, in the order in which they will be read.
-
-        Args:
-            files: the files; their checksum files follow each.
-        """
+        """Yields a source that fetches these files ahead; they will be read in this order."""
         if self.ahead == 1:
             yield self
             return
@@ -147,7 +136,6 @@ class Source:
 
     @property
     def far(self) -> bool:
-        """Returns whether the storage is worth several requests at a time."""
         return self.storage.parallel > 1
 
     def beside(self, path: str) -> "Source":
@@ -168,11 +156,7 @@ class Source:
 
     @contextmanager
     def opened(self, path: str) -> Iterator[BinaryIO]:
-        """Opens a file for reading to its end, and then compares it with its checksum file.
-
-        Raises:
-            CodecError, StaleChecksumError, StorageError: as `blocks` does.
-        """
+        """Opens a file for reading to its end, and then compares it with its checksum file."""
         with self.storage.open(path) as stream:
             if path not in self.checksums and self.sums is None:
                 yield stream
@@ -201,11 +185,7 @@ class Source:
             raise StaleChecksumError(beside, path)
 
     def records(self, path: str) -> Iterator[Record]:
-        """Yields a file's records in order.
-
-        Raises:
-            CodecError, StaleChecksumError, StorageError: as `blocks` does.
-        """
+        """Yields a file's records in order."""
         payload = (bytes(block.payload) for block in self.blocks(path))
         try:
             yield from records.decode(payload, row_checksums=self.row_checksums)
@@ -213,11 +193,7 @@ class Source:
             raise error.at(path) from error
 
     def rows(self, path: str) -> Iterator[tuple[bytes, bytes]]:
-        """Yields a snapshot's rows in stored order.
-
-        Raises:
-            CodecError, StaleChecksumError, StorageError: as `blocks` does.
-        """
+        """Yields a snapshot's rows in stored order."""
         try:
             yield from records.snapshot_rows(self.records(path))
         except CodecError as error:
@@ -239,17 +215,12 @@ class Engine(Protocol):
     ) -> Folding:
         """Folds a chain once.
 
-        Args:
-            source: the files of the chain's store.
-            chain: the chain to fold.
-            versions: the chain's own version, and at most one other that the fold passes through.
-            write: yield the snapshot files of these versions; otherwise only digest the states.
+        `versions` are the chain's own version, and at most one other that the fold passes through.
+        Without `write` there are only digests.
         """
         ...
 
-    def digest(self, source: Source, path: str) -> StateDigest:
-        """Returns the digest of a snapshot, read back whole."""
-        ...
+    def digest(self, source: Source, path: str) -> StateDigest: ...
 
     def check(self, source: Source, path: str) -> frozenset[int]:
         """Reads a delta whole, and returns the column families that it needs a zip to name."""

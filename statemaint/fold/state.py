@@ -43,11 +43,6 @@ def opened_state(source: Source, store: Store, chain: Chain) -> Iterator[State]:
     Memory does not grow with the state: the rows of a large HDFS-backed store are sorted in the
     temporary directory (`fold.table`), a RocksDB store needs a copy of its database there.
 
-    Args:
-        source: the store's files.
-        store: the store.
-        chain: the chain to fold.
-
     Raises:
         MissingSstError: when an SST file of its zip does not exist.
         StaleChecksumError: when a checksum file does not match the file beside it.
@@ -69,14 +64,8 @@ def opened_pair(
 ) -> Iterator[tuple[State, State]]:
     """Opens two states of one store as `opened_state` does, with the same errors.
 
-    If one fold of an HDFS-backed store gives both, they share the bytes of their rows.
-
-    Args:
-        source: the store's files.
-        store: the store.
-        older: the chain of the older state.
-        newer: the chain of the newer state.
-        watch: called with the changes of each version between the two, if one fold gives both.
+    If one fold of an HDFS-backed store gives both, they share the bytes of their rows, and `watch`
+    sees the changes of each version between the two.
     """
     if store.rocks is None and older.begins(newer):
         before = _folded(source, older)
@@ -94,11 +83,7 @@ def opened_pair(
 
 
 def logged(source: Source, store: Store, delta: Delta) -> Iterator[Change]:
-    """Yields the changes of a delta or changelog, in the order in which they were made.
-
-    Raises:
-        StaleChecksumError: when a checksum file does not match the file beside it.
-    """
+    """Yields the changes of a delta or changelog, in the order in which they were made."""
     if store.rocks is None:
         for key, value in source.records(delta.entry.path):
             yield int(DELETE if value is None else PUT), key, value

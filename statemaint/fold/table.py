@@ -36,16 +36,11 @@ class SortedTable:
         self._runs: tuple[_Run, ...] = ()
 
     def apply(self, changes: Iterable[Record]) -> None:
-        """Applies changes in their order; a value of `None` removes its key.
-
-        Raises:
-            StorageError: when the temporary directory cannot take what does not fit in memory.
-        """
+        """Applies changes in their order; a value of `None` removes its key."""
         for key, value in changes:
             self.put(key, value)
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Applies one change; raises as `apply` does."""
         self._newest[key] = value
         self._size += len(key) + len(value or b"") + _PER_KEY
         if self._size > self._held:
@@ -85,7 +80,6 @@ class SortedEvents:
         self._runs: tuple[_Run, ...] = ()
 
     def add(self, key: bytes, event: bytes) -> None:
-        """Adds an event of a key."""
         events = self._events.get(key)
         if events is None:
             self._events[key] = event  # most keys have one, which all of them may share

@@ -33,7 +33,6 @@ class Encoder(Protocol):
     """One stream while it is written: `begin`, then blocks, then `end`."""
 
     def begin(self) -> bytes:
-        """Returns the bytes before the first block."""
         return b""
 
     def block(self, payload: Buffer) -> bytes:
@@ -41,7 +40,6 @@ class Encoder(Protocol):
         ...
 
     def end(self) -> bytes:
-        """Returns the bytes after the last block."""
         return b""
 
 
@@ -49,9 +47,7 @@ class Compression(Protocol):
     """A compression that Spark can be set to (`stateStore.compression.codec`)."""
 
     @property
-    def name(self) -> str:
-        """Returns Spark's short name for it."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def block_size(self) -> int:
@@ -67,9 +63,7 @@ class Compression(Protocol):
         """
         ...
 
-    def encoder(self) -> Encoder:
-        """Returns the writer of a new stream."""
-        ...
+    def encoder(self) -> Encoder: ...
 
 
 class ExactStream:
@@ -94,7 +88,6 @@ class ExactStream:
         return content
 
     def body(self, size: int) -> bytes:
-        """Returns exactly `size` bytes."""
         content = self.piece(size)
         if len(content) < size:
             start = self.offset - len(content)
@@ -117,7 +110,6 @@ class ExactStream:
 
 
 def decode(compression: Compression, stream: BinaryIO) -> Iterator[bytes]:
-    """Yields a stream's payload, block by block."""
     for block in compression.blocks(stream):
         yield bytes(block.payload)
 

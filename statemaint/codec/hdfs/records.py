@@ -131,11 +131,7 @@ def apply(state: dict[bytes, bytes], delta: Iterable[Record]) -> None:
 
 
 def snapshot_rows(records: Iterable[Record]) -> Iterator[tuple[bytes, bytes]]:
-    """Yields a snapshot's records, all of which must have a value.
-
-    Raises:
-        CodecError: on a removal, which no snapshot may contain.
-    """
+    """Yields a snapshot's records; raises `CodecError` on a removal, which none may contain."""
     for number, (key, value) in enumerate(records):
         if value is None:
             raise CodecError(f"record {number} of a snapshot removes its key", offset=0)

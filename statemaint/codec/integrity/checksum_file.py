@@ -70,13 +70,7 @@ class FileChecksum:
 
 
 def spark(crc32c: int, size: int, modified: float) -> bytes:
-    """Returns the `NAME.crc` of a file, without the creator, which Spark does not require.
-
-    Args:
-        crc32c: the CRC-32C of the stored bytes, unsigned.
-        size: the size of the file in bytes.
-        modified: seconds since the epoch.
-    """
+    """Returns the `NAME.crc` of a file, without the creator, which Spark does not require."""
     fields = {
         "algorithm": "CRC32C",
         "value": _signed(crc32c),
@@ -87,7 +81,6 @@ def spark(crc32c: int, size: int, modified: float) -> bytes:
 
 
 def parse_spark(side_file: bytes) -> FileChecksum:
-    """Returns the content of Spark's `NAME.crc`."""
     try:
         fields = json.loads(side_file)
         algorithm, value, size = fields["algorithm"], fields["value"], fields["mainFileSize"]

@@ -18,12 +18,10 @@ class ChecksummedChunks:
     __slots__ = ("_chunks", "crc32c")
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
-        """Prepares the chunks; none is requested before the first is iterated over."""
         self._chunks = chunks
         self.crc32c = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yields each chunk unchanged; the checksum covers it by then."""
         for chunk in self._chunks:
             self.crc32c = google_crc32c.extend(self.crc32c, chunk)
             yield chunk

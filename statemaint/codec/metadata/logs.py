@@ -34,12 +34,8 @@ UniqueIds = Mapping[int, tuple[tuple[str, ...], ...]]
 class OperatorMetadata:
     """An operator's metadata.
 
-    Attributes:
-        id: its number.
-        name: its kind.
-        stores: the names of its stores in each partition.
-        partitions: the number of its partitions.
-        virtual_column_families: whether one store holds several stores as column families.
+    `stores` are the names of its stores in each partition; with `virtual_column_families` one store
+    holds several as column families.
     """
 
     id: int
@@ -146,7 +142,6 @@ def is_source(name: str) -> bool:
 
 
 def parse_offsets(content: bytes) -> Offsets:
-    """Returns an entry of the offset log."""
     fields = _body(content, formats=(1, 2))
     conf, watermark = fields.get("conf", {}), fields.get("batchWatermarkMs", 0)
     if not isinstance(conf, dict):
@@ -221,7 +216,6 @@ def _store_name(name: object) -> str:
 
 
 def check_partitions(count: int) -> int:
-    """Returns a valid number of partitions."""
     if not 1 <= count <= _MOST_PARTITIONS:
         raise CodecError(f"{count} is not a valid number of partitions", offset=0)
     return count

@@ -48,14 +48,9 @@ class StateSchema:
 class ColumnFamily:
     """Schemas of one column family, as Spark's own JSON types.
 
-    Attributes:
-        name: the name of the family; it is not a store's name and not part of a path.
-        key_id: the number of this version of the key schema.
-        key: the key schema.
-        value_id: the number of this version of the value schema.
-        value: the value schema.
-        encoder: the key encoding, the JSON text of a `KeyStateEncoderSpec`.
-        user_key: the schema of the keys within a map, `None` for other families.
+    The name is not a store's and not part of a path. `key_id` and `value_id` number the versions
+    of the two schemas, `encoder` is the JSON text of a `KeyStateEncoderSpec`, and `user_key` the
+    schema of the keys within a map, `None` for other families.
     """
 
     name: str

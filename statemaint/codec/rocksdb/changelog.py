@@ -75,12 +75,7 @@ _CHUNK = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header of a changelog, before its first record.
-
-    Attributes:
-        format: 1 to 4.
-        lineage: the lineage in formats 3 and 4; empty in the others and for the first version.
-    """
+    """The header of a changelog; the lineage is empty in formats 1 and 2 and for version 1."""
 
     format: int
     lineage: Lineage = ()

@@ -78,12 +78,9 @@ class Shape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ImmutableFile:
-    """A file beside the zip that belongs to the snapshot.
+    """A file beside the zip that belongs to the snapshot: its local and its stored name.
 
-    Attributes:
-        local: its name in RocksDB's own folder.
-        stored: its name in `SSTs/` or `logs/`.
-        size: in bytes; Spark refuses a copy of another size.
+    Spark refuses a copy of another size.
     """
 
     local: str

@@ -36,32 +36,18 @@ _MOST_ELEMENTS = 1 << 31
 
 
 def hash_values(values: Values, schema: Json) -> int:
-    """Returns Spark's `hash(column, ...)` of a row of Python values, a signed 32-bit number.
-
-    Raises:
-        CodecError: when the schema has a type that cannot be written.
-        ConfigError: when a value is not of its type.
-    """
+    """Returns Spark's `hash(column, ...)` of a row of Python values, a signed 32-bit number."""
     writer = RowWriter(schema)
     return hash_row(writer.write(values), writer.struct)
 
 
 def partition_of(values: Values, schema: Json, num_partitions: int) -> int:
-    """Returns the partition that Spark shuffles a row to by all of its columns.
-
-    Raises:
-        CodecError: when the schema has a type that cannot be written.
-        ConfigError: when a value is not of its type.
-    """
+    """Returns the partition that Spark shuffles a row to by all of its columns."""
     return pmod(hash_values(values, schema), num_partitions)
 
 
 def partition_of_row(row: bytes, schema: Json, num_partitions: int) -> int:
-    """Returns the partition that Spark shuffles an `UnsafeRow` to by all of its columns.
-
-    Raises:
-        CodecError: when the row is cut or points beyond its end, or is hashed in another way.
-    """
+    """Returns the partition that Spark shuffles an `UnsafeRow` to by all of its columns."""
     return pmod(hash_row(row, must_be_writable(parse_struct(schema))), num_partitions)
 
 

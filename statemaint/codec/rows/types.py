@@ -125,9 +125,6 @@ def element_width(kind: DataType) -> int:
 def parse_struct(schema: Json) -> StructType:
     """Returns the type of a row.
 
-    Args:
-        schema: Spark's JSON of a `StructType`, parsed; `metadata.schema` finds it.
-
     Raises:
         UnknownTypeError: when a field is of a type that cannot be read.
         CodecError: when it is not a struct, or an invalid one.

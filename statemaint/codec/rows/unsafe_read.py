@@ -55,11 +55,7 @@ _WIDTH = 8
 
 
 def decode(kind: StructType, row: bytes) -> Row:
-    """Returns the fields of one row.
-
-    Raises:
-        CodecError: when the bytes are not such a row; `offset` counts in them.
-    """
+    """Returns the fields of one row; the offsets of errors count in its bytes."""
     return row_reader(kind)(row, 0, len(row))
 
 

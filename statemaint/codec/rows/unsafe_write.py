@@ -47,21 +47,15 @@ _EPOCH = {
 
 
 class RowWriter:
-    """Writes rows of one schema.
-
-    Attributes:
-        struct: the columns.
-    """
+    """Writes rows of one schema."""
 
     __slots__ = ("_normalize", "struct")
 
     def __init__(self, schema: Json, *, normalize: bool = False) -> None:
-        """Prepares a writer for a schema.
+        """Prepares a writer for a schema, Spark's JSON of a `StructType`.
 
-        Args:
-            schema: Spark's JSON of a `StructType`, parsed.
-            normalize: write -0.0 as 0.0 and every NaN with the same bits, as Spark does in
-                grouping keys (`NormalizeFloatingNumbers`).
+        With `normalize` it writes -0.0 as 0.0 and every NaN with the same bits, as Spark does in
+        grouping keys (`NormalizeFloatingNumbers`).
 
         Raises:
             CodecError: when the schema has a type that cannot be written.
@@ -190,12 +184,7 @@ class _Parts:
 
 
 def encode_row(values: Values, schema: Json) -> bytes:
-    """Returns one row as `UnsafeRow` bytes; to write many rows, share one `RowWriter`.
-
-    Raises:
-        CodecError: when the schema has a type that cannot be written.
-        ConfigError: naming the column, when a value is not of its type.
-    """
+    """Returns one row as `UnsafeRow` bytes; to write many rows, share one `RowWriter`."""
     return RowWriter(schema).write(values)
 
 

@@ -109,7 +109,6 @@ class FastEngine:
             return fold.digests()
 
     def digest(self, source: Source, path: str) -> StateDigest:
-        """Returns the digest of a snapshot, read back whole."""
         return _digest(_read(self.window, _compiled(source), path, snapshot=True))
 
     def check(self, source: Source, path: str) -> frozenset[int]:
@@ -335,13 +334,11 @@ class _Fold:
         self._settled -= moved
 
     def end(self) -> Iterator[tuple[int, bytes]]:
-        """Yields the ends of the outputs."""
         for version, output in zip(self._versions, self._outputs, strict=False):
             output.end()
             yield version, output.drain()
 
     def digests(self) -> dict[int, StateDigest]:
-        """Returns the digest of each version's state."""
         return {
             version: _digest(self._sums[number]) for number, version in enumerate(self._versions)
         }

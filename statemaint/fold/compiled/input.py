@@ -31,15 +31,11 @@ class Input(Protocol):
     def fill(self, window: PayloadWindow, wish: int) -> bool:
         """Appends payload until there are `wish` bytes; returns whether the file may have more.
 
-        Raises:
-            UnsureError: when the file has to be read by `Source.records` from the start.
-            CodecError, StaleChecksumError, StorageError: as `Source.blocks` does.
+        Raises `UnsureError` when the file has to be read by `Source.records` from the start.
         """
         ...
 
-    def close(self) -> None:
-        """Closes the file."""
-        ...
+    def close(self) -> None: ...
 
 
 def open_input(source: Source, path: str) -> Input:
@@ -148,7 +144,6 @@ Work = npt.NDArray[np.int64]
 
 
 def new_work() -> Work:
-    """Returns the numbers that kernels read and write, all zero."""
     return np.zeros(records.WORK, np.int64)
 
 
@@ -214,9 +209,8 @@ class Scanner:
     def goes_on(self, keep: int | None = None) -> bool:
         """Acts on the kernel's status; returns whether the kernel has to be called again.
 
-        Args:
-            keep: the first byte of the window that is still needed; by default the first that the
-                kernel has not taken. When the window moves, that byte becomes its first.
+        When the window moves, the byte at `keep` becomes its first, by default the first that the
+        kernel has not taken.
         """
         status = self.work[records.STATUS]
         self.moved = 0
@@ -249,6 +243,5 @@ class Scanner:
         raise CodecError("the two readers disagree about it", offset=0, path=self.path)
 
     def close(self) -> None:
-        """Closes the file."""
         if self._input:
             self._input.close()

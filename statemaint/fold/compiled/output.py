@@ -111,15 +111,12 @@ class Compressor(Protocol):
 
 
 def compressor_for(compression: Compression, encoder: Encoder) -> Compressor:
-    """Returns the fastest compressor for a stream."""
     if isinstance(compression, Lz4Block) and compression.block_size <= lz4.MOST:
         return _Stretches(compression)
     return _Blocks(encoder, compression.block_size)
 
 
 class _Blocks:
-    """The compressor for any compression."""
-
     def __init__(self, encoder: Encoder, size: int) -> None:
         self._encoder, self._size = encoder, size
 

@@ -32,17 +32,10 @@ class Table:
 
     @property
     def limit(self) -> int:
-        """Returns the number of keys that it may hold."""
         return int(self.capacity * _LOAD)
 
     def grow(self, keys: int, share: float, *, first: bool) -> None:
-        """Makes room for more keys.
-
-        Args:
-            keys: the number of keys that it holds.
-            share: the share of all bytes with keys that has been read.
-            first: whether these keys all come from one delta.
-        """
+        """Makes room for more than `keys`, which a `share` of all bytes has; `first`: one delta."""
         expected = keys / max(share, 0.001) * _MARGIN / _LOAD
         most = _MOST_GROWTH_AT_FIRST if first else _MOST_GROWTH
         growth = min(max(expected / self.capacity, _LEAST_GROWTH), most)

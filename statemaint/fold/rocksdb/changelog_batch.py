@@ -57,11 +57,7 @@ _WITH_LINEAGE = (3, 4)
 
 
 class ChangelogBatch:
-    """Changes that wait to be written to a database.
-
-    Attributes:
-        window: the payload; `enter` takes the appended bytes.
-    """
+    """Changes that wait to be written to a database; `enter` takes those in its window."""
 
     def __init__(self) -> None:
         self.window = PayloadWindow()
@@ -72,7 +68,6 @@ class ChangelogBatch:
 
     @property
     def count(self) -> int:
-        """Returns the number of held changes."""
         return int(self._work[COUNT])
 
     @property
@@ -92,11 +87,9 @@ class ChangelogBatch:
         self._work[TAGGED] = tagged
 
     def enter(self, share: float, *, first: bool) -> int:
-        """Takes the whole changes in the window, and returns the reason for stopping.
+        """Takes the whole changes in the window, after a `share` of all bytes with keys.
 
-        Args:
-            share: the approximate share of all bytes with keys that has been read.
-            first: whether no changelog has been taken whole yet.
+        Returns the reason for stopping; `first`: no changelog has been taken whole yet.
         """
         status = FULL
         while status == FULL:
@@ -142,7 +135,6 @@ class ChangelogBatch:
         return picked[self._order(picked)] if len(picked) else picked
 
     def changes(self, picked: Numbers) -> Iterator[Change]:
-        """Returns some changes in the given order."""
         payload = self.window.buffer[: self.window.end].tobytes()
         pieces = (picked[at : at + _PIECE] for at in range(0, len(picked), _PIECE))
         return chain.from_iterable(self._pairs(payload, piece) for piece in pieces)
@@ -206,11 +198,6 @@ class ChangelogBatch:
             word    a  b  c  c  c  d  e  f  f
             tied          2  3           7          places whose next key has the same word
             runs          2..4           7..8       sorted by their whole bytes
-
-        Args:
-            picked: the numbers of the keys.
-            order: the places of the picked keys by that word; changed.
-            tied: places in `order`, ascending.
         """
         for run in np.split(tied, np.flatnonzero(np.diff(tied) > 1) + 1) if len(tied) else ():
             places = slice(run[0], run[-1] + 2)
@@ -257,9 +244,6 @@ class FastPath:
 
         Afterwards `known` describes all rows, if the database was empty before and no changes had
         to be written in between.
-
-        Raises:
-            CodecError, StaleChecksumError, StorageError: as `changes.apply` does.
         """
         self._size = max(1, sum(delta.entry.size for delta in deltas))
         # Memory that is never touched costs nothing; moving its content later is expensive.

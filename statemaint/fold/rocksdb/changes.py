@@ -38,20 +38,13 @@ class Pending:
     """
 
     def __init__(self, database: Database, like: Zip | None, *, held: int) -> None:
-        """Begins without changes.
-
-        Args:
-            database: the database that changes are written to.
-            like: a zip of the same store, which gives its families and delimiter; `None`: unknown.
-            held: the most bytes that are held back.
-        """
+        """Begins without changes; at most `held` bytes of them are held back."""
         self.database, self.like, self._held = database, like, held
         self.tagged = False
         self._values: dict[bytes, bytes | bytearray | None] = {}
         self._size = 0
 
     def begin(self, header: Header) -> None:
-        """Begins a changelog."""
         self.tagged |= header.column_families
         if self.like:
             families = bool(self.like.metadata.families)
@@ -76,7 +69,6 @@ class Pending:
                 self.flush()
 
     def flush(self) -> None:
-        """Writes all pending changes to the database."""
         self.database.write(self._rows())
         self._values.clear()
         self._size = 0
@@ -108,16 +100,7 @@ class Pending:
 def apply(source: Source, deltas: Iterable[Delta], pending: Pending, skip: int = 0) -> None:
     """Takes the changes of some changelogs, oldest first, and writes all to the database.
 
-    Args:
-        source: the files of the store.
-        deltas: its changelogs.
-        pending: the receiver of the changes.
-        skip: the number of changes of the first changelog that have already been taken.
-
-    Raises:
-        CodecError: naming the file, when a file does not follow the format.
-        StaleChecksumError: when a checksum file does not match the file beside it.
-        StorageError: when a file cannot be read.
+    The first `skip` changes of the first changelog have already been taken.
     """
     for delta in deltas:
         with named(delta.entry.path):
@@ -129,7 +112,6 @@ def apply(source: Source, deltas: Iterable[Delta], pending: Pending, skip: int =
 
 
 def decoded(source: Source, path: str) -> tuple[Header, Iterator[_Change]]:
-    """Returns the header and the changes of a changelog."""
     payload = (bytes(block.payload) for block in source.blocks(path))
     return changelog.decode(payload, row_checksums=source.row_checksums)
 

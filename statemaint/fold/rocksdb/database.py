@@ -92,14 +92,7 @@ class Database:
     """
 
     def __init__(self, path: str, place: Path, delimiter: bytes | None, *, create: bool) -> None:
-        """Opens a database.
-
-        Args:
-            path: the file that errors name.
-            place: a directory that contains `db`, or is empty if `create` is set.
-            delimiter: the bytes between merged operands.
-            create: whether the database may be new.
-        """
+        """Opens the database in `place`/db; errors name the file at `path`."""
         self._path, self._place, self._delimiter = path, place, delimiter
         self.empty = create
         self._twin: Database | None = None
@@ -152,10 +145,8 @@ class Database:
     def twin(self, place: Path) -> Iterator["Database"]:
         """Opens a database with the files of this one, to which nothing was written yet.
 
-        While it is open, each write to this one goes to both.
-
-        Args:
-            place: a directory that does not exist yet, on the same file system.
+        While it is open, each write to this one goes to both. `place` does not exist yet, and is
+        on the same file system.
         """
         place.mkdir()
         self.checkpoint(place / "db")
@@ -184,7 +175,6 @@ class Database:
         self.empty = False
 
     def flush(self) -> None:
-        """Writes the data in memory to a file."""
         with _translated(self._path):
             self._db.flush()
 
@@ -208,7 +198,6 @@ class Database:
             raise StorageError("the temporary directory", "RocksDB could not compact there")
 
     def checkpoint(self, target: Path) -> None:
-        """Writes the files of the database into a new directory."""
         with _translated(self._path):
             Checkpoint(self._db).create_checkpoint(str(target))
 
@@ -256,7 +245,6 @@ def _batch(changes: Iterable[Change]) -> WriteBatch:
 def opened(
     path: str, place: Path, delimiter: bytes | None, *, create: bool = False
 ) -> Iterator[Database]:
-    """Opens a database and closes it."""
     database = Database(path, place, delimiter, create=create)
     try:
         yield database
@@ -302,13 +290,7 @@ def delimiter_of(members: Mapping[str, bytes]) -> bytes | None:
 
 
 def load_options(place: Path, delimiter: bytes | None, *, create: bool) -> tuple[Options, Options]:
-    """Returns the options of a database and those of its only column family.
-
-    Args:
-        place: an empty or absent directory, for the options file.
-        delimiter: the bytes between merged operands.
-        create: whether the database may be new.
-    """
+    """Returns the options of a database and of its only column family, by a file in `place`."""
     place.mkdir(parents=True, exist_ok=True)
     text = _TEXT.format(create=str(create).lower(), operator=_operator(delimiter))
     (place / f"{_OPTIONS}{_NUMBER}").write_text(text)

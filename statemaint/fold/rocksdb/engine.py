@@ -20,9 +20,6 @@ class RocksEngine:
     """The engine that folds with RocksDB on local disk, in a directory that is deleted afterwards.
 
     It yields no files: `build` makes those of a snapshot.
-
-    Attributes:
-        limits: the thresholds between ways of working.
     """
 
     limits: Limits = LIMITS
@@ -30,11 +27,7 @@ class RocksEngine:
     def fold(
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
     ) -> Folding:
-        """Returns a fold that has a digest of each version of a chain, and no pieces.
-
-        Raises:
-            ValueError: when `write` is set.
-        """
+        """Returns a fold that has a digest of each version of a chain, and no pieces."""
         if write:
             raise ValueError("the files of a RocksDB snapshot are made by `build`")
         return Folding(self._pieces(source, chain, versions))

@@ -25,13 +25,9 @@ _PIECE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Zip:
-    """A snapshot's zip.
+    """A snapshot's zip, with RocksDB's own small files.
 
-    Attributes:
-        path: the path of the zip.
-        metadata: its metadata.
-        members: RocksDB's own small files.
-        delimiter: the bytes between merged operands; `None` without a merge operator.
+    The delimiter is the bytes between merged operands; `None` without a merge operator.
     """
 
     path: str
@@ -41,11 +37,7 @@ class Zip:
 
 
 def read_zip(source: Source, snapshot: Snapshot) -> Zip:
-    """Reads a zip without the files beside it.
-
-    Raises:
-        StaleChecksumError: when its checksum file does not match it.
-    """
+    """Reads a zip without the files beside it."""
     path = snapshot.entry.path
     with source.opened(path) as stream:
         content = read_small(stream, path)

@@ -41,9 +41,7 @@ LIMITS = Limits()
 class KnownRows:
     """The digest and counts of all rows, if they are known without reading the rows back.
 
-    Attributes:
-        digest: the digest of all rows.
-        families: the number of keys by their first two bytes.
+    `families` is the number of keys by their first two bytes.
     """
 
     digest: StateDigest
@@ -52,13 +50,7 @@ class KnownRows:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The digest and counts of all rows of a database.
-
-    Attributes:
-        digest: the digest of all rows.
-        keys: the number of keys outside internal families.
-        internal: the number of keys in internal families.
-    """
+    """The digest of all rows of a database, and its keys outside and in internal families."""
 
     digest: StateDigest
     keys: int
@@ -68,14 +60,7 @@ class Found:
 def digest_all(
     batches: Iterable[list[Row]], key: bytes, families: ZipMetadata, *, compiled: bool
 ) -> Found:
-    """Digests and counts rows.
-
-    Args:
-        batches: the rows, each key once.
-        key: the key of digests, 16 bytes.
-        families: the metadata with the store's column families; its other fields are not used.
-        compiled: whether there are enough rows to make the compiled loop worth loading.
-    """
+    """Digests and counts rows, each key once; only the families of the metadata are used."""
     counts: Counter[bytes] = Counter()
     seen = _counting(batches, counts) if families.families else batches
     digest = _fast(seen, key) if compiled else _clear(seen, key)
@@ -83,7 +68,6 @@ def digest_all(
 
 
 def count_all(known: KnownRows, families: ZipMetadata) -> Found:
-    """Returns the counts of known rows by kind of family."""
     internal = _internal(known.families, families) if families.families else 0
     return Found(known.digest, known.digest.rows - internal, internal)
 

@@ -26,13 +26,7 @@ _NOTHING = ZipMetadata((), shape=Shape.PLAIN)
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """An SST file that has to be written to storage before the zip that names it.
-
-    Attributes:
-        local: its current path on local disk.
-        stored: its name in `SSTs/`, which no file had before.
-        size: in bytes.
-    """
+    """An SST file to write to storage, under a name of its own, before the zip that names it."""
 
     local: Path
     stored: str
@@ -91,7 +85,6 @@ class Folded:
 
     @property
     def families(self) -> ZipMetadata:
-        """Returns metadata with the store's column families."""
         return self.like.metadata if self.like else _NOTHING
 
     def further(self, deltas: tuple[Delta, ...]) -> "Folded":
@@ -109,7 +102,6 @@ class Folded:
         return replace(self, database=database)
 
     def found(self) -> Found:
-        """Returns the digest and counts of all its rows."""
         return self._found(self.families)
 
     def digest(self) -> StateDigest:
@@ -125,11 +117,7 @@ class Folded:
             return digest_all(rows, self.source.key, families, compiled=compiled)
 
     def must_know_families(self) -> None:
-        """Makes sure that a zip could be written.
-
-        Raises:
-            UnsupportedError: when there are column families, and no zip names them.
-        """
+        """Raises `UnsupportedError` when there are column families, and no zip names them."""
         if self.pending.tagged and self.like is None:
             raise UnsupportedError(
                 self.path, "a store with column families and no snapshot", "one that has one"
