@@ -30,8 +30,7 @@ from statemaint.plan import (
     witness,
 )
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
-from statemaint.recover.log_doubts import doubts_of
-from statemaint.recover.proofs import Proofs, listed, store_of
+from statemaint.recover.proofs import Proofs, doubts_of, listed, store_of
 from statemaint.scan import check_links, fingerprint
 from statemaint.storage import ReadOnly, Storage
 from statemaint.workers import Workers

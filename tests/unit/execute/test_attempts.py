@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 from threading import Barrier, Thread
+from typing import Any
 
 import pytest
 
@@ -167,18 +168,15 @@ class Meeting(MemoryStorage):
         self.barrier = Barrier(2)
         self.writes: list[str] = []
 
-    def write(
-        self,
-        path: str,
-        chunks: Iterable[bytes],
-        *,
-        overwrite: bool = False,
-        like: str | None = None,
-    ) -> Entry:
-        if path.startswith(FOLDER) and path.endswith("0000000001.json") and not overwrite:
+    def write(self, path: str, chunks: Iterable[bytes], **how: Any) -> Entry:
+        if (
+            path.startswith(FOLDER)
+            and path.endswith("0000000001.json")
+            and not how.get("overwrite")
+        ):
             self.barrier.wait()  # both have seen that nobody works on the unit
         self.writes.append(path)
-        return super().write(path, chunks, overwrite=overwrite, like=like)
+        return super().write(path, chunks, **how)
 
 
 def test_two_attempts_at_the_same_moment_do_nothing_twice() -> None:

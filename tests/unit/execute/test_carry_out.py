@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import BinaryIO
+from functools import partial
+from typing import Any, BinaryIO
 
 import google_crc32c
 import pytest
@@ -42,7 +43,7 @@ from tests.support.checkpoints import (
     state_at,
     write_checkpoint,
 )
-from tests.support.faults import Clock, Crash, CrashingStorage, RefusingStorage
+from tests.support.faults import Clock, RefusingStorage, each_crash
 from tests.support.ledgers import ledger_lines
 from tests.support.states import state_of
 
@@ -228,18 +229,36 @@ def test_a_base_with_nothing_below_is_decoded_whole(storage: MemoryStorage) -> N
     assert states(storage) == expected()
 
 
-def test_a_snapshot_that_appears_meanwhile_is_compared_and_kept(storage: MemoryStorage) -> None:
-    class Racing(MemoryStorage):
-        def write(self, path, chunks, *, overwrite=False, like=None):  # type: ignore[no-untyped-def]
-            if path == "state/0/0/25.snapshot" and path not in self.files:
-                super().write(path, [snapshot_bytes(state_at(25))])
-            return super().write(path, chunks, overwrite=overwrite, like=like)
+class Racing(MemoryStorage):
+    """Another writer has its turn before, or after, this one writes the target's snapshot."""
 
-    racing = Racing(storage.files)
+    def __init__(
+        self,
+        files: dict[str, bytes],
+        before: Callable[["Racing"], object] = lambda _: None,
+        after: Callable[["Racing"], object] = lambda _: None,
+    ) -> None:
+        super().__init__(files)
+        self._before, self._next = before, after
+
+    def write(self, path: str, chunks: Iterable[bytes], **how: Any) -> Entry:
+        if path != "state/0/0/25.snapshot":
+            return super().write(path, chunks, **how)
+        self._before(self)
+        written = super().write(path, chunks, **how)
+        self._next(self)
+        return written
+
+    def by_spark(self) -> None:
+        super().write("state/0/0/25.snapshot", [snapshot_bytes(state_at(TARGET))])
+
+
+def test_a_snapshot_that_appears_meanwhile_is_compared_and_kept(storage: MemoryStorage) -> None:
+    racing = Racing(storage.files, Racing.by_spark)
     report = maintain(racing, TIGHT)
-    assert report.exit_code == 0
-    assert report.snapshots_written == 3
+    assert (report.exit_code, report.snapshots_written) == (0, 3)
     assert [one.version for one in scan(racing).stores[0].attestations] == [17, 25]
+    assert states(racing) == expected()
 
 
 def test_a_base_that_is_replaced_meanwhile_protects_what_lies_below(storage: MemoryStorage) -> None:
@@ -669,21 +688,13 @@ def test_after_a_crash_at_any_change_the_next_run_converges(policy: Policy, *, a
     clean = MemoryStorage()
     write_checkpoint(clean, partitions=1)
     goal = {path for path in converge(clean.files, policy).files if path.startswith("state/")}
-    crashes = 0
-    while True:
-        storage = CrashingStorage(clean.files, at=crashes, after=after)
-        try:
-            maintain(storage, policy, run="the same run")
-        except Crash:
-            assert states(storage) == expected()
-            again = converge(storage.files, policy)
-            assert {path for path in again.files if path.startswith("state/")} == goal
-            assert states(again) == expected()
-            crashes += 1
-            continue
-        break
-    assert crashes == storage.changes
-    assert crashes >= 22  # 2 snapshots, 2 proofs, 3 appends, 16 deletions
+    crashes, act = 0, partial(maintain, policy=policy, run="the same run")
+    for crashes, left in each_crash(clean, Clock(0), act, after=after, pause=0):
+        assert states(left) == expected(), crashes
+        again = converge(left.files, policy)
+        assert {path for path in again.files if path.startswith("state/")} == goal
+        assert states(again) == expected()
+    assert crashes >= 21  # 2 snapshots, 2 proofs, 3 appends, 16 deletions
 
 
 def test_report_json_has_the_contracts_fields(storage: MemoryStorage) -> None:
@@ -741,29 +752,12 @@ def test_what_is_not_of_one_chain_is_folded_by_itself(storage: MemoryStorage) ->
     assert report.exit_code == 0
 
 
-@pytest.mark.parametrize("early", [False, True])
-def test_a_snapshot_that_spark_wrote_meanwhile_is_compared(
-    storage: MemoryStorage,
-    early: bool,  # noqa: FBT001
-) -> None:
-    class Racing(MemoryStorage):
-        """Spark is first; the storage may notice before it has read what it should write."""
+def test_a_storage_that_notices_before_it_has_read_has_it_compared(storage: MemoryStorage) -> None:
+    def early(racing: Racing) -> None:
+        racing.by_spark()
+        raise AlreadyExistsError("state/0/0/25.snapshot")
 
-        def write(
-            self,
-            path: str,
-            chunks: Iterable[bytes],
-            *,
-            overwrite: bool = False,
-            like: str | None = None,
-        ) -> Entry:
-            if path == "state/0/0/25.snapshot":
-                super().write(path, [snapshot_bytes(state_at(TARGET))])
-                if early:
-                    raise AlreadyExistsError(path)
-            return super().write(path, chunks, overwrite=overwrite, like=like)
-
-    racing = Racing(storage.files)
+    racing = Racing(storage.files, early)
     report = maintain(racing, TIGHT)
     assert (report.exit_code, report.snapshots_written) == (0, 3)
     assert states(racing) == expected()
@@ -820,22 +814,12 @@ def test_snapshots_get_a_checksum_file_where_the_newest_delta_has_one(
 def test_the_checksum_of_a_snapshot_that_spark_wrote_meanwhile_is_compared(
     storage: MemoryStorage,
 ) -> None:
-    class Racing(MemoryStorage):
-        def write(
-            self,
-            path: str,
-            chunks: Iterable[bytes],
-            *,
-            overwrite: bool = False,
-            like: str | None = None,
-        ) -> Entry:
-            if path == "state/0/0/25.snapshot":
-                super().write(path, [snapshot_bytes(state_at(TARGET))])
-                add_checksum(self, "25.snapshot", b"other")
-            return super().write(path, chunks, overwrite=overwrite, like=like)
+    def by_spark(racing: Racing) -> None:
+        racing.by_spark()
+        add_checksum(racing, "25.snapshot", b"other")
 
     add_checksum(storage, "25.delta")
-    report = maintain(Racing(storage.files), TIGHT)
+    report = maintain(Racing(storage.files, by_spark), TIGHT)
     assert codes(report) == [FindingCode.STALE_CHECKSUM]
 
 
@@ -869,23 +853,11 @@ def test_nothing_goes_on_the_strength_of_a_snapshot_that_spark_refuses(
 
 
 def test_a_checksum_file_of_somebody_else_is_compared_too(storage: MemoryStorage) -> None:
-    class Racing(MemoryStorage):
-        def write(
-            self,
-            path: str,
-            chunks: Iterable[bytes],
-            *,
-            overwrite: bool = False,
-            like: str | None = None,
-        ) -> Entry:
-            written = super().write(path, chunks, overwrite=overwrite, like=like)
-            if path == "state/0/0/25.snapshot":
-                add_checksum(self, "25.snapshot", b"other")
-            return written
-
     add_checksum(storage, "25.delta")
-    report = maintain(Racing(storage.files), TIGHT)
-    assert codes(report) == [FindingCode.STALE_CHECKSUM]
+    racing = Racing(
+        storage.files, after=lambda racing: add_checksum(racing, "25.snapshot", b"other")
+    )
+    assert codes(maintain(racing, TIGHT)) == [FindingCode.STALE_CHECKSUM]
 
 
 class Ordered(MemoryStorage):
@@ -903,16 +875,9 @@ class Ordered(MemoryStorage):
         }  # fmt: skip
         self.changes += [kind for start, kind in kinds.items() if path.startswith(start)]
 
-    def write(
-        self,
-        path: str,
-        chunks: Iterable[bytes],
-        *,
-        overwrite: bool = False,
-        like: str | None = None,
-    ) -> Entry:
+    def write(self, path: str, chunks: Iterable[bytes], **how: Any) -> Entry:
         self._changed(path)
-        return super().write(path, chunks, overwrite=overwrite, like=like)
+        return super().write(path, chunks, **how)
 
     def append(self, path: str, lines: bytes) -> None:
         self._changed(path)

@@ -22,7 +22,7 @@ from statemaint.recover import rollback
 from statemaint.storage import MemoryStorage
 from statemaint.undo.history import read_history
 from tests.support.checkpoints import write_checkpoint
-from tests.support.faults import Clock, Crash, CrashingStorage, PausingStorage, survived
+from tests.support.faults import Clock, PausingStorage, each_crash, survived
 from tests.support.going_on import run
 from tests.support.ledgers import ledger_lines, plant_lines
 from tests.support.marks import long
@@ -274,26 +274,21 @@ def test_after_a_crash_at_any_change_no_line_is_missing(
     goal = survived(storage, clock)
     compact_ledger(goal, window, before=lambda: None)
     needed = {name: ledger_lines(goal, name) for name in ("0/0", "undo")}
-    changes = 0
-    while True:
-        crashing = CrashingStorage(storage.files, at=changes, after=after, clock=clock)
-        crashing._files = dict(storage._files)
-        try:
-            compact_ledger(crashing, window, before=lambda: None)
-        except Crash:
-            for name, lines in needed.items():
-                assert all(line in ledger_lines(crashing, name) for line in lines)
-            again = survived(crashing, clock)
-            for name in needed:
-                many(again, name)
-            compact_ledger(again, window, before=lambda: None)
-            for name, lines in needed.items():
-                assert sorted(ledger_lines(again, name), key=str) == sorted(lines, key=str)
-            changes += 1
-            continue
-        break
-    assert crashing.files == goal.files
-    assert changes > 2 * MOST_SEGMENTS
+    changes, ended = 0, []
+
+    def compacted(storage: MemoryStorage) -> None:
+        compact_ledger(storage, window, before=lambda: None)
+        ended.append(storage.files)
+
+    for changes, left in each_crash(storage, clock, compacted, after=after, pause=0):
+        for name, lines in needed.items():
+            assert all(line in ledger_lines(left, name) for line in lines), changes
+            many(left, name)
+        compact_ledger(left, window, before=lambda: None)
+        for name, lines in needed.items():
+            assert sorted(ledger_lines(left, name), key=str) == sorted(lines, key=str)
+    assert ended == [goal.files]
+    assert changes >= 2 * MOST_SEGMENTS
 
 
 def test_two_that_compact_at_once_lose_nothing(storage: MemoryStorage, clock: Clock) -> None:

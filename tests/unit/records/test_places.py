@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,16 +34,9 @@ class Watched(MemoryStorage):
         super().__init__(clock=Clock())
         self.changed: list[str] = []
 
-    def write(
-        self,
-        path: str,
-        chunks: Iterable[bytes],
-        *,
-        overwrite: bool = False,
-        like: str | None = None,
-    ) -> Entry:
+    def write(self, path: str, chunks: Iterable[bytes], **how: Any) -> Entry:
         self.changed.append(path)
-        return super().write(path, chunks, overwrite=overwrite, like=like)
+        return super().write(path, chunks, **how)
 
     def append(self, path: str, lines: bytes) -> None:
         self.changed.append(path)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from statemaint.model.chain import Chain
-from statemaint.recover.log_doubts import doubts_of
+from statemaint.recover.proofs import doubts_of
 from tests.support.checkpoints import NOW, checkpoint, store
 from tests.support.rocks import rocks_checkpoint, rocks_store
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import BinaryIO
 
@@ -36,7 +37,7 @@ from statemaint.storage import MemoryStorage, Without
 from tests.checkpoints.archive import contents
 from tests.matrix.test_damage import HDFS, IDS, ROCKS, cut, empty, flip, maintained, table, versions
 from tests.support.checkpoints import delta_bytes, snapshot_bytes, state_at, write_checkpoint
-from tests.support.faults import Crash, CrashingStorage
+from tests.support.faults import Clock, each_crash
 from tests.support.ledgers import ledger_lines
 from tests.support.rocks import rocks_store
 from tests.support.rocks_query import Habits, Query
@@ -610,18 +611,12 @@ def test_killed_anywhere_and_run_again_it_comes_to_the_same(
     spoil(storage, snapshot(storage, 20))
     snapshot(storage, 27)
     number, right = 0, digest_stores(Without(storage, ["state/0/0/20.snapshot"]), version=25)
-    while True:
-        crashing = CrashingStorage(dict(storage.files), at=number, after=after)
-        try:
-            repair(crashing, trash_for=MONTH)
-            break
-        except Crash:
-            again = MemoryStorage(dict(crashing.files), clock=lambda: 1e6)
-            repair(again, trash_for=MONTH)
-            assert verify(again, deep=True).healthy, number
-            assert digest_stores(again) == right
-        number += 1
-    assert number > 8
+    act = partial(repair, trash_for=MONTH)
+    for number, again in each_crash(storage, Clock(1000), act, after=after):
+        act(again)
+        assert verify(again, deep=True).healthy, number
+        assert digest_stores(again) == right
+    assert number > 7
 
 
 def test_a_repair_is_in_the_ledger_and_among_the_runs(storage: MemoryStorage) -> None:

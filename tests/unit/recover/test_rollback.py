@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -29,7 +30,7 @@ from tests.support.checkpoints import (
     store,
     write_checkpoint,
 )
-from tests.support.faults import Crash, CrashingStorage, PausingStorage
+from tests.support.faults import Clock, PausingStorage, each_crash
 from tests.support.ledgers import ledger_lines
 from tests.support.marks import long
 
@@ -371,18 +372,11 @@ def test_killed_anywhere_and_run_again_it_comes_to_the_same(
 ) -> None:
     whole = MemoryStorage(dict(storage.files))
     rollback(whole, 21, trash_for=MONTH)
-    number = 0
-    while True:
-        crashing = CrashingStorage(dict(storage.files), at=number, after=after)
-        try:
-            rollback(crashing, 21, trash_for=MONTH)
-            break
-        except Crash:
-            again = MemoryStorage(dict(crashing.files), clock=lambda: 1e6)
-            rollback(again, 21, trash_for=MONTH)
-            assert of_the_query(again) == of_the_query(whole), number
-        number += 1
-    assert number > 2 * len(plan_rollback(storage, 21).removes)
+    number, act = 0, partial(rollback, batch=21, trash_for=MONTH)
+    for number, again in each_crash(storage, Clock(1000), act, after=after):
+        act(again)
+        assert of_the_query(again) == of_the_query(whole), number
+    assert number >= 2 * len(plan_rollback(storage, 21).removes)
 
 
 def test_undo_brings_everything_back_byte_for_byte(storage: MemoryStorage) -> None:
@@ -414,15 +408,8 @@ def test_both_halves_of_one_that_was_killed_come_back_the_later_first(
 ) -> None:
     """Alone, the first half is a snapshot above the log, which Spark would load."""
     before = of_the_query(storage)
-    number = 0
-    while True:
-        crashing = CrashingStorage(dict(storage.files), at=number, after=True)
-        with pytest.raises(Crash):
-            rollback(crashing, 22, trash_for=MONTH)
-        if "state/0/0/25.snapshot" not in crashing.files:
-            break
-        number += 1
-    again = MemoryStorage(dict(crashing.files), clock=lambda: 1e6)
+    killed = each_crash(storage, Clock(1000), partial(rollback, batch=22, trash_for=MONTH))
+    again = next(left for _, left in killed if "state/0/0/25.snapshot" not in left.files)
     (first,) = {path.split("/")[2] for path in again.files if path.startswith("_statemaint/trash")}
     second = rollback(again, 22, trash_for=MONTH).run
     with pytest.raises(ConfigError, match=f"commits/24 was removed by run {second}; undo that run"):
