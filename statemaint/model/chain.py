@@ -22,7 +22,6 @@ class Chain:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Returns every file to read, in the order they apply."""
         base = (self.base.entry.path,) if self.base else ()
         return base + tuple(delta.entry.path for delta in self.deltas)
 
@@ -102,20 +101,17 @@ class Versions:
 
     @classmethod
     def of(cls, files: Iterable[StateFile]) -> "Versions":
-        """Returns the deltas and snapshots among a store's files."""
         kept = tuple(files)
         deltas = {file.version: file for file in kept if isinstance(file, Delta)}
         snapshots = {file.version: file for file in kept if isinstance(file, Snapshot)}
         return cls(MappingProxyType(deltas), MappingProxyType(snapshots))
 
     def without(self, paths: Collection[str]) -> "Versions":
-        """Returns the same versions without some snapshots."""
         kept = {v: one for v, one in self.snapshots.items() if one.entry.path not in paths}
         return replace(self, snapshots=kept)
 
     @property
     def all(self) -> tuple[int, ...]:
-        """Returns every version that has a file, ascending."""
         return tuple(sorted({*self.deltas, *self.snapshots}))
 
     def base(self, version: int) -> Snapshot | None:
@@ -204,7 +200,6 @@ def _first_absent(present: list[int], expected: int) -> int:
 
 
 def lone_checksum_files(files: Iterable[StateFile]) -> tuple[ChecksumFile, ...]:
-    """Returns the checksum files whose owner is missing."""
     kept = tuple(files)
     sides = [file for file in kept if isinstance(file, ChecksumFile)]
     if not sides:

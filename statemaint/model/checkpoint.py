@@ -167,7 +167,6 @@ class Store:
         return tuple(sorted(theirs, key=lambda one: (one.version, one.entry.path)))
 
     def _first_written(self) -> int | None:
-        """Returns the version above which executors' snapshots are newer than our first."""
         if self.rocks:
             return self.since
         ours = (snapshot_version(path) for path in self.written)
@@ -199,10 +198,18 @@ class Store:
 
     def snapshot_path(self, version: int) -> str:
         """Returns the path that a version's snapshot has, or would have."""
+        return self._path(version, "snapshot", "zip")
+
+    def change_path(self, version: int) -> str:
+        """Returns the path that a version's delta or changelog has, or would have."""
+        return self._path(version, "delta", "changelog")
+
+    def _path(self, version: int, kind: str, kind_of_rocks: str) -> str:
         if self.rocks is None:
-            return f"{self.id.directory}/{version}.snapshot"
+            return f"{self.id.directory}/{version}.{kind}"
         unique = self.rocks.id_at(version)
-        return f"{self.id.directory}/{version}{f'_{unique}' if unique else ''}.zip"
+        suffix = f"_{unique}" if unique else ""
+        return f"{self.id.directory}/{version}{suffix}.{kind_of_rocks}"
 
 
 def _is_later(file: Delta | Snapshot, other: Snapshot) -> bool:
@@ -329,7 +336,6 @@ class Checkpoint:
 
     @property
     def committed(self) -> int | None:
-        """Returns the newest committed batch, `None` when there is none."""
         return self.batches[-1] if self.batches else None
 
     @property

@@ -132,7 +132,6 @@ class FileNames:
         self._temp = re.compile(rf"\.{{1,2}}(?:{owner})(?:\.crc)?{_TEMP_END}(?:\.crc)?")
 
     def classify(self, entry: Entry) -> StateFile:
-        """Returns the kind of a store's file, by its name alone."""
         name = entry.name
         if match := self._owner.fullmatch(name):
             return self._own(match, entry)
@@ -164,7 +163,6 @@ ROCKS_NAMES = FileNames("changelog", _ROCKS, rf"{_ROCKS}|{_SHARED}")
 
 
 def classify(entry: Entry) -> StateFile:
-    """Returns the kind of a file in an HDFS-backed store's directory, by its name alone."""
     return HDFS_NAMES.classify(entry)
 
 
@@ -175,7 +173,6 @@ def classify_any(entry: Entry) -> StateFile:
 
 
 def checksum_file_of(entry: Entry) -> ChecksumFile | None:
-    """Returns an entry as a checksum file of any provider; `None` for any other file."""
     file = classify_any(entry)
     return file if isinstance(file, ChecksumFile) else None
 

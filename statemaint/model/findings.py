@@ -294,5 +294,4 @@ class Finding:
 
 
 def damaged(findings: tuple[Finding, ...]) -> bool:
-    """Returns whether any of the findings is damage."""
     return any(finding.damage for finding in findings)

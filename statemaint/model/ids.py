@@ -16,7 +16,6 @@ def version_of(batch: int) -> int:
 
 
 def batch_of(version: int) -> int:
-    """Returns the batch that wrote a state version."""
     return version - 1
 
 

@@ -109,12 +109,10 @@ class Attestation:
 
     @property
     def own(self) -> FileRecord:
-        """Returns the record of the snapshot's own file."""
         return FileRecord(self.path, self.size, self.modified, self.tag, self.sum)
 
     @property
     def entry(self) -> Entry:
-        """Returns the snapshot's file as it was attested."""
         return Entry(self.path, self.size, self.modified, self.tag)
 
     def covers(self, entry: Entry) -> bool:
@@ -122,7 +120,6 @@ class Attestation:
         return self.entry == entry
 
     def shown(self) -> dict[str, Any]:
-        """Returns the fields that are not lists of files."""
         return {name: getattr(self, name) for name in _SHOWN_FIELDS}
 
     def doubting(self, before: "Attestation", doubts: Iterable[FileRecord]) -> "Attestation":
@@ -184,12 +181,10 @@ class Outdated:
 
     @property
     def path(self) -> str:
-        """Returns the path of the snapshot."""
         return self.proof.path
 
     @property
     def version(self) -> int:
-        """Returns the version that the snapshot holds."""
         return self.proof.version
 
     @property

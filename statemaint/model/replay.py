@@ -30,7 +30,6 @@ class Replay:
 
     @property
     def seconds(self) -> float:
-        """Returns the estimated time of the load."""
         return self.files * FILE_SECONDS + self.bytes / BYTES_PER_SECOND
 
 
@@ -41,7 +40,6 @@ def replay_of(store: Store, version: int | None) -> Replay | None:
 
 
 def replay_of_chain(store: Store, chain: Chain) -> Replay:
-    """Returns the files that reading a chain of a store reads."""
     rocks = store.rocks
     parts = rocks.parts.get(chain.base.entry.path, {}) if rocks and chain.base else {}
     files = len(chain.paths) + len(parts)

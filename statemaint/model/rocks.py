@@ -79,5 +79,4 @@ class Rocks:
         return replace(versions, named=named, used=self.used, rebuilt=self.rebuilt)
 
     def with_parts(self, path: str, parts: Mapping[str, int]) -> "Rocks":
-        """Returns the same facts with one more zip."""
         return replace(self, parts={**self.parts, path: parts})

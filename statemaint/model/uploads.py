@@ -33,7 +33,6 @@ class Uploads:
     widest_gap: int = 0
 
     def before(self, version: int) -> int | None:
-        """Returns the version of the newest noted snapshot below a version."""
         below = (one.version for one in self.newest if one.version < version)
         return max(below, default=None)
 

@@ -49,7 +49,6 @@ class WriteSnapshot:
 
     @property
     def version(self) -> int:
-        """Returns the version that the snapshot holds."""
         return self.chain.version
 
     @property
@@ -111,12 +110,10 @@ class Attest:
 
     @property
     def path(self) -> str:
-        """Returns the snapshot's path."""
         return self.snapshot.entry.path
 
     @property
     def version(self) -> int:
-        """Returns the version that the snapshot holds."""
         return self.snapshot.version
 
 
@@ -135,7 +132,6 @@ class Delete:
 
     @property
     def path(self) -> str:
-        """Returns the file's path."""
         return self.entry.path
 
     @property
@@ -190,11 +186,9 @@ class Request:
 
     @property
     def is_partial(self) -> bool:
-        """Returns whether some stores are left out."""
         return bool(self.operators or self.partitions or self.stores)
 
     def covers(self, store: StoreId) -> bool:
-        """Returns whether the request includes a store."""
         return (
             (not self.operators or store.operator in self.operators)
             and (not self.partitions or store.partition in self.partitions)
@@ -314,12 +308,10 @@ class Plan:
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """Returns all actions, store by store."""
         return tuple(action for store in self.stores for action in store.actions)
 
     @property
     def withheld(self) -> tuple[Withheld, ...]:
-        """Returns the due snapshots that are not written, store by store."""
         return tuple(one for store in self.stores for one in store.withheld)
 
     @property

@@ -69,6 +69,5 @@ def _stale_in_the_way(
 
 
 def kept_files(fates: Mapping[Entry, Fate]) -> tuple[Kept, ...]:
-    """Returns the kept files by path, each with its reason."""
     kept = (Kept(entry, one) for entry, one in fates.items() if isinstance(one, KeepReason))
     return tuple(sorted(kept, key=lambda one: one.entry.path))

@@ -56,15 +56,7 @@ def lowest_loadable(versions: Versions, window: Window) -> int | None:
 def gather(
     store: Store, window: Window, *, judgement: Judgement, versions: Versions, floor: int
 ) -> Facts:
-    """Returns the facts about a store whose target version loads.
-
-    Args:
-        store: as it was listed.
-        window: the versions that stay loadable.
-        judgement: the consequences of its outdated proofs.
-        versions: its deltas and snapshots without the stale snapshots.
-        floor: the lowest version of the window that loads.
-    """
+    """Returns the facts about a store whose target version loads; the arguments are theirs."""
     doubted = frozenset(_doubted(store, judgement))
     return Facts(
         store=store,

@@ -149,7 +149,6 @@ def _retained(file: StateTraits) -> KeepReason:
 
 
 def place_of(facts: Facts, boundary: Boundary, version: int) -> VersionPlace:
-    """Returns the place of a version relative to the boundary and the target."""
     if version > facts.window.target:
         return VersionPlace.ABOVE_TARGET
     if version < boundary.cut:

@@ -44,7 +44,6 @@ def decide_old(
 
 
 def _withheld(store: Store, checkpoint: Checkpoint, window: Window) -> tuple[Withheld, ...]:
-    """Returns the due snapshots of the versions that still have the partition."""
     wait = Wait(WithheldReason.OLD_PARTITION)
     chains = due(store, store.versions, window, window.floor)
     return tuple(

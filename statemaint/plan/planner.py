@@ -54,8 +54,6 @@ def plan(
     """
     scope = request or Request()
     stores = _requested(checkpoint, scope)
-    target = _target(checkpoint, scope)
-    floor = _floor(checkpoint, policy, target)
     skewed = tuple(_skewed(stores, now if seen is None else seen, skew))
     window = _window(checkpoint, policy, now, scope, skewed=bool(skewed))
     decided = _store_plans(checkpoint, stores, window)
@@ -64,8 +62,8 @@ def plan(
         root=checkpoint.root,
         query_id=checkpoint.query_id,
         committed=checkpoint.committed,
-        target=target,
-        floor=floor,
+        target=window.target if window else None,
+        floor=window.floor if window else None,
         policy=policy,
         stores=decided,
         findings=(*checkpoint.findings, *skewed, *_foreign(checkpoint), *waits),
@@ -94,9 +92,8 @@ def _requested(checkpoint: Checkpoint, request: Request) -> tuple[Store, ...]:
     return stores
 
 
-def _target(checkpoint: Checkpoint, request: Request) -> int | None:
-    newest = checkpoint.target
-    if request.target is None or newest is None:
+def _target(checkpoint: Checkpoint, request: Request, newest: int) -> int:
+    if request.target is None:
         return newest
     if not 1 <= request.target <= newest:
         raise ConfigError(
@@ -106,25 +103,20 @@ def _target(checkpoint: Checkpoint, request: Request) -> int | None:
     return request.target
 
 
-def _floor(checkpoint: Checkpoint, policy: Policy, target: int | None) -> int | None:
+def _floor(policy: Policy, target: int, required: int) -> int:
     """Returns the oldest version to keep: the lower of the policy's and the commit log's (S3)."""
-    required = checkpoint.required
-    if target is None or required is None:
-        return None
     return max(1, min(target - policy.min_batches_to_retain, required))
 
 
 def _window(
     checkpoint: Checkpoint, policy: Policy, now: float, request: Request, *, skewed: bool
 ) -> Window | None:
-    target = _target(checkpoint, request)
-    floor, required = _floor(checkpoint, policy, target), checkpoint.required
-    newest = checkpoint.target
-    if floor is None or required is None or target is None or newest is None:
+    newest, required = checkpoint.target, checkpoint.required
+    if newest is None or required is None:
         return None
-    forced = frozenset(one.id for one in checkpoint.operators if one.has_families)
+    target = _target(checkpoint, request, newest)
     return Window(
-        floor=floor,
+        floor=_floor(policy, target, required),
         required=required,
         target=target,
         newest=newest,
@@ -132,7 +124,7 @@ def _window(
         policy=policy,
         force_snapshot=request.force_snapshot,
         skewed=skewed,
-        forced=forced,
+        forced=frozenset(one.id for one in checkpoint.operators if one.has_families),
     )
 
 

@@ -23,7 +23,6 @@ class PutBack:
 
     @property
     def comes_back(self) -> bool:
-        """Returns whether it is restored."""
         return not self.reason
 
 
@@ -48,17 +47,14 @@ class UndoPlan:
 
     @property
     def coming(self) -> tuple[PutBack, ...]:
-        """Returns the files to restore."""
         return tuple(one for one in self.files if one.comes_back)
 
     @property
     def left(self) -> dict[str, str]:
-        """Returns why each other file stays in the trash, by its old path."""
         return {one.path: one.reason for one in self.files if not one.comes_back}
 
     @property
     def bytes(self) -> int:
-        """Returns the bytes of the files to restore."""
         return sum(one.entry.size for one in self.coming)
 
     @property

@@ -58,7 +58,6 @@ def _decided(facts: Facts, reason: SnapshotReason, chain: Chain) -> WriteSnapsho
 
 
 def withheld(store: Store, chain: Chain, reason: SnapshotReason, wait: Wait) -> Withheld:
-    """Returns a due snapshot that is not written."""
     return Withheld(store.id, chain.version, reason, replay_of_chain(store, chain), wait)
 
 

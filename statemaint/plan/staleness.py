@@ -44,7 +44,6 @@ class Suspect:
 
     @property
     def path(self) -> str:
-        """Returns the snapshot's path."""
         return self.snapshot.entry.path
 
     @property
@@ -74,16 +73,13 @@ class Judgement:
 
     @property
     def stale_paths(self) -> frozenset[str]:
-        """Returns the paths of the stale snapshots."""
         return frozenset(one.path for one in self.stale)
 
     @property
     def suspects(self) -> tuple[Suspect, ...]:
-        """Returns every suspect that can be compared with the log."""
         return (*self.stale, *self.disputed)
 
     def without_stale(self, store: Store) -> Store:
-        """Returns the store without its stale snapshots and their checksum files."""
         stale = self.stale_paths
         kept = (
             file
@@ -221,7 +217,6 @@ class _Judge:
         return self._proved | {one.snapshot.version for one in self._disputed}
 
     def _instead(self, version: int) -> Chain | None:
-        """Returns the chain that gives a version without its own snapshot."""
         return self._trusted.from_log(version, proved=self._proved)
 
     def _trust(self, snapshot: Snapshot) -> None:

@@ -51,7 +51,6 @@ class Waiting:
     time: float | None = None
 
     def __add__(self, other: "Waiting") -> "Waiting":
-        """Returns those of both, which have the same reason."""
         return Waiting(
             self.reason,
             self.snapshots + other.snapshots,
@@ -65,17 +64,14 @@ class Waiting:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Returns them as one task hands them to another."""
         return {**asdict(self), "reason": self.reason.value}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Waiting":
-        """Returns those that `to_json` encoded."""
         return cls(**{**fields, "reason": WithheldReason(fields["reason"])})
 
     @property
     def long(self) -> bool:
-        """Returns whether a restart is long during the wait."""
         return max(self.restart, self.restart_then) > LONG_CHAIN or self.seconds > LONG_SECONDS
 
     def __str__(self) -> str:
@@ -97,7 +93,6 @@ class Waiting:
 
 
 def by_reason(withheld: Iterable[Withheld]) -> tuple[Waiting, ...]:
-    """Returns withheld snapshots by their reason."""
     return together(_alone(one) for one in withheld)
 
 

@@ -155,7 +155,6 @@ class Recorder(Remembering):
         return content
 
     def handover(self, checkpoint: Checkpoint) -> Handover:
-        """Returns the handover of the newest scan, which made a checkpoint."""
         return Handover(
             entries=tuple(self._operators.values()),
             contents={self._seen[path]: content for path, content in self._read.items()},

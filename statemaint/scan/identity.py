@@ -2,7 +2,7 @@
 
 from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, ConfigError, NotACheckpointError, NotFoundError
-from statemaint.scan.query_logs import Notes, query_id
+from statemaint.scan.query_logs import query_id
 from statemaint.storage import Storage
 
 
@@ -27,7 +27,7 @@ def must_be_of_query(storage: Storage, query: str, checkpoint: str) -> None:
 
     `query` and `checkpoint` are those of the plan; a query without an id has an empty one.
     """
-    held = query_id(storage, Notes(), begun=False)
+    held = query_id(storage, [], begun=False)
     if held != query:
         raise ConfigError(
             f"{storage.root}: holds {_query(held)}, but the plan is of {_query(query)} in "

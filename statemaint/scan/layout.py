@@ -76,7 +76,6 @@ class Layout:
     provider: Provider = Provider.HDFS_BACKED
 
     def described(self) -> frozenset[StoreId]:
-        """Returns the stores that have a schema, as if in partition 0."""
         return frozenset(self.schemas.keys() | self.families.keys())
 
     def without(self, operators: Collection[int]) -> "Layout":
@@ -151,7 +150,6 @@ class _Folders:
 
 
 def _in_place(file: StateFile, folder: str | None) -> bool:
-    """Returns whether a file is in the folder of its kind: shared files have their own."""
     match file:
         case SstFile() if folder:
             return file.entry.name.endswith(".sst") == (folder == "SSTs")
@@ -174,6 +172,5 @@ def schemas_lacking(layout: Layout, operators: Iterable[Operator]) -> tuple[str,
 
 
 def directories_named_as_files(layout: Layout) -> tuple[str, ...]:
-    """Returns the directories inside a store's own with the name of a state file, ascending."""
     matches = (_DIRECTORY.fullmatch(entry.path) for entry, _ in layout.unclassified)
     return tuple(sorted({one[1] for one in matches if one}))

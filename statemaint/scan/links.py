@@ -16,7 +16,6 @@ def link_findings(storage: Storage) -> Iterator[Finding]:
 
 
 def check_inside(entries: Iterable[Entry]) -> None:
-    """Checks that no listed file is outside the checkpoint."""
     for entry in entries:
         if entry.outside:
             raise outside_link(entry.path)

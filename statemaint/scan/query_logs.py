@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 
 from statemaint.codec.compression.registry import COMPRESSIONS, named
@@ -22,23 +21,13 @@ _STATE = "spark.sql.streaming.stateStore"
 _NOTHING_PINNED = logs.Offsets({}, 0, {})
 
 
-@dataclass(slots=True)
-class Notes:
-    """The findings of the whole checkpoint, collected during a scan."""
+Notes = list[Finding]
+"""The findings of the whole checkpoint, collected during a scan."""
 
-    findings: list[Finding] = field(default_factory=list)
 
-    def add(
-        self,
-        code: FindingCode,
-        detail: str,
-        *,
-        path: str | None = None,
-        offset: int | None = None,
-        batches: tuple[int, ...] = (),
-    ) -> None:
-        finding = Finding(code, detail, path=path, offset=offset, batches=batches)
-        self.findings.append(finding)
+def unreadable_metadata(error: CodecError, path: str) -> Finding:
+    detail = str(error.at(path))
+    return Finding(FindingCode.UNREADABLE_METADATA, detail, path=path, offset=error.offset)
 
 
 def numbered(storage: Storage, folder: str) -> Iterator[tuple[int, Entry]]:
@@ -58,7 +47,9 @@ def newest_offsets(storage: Storage, offsets: Mapping[int, Entry], notes: Notes)
         return logs.parse_offsets(storage.read(newest))
     except CodecError as error:
         detail = f"{error.at(newest)}; codec and provider are uncertain, so nothing is touched"
-        notes.add(FindingCode.UNREADABLE_OFFSET, detail, path=newest, offset=error.offset)
+        notes.append(
+            Finding(FindingCode.UNREADABLE_OFFSET, detail, path=newest, offset=error.offset)
+        )
     return _older_offsets(storage, [offsets[one].path for one in sorted(offsets, reverse=True)[1:]])
 
 
@@ -92,7 +83,7 @@ def committed_partitions(
     except NotFoundError:
         return pinned  # purged since it was listed: a newer batch is committed by now
     except CodecError as error:
-        notes.add(FindingCode.UNREADABLE_OFFSET, str(error.at(committed)))
+        notes.append(Finding(FindingCode.UNREADABLE_OFFSET, str(error.at(committed))))
         return pinned
     if not conf or before == conf.get(SETTING):
         return pinned
@@ -100,7 +91,7 @@ def committed_partitions(
         f"offsets/{max(offsets)} changes {SETTING} from {before} to {conf.get(SETTING)} and "
         "is not committed; let the repartition end (or run it again), nothing is touched before"
     )
-    notes.add(FindingCode.UNFINISHED_REPARTITION, detail)
+    notes.append(Finding(FindingCode.UNFINISHED_REPARTITION, detail))
     return None if before is None else _partitions({SETTING: before}, notes)
 
 
@@ -109,7 +100,7 @@ def _partitions(conf: Mapping[str, str], notes: Notes) -> int | None:
         return count_in(conf)
     except CodecError:
         detail = f"offsets/: {conf[SETTING]!r} is not a valid number of shuffle partitions"
-        notes.add(FindingCode.UNREADABLE_OFFSET, detail)
+        notes.append(Finding(FindingCode.UNREADABLE_OFFSET, detail))
         return None
 
 
@@ -139,12 +130,13 @@ def codec_of(root: str, conf: Mapping[str, str]) -> str:
 
 
 def row_checksums_of(conf: Mapping[str, str], notes: Notes) -> bool:
-    """Returns whether every record carries a checksum."""
     setting = f"{_STATE}.rowChecksum.enabled"
     pinned = conf.get(setting, "false")
     value = pinned.strip().lower()
     if value not in ("true", "false"):
-        notes.add(FindingCode.UNREADABLE_OFFSET, f"offsets/: {setting} cannot be {pinned!r}")
+        notes.append(
+            Finding(FindingCode.UNREADABLE_OFFSET, f"offsets/: {setting} cannot be {pinned!r}")
+        )
     return value == "true"
 
 
@@ -160,7 +152,7 @@ def committed_ids(
         if isinstance(ids, CodecError):
             detail = f"{ids.at(path)}; whether batch {batch} was committed is unknown"
             code, lost = FindingCode.UNREADABLE_COMMIT, (batch,)
-            notes.add(code, detail, path=path, offset=ids.offset, batches=lost)
+            notes.append(Finding(code, detail, path=path, offset=ids.offset, batches=lost))
         elif ids is not None:
             ids_by_batch[batch] = ids
     return ids_by_batch
@@ -187,9 +179,8 @@ def query_id(storage: Storage, notes: Notes, *, begun: bool) -> str:
                 "start a query that has batches without it, older ones give it a new id; put the "
                 "file back from a copy"
             )
-            notes.add(FindingCode.MISSING_METADATA, detail, path="metadata")
+            notes.append(Finding(FindingCode.MISSING_METADATA, detail, path="metadata"))
         return ""
     except CodecError as error:
-        detail, at = str(error.at("metadata")), error.offset
-        notes.add(FindingCode.UNREADABLE_METADATA, detail, path="metadata", offset=at)
+        notes.append(unreadable_metadata(error, "metadata"))
         return ""

@@ -172,7 +172,6 @@ def _times(entries: Iterable[Entry]) -> list[float]:
 
 
 def _is_whole(layout: Layout, evidence: Evidence, operator: int, newest: int) -> bool:
-    """Returns whether all partitions end at one version, or one has begun the next."""
     stores = {store: files for store, files in layout.stores.items() if store.operator == operator}
     partitions = required_partitions(evidence, operator)
     names = store_names(evidence, operator)
@@ -184,7 +183,6 @@ def _is_whole(layout: Layout, evidence: Evidence, operator: int, newest: int) ->
 
 
 def _noted(storage: Storage, attested: Mapping[StoreId, str], operator: int) -> Iterator[int]:
-    """Yields the versions that the ledger has noted of an operator."""
     for path in (path for store, path in attested.items() if store.operator == operator):
         notes = read_attestations(storage, path)
         yield from (one.version for one in notes.proofs)

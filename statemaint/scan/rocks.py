@@ -71,7 +71,6 @@ class RocksReading:
     schemas: Mapping[tuple[int, str], FamilySchemas]
 
     def all(self, stores: Iterable[Store]) -> Iterator[Store]:
-        """Yields stores with the facts from their zips and changelogs, in their order."""
         jobs = (partial(self.of, store) for store in stores)
         return in_order(jobs, threads=self.storage.parallel)
 
@@ -260,7 +259,6 @@ class _Reading:
 
 
 def shared_paths(directory: str, metadata: snapshot_zip.ZipMetadata) -> dict[str, int]:
-    """Returns the paths of the shared files that a zip refers to, with their sizes."""
     tables = {f"{directory}/SSTs/{one.stored}": one.size for one in metadata.ssts}
     logs = {f"{directory}/logs/{one.stored}": one.size for one in metadata.logs}
     return tables | logs

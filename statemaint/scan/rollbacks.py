@@ -41,7 +41,6 @@ class Interrupted:
 
     @property
     def finding(self) -> Finding:
-        """Returns it as a finding."""
         if self.batch is None:
             detail = (
                 f"{manifest_path(self.run, _ROLLBACK)} cannot be read: whether that rollback has "
@@ -156,13 +155,11 @@ def _lines(storage: Storage, path: str) -> Iterator[Line]:
 
 
 def _newer(there: Iterable[str], noted: LogWorld) -> bool:
-    """Returns whether the query has written a log entry since."""
     now, then = _newest(there), _newest(seen.path for seen in (*noted.left, *noted.removed))
     return any(batch > then.get(folder, -1) for folder, batch in now.items())
 
 
 def _newest(paths: Iterable[str]) -> dict[str, int]:
-    """Returns the newest batch in each folder."""
     found: dict[str, int] = {}
     for path in paths:
         folder = path.partition("/")[0]

@@ -34,6 +34,7 @@ from statemaint.scan.query_logs import (
     numbered,
     query_id,
     row_checksums_of,
+    unreadable_metadata,
 )
 from statemaint.scan.readable import with_unreadable
 from statemaint.scan.recognition import recognized
@@ -64,7 +65,7 @@ def scan(
         NotACheckpointError: when no query has written anything there.
         UnsupportedError: for a provider, codec or option that cannot be maintained.
     """
-    notes = Notes()
+    notes: Notes = []
     offsets = dict(numbered(storage, "offsets"))
     commits = dict(numbered(storage, "commits"))
     if not offsets and not commits:
@@ -137,7 +138,7 @@ def scan(
         file_sources=newest.file_sources,
         findings=(
             *link_findings(storage),
-            *_needed(notes.findings, layout, expected),
+            *_needed(notes, layout, expected),
             *_undescribed(stores, layout),
             *_unknown(layout),
             *findings_of_unused(evidence, unused, undeclared),
@@ -172,7 +173,7 @@ def _check_offsets(
             f"{' and '.join(MAINTAINED)}: no store was looked at, and nothing is touched. Put the "
             "logs back from a copy"
         )
-        notes.add(FindingCode.UNREADABLE_OFFSET, detail, path="offsets")
+        notes.append(Finding(FindingCode.UNREADABLE_OFFSET, detail, path="offsets"))
     if offsets or not (commits or layout.stores):
         return
     what = "offsets/ is" if commits else "offsets/ and commits/ are"
@@ -182,7 +183,7 @@ def _check_offsets(
         "mix old state into the new; provider and codec are unknown, but for what the files of the "
         "state show. Put the logs back from a copy"
     )
-    notes.add(FindingCode.UNREADABLE_OFFSET, detail, path="offsets")
+    notes.append(Finding(FindingCode.UNREADABLE_OFFSET, detail, path="offsets"))
 
 
 def _check_begun(
@@ -195,7 +196,7 @@ def _check_begun(
         "started here begins with its first batch"
     )
     detail = "no batch is committed yet: nothing to do" if offsets else only
-    notes.add(FindingCode.NO_COMMITTED_BATCH, detail)
+    notes.append(Finding(FindingCode.NO_COMMITTED_BATCH, detail))
 
 
 def _check_state(
@@ -213,12 +214,12 @@ def _check_state(
             "state/ is missing or empty although the query has a watermark: it does not restart "
             "without its state; put the folder back from a copy"
         )
-        notes.add(FindingCode.NO_STATE, detail, path="state", batches=lost)
+        notes.append(Finding(FindingCode.NO_STATE, detail, path="state", batches=lost))
     else:
         detail = (
             "state/ is missing or empty: a query restarts only if none of its operators has state"
         )
-        notes.add(FindingCode.NO_STATE, detail, path="state")
+        notes.append(Finding(FindingCode.NO_STATE, detail, path="state"))
 
 
 def _named_by(ids: logs.UniqueIds) -> dict[int, tuple[int, ...]]:
@@ -240,8 +241,7 @@ def _operators(storage: Storage, layout: Layout, notes: Notes) -> Iterator[Opera
         try:
             metadata = logs.parse_operator(storage.read(entry.path))
         except CodecError as error:
-            detail, at = str(error.at(entry.path)), error.offset
-            notes.add(FindingCode.UNREADABLE_METADATA, detail, path=entry.path, offset=at)
+            notes.append(unreadable_metadata(error, entry.path))
             continue
         yield Operator(number, metadata.name, metadata.stores, metadata.partitions, metadata.id)
 
@@ -271,7 +271,6 @@ def _same_counts(storage: Storage, part: ScanPart, commits: Mapping[int, Entry])
 
 
 def _numbers(expected: Iterable[StoreId], newest: int | None) -> dict[int, int]:
-    """Returns the current number of partitions of each operator."""
     counts = {one.operator: one.partition + 1 for one in sorted(expected)}
     return {operator: min(count, newest or count) for operator, count in counts.items()}
 
@@ -290,8 +289,7 @@ def _keyed(
             if schema.parse_schema(storage.read(entry.path)).has_key:
                 keyed.add(store.operator)
         except CodecError as error:
-            detail, at = str(error.at(entry.path)), error.offset
-            notes.add(FindingCode.UNREADABLE_METADATA, detail, path=entry.path, offset=at)
+            notes.append(unreadable_metadata(error, entry.path))
             keyed.add(store.operator)
     return frozenset(keyed)
 

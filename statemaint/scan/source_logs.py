@@ -40,7 +40,6 @@ class SourceLog:
 
     @classmethod
     def listed(cls, storage: Storage, source: str) -> "SourceLog":
-        """Returns the log of a source as listed."""
         folder = f"sources/{source}"
         names = (one.path.removeprefix(f"{folder}/") for one in storage.list(folder))
         listed = {int(one[1]): one for name in names if (one := _ENTRY.fullmatch(name))}

@@ -34,7 +34,6 @@ def is_of_one_store(error: StorageError) -> bool:
 
 
 def unread(store: Store, error: StorageError) -> Store:
-    """Returns a store that could not be read."""
     detail = f"{error}; nothing is written or deleted in {store.id.directory} until it can be read"
     finding = Finding(
         FindingCode.STORAGE_FAILED, detail, store.id, path=error.path, lasting=error.lasting

@@ -17,6 +17,7 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.files import ChecksumFile, Snapshot, TempFile
+from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation
 from statemaint.plan import Action, Attest, Delete, DeleteReason, KeepReason, fates
 from statemaint.plan import boundary as boundaries
@@ -92,20 +93,20 @@ def _above_target_goes(facts: Facts, file: TempFile) -> Fate:
 # -- S3: the floor
 
 
-def _floor_of_policy(_: Any, policy: Any, target: int | None) -> int | None:
-    return None if target is None else max(1, target - policy.min_batches_to_retain)
+def _floor_of_policy(policy: Policy, target: int, _: int) -> int:
+    return max(1, target - policy.min_batches_to_retain)
 
 
-def _floor_of_log(checkpoint: Checkpoint, _: Any, __: Any) -> int | None:
-    return checkpoint.required
+def _floor_of_log(_: Any, __: int, required: int) -> int:
+    return required
 
 
 _true_floor = planning._floor
 
 
-def _floor_off_by_one(checkpoint: Checkpoint, policy: Any, target: int | None) -> int | None:
-    found = _true_floor(checkpoint, policy, target)
-    return None if found is None or target is None else min(found + 1, target)
+def _floor_off_by_one(policy: Policy, target: int, required: int) -> int:
+    found: int = _true_floor(policy, target, required)
+    return min(found + 1, target)
 
 
 # -- S4: a young snapshot protects nothing

@@ -70,7 +70,7 @@ def _broken(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Iter
         case Gap() as gap:
             if store.rocks and store.rocks.id_at(gap.first) is not None:
                 code = FindingCode.LINEAGE_BROKEN
-            detail, path = f"{_why(store, gap)}, {so}; restore it", _named(store, gap)
+            detail, path = f"{_why(store, gap)}, {so}; restore it", store.change_path(gap.first)
         case Unnamed() as unnamed:
             detail, path = f"{unnamed.why}, {so}; restore the zip", store.id.directory
         case Chain() as chain:  # pragma: no cover -- loadable and chain are the same rule
@@ -86,7 +86,6 @@ def _needed(checkpoint: Checkpoint, first: int, last: int) -> list[int]:
 
 
 def _missing(store: Store, checkpoint: Checkpoint, first: int, batches: tuple[int, ...]) -> Finding:
-    """Returns the finding of a store that is missing or empty."""
     number = store.id.operator
     partitions = checkpoint.partitions.get(number, 0)
     has = f"operator {number} has {partitions} partition{'s' if partitions != 1 else ''}"
@@ -107,15 +106,7 @@ def _why(store: Store, gap: Gap) -> str:
             f"commits/{batch_of(gap.first)}, which names the attempt that counts at version "
             f"{gap.first}, is missing or unreadable"
         )
-    return f"{_named(store, gap)} is missing ({gap.count} in all)"
-
-
-def _named(store: Store, gap: Gap) -> str:
-    """Returns the path of the first file that a version lacks."""
-    if store.rocks is None:
-        return f"{store.id.directory}/{gap.first}.delta"
-    unique = store.rocks.id_at(gap.first)
-    return f"{store.id.directory}/{gap.first}{f'_{unique}' if unique else ''}.changelog"
+    return f"{store.change_path(gap.first)} is missing ({gap.count} in all)"
 
 
 def _unsound(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Iterator[Finding]:

@@ -51,7 +51,6 @@ class Remove:
 
     @property
     def path(self) -> str:
-        """Returns the file's path."""
         return self.entry.path
 
 
@@ -93,17 +92,14 @@ class RepairStep:
 
     @property
     def reason(self) -> RemoveReason:
-        """Returns why its files are removed."""
         return self.removes[-1].reason
 
     @property
     def store(self) -> StoreId | None:
-        """Returns the store that it changes, if any."""
         return self.removes[-1].store if self.removes else self.finding.store
 
     @property
     def paths(self) -> frozenset[str]:
-        """Returns the paths of the removed files."""
         return frozenset(one.path for one in self.removes)
 
 
@@ -135,7 +131,6 @@ class RecoveryPlan:
 
     @property
     def actions(self) -> tuple[Remove | WriteSnapshot, ...]:
-        """Returns every removal and every write, in order."""
         actions: list[Remove | WriteSnapshot] = list(self.removes)
         for step in self.repairs:
             actions += [*step.removes, *([step.rebuild] if step.rebuild else [])]

@@ -190,7 +190,6 @@ def _reads_from(store: Store, version: int, window: range) -> bool:
 
 
 def refers(store: Store, path: str) -> bool:
-    """Returns whether an existing snapshot refers to a shared file."""
     return store.rocks is not None and any(path in parts for parts in store.rocks.parts.values())
 
 
