@@ -82,3 +82,22 @@ def _part(kind: DataType, value: Any) -> bytes:
 
 def _padded(part: bytes) -> bytes:
     return part.ljust(-(-len(part) // 8) * 8, b"\0")
+
+
+# -- Spark's JSON of types
+
+
+def schema(*types: Any, nullable: bool = True) -> dict[str, Any]:
+    fields = [
+        {"name": f"c{number}", "type": kind, "nullable": nullable, "metadata": {}}
+        for number, kind in enumerate(types)
+    ]
+    return {"type": "struct", "fields": fields}
+
+
+def array_type(element: Any, *, nulls: bool = True) -> dict[str, Any]:
+    return {"type": "array", "elementType": element, "containsNull": nulls}
+
+
+def map_type(key: Any, value: Any) -> dict[str, Any]:
+    return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}

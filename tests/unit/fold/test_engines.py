@@ -264,7 +264,7 @@ def test_digests_without_writing(engine: Engine, large: Files) -> None:
 
 
 @engines
-def test_the_digests_of_a_fold_need_nobody_who_takes_its_pieces(engine: Engine) -> None:
+def test_digests_need_no_caller_that_takes_pieces(engine: Engine) -> None:
     files = Files({b"a": b"1"}, [[(b"b", b"2")]])
     folding = engine.fold(files.source, files.chain, (2,))
     assert folding.digests == {2: files.digest(2)} == folding.digests

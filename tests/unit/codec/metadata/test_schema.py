@@ -36,11 +36,8 @@ def test_reads_version_2_in_chunks() -> None:
     "content",
     [
         b"",
-        utf("v7"),
         utf("v1") + utf("{}"),
-        utf("v1") + utf("{") + utf("{}"),
         utf("v1") + utf("[]") + utf("{}"),
-        utf("v1") + utf(json.dumps(KEY)) + utf(json.dumps(VALUE)) + b"x",
         utf("v2") + struct.pack(">i", 2_000_000_000) + utf("{}"),
         utf("v2") + struct.pack(">i", -1) + chunked("{}"),
         utf("v1") + struct.pack(">H", 2) + b"\xff\xff" + utf("{}"),

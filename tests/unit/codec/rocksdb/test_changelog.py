@@ -18,7 +18,6 @@ from statemaint.codec.rocksdb.changelog import (
     MERGE,
     PUT,
     Change,
-    ChangeKind,
     Header,
 )
 from statemaint.errors import CodecError
@@ -158,15 +157,6 @@ def test_the_bytes_are_sparks() -> None:
         b'\0\2v3\0\x28[{"version":4,"checkpointUniqueId":"x"}]' + END
     )
     assert encode(Header(4)) == b"\0\2v4\0\2[]\0"
-
-
-def test_the_kinds_have_sparks_numbers() -> None:
-    assert {kind.name: kind.value for kind in ChangeKind} == {
-        "PUT": 1,
-        "DELETE": 16,
-        "MERGE": 17,
-        "DELETE_RANGE": 32,
-    }
 
 
 @EVERY_FORMAT

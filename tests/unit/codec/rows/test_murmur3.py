@@ -11,20 +11,7 @@ from statemaint.codec.rows.murmur3 import hash_row, hash_values
 from statemaint.codec.rows.types import parse_struct
 from statemaint.codec.rows.unsafe_write import encode_row
 from statemaint.errors import CodecError
-
-
-def schema(*types: Any) -> dict[str, Any]:
-    fields = [{"name": f"c{at}", "type": one, "nullable": True} for at, one in enumerate(types)]
-    return {"type": "struct", "fields": fields}
-
-
-def array(element: Any) -> dict[str, Any]:
-    return {"type": "array", "elementType": element, "containsNull": True}
-
-
-def mapping(key: Any, value: Any) -> dict[str, Any]:
-    return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
-
+from tests.support.unsafe_rows import array_type, map_type, schema
 
 THIRDS = [None if number % 3 == 0 else number for number in range(70)]
 
@@ -61,15 +48,15 @@ THIRDS = [None if number % 3 == 0 else number for number in range(70)]
         ("binary", b"\1\2\3\4\x7f\x80\xff", -1362383310),
         ("decimal(10,2)", Decimal("12.34"), -1028144669),
         ("decimal(22,2)", Decimal("-12345678901234567890.12"), 333635401),
-        (array("integer"), [], 42),
-        (array("integer"), [1, None, 3], 1066699649),
-        (array("integer"), THIRDS, 1496493492),
-        (array("integer"), list(range(1, 65)), 1642382991),
-        (array("string"), ["a", None, "bc"], 204370463),
-        (array(array("long")), [[1, 2], [3]], 1045631400),
-        (mapping("integer", "string"), {}, 42),
-        (mapping("string", "integer"), {"a": 1, "b": None}, -286578612),
-        (mapping("integer", "string"), {1: "x", 2: "yz"}, -1955765135),
+        (array_type("integer"), [], 42),
+        (array_type("integer"), [1, None, 3], 1066699649),
+        (array_type("integer"), THIRDS, 1496493492),
+        (array_type("integer"), list(range(1, 65)), 1642382991),
+        (array_type("string"), ["a", None, "bc"], 204370463),
+        (array_type(array_type("long")), [[1, 2], [3]], 1045631400),
+        (map_type("integer", "string"), {}, 42),
+        (map_type("string", "integer"), {"a": 1, "b": None}, -286578612),
+        (map_type("integer", "string"), {1: "x", 2: "yz"}, -1955765135),
         (schema("integer", "integer", "string"), (1, None, "x"), -1305545736),
     ],
 )
@@ -107,27 +94,27 @@ def test_every_nan_has_the_same_hash() -> None:
 
 @pytest.mark.parametrize("count", [-1, 2, 1 << 31])
 def test_an_array_holds_what_fits_in_its_bytes(count: int) -> None:
-    row = encode_row(([7],), schema(array("long")))
+    row = encode_row(([7],), schema(array_type("long")))
     with pytest.raises(CodecError, match=f"array of {count} elements in 24 bytes") as caught:
-        hash_row(changed(row, 16, count), parse_struct(schema(array("long"))))
+        hash_row(changed(row, 16, count), parse_struct(schema(array_type("long"))))
     assert caught.value.offset == 0
 
 
 @pytest.mark.parametrize("size", [-1, 57])
 def test_the_keys_of_a_map_end_within_it(size: int) -> None:
-    row = encode_row(({1: 2},), schema(mapping("long", "long")))
+    row = encode_row(({1: 2},), schema(map_type("long", "long")))
     with pytest.raises(CodecError, match="map points beyond its row") as caught:
-        hash_row(changed(row, 16, size), parse_struct(schema(mapping("long", "long"))))
+        hash_row(changed(row, 16, size), parse_struct(schema(map_type("long", "long"))))
     assert caught.value.offset == 0
 
 
 @pytest.mark.parametrize("size", [0, 48])
 def test_keys_or_values_of_no_bytes_are_cut_short(size: int) -> None:
-    row = encode_row(({1: 2},), schema(mapping("long", "long")))
+    row = encode_row(({1: 2},), schema(map_type("long", "long")))
     with pytest.raises(CodecError, match="row of 72 bytes is cut short"):
-        hash_row(changed(row, 16, size), parse_struct(schema(mapping("long", "long"))))
+        hash_row(changed(row, 16, size), parse_struct(schema(map_type("long", "long"))))
 
 
 def test_a_key_without_a_value_is_left_out() -> None:
-    row = encode_row(({1: 2},), schema(mapping("long", "long")))
-    assert hash_row(changed(row, 48, 0), parse_struct(schema(mapping("long", "long")))) == 42
+    row = encode_row(({1: 2},), schema(map_type("long", "long")))
+    assert hash_row(changed(row, 48, 0), parse_struct(schema(map_type("long", "long")))) == 42

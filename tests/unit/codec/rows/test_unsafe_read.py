@@ -359,6 +359,7 @@ def test_columns_that_do_not_exist_are_shown() -> None:
     "schema",
     [
         {"type": "array", "elementType": "long"},
+        {"fields": []},
         {"type": "struct"},
         {"type": "struct", "fields": [{"name": "a"}]},
         {"type": "struct", "fields": [3]},
@@ -387,14 +388,7 @@ def test_types_are_not_nested_for_ever() -> None:
 
 
 SHOWN: list[tuple[DataType, Any, Any]] = [
-    (atom("date"), 0, "1970-01-01"),
-    (atom("date"), -719_162, "0001-01-01"),
     (atom("date"), -719_163, "0000-12-31"),
-    (atom("date"), 11_016, "2000-02-29"),
-    (atom("date"), 2_932_896, "9999-12-31"),
-    (atom("date"), 2_932_897, "+10000-01-01"),
-    (atom("date"), -719_529, "-0001-12-31"),
-    (atom("timestamp"), -1, "1969-12-31T23:59:59.999999Z"),
     (atom("timestamp"), 1_767_225_600_000_000, "2026-01-01T00:00:00.000000Z"),
     (atom("timestamp"), (1 << 63) - 1, "+294247-01-10T04:00:54.775807Z"),
     (atom("timestamp_ntz"), 1, "1970-01-01T00:00:00.000001"),
@@ -404,15 +398,8 @@ SHOWN: list[tuple[DataType, Any, Any]] = [
     (atom("interval"), (14, 3, 3_723_004_000),
      "1 years 2 months 3 days 1 hours 2 minutes 3.004 seconds"),
     (atom("interval"), (-14, 0, -500_000), "-1 years -2 months -0.5 seconds"),
-    (atom("interval"), (0, 0, 0), "0 seconds"),
-    (atom("float"), struct.unpack("<f", struct.pack("<f", 0.1))[0], 0.1),
-    (atom("float"), float("inf"), "Infinity"),
     (atom("float"), struct.unpack("<f", b"\xff\xff\x7f\x7f")[0], 3.4028235e38),
-    (atom("float"), 16777217.0 - 1, 16777216.0),
     (atom("float"), struct.unpack("<f", b"\0\0\0\x6b")[0], 1.54742505e26),
-    (atom("double"), float("-inf"), "-Infinity"),
-    (atom("double"), float("nan"), "NaN"),
-    (atom("binary"), b"\0\xff", "AP8="),
     (DecimalType(12, 2), Decimal("-1234567890.50"), "-1234567890.50"),
     (DecimalType(5, -2), Decimal("1E+2"), "100"),
     (MapType(TEXT, LONG), (("a", 1), ("b", None)), {"a": 1, "b": None}),
