@@ -105,6 +105,8 @@ class Tally:
             return dict(self._counts)
 
 
+Chunks = Iterable[bytes]
+"""The content of a file."""
 Check = Callable[[], object]
 """Called before requests that destroy; any exception that it raises ends the work."""
 Moves = Sequence[tuple[Entry, str]]
@@ -186,12 +188,7 @@ class Storage(Protocol):
         ...
 
     def write(
-        self,
-        path: str,
-        chunks: Iterable[bytes],
-        *,
-        overwrite: bool = False,
-        like: str | None = None,
+        self, path: str, chunks: Chunks, *, overwrite: bool = False, like: str | None = None
     ) -> Entry:
         """Makes a file appear complete and durable in one step, or not at all.
 
@@ -218,7 +215,7 @@ class Storage(Protocol):
         """
         ...
 
-    def replace(self, path: str, chunks: Iterable[bytes]) -> None:
+    def replace(self, path: str, chunks: Chunks) -> None:
         """Makes one of our records appear as `write` does, whatever had its name.
 
         It takes one request on S3, because the new file's entry is not needed.

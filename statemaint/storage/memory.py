@@ -2,7 +2,7 @@
 
 import hashlib
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -10,6 +10,7 @@ from statemaint.errors import AlreadyExistsError, NotFoundError, Superseded
 from statemaint.listing import Entry
 from statemaint.storage.base import (
     Check,
+    Chunks,
     Moved,
     Moves,
     Storage,
@@ -76,12 +77,7 @@ class MemoryStorage(Storage):
         yield io.BytesIO(self.read(path))
 
     def write(
-        self,
-        path: str,
-        chunks: Iterable[bytes],
-        *,
-        overwrite: bool = False,
-        like: str | None = None,
+        self, path: str, chunks: Chunks, *, overwrite: bool = False, like: str | None = None
     ) -> Entry:
         self._requests.add("write")
         if like is not None:

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from statemaint.errors import NotFoundError, StorageError
 from statemaint.listing import Entry
-from statemaint.storage.base import Storage
+from statemaint.storage.base import Chunks, Storage
 
 MOST_AHEAD = 16 * 1024 * 1024
 """The bytes of files that are fetched and not yet opened, unless a single one has more."""
@@ -52,12 +52,7 @@ class ReadOnly(Storage):
         return self._source.open(path)
 
     def write(
-        self,
-        path: str,
-        chunks: Iterable[bytes],
-        *,
-        overwrite: bool = False,
-        like: str | None = None,
+        self, path: str, chunks: Chunks, *, overwrite: bool = False, like: str | None = None
     ) -> Entry:
         del chunks, overwrite, like
         raise StorageError(path, "this run is read-only, the file is not written")

@@ -24,6 +24,7 @@ from statemaint.storage.address import FORCED
 from statemaint.storage.base import (
     PROBES,
     Check,
+    Chunks,
     Moved,
     Moves,
     Storage,
@@ -187,22 +188,15 @@ class HadoopStorage(Storage):
                 yield stream
 
     def write(
-        self,
-        path: str,
-        chunks: Iterable[bytes],
-        *,
-        overwrite: bool = False,
-        like: str | None = None,
+        self, path: str, chunks: Chunks, *, overwrite: bool = False, like: str | None = None
     ) -> Entry:
         self._write(path, chunks, overwrite=overwrite, like=like)
         return self.stat(path)
 
-    def replace(self, path: str, chunks: Iterable[bytes]) -> None:
+    def replace(self, path: str, chunks: Chunks) -> None:
         self._write(path, chunks, overwrite=True, like=None)
 
-    def _write(
-        self, path: str, chunks: Iterable[bytes], *, overwrite: bool, like: str | None
-    ) -> None:
+    def _write(self, path: str, chunks: Chunks, *, overwrite: bool, like: str | None) -> None:
         self._check(path)
         created = like is None and is_ours(path) and self.exclusive and self._creates
         with temp_file(path) as local:

@@ -5,7 +5,7 @@ import os
 import stat
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from statemaint.storage.access import of_file
 from statemaint.storage.base import (
     NO_DIRECTORY,
     OURS,
+    Chunks,
     Storage,
     Tally,
     file_time,
@@ -154,12 +155,7 @@ class LocalStorage(Storage):
         return directory_of(self._top, path, partial(make_directory, serve=serve))
 
     def write(
-        self,
-        path: str,
-        chunks: Iterable[bytes],
-        *,
-        overwrite: bool = False,
-        like: str | None = None,
+        self, path: str, chunks: Chunks, *, overwrite: bool = False, like: str | None = None
     ) -> Entry:
         self._requests.add("write")
         settle = self._settling(path, like)
@@ -318,9 +314,7 @@ def _delete_folder(name: str, directory: int) -> None:
         os.rmdir(name, dir_fd=directory)
 
 
-def _fill(
-    directory: int, name: str, chunks: Iterable[bytes], settle: Callable[[int], None]
-) -> None:
+def _fill(directory: int, name: str, chunks: Chunks, settle: Callable[[int], None]) -> None:
     # Private until it is settled, whatever the umask and the directory set: the final file must
     # never have been open to more users.
     with open(name, "xb", opener=partial(os.open, mode=_PRIVATE, dir_fd=directory)) as stream:

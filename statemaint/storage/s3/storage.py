@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from statemaint.errors import AlreadyExistsError, ConfigError, NotFoundError, StorageError
 from statemaint.listing import Entry
-from statemaint.storage.base import Check, Moved, Moves, Storage, named_as_file
+from statemaint.storage.base import Check, Chunks, Moved, Moves, Storage, named_as_file
 from statemaint.storage.s3.bucket import Bucket
 from statemaint.storage.s3.client import CONNECTIONS
 from statemaint.storage.s3.delete import delete_all
@@ -115,12 +115,7 @@ class S3Storage(Storage):
         return open_object(self._bucket, path)
 
     def write(
-        self,
-        path: str,
-        chunks: Iterable[bytes],
-        *,
-        overwrite: bool = False,
-        like: str | None = None,
+        self, path: str, chunks: Chunks, *, overwrite: bool = False, like: str | None = None
     ) -> Entry:
         """Makes a file appear complete; one larger than a part is uploaded while it is produced.
 
@@ -145,10 +140,10 @@ class S3Storage(Storage):
             self._likeness.ensure(path, like, answer, in_parts=several)
         return entry
 
-    def _in_parts(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    def _in_parts(self, chunks: Chunks) -> Iterator[bytes]:
         return in_parts(chunks, self._bucket.options.part_size)
 
-    def replace(self, path: str, chunks: Iterable[bytes]) -> None:
+    def replace(self, path: str, chunks: Chunks) -> None:
         write(self._bucket, self._probe, path, self._in_parts(chunks), {}, new=False)
 
     def append(self, path: str, lines: bytes) -> None:
