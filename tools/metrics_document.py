@@ -34,7 +34,8 @@ of Airflow's address; so where both the Pushgateway and the exporter are scraped
   that are no longer in the file are deleted. Credentials never belong in the address:
   `pushgateway_auth:` names a file with `user:password` or with a bearer token, the files of a TLS
   client, or an Airflow connection.
-- **Textfile** (`textfile:`): one file per query for node_exporter, and one per task.
+- **Textfile** (`textfile:`): one file per query for node_exporter, `statemaint_QUERY@ORIGIN.prom`,
+  and one per task, `statemaint_QUERY@TASK@ORIGIN.prom`.
 - **Exporter** (`statemaint exporter --queries FILE`): a server for scraping, which reads one small
   file of each checkpoint every minute, and no state.
 

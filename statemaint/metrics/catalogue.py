@@ -6,6 +6,7 @@ value of every label; series of each partition are optional.
 
 from dataclasses import dataclass
 from enum import StrEnum, unique
+from functools import cached_property
 
 from statemaint.model.findings import FindingCode
 from statemaint.plan import DeleteReason, RemoveReason, WithheldReason
@@ -39,7 +40,7 @@ class Detail(StrEnum):
     EXPORTER = "exporter"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Metric:
     """One metric.
 
@@ -61,10 +62,15 @@ class Metric:
     bound: int = 1
     detail: Detail = Detail.QUERY
 
-    @property
+    @cached_property
     def full(self) -> str:
         """Returns the name with its prefix, as in Prometheus."""
         return PREFIX + self.name
+
+    @cached_property
+    def base(self) -> str:
+        """Returns the name of its family, which is without a counter's `_total`."""
+        return self.full.removesuffix("_total")
 
 
 _UNIT = ("operator", "partition")

@@ -7,12 +7,14 @@ and one that a later run must be able to reset always has a series.
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.samples import Sample
 
-from statemaint.metrics.catalogue import BY_NAME, MOST_VERBS, PREFIX, MetricType
+from statemaint.metrics.catalogue import BY_NAME, MOST_VERBS
 from statemaint.metrics.options import Named
 from statemaint.model.findings import FindingCode
 from statemaint.plan import DeleteReason, WithheldReason
@@ -68,11 +70,11 @@ def family(
 ) -> Family:
     """Returns the family of a metric of the catalogue; `common` are labels of all its series."""
     metric = BY_NAME[name]
-    base = metric.full.removesuffix("_total")
-    made = Family(base, metric.question, metric.kind.value)
-    for labels, value in values:
-        known = math.nan if value is None else float(value)
-        made.add_sample(metric.full, {**common, **labels}, known)
+    full, made = metric.full, Family(metric.base, metric.question, metric.kind)
+    made.samples = [
+        Sample(full, {**common, **labels}, math.nan if value is None else float(value))
+        for labels, value in values
+    ]
     return made
 
 
@@ -249,17 +251,22 @@ def _spread(
     name: str, common: Mapping[str, str], spread: Spread | None, bounds: tuple[float, ...]
 ) -> Family:
     spread = spread or Spread.of((), bounds)
-    full, made = (
-        PREFIX + name,
-        Family(PREFIX + name, BY_NAME[name].question, MetricType.HISTOGRAM.value),
-    )
-    labels = dict(common)
-    for bound, count in zip((*bounds, math.inf), accumulate(spread.counts), strict=True):
-        le = "+Inf" if bound == math.inf else str(float(bound))
-        made.add_sample(f"{full}_bucket", {**labels, "le": le}, count)
-    made.add_sample(f"{full}_count", labels, sum(spread.counts))
-    made.add_sample(f"{full}_sum", labels, spread.total)
+    metric, labels = BY_NAME[name], dict(common)
+    bucket, made = f"{metric.full}_bucket", Family(metric.full, metric.question, metric.kind)
+    made.samples = [
+        *(
+            Sample(bucket, {**labels, "le": le}, count)
+            for le, count in zip(_les(bounds), accumulate(spread.counts), strict=True)
+        ),
+        Sample(f"{metric.full}_count", labels, sum(spread.counts)),
+        Sample(f"{metric.full}_sum", labels, spread.total),
+    ]
     return made
+
+
+@cache
+def _les(bounds: tuple[float, ...]) -> tuple[str, ...]:
+    return (*(str(float(bound)) for bound in bounds), "+Inf")
 
 
 def _verbs(counts: Mapping[str, int]) -> dict[str, Value]:

@@ -23,7 +23,7 @@ _FASTEST, _GZIP = 1, 31
 def rows_of(families: Iterable[Family]) -> Rows:
     """Returns the samples of some families, each family of the catalogue once."""
     by_name = {family.name: _lines(family) for family in families}
-    return tuple(by_name.get(metric.full.removesuffix("_total"), "") for metric in METRICS)
+    return tuple([by_name.get(metric.base, "") for metric in METRICS])
 
 
 def page_text(several: Sequence[Rows]) -> Iterator[str]:
@@ -36,19 +36,23 @@ def page_text(several: Sequence[Rows]) -> Iterator[str]:
 
 def _lines(family: Family) -> str:
     return "".join(
-        f"{sample.name}{_labels(sample.labels)} {_number(sample.value)}\n"
-        for sample in family.samples
+        [
+            f"{sample.name}{_labels(tuple(sample.labels.items()))} {_number(sample.value)}\n"
+            for sample in family.samples
+        ]
     )
 
 
+@lru_cache(maxsize=8192)
 def _number(value: float) -> str:
     return str(floatToGoString(value))  # type: ignore[no-untyped-call]
 
 
-def _labels(labels: dict[str, str]) -> str:
+@lru_cache(maxsize=256)  # the series of a query follow one another
+def _labels(labels: tuple[tuple[str, str], ...]) -> str:
     if not labels:
         return ""
-    return "{" + ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items()) + "}"
+    return "{" + ",".join([f'{key}="{_escaped(value)}"' for key, value in labels]) + "}"
 
 
 @lru_cache(maxsize=8192)

@@ -53,7 +53,7 @@ def publish_waiting(
     """Publishes that a query waits for another run's lease."""
     made = [waiting(named, since)]
     if folder := targets.textfile:
-        _try(lambda: write_textfile(made, query=named.query, folder=folder))
+        _try(lambda: write_textfile(made, named=named, folder=folder))
     if targets.gateway:
         gateway = gateway_of(targets, credentials)
         _try(lambda: within(WAITING_SECONDS, lambda: gateway.add(named.group, made)))
@@ -66,7 +66,7 @@ def gateway_of(targets: Targets, credentials: Credentials) -> Gateway:
 
 
 def _write(folder: Path, named: Named, targets: Targets, made: list[Family]) -> None:
-    write_textfile(made, query=named.query, folder=folder)
+    write_textfile(made, named=named, folder=folder)
     if targets.known is not None:
         remove_textfiles(folder, named, known=targets.known)
 

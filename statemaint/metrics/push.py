@@ -9,9 +9,10 @@ import json
 import ssl
 import urllib.request
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import Thread
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 
@@ -29,6 +30,8 @@ WAITING_SECONDS = 1.0
 # The grouping label of the series of each partition.
 _DETAIL = "detail"
 _UNITS = {_DETAIL: "partition"}
+_SKEW_SECONDS = 60.0
+"""How far apart the clocks of a run's tasks may be."""
 _TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -79,6 +82,8 @@ class Gateway:
     def prune(self, named: Named, known: frozenset[str], detailed: frozenset[str]) -> list[str]:
         """Deletes the groups of an installation's missing queries, and returns their names.
 
+        Groups of tasks that began before their run's `plan` go too: those of a larger `max_tasks`.
+
         Args:
             named: a query of the installation; those of others, and of users' DAGs, stay.
             known: the queries of the installation.
@@ -90,6 +95,7 @@ class Gateway:
         """
         groups = json.loads(self._ask("GET", "/api/v1/metrics"))["data"]
         found = [one["labels"] for one in groups if one["labels"].get("job") == JOB]
+        left = _left_behind(groups)
         # Earlier builds had one group for each name, whatever the installation.
         unnamed = {
             labels["query"]: _origin(one)
@@ -110,7 +116,8 @@ class Gateway:
             replaced = query in present and one.get("origin") != named.origin
             if query not in known:
                 missing.add(query)
-            if query not in known or replaced or (_DETAIL in one and query not in detailed):
+            undetailed = _DETAIL in one and query not in detailed
+            if query not in known or replaced or undetailed or one in left:
                 self._ask("DELETE", _path({k: v for k, v in one.items() if k != "job"}))
         return sorted(missing)
 
@@ -208,6 +215,22 @@ def _detail(family: Family) -> Detail:
 def _path(group: Mapping[str, str]) -> str:
     labels = "".join(f"/{name}/{quote(value, safe='')}" for name, value in group.items())
     return f"/metrics/job/{JOB}{labels}"
+
+
+def _left_behind(groups: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Returns the labels of the groups of tasks that are of an earlier run than their `plan`."""
+    begun = {}
+    for one in groups:
+        metrics = one.get(BY_NAME["task_started_timestamp_seconds"].full, {}).get("metrics")
+        if one["labels"].get("job") == JOB and "task" in one["labels"] and metrics:
+            begun[tuple(one["labels"].items())] = float(metrics[0]["value"])
+    left = []
+    for items, began in begun.items():
+        labels = dict(items)
+        plan = {**labels, "task": labels["task"].rpartition("-")[0] + "-plan"}
+        if began + _SKEW_SECONDS < begun.get(tuple(plan.items()), 0.0):
+            left.append(labels)
+    return left
 
 
 def _origin(group: Mapping[str, object]) -> str | None:

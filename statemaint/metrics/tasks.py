@@ -18,7 +18,7 @@ from statemaint.metrics.families import family
 from statemaint.metrics.options import Named, Targets
 from statemaint.metrics.publish import ERRORS, Credentials, gateway_of
 from statemaint.metrics.push import WAITING_SECONDS
-from statemaint.metrics.textfile import replace_task_textfile
+from statemaint.metrics.textfile import remove_task_textfiles, write_task_textfile
 from statemaint.plan import Plan
 from statemaint.progress import watched
 from statemaint.report import Deleted, Outcome, SnapshotWritten
@@ -215,20 +215,20 @@ class _Reporter:
         failed = self._state is TaskState.SUCCEEDED and progress.failed
         state = TaskState.FAILED if failed else self._state
         figures = {**self._times, "retries": float(task.retries), **progress.seen()}
-        _replace(task, task.name, [*task_families(task, state, figures)])
+        group, made = {**task.of.group, "task": task.name}, [*task_families(task, state, figures)]
+        if task.targets.textfile:
+            write_task_textfile(task.targets.textfile, group, made)
+        if task.targets.gateway:
+            gateway_of(task.targets, task.credentials).replace(group, made)
 
     def _forget(self, task: Task, _: Progress) -> None:
-        for name in task.earlier:
-            _replace(task, name, [])
-
-
-def _replace(task: Task, name: str, families: list[Family]) -> None:
-    """Replaces what is published of a task of the same query; without families it is deleted."""
-    group, targets = {**task.of.group, "task": name}, task.targets
-    if targets.textfile:
-        replace_task_textfile(targets.textfile, group, families)
-    if targets.gateway:
-        gateway_of(targets, task.credentials).replace(group, families)
+        if task.earlier and task.targets.textfile:
+            verb = task.name.rpartition("-")[0]
+            remove_task_textfiles(task.targets.textfile, task.of, verb)
+        if task.targets.gateway:
+            gateway = gateway_of(task.targets, task.credentials)
+            for name in task.earlier:
+                gateway.replace({**task.of.group, "task": name}, [])
 
 
 def task_families(task: Task, state: TaskState, figures: Mapping[str, float]) -> Iterator[Family]:

@@ -1,6 +1,7 @@
 """Writes metrics as files for node_exporter's textfile collector: one for each query."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from glob import escape
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,35 +14,65 @@ from statemaint.metrics.families import registry_of
 from statemaint.metrics.options import Named
 
 
-def write_textfile(families: Iterable[Family], *, query: str, folder: Path) -> None:
+def write_textfile(families: Iterable[Family], *, named: Named, folder: Path) -> None:
     """Replaces a query's file; missing families keep their last value, as in a push.
+
+    Its file of an earlier build, which had no origin in its name, is deleted, and so is the one of
+    its former origin.
 
     Raises:
         OSError: when the folder cannot be written to.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    file, given = folder / f"statemaint_{query}.prom", [*families]
+    file, given = folder / _file(named.query, named.origin), [*families]
+    unnamed = folder / _file(named.query, "")
+    others = {unnamed, folder / _file(named.query, named.former)} - {file}
+    earlier = [one for one in others if one != unnamed or _origins(one) & _ours(named)]
     names = {one.name for one in given}
-    kept = [one for one in _before(file) if one.name not in names and _is_ours(one)]
+    before = _before(file) or (_before(unnamed) if unnamed in earlier else [])
+    kept = [one for one in before if one.name not in names and _is_ours(one)]
     write_to_textfile(str(file), registry_of([*given, *kept]))
+    for one in earlier:  # its series would be there twice
+        one.unlink(missing_ok=True)
 
 
-def replace_task_textfile(
-    folder: Path, group: Mapping[str, str], families: Sequence[Family]
-) -> None:
-    """Replaces the file of a task; deletes it if there are no families.
+def _file(query: str, *more: str) -> str:
+    """Returns the name of a query's file; no query's name has an `@`."""
+    return (
+        "@".join((f"statemaint_{query}", *(quote(one, safe="") for one in more if one))) + ".prom"
+    )
+
+
+def _ours(named: Named) -> set[str]:
+    return {named.origin, named.former or named.origin}
+
+
+def _origins(file: Path) -> set[str]:
+    return {label.get("origin", "") for label in _info(file)}
+
+
+def remove_task_textfiles(folder: Path, named: Named, verb: str) -> None:
+    """Deletes the files of a query's tasks of one verb, whatever their number.
 
     Raises:
         OSError: when the folder cannot be written to.
     """
-    # No query's name has an `@`, so that no file of a query has this name.
+    for file in folder.glob(f"{escape(f'statemaint_{named.query}@{verb}-')}*.prom"):
+        if file.name.count("@") == 2 and file.stem.endswith(f"@{quote(named.origin, safe='')}"):  # noqa: PLR2004 -- as `write_task_textfile` names them
+            file.unlink(missing_ok=True)
+
+
+def write_task_textfile(folder: Path, group: Mapping[str, str], families: Sequence[Family]) -> None:
+    """Replaces the file of a task.
+
+    Raises:
+        OSError: when the folder cannot be written to.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    # Without an origin the name ends in `@`, by which it is a task's.
     origin = quote(group.get("origin", ""), safe="")
     file = folder / f"statemaint_{group['query']}@{group['task']}@{origin}.prom"
-    if families:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_to_textfile(str(file), registry_of(families))
-    else:
-        file.unlink(missing_ok=True)
+    write_to_textfile(str(file), registry_of(families))
 
 
 def remove_textfiles(folder: Path, named: Named, *, known: frozenset[str]) -> list[str]:
@@ -50,7 +81,7 @@ def remove_textfiles(folder: Path, named: Named, *, known: frozenset[str]) -> li
     Raises:
         OSError: when the folder cannot be read or written to.
     """
-    removed, ours = set[str](), {named.origin, named.former or named.origin}
+    removed, ours = set[str](), _ours(named)
     for file in sorted(folder.glob("statemaint_*.prom")):
         queries = {label["query"] for label in _info(file) if label.get("origin") in ours}
         if queries and not queries & known:

@@ -6,10 +6,12 @@ from typing import Any
 
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
 from statemaint.spark.engine import FleetRun, run_fleet, with_options
-from statemaint.spark.fleet import Queries, fleet_of
+from statemaint.spark.fleet import Queries, fleet_of, reading_of
 from statemaint.spark.frames import cores_of, frame_of, spread
 from statemaint.spark.history import History
 from statemaint.spark.packing import MOST_TASKS_A_CORE, deal
+from statemaint.spark.reporting import reporting
+from statemaint.spark.summary import summaries
 from statemaint.spark.units import Piece, check, make_plan, take_inventory
 
 
@@ -87,8 +89,8 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
 
     It works immediately, and once: the DataFrame has the outcomes, and computes nothing. A
     repeated task returns the outcome of the first, unless that is a failure that may pass; a killed
-    driver's leases end within a minute,
-    and the next run continues.
+    driver's leases end within a minute, and the next run continues. Of a queries file, each query's
+    task is published where the file says, as the program does.
 
     Args:
         spark: the session.
@@ -105,11 +107,14 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
         ConfigError: when the fleet, the policy or the history's address cannot be used.
         StorageError: when the outcomes cannot be added to the history; the fleet is maintained.
     """
-    fleet = fleet_of(queries, policy)
+    reading = reading_of(queries)
+    fleet = fleet_of(reading or queries, policy)
     named = FleetRun.named(run, time.time())
     fleet_run = with_options(named, attempt=attempt, force_snapshot=force, wait=wait, tell=tell)
     kept = History.at(history) if history else None
-    table = run_fleet(spark, fleet, fleet_run, kept.costs() if kept else None)
+    with reporting(reading, fleet, "maintain", attempt=fleet_run.attempt) as ended:
+        table = run_fleet(spark, fleet, fleet_run, kept.costs() if kept else None)
+        ended(summaries(row for batch in table.to_batches() for row in batch.to_pylist()))
     if kept:
         kept.add(fleet_run.name, table, time.time(), attempt=fleet_run.attempt)
     return frame_of(spark, table, OUTCOMES)

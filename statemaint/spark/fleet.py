@@ -65,6 +65,13 @@ def read_fleet(path: str | Path) -> QueriesReading:
     return QueriesReader(path, clock=time.time, folder=state_folder(os.environ)).read()
 
 
+def reading_of(queries: Queries) -> QueriesReading | None:
+    """Returns the queries file of a fleet; `None` for one without."""
+    if isinstance(queries, str | Path):
+        return read_fleet(queries)
+    return queries if isinstance(queries, QueriesReading) else None
+
+
 def fleet_of(queries: Queries, change: Mapping[str, Any] | None = None) -> tuple[Target, ...]:
     """Returns the enabled queries of a fleet.
 

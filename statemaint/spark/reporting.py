@@ -21,14 +21,14 @@ _CHANGES = ("snapshots_written", "bytes_written", "files_deleted", "bytes_delete
 
 @contextmanager
 def reporting(
-    reading: QueriesReading, fleet: Sequence[Target], verb: str, *, attempt: int = 1
+    reading: QueriesReading | None, fleet: Sequence[Target], verb: str, *, attempt: int = 1
 ) -> Iterator[Ended]:
     """Publishes that queries are at work until the block ends, and then their results.
 
     Yields what receives the results: until then, the figures are unknown. Without a verb, nothing
-    is published.
+    is published, nor without a queries file.
     """
-    tasks = _tasks(reading, fleet, verb, attempt)
+    tasks = _tasks(reading, fleet, verb, attempt) if reading else []
     if not tasks:
         yield lambda _: None
         return

@@ -9,7 +9,9 @@ import json
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -23,7 +25,9 @@ import yaml
 
 from statemaint.demo.processes import free_port
 from statemaint.maintain import maintain
+from statemaint.records.runs import METRICS
 from statemaint.report.record import next_record
+from statemaint.storage import LocalStorage, Storage
 from tests.benchmarks.far import far_bucket
 from tests.support.metrics import TIGHT, ended, neglected
 from tests.support.paths import ROOT
@@ -45,7 +49,15 @@ def records(folder: Path) -> None:
         (place / "metrics.json").write_text(content)
 
 
-def measured(name: str, folder: Path, base: str, **environment: str) -> str:
+def change(storage: Storage) -> None:
+    """Replaces the records of all queries by that of another run."""
+    paths = [f"q{number:04}/{METRICS}" for number in range(QUERIES)]
+    content = storage.read(paths[0]).replace(b'"run": "', b'"run": "1')
+    with ThreadPoolExecutor(16) as writers:
+        deque(writers.map(lambda path: storage.replace(path, [content]), paths), maxlen=0)
+
+
+def measured(name: str, folder: Path, records: Storage, base: str, **environment: str) -> str:
     """Returns the row of the table for an exporter of checkpoints below an address."""
     entries = {
         f"q{number:04}": {
@@ -61,20 +73,28 @@ def measured(name: str, folder: Path, base: str, **environment: str) -> str:
         began = time.monotonic()
         until(port, "/-/healthy")
         opened = time.monotonic() - began
-        first_end = until(port, "/-/ready")
+        until(port, "/-/ready")
         first = busy(process)
-        while until(port, "/-/ready") == first_end:
-            time.sleep(0.2)
-        reading = busy(process) - first
+        reading = next_reading(port, process)
+        change(records)
+        changed = next_reading(port, process)
         began = time.monotonic()
         text = scraped(port)
         scrape = time.monotonic() - began
         memory = process.memory_info().rss / 2**20
     series = sum(line.startswith("statemaint_") for line in text.splitlines())
     return (
-        f"| {name} | {opened:.1f} | {first:.1f} | {reading:.1f} | {scrape:.2f} "
+        f"| {name} | {opened:.1f} | {first:.1f} | {reading:.1f} | {changed:.1f} | {scrape:.2f} "
         f"| {series:,} | {series / QUERIES:.1f} | {len(text) / 1e6:.0f} | {memory:.0f} |"
     )
+
+
+def next_reading(port: int, process: psutil.Process) -> float:
+    """Waits until another reading has ended, and returns the CPU seconds since the last one."""
+    before, ended = busy(process), until(port, "/-/ready")
+    while until(port, "/-/ready") == ended:
+        time.sleep(0.2)
+    return busy(process) - before
 
 
 @contextmanager
@@ -119,20 +139,24 @@ def main(folder: Path | None) -> None:
     """Measures, prints, and rewrites the table of docs/scale.md."""
     head = (
         "| records | open after, s | CPU s to the first page | CPU s of a later reading | "
-        "scrape, s | series | a query | MB of text | RSS, MiB |"
+        "with all changed | scrape, s | series | a query | MB of text | RSS, MiB |"
     )
     with TemporaryDirectory(prefix="statemaint-exporter-", dir=folder) as made:
         place = Path(made)
         (place / "records").mkdir()
         records(place / "records")
-        rows = [measured("local disk", place, str(place / "records"))]
+        rows = [
+            measured("local disk", place, LocalStorage(place / "records"), str(place / "records"))
+        ]
         with far_bucket(place / "records", 5) as bucket:
             keys = {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": "me"}
             where = {
                 "AWS_ENDPOINT_URL": f"http://127.0.0.1:{bucket.port}",
                 "AWS_REGION": "us-east-1",
             }
-            rows.append(measured("S3, 5 ms away", place, "s3://far", **keys, **where))
+            rows.append(
+                measured("S3, 5 ms away", place, bucket.storage(), "s3://far", **keys, **where)
+            )
     table = "\n".join([head, "| --- |" + " --: |" * (head.count("|") - 2), *rows])
     click.echo(table)
     before, _, rest = _DOCUMENT.read_text().partition(_BEGIN)

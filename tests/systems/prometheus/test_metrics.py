@@ -69,8 +69,8 @@ def test_the_same_series_are_pushed_written_and_made(
     storage: MemoryStorage, gateway: Server, tmp_path: Path
 ) -> None:
     record = maintained(storage, NOW)
-    write_textfile(families(named(), record), query="q", folder=tmp_path)
-    text = (tmp_path / "statemaint_q.prom").read_text()
+    write_textfile(families(named(), record), named=named(), folder=tmp_path)
+    text = (tmp_path / "statemaint_q@an%20installation.prom").read_text()
     assert series_of(text) == pushed(gateway, record)
 
 

@@ -78,7 +78,7 @@ def test_a_lost_push_does_not_fail_the_run_and_is_counted(tmp_path: Path) -> Non
 
 def test_a_run_of_the_program_writes_the_textfile(tmp_path: Path) -> None:
     assert maintain(queries(tmp_path, textfile=str(tmp_path / "node"))).returncode == 0
-    text = (tmp_path / "node/statemaint_q.prom").read_text()
+    text = (tmp_path / "node/statemaint_q@airflow.statemaint.prom").read_text()
     assert (
         'statemaint_query_info{dag="",origin="airflow.statemaint",owner="ann",query="q"} 1' in text
     )

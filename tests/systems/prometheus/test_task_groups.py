@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from urllib.request import ProxyHandler, build_opener
 
@@ -83,6 +84,21 @@ def test_the_groups_of_a_removed_querys_tasks_go_and_those_of_another_installati
     # The Pushgateway deletes soon after it has answered.
     assert wait_until(lambda: not tasks_of(gateway, "ours"), seconds=60)
     assert tasks_of(gateway, "theirs") == {"maintain-0"}
+
+
+def test_the_groups_of_a_larger_max_tasks_go_with_the_next_report(gateway: Server) -> None:
+    now, task = time.time(), Task(OURS, "maintain-63", Targets(gateway.url))
+    other = replace(task, of=THEIRS)
+    with reporting(task, clock=lambda: now - 3600), reporting(other, clock=lambda: now - 3600):
+        pass
+    for name in ("maintain-plan", "maintain-0"):
+        report(gateway, OURS, name, EARLIER if name.endswith("plan") else ())
+    assert tasks_of(gateway, "ours") == {"maintain-63", "maintain-plan", "maintain-0"}
+    where = Targets(gateway.url, known=frozenset({"q"}))
+    assert publish_record(OURS, maintained(neglected(now), now), where)
+    left = {"maintain-plan", "maintain-0"}
+    assert wait_until(lambda: tasks_of(gateway, "ours") == left, seconds=60)
+    assert tasks_of(gateway, "theirs") == {"maintain-63"}
 
 
 def test_nothing_counts_twice_where_a_task_and_a_record_are_pushed(gateway: Server) -> None:

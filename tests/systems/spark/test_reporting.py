@@ -107,3 +107,28 @@ def test_a_pushgateway_that_needs_airflow_is_told_and_stops_no_fleet(
     with reporting(reading, fleet_of(reading), "maintain") as ended:
         ended([])
     assert "the progress of the fleet is not published" in capsys.readouterr().err
+
+
+def test_a_fleet_that_python_maintains_is_published_as_by_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATEMAINT_ORIGIN", "here")
+    file = queries(tmp_path, f"textfile: {tmp_path}/metrics")
+    script = f"""
+from statemaint.spark import maintain_fleet
+from statemaint.spark.session import session
+maintain_fleet(session("local[1]", None), {str(file)!r}, attempt=2, run="r")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    states = {"good": "succeeded", "damaged": "failed"}
+    for query, state in states.items():
+        text = (tmp_path / f"metrics/statemaint_{query}@maintain-0@here.prom").read_text()
+        assert f'state="{state}"' in text
+        assert "statemaint_task_stores_done{" in text
+        retries = next(
+            one for one in text.splitlines() if one.startswith("statemaint_task_retries{")
+        )
+        assert retries.endswith(" 1.0")

@@ -23,6 +23,7 @@ from tests.support.planted import plant, secret
 
 NOW = 1_800_000_000.0
 WORD = secret("of-a-push")
+FILE = "statemaint_q@an%20installation.prom"
 
 
 @dataclass(slots=True)
@@ -153,7 +154,7 @@ def test_each_kind_of_credentials_reaches_the_pushgateway_and_nothing_else(
             assert publish_record(named(), record(), targets, credentials=given)
     expected = [basic("me", WORD), f"Bearer {WORD}"]
     assert [one[2] for one in asked.requests] == expected * 2
-    written = (tmp_path / "textfiles/statemaint_q.prom").read_text()
+    written = (tmp_path / "textfiles" / FILE).read_text()
     assert WORD not in caplog.text + written + "".join(asked.bodies)
 
 
@@ -187,28 +188,30 @@ def test_a_certificate_that_is_not_there_is_a_loss() -> None:
 
 def test_a_textfile_keeps_what_a_failed_plan_did_not_see(tmp_path: Path) -> None:
     good = record()
-    write_textfile(families(named(), good), query="q", folder=tmp_path / "new")
+    write_textfile(families(named(), good), named=named(), folder=tmp_path / "new")
     failed = next_record(good, LastRun("later", NOW + 60, (Cause.PLAN,)))
-    write_textfile(families(named(), failed), query="q", folder=tmp_path / "new")
-    found = series_of((tmp_path / "new/statemaint_q.prom").read_text())
+    write_textfile(families(named(), failed), named=named(), folder=tmp_path / "new")
+    found = series_of((tmp_path / "new" / FILE).read_text())
     assert found["last_run_timestamp_seconds", ()] == NOW + 60
     assert found["last_success_timestamp_seconds", ()] == NOW
     assert found["partitions", ()] == 30
     assert found["store_chain_length_count", ()] == 30
-    (tmp_path / "new/statemaint_q.prom").write_text("not a metric {")
-    write_textfile(families(named(), failed), query="q", folder=tmp_path / "new")
+    (tmp_path / "new" / FILE).write_text("not a metric {")
+    write_textfile(families(named(), failed), named=named(), folder=tmp_path / "new")
 
 
 def test_files_of_queries_that_are_gone_are_deleted_and_no_others(tmp_path: Path) -> None:
     for about in (named("kept"), named("gone"), named("other", origin="another installation")):
-        write_textfile(families(about, record()), query=about.query, folder=tmp_path)
+        write_textfile(families(about, record()), named=about, folder=tmp_path)
     (tmp_path / "statemaint_broken.prom").write_text("not a metric {")
     targets = Targets(textfile=tmp_path, known=frozenset({"kept"}))
     assert publish_record(named("kept"), record(), targets)
     assert sorted(file.stem for file in tmp_path.iterdir()) == [
-        "statemaint_broken", "statemaint_kept", "statemaint_other",
-    ]  # fmt: skip
-    assert ORIGIN in (tmp_path / "statemaint_kept.prom").read_text()
+        "statemaint_broken",
+        "statemaint_kept@an%20installation",
+        "statemaint_other@another%20installation",
+    ]
+    assert ORIGIN in (tmp_path / "statemaint_kept@an%20installation.prom").read_text()
 
 
 def test_a_folder_that_cannot_be_written_to_is_a_loss(tmp_path: Path) -> None:
@@ -216,3 +219,19 @@ def test_a_folder_that_cannot_be_written_to_is_a_loss(tmp_path: Path) -> None:
     targets = Targets(textfile=tmp_path / "file")
     assert not publish_record(named(), record(), targets)
     publish_waiting(named(), NOW, targets)
+
+
+def test_the_file_of_a_query_has_its_origin_and_replaces_the_files_of_earlier_names(
+    tmp_path: Path,
+) -> None:
+    here, there = named(origin="a b", former="digest"), named(origin="there")
+    for about in (named(origin="digest"), there):
+        write_textfile(families(about, record()), named=about, folder=tmp_path)
+    (tmp_path / "statemaint_q@digest.prom").rename(tmp_path / "statemaint_q.prom")
+    write_textfile([], named=there, folder=tmp_path)
+    assert (tmp_path / "statemaint_q.prom").exists()
+    failed = next_record(record(), LastRun("later", NOW + 60, (Cause.PLAN,)))
+    write_textfile(families(here, failed), named=here, folder=tmp_path)
+    assert sorted(one.name for one in tmp_path.iterdir()) == [
+        "statemaint_q@a%20b.prom", "statemaint_q@there.prom",
+    ]  # fmt: skip

@@ -129,11 +129,13 @@ def test_lost_pushes_are_logged_once_and_counted(
 
 def test_the_first_task_of_a_run_deletes_the_files_of_the_run_before(tmp_path: Path) -> None:
     earlier = [f"maintain-{number}" for number in range(16)]
+    above = "maintain-63"  # of a run with a larger max_tasks
     there = Named("q", origin="there")
     for each in (
         task(tmp_path),
         task(tmp_path, of=there),
         task(tmp_path, "verify-0"),
+        task(tmp_path, above),
         task(tmp_path, "maintain-plan", earlier=earlier),
     ):
         with reporting(each, clock=clock):
