@@ -15,7 +15,7 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot, snapshot_version
 from statemaint.model.proof import Attestation
-from statemaint.model.uploads import Uploads
+from statemaint.model.rocks import Uploads
 from statemaint.plan import Delete, WriteSnapshot, observed
 from statemaint.records.attestations import StoreNotes
 from statemaint.storage import Storage

@@ -11,8 +11,7 @@ from statemaint.model.files import Delta, Snapshot, StateFile, snapshot_version
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, batch_of, version_of
 from statemaint.model.proof import Attestation, Outdated
-from statemaint.model.rocks import Rocks
-from statemaint.model.uploads import NOTHING_SEEN, Uploads
+from statemaint.model.rocks import NOTHING_SEEN, Rocks, Uploads
 
 
 @unique

@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterator
 
 from statemaint.model.files import Snapshot
 from statemaint.plan.actions import Attest, WriteSnapshot
-from statemaint.plan.boundary import Boundary
-from statemaint.plan.facts import Facts
+from statemaint.plan.facts import Boundary, Facts
 from statemaint.plan.reasons import AttestReason
 from statemaint.plan.staleness import Suspect
 

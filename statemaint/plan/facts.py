@@ -1,14 +1,61 @@
-"""The facts about one store before any decision. Pure."""
+"""The facts about one store before any decision, and the end of deletion in it. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from statemaint.listing import Entry
 from statemaint.model.chain import Versions
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
+from statemaint.model.policy import Policy
+from statemaint.plan.actions import WriteSnapshot
+from statemaint.plan.reasons import KeepReason
 from statemaint.plan.sst_files import executors_upload, settled
 from statemaint.plan.staleness import Judgement, Suspect, doubts_of, was_replaced
-from statemaint.plan.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The versions that a store's plan keeps loadable, `floor` to `target`, at time `now`.
+
+    Attributes:
+        floor: the oldest version that stays loadable.
+        required: the oldest version that the commit log still requires.
+        target: the newest version that the plan considers.
+        newest: the newest committed version; above the target if the query has continued since
+            the target was fixed.
+        now: seconds since the epoch by the storage's clock.
+        policy: when to snapshot and what to keep.
+        force_snapshot: snapshot the target however short its chain is.
+        skewed: clocks disagree, so ages mean nothing and nothing is deleted.
+        forced: the operators whose first batch has to write a zip.
+    """
+
+    floor: int
+    required: int
+    target: int
+    newest: int
+    now: float
+    policy: Policy
+    force_snapshot: bool = False
+    skewed: bool = False
+    forced: frozenset[int] = frozenset()
+
+    @property
+    def hold(self) -> KeepReason | None:
+        """Returns why nothing at all may be deleted; `None` if deletion is allowed."""
+        if self.skewed:
+            return KeepReason.CLOCK_SKEW
+        return None if self.policy.verify else KeepReason.VERIFY_OFF
+
+    def guard(self, entry: Entry) -> KeepReason | None:
+        """Returns why an orphan is kept: the hold or its age; `None` if it may be deleted."""
+        old = self.is_older(entry, self.policy.orphan_age)
+        return self.hold or (None if old else KeepReason.YOUNG)
+
+    def is_older(self, entry: Entry, age: float) -> bool:
+        """Returns whether a file is at least `age` seconds old; an unknown age never is (S5)."""
+        return entry.modified is not None and self.now - entry.modified >= age
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +156,60 @@ def _loaded_from(store: Store, window: Window) -> int | None:
     if store.rocks is None or store.snapshot_per_batch(window.required, window.target):
         return None
     return settled(store, window.target)
+
+
+# -- the end of deletion
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """The end of deletion in a store.
+
+        version    1           cut           eventual           floor           target
+                   |            |               |                 |                |
+        files      | BELOW_BASE | WITHIN_GRACE  |     retained    |    retained    | ABOVE_TARGET
+                   | deleted    | deleted later | kept            | kept           | untouched
+
+    Once the newest snapshot at or below the floor is old enough, cut and eventual are one.
+
+    Attributes:
+        base: the newest snapshot at or below the floor that is old enough to rely on (S4) and is
+            attested, or will be before it is relied on (S6). Everything that a version from the
+            floor to the target needs is at the base or above it. `None` if there is none.
+        cut: files of lower versions are deletable now; 0 without a base.
+        eventual: files of lower versions are deletable once every snapshot is old enough.
+    """
+
+    base: Snapshot | None
+    cut: int
+    eventual: int
+
+
+def boundary_of(facts: Facts, writes: Collection[WriteSnapshot]) -> Boundary:
+    """Returns the boundary of a store, given the snapshots that are written before it is used.
+
+    A base above the policy's floor does not move the boundary above that floor: the versions
+    between the two do not load, and their remaining files are kept.
+    """
+    base, floor = _base(facts, writes), facts.window.floor
+    cut = min(base.version, floor) if base else 0
+    return Boundary(base, cut, min(_newest(facts, writes), floor))
+
+
+def _base(facts: Facts, writes: Collection[WriteSnapshot]) -> Snapshot | None:
+    """Returns the newest snapshot that every deletion below it may rely on."""
+    grace = facts.window.policy.grace
+    trusted = [one for one in facts.candidates if facts.window.is_older(one.entry, grace)]
+    if grace == 0:
+        trusted += [_unwritten(one) for one in writes if one.version <= facts.floor]
+    return max(trusted, key=lambda one: one.version, default=None)
+
+
+def _unwritten(write: WriteSnapshot) -> Snapshot:
+    return Snapshot(write.version, Entry(write.path, 0, None))
+
+
+def _newest(facts: Facts, writes: Collection[WriteSnapshot]) -> int:
+    """Returns the version of the newest snapshot at or below the floor, however young; or 0."""
+    written = (one.version for one in writes if one.version <= facts.floor)
+    return max((*(one.version for one in facts.candidates), *written), default=0)

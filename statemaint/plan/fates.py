@@ -14,8 +14,7 @@ from statemaint.listing import Entry
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempFile, UnknownFile
 from statemaint.model.rocks import Rocks
 from statemaint.plan.actions import WriteSnapshot
-from statemaint.plan.boundary import Boundary
-from statemaint.plan.facts import Facts
+from statemaint.plan.facts import Boundary, Facts
 from statemaint.plan.reasons import DeleteReason, KeepReason
 
 Fate = KeepReason | DeleteReason
@@ -75,7 +74,7 @@ def _of_checksum(facts: Facts, side: ChecksumFile, owner: Fate | None) -> Fate:
 
 @unique
 class VersionPlace(Enum):
-    """The position of a file's version (`statemaint.plan.boundary` has a drawing)."""
+    """The position of a file's version (`Boundary` has a drawing)."""
 
     ABOVE_TARGET = "above target"
     ABOVE_BASE = "above base"  # retained, as is every version of a store without a base

@@ -5,10 +5,10 @@ from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempF
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import version_of
 from statemaint.plan.actions import Delete, Kept, StorePlan, Wait, Withheld
+from statemaint.plan.facts import Window
 from statemaint.plan.reasons import DeleteReason, KeepReason, WithheldReason
 from statemaint.plan.snapshots import due, withheld
 from statemaint.plan.store import halt
-from statemaint.plan.window import Window
 
 WithVersion = Delta | Snapshot | SstFile | ChecksumFile | TempFile
 

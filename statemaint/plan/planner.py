@@ -13,12 +13,12 @@ from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Action, Delete, Kept, Plan, Request, StorePlan
+from statemaint.plan.facts import Window
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.old_partitions import decide_old, is_old
 from statemaint.plan.reasons import DeleteReason, KeepReason
 from statemaint.plan.staleness import judge
 from statemaint.plan.store import decide, halt
-from statemaint.plan.window import Window
 from statemaint.plan.withheld import long_waits
 
 _STATE = "spark.sql.streaming.stateStore"

@@ -7,10 +7,9 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import ChecksumFile, spark_checksums
 from statemaint.model.replay import replay_of_chain
 from statemaint.plan.actions import Wait, Withheld, WriteSnapshot
-from statemaint.plan.facts import Facts
+from statemaint.plan.facts import Facts, Window
 from statemaint.plan.reasons import KeepReason, SnapshotReason, WithheldReason
 from statemaint.plan.sst_files import may_share, overtakes, quiet_from
-from statemaint.plan.window import Window
 
 _HOLDS = {
     KeepReason.CLOCK_SKEW: WithheldReason.CLOCK_SKEW,

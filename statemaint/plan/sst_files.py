@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
-from statemaint.model.uploads import Uploads
+from statemaint.model.rocks import Uploads
 from statemaint.plan.uploads import observed
 
 # Executors snapshot every ten versions by default; twice that without one of their zips is silence.

@@ -4,7 +4,7 @@ Step         Result                                 Module
 facts        the known facts                        statemaint.plan.facts
 snapshots    the snapshots to write or to withhold  statemaint.plan.snapshots
 comparisons  the comparisons before all else        statemaint.plan.comparisons
-boundary     the version to delete files below      statemaint.plan.boundary
+boundary     the version to delete files below      statemaint.plan.facts
 fates        the fate of each file, with a reason   statemaint.plan.fates
 deletions    the order of the deletions             statemaint.plan.deletions
 """
@@ -23,15 +23,13 @@ from statemaint.plan.actions import (
     Withheld,
     WriteSnapshot,
 )
-from statemaint.plan.boundary import boundary_of
 from statemaint.plan.comparisons import base_proof, comparisons
 from statemaint.plan.deletions import clearances, deletions, kept_files
-from statemaint.plan.facts import Facts, gather, lowest_loadable
+from statemaint.plan.facts import Facts, Window, boundary_of, gather, lowest_loadable
 from statemaint.plan.fates import fates_of
 from statemaint.plan.reasons import DeleteReason, KeepReason, WithheldReason
 from statemaint.plan.snapshots import due, snapshots_due, withheld
 from statemaint.plan.staleness import Judgement
-from statemaint.plan.window import Window
 
 # These files may be deleted only because a proved snapshot takes their place.
 RELY_ON_BASE = (DeleteReason.BELOW_BASE, DeleteReason.SIDE_FILE, DeleteReason.UNUSED_SST)

@@ -11,8 +11,7 @@ from itertools import pairwise
 
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta, Snapshot, SstFile
-from statemaint.model.rocks import Rocks
-from statemaint.model.uploads import Upload, Uploads
+from statemaint.model.rocks import Rocks, Upload, Uploads
 
 # A single snapshot has no gap. The versions before it may belong to an executor that uploads
 # rarely, or to a neglected query whose runs were too short for any upload. The inferred gap is

@@ -25,7 +25,7 @@ from statemaint.listing import Entry
 from statemaint.model.files import snapshot_version
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import RECORDS, Attestation, FileRecord
-from statemaint.model.uploads import MOST_NOTED, NOTHING_SEEN, Upload, Uploads
+from statemaint.model.rocks import MOST_NOTED, NOTHING_SEEN, Upload, Uploads
 from statemaint.storage import Storage
 
 ATTESTATIONS = "_statemaint/attestations"

@@ -3,11 +3,10 @@
 File names of a store are parsed here, by `model.files`; no later step handles them as raw strings.
 """
 
-from statemaint.scan.contents import crc32c_of, equal, fingerprint, is_same
 from statemaint.scan.handover import Handover, Recalling, Recorder, ScanPart
-from statemaint.scan.identity import must_be_checkpoint, must_be_of_query
-from statemaint.scan.links import check_inside, check_links
+from statemaint.scan.identity import check_inside, check_links, must_be_checkpoint, must_be_of_query
 from statemaint.scan.partitions import partition_counts
+from statemaint.scan.proofs import crc32c_of, equal, fingerprint, is_same
 from statemaint.scan.rocks import shared_paths
 from statemaint.scan.rollbacks import interrupted_rollbacks, unfinished_rollbacks
 from statemaint.scan.scanner import scan

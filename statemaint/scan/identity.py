@@ -1,9 +1,14 @@
-"""Whether a storage holds a checkpoint, and that of the expected query."""
+"""Whether a storage holds a checkpoint, and that of the expected query; links in our files."""
+
+from collections.abc import Iterable, Iterator
 
 from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, ConfigError, NotACheckpointError, NotFoundError
+from statemaint.listing import Entry
+from statemaint.model.findings import Finding, FindingCode
 from statemaint.scan.query_logs import query_id
-from statemaint.storage import Storage
+from statemaint.storage import OURS, Storage, outside_link, own_link
+from statemaint.wording import counted
 
 
 def must_be_checkpoint(storage: Storage) -> None:
@@ -48,3 +53,25 @@ def _has_metadata(storage: Storage) -> bool:
         return bool(logs.parse_query_id(storage.read("metadata")))
     except (NotFoundError, CodecError):
         return False
+
+
+# -- links among our own files, which stop every run (S24)
+
+
+def link_findings(storage: Storage) -> Iterator[Finding]:
+    links = storage.links(OURS)
+    if links:
+        more = f" (and {counted(len(links) - 1, 'more link')})" if len(links) > 1 else ""
+        yield Finding(FindingCode.REFUSED_LINK, f"{own_link(links[0])}{more}", path=links[0])
+
+
+def check_inside(entries: Iterable[Entry]) -> None:
+    for entry in entries:
+        if entry.outside:
+            raise outside_link(entry.path)
+
+
+def check_links(storage: Storage) -> None:
+    """Checks, before a run writes or deletes anything, that there are no links among our files."""
+    for link in storage.links(OURS):
+        raise own_link(link)

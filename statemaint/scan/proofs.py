@@ -5,14 +5,17 @@ of these has changed, or is inconclusive (whole-second times of young files), th
 its fingerprint decides: a copy or a restore gives files other times and leaves their bytes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import google_crc32c
+
+from statemaint.errors import NotFoundError, Superseded, UnreadableError
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
+from statemaint.model.files import Snapshot, SstFile
 from statemaint.model.proof import Attestation, FileRecord, Outdated
-from statemaint.scan.contents import fingerprint
-from statemaint.storage import Storage
+from statemaint.storage import Storage, deprived
 
 
 def with_proofs(storage: Storage, store: Store, proofs: Sequence[Attestation], at: float) -> Store:
@@ -108,3 +111,98 @@ class _Comparison:
         if path not in self.sums:
             self.sums[path] = fingerprint(self.storage, path)
         return self.sums[path]
+
+
+# -- the stored bytes of files
+
+
+_PIECE = 1024 * 1024
+
+
+def sum_of(storage: Storage, path: str) -> tuple[int, int]:
+    size = total = 0
+    with storage.open(path) as stream:
+        while piece := stream.read(_PIECE):
+            size, total = size + len(piece), google_crc32c.extend(total, piece)
+    return size, total
+
+
+def crc32c_of(storage: Storage, path: str) -> int:
+    return sum_of(storage, path)[1]
+
+
+def fingerprint(storage: Storage, path: str) -> tuple[int, int] | None:
+    """Returns the size and the CRC-32C of a listed file; `None` when it does not exist any more."""
+    try:
+        return sum_of(storage, path)
+    except NotFoundError:
+        return None
+    except Superseded:  # replaced during the read: not the file of any record
+        return -1, 0
+
+
+def is_same(one: Entry, other: Entry) -> bool:
+    """Returns whether two listings of a path are of the same file, by its size and time."""
+    return (one.path, one.size, one.modified) == (other.path, other.size, other.modified)
+
+
+def equal(storage: Storage, one: str, other: str) -> bool:
+    """Returns whether two files hold the same bytes; equal sizes prove nothing."""
+    if storage.stat(one).size != storage.stat(other).size:
+        return False
+    with storage.open(one) as first, storage.open(other) as second:
+        while piece := first.read(_PIECE):
+            if piece != second.read(_PIECE):
+                return False
+    return True
+
+
+# -- our snapshots that the query might not be able to read (S22)
+
+
+def with_unreadable(storage: Storage, store: Store) -> Store:
+    """Returns a store with the snapshots of ours that a reader of its log cannot read.
+
+    Requests are made only for files that owners, groups and modes in the listing leave in doubt,
+    and none if listings have no modes. A snapshot that may be an executor's counts only if its
+    owner differs from the log's.
+    """
+    snapshots = (one for one in store.files if isinstance(one, Snapshot))
+    unreadable = {
+        one.entry.path: why
+        for one in snapshots
+        if one.entry.path in store.ours and (why := _why(storage, store, one))
+    }
+    return replace(store, unreadable=unreadable) if unreadable else store
+
+
+def _why(storage: Storage, store: Store, snapshot: Snapshot) -> str | None:
+    beside = store.beside(snapshot.version)
+    if beside is None or beside.access is None:
+        return None
+    sure = _surely_ours(store, snapshot.entry.path)
+    for entry in (snapshot.entry, *_parts(store, snapshot)):
+        if entry.access is None or deprived(beside.access, entry.access) is None:
+            continue
+        if not sure and entry.access.owner == beside.access.owner:
+            continue
+        try:
+            storage.check_readable(entry.path, like=beside.path)
+        except UnreadableError as error:
+            return str(error)
+        except NotFoundError:
+            return None  # deleted by the query since it was listed
+    return None
+
+
+def _surely_ours(store: Store, path: str) -> bool:
+    """Returns whether no executor can have written a snapshot; the ledger lists some of theirs."""
+    return store.rocks is not None or any(
+        one.ours for one in store.attestations if one.path == path
+    )
+
+
+def _parts(store: Store, snapshot: Snapshot) -> Iterator[Entry]:
+    named = store.rocks.parts.get(snapshot.entry.path, {}) if store.rocks else {}
+    shared = (file.entry for file in store.files if isinstance(file, SstFile))
+    return (entry for entry in shared if entry.path in named)

@@ -17,7 +17,7 @@ from statemaint.model.ids import RecoveryVerb, batch_in, batch_of
 from statemaint.records.manifest import FOLDER, LogWorld, folder_of, manifest_path, read_logs
 from statemaint.records.segments import FOLDER as LEDGER
 from statemaint.records.segments import UNDO, Line, read_segment, run_of_page
-from statemaint.scan.contents import fingerprint, is_same
+from statemaint.scan.proofs import fingerprint, is_same
 from statemaint.storage import Storage
 from statemaint.wording import counted
 

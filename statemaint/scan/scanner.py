@@ -21,11 +21,10 @@ from statemaint.records.attestations import (
 )
 from statemaint.scan.families import FamilySchemas
 from statemaint.scan.handover import ScanPart
-from statemaint.scan.identity import must_be_checkpoint
+from statemaint.scan.identity import link_findings, must_be_checkpoint
 from statemaint.scan.layout import Layout, directories_named_as_files, schemas_lacking
-from statemaint.scan.links import link_findings
 from statemaint.scan.partitions import may_have_changed, partition_counts
-from statemaint.scan.proofs import with_proofs
+from statemaint.scan.proofs import with_proofs, with_unreadable
 from statemaint.scan.query_logs import (
     Notes,
     committed_ids,
@@ -33,11 +32,10 @@ from statemaint.scan.query_logs import (
     newest_offsets,
     numbered,
     query_id,
+    recognized,
     row_checksums_of,
     unreadable_metadata,
 )
-from statemaint.scan.readable import with_unreadable
-from statemaint.scan.recognition import recognized
 from statemaint.scan.removed import findings_of_unused, undeclared_operators
 from statemaint.scan.required import Evidence, expected_stores, unused_stores
 from statemaint.scan.rocks import CommittedIds, RocksReading

@@ -26,7 +26,7 @@ from statemaint.codec.rocksdb import changelog, log_records, snapshot_zip
 from statemaint.codec.rocksdb.changelog import Change, Header
 from statemaint.errors import CodecError
 from statemaint.model.proof import Attestation
-from statemaint.model.uploads import Upload, Uploads
+from statemaint.model.rocks import Upload, Uploads
 from statemaint.records.attestations import parse_attestations, render_attestations
 from tests.fuzz.mutate import (
     log_record,

@@ -11,7 +11,7 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.files import Snapshot
 from statemaint.model.proof import Attestation, FileRecord
-from statemaint.model.uploads import Upload, Uploads
+from statemaint.model.rocks import Upload, Uploads
 from statemaint.plan import Attest, Delete, DeleteReason, Remove, WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
 from statemaint.plan.recovery.recovery_plan import RemoveReason

@@ -14,7 +14,7 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.proof import Attestation, Outdated
-from statemaint.model.uploads import Upload, Uploads
+from statemaint.model.rocks import Upload, Uploads
 from statemaint.plan import WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
 from statemaint.records.attestations import attestation_path, read_attestations

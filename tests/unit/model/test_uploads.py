@@ -1,6 +1,6 @@
 """What is noted of the snapshots that executors write."""
 
-from statemaint.model.uploads import Upload, Uploads
+from statemaint.model.rocks import Upload, Uploads
 
 NOTED = Uploads((Upload(3, "3.zip"), Upload(7, "7.zip")), 4)
 

@@ -10,12 +10,10 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import WriteSnapshot
-from statemaint.plan.boundary import Boundary, boundary_of
 from statemaint.plan.comparisons import comparisons
-from statemaint.plan.facts import Facts, gather
+from statemaint.plan.facts import Boundary, Facts, Window, boundary_of, gather
 from statemaint.plan.reasons import SnapshotReason
 from statemaint.plan.staleness import Judgement
-from statemaint.plan.window import Window
 from tests.support.checkpoints import NOW, STORE, files, store
 from tests.support.rocks import rocks_store
 

@@ -12,14 +12,12 @@ from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation, FileRecord
 from statemaint.plan import Delete, DeleteReason, KeepReason
 from statemaint.plan.actions import WriteSnapshot
-from statemaint.plan.boundary import Boundary, boundary_of
 from statemaint.plan.deletions import clearances, deletions
-from statemaint.plan.facts import Facts, _doubted, gather
+from statemaint.plan.facts import Boundary, Facts, Window, _doubted, boundary_of, gather
 from statemaint.plan.fates import Fate, VersionPlace, fates_of, place_of
 from statemaint.plan.reasons import SnapshotReason, WithheldReason
 from statemaint.plan.snapshots import _taken
 from statemaint.plan.staleness import Judgement, Suspect
-from statemaint.plan.window import Window
 from tests.support.checkpoints import NOW, STORE, names, store
 
 HOME = STORE.directory

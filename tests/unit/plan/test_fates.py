@@ -12,7 +12,7 @@ import pytest
 from statemaint.model.files import ChecksumFile
 from statemaint.model.policy import Policy
 from statemaint.plan import DeleteReason, KeepReason
-from statemaint.plan.facts import Facts, gather
+from statemaint.plan.facts import Facts, Window, gather
 from statemaint.plan.fates import (
     Executors,
     Fate,
@@ -23,7 +23,6 @@ from statemaint.plan.fates import (
     state_fate,
 )
 from statemaint.plan.staleness import Judgement
-from statemaint.plan.window import Window
 from tests.support.checkpoints import NOW, files, store
 
 HELD = (KeepReason.CLOCK_SKEW, KeepReason.VERIFY_OFF)

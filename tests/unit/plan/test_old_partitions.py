@@ -9,8 +9,8 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import Delete
+from statemaint.plan.facts import Window
 from statemaint.plan.old_partitions import decide_old, is_old
-from statemaint.plan.window import Window
 from tests.support.checkpoints import NOW, store
 
 LEFT = StoreId(0, 3)

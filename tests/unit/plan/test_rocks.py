@@ -12,7 +12,7 @@ from statemaint.model.files import Delta, Snapshot, SstFile
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation, Outdated
-from statemaint.model.uploads import Upload, Uploads
+from statemaint.model.rocks import Upload, Uploads
 from statemaint.plan import Delete, Plan, Request, WriteSnapshot, observed, plan
 from statemaint.plan.sst_files import executors_upload, overtakes
 from statemaint.report.to_json import plan_json

@@ -7,10 +7,9 @@ import pytest
 from statemaint.model.checkpoint import Store
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import WriteSnapshot
-from statemaint.plan.facts import Facts, gather
+from statemaint.plan.facts import Facts, Window, gather
 from statemaint.plan.snapshots import _overtakes, snapshots_due
 from statemaint.plan.staleness import Judgement
-from statemaint.plan.window import Window
 from tests.support.checkpoints import NOW, store
 from tests.support.rocks import rocks_store
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemaint.model.checkpoint import Store
-from statemaint.model.uploads import MOST_NOTED, NOTHING_SEEN, Upload, Uploads
+from statemaint.model.rocks import MOST_NOTED, NOTHING_SEEN, Upload, Uploads
 from statemaint.plan import observed
 from statemaint.plan.sst_files import executors_upload
 from statemaint.plan.uploads import (

@@ -10,7 +10,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.model.replay import LONG_CHAIN
-from statemaint.model.uploads import Upload, Uploads
+from statemaint.model.rocks import Upload, Uploads
 from statemaint.plan import (
     Plan,
     Request,
@@ -24,10 +24,9 @@ from statemaint.plan import (
     plan,
     together,
 )
-from statemaint.plan.facts import gather
+from statemaint.plan.facts import Window, gather
 from statemaint.plan.snapshots import snapshots_due
 from statemaint.plan.staleness import Judgement
-from statemaint.plan.window import Window
 from statemaint.plan.withheld import long_waits
 from statemaint.report.to_json import plan_json
 from tests.support.checkpoints import NOW, checkpoint, store, versions

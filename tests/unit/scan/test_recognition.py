@@ -12,7 +12,7 @@ from statemaint.model.checkpoint import Provider
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.recover import plan_repair
-from statemaint.scan.recognition import provider_in
+from statemaint.scan.query_logs import provider_in
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import delta_bytes, offsets_bytes, write_checkpoint
 from tests.support.rocks import write_rocks_checkpoint
