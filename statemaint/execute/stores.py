@@ -149,7 +149,10 @@ def _store(executor: "StoreExecutor", *, verify: bool) -> Iterator[Outcome]:
     except LeaseLostError:
         raise
     except Exception as error:  # noqa: BLE001 -- our fault in one store must not stop the others
-        yield Halted(executor.plan.store.id, _finding(executor, FindingCode.FAULT, _named(error)))
+        yield Halted(
+            executor.plan.store.id,
+            _finding(executor, FindingCode.FAULT, f"{type(error).__name__}: {error}"),
+        )
 
 
 def _standing_still(plan: StorePlan) -> Iterator[Outcome]:
@@ -158,10 +161,6 @@ def _standing_still(plan: StorePlan) -> Iterator[Outcome]:
             yield Halted(plan.store.id, finding)
         elif finding.code is FindingCode.SUPERSEDED:
             yield Skipped(plan.store.id, finding)
-
-
-def _named(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _finding(executor: "StoreExecutor", code: FindingCode, error: Exception | str) -> Finding:

@@ -94,7 +94,15 @@ class Trash:
         """Adds files of one store to the manifest, before they are moved."""
         world = maintained(self.storage, store, target, gone, proof) if store else None
         until = self.until
-        notes = [Note(Seen(one.entry), until, world=world, stale=_is_stale(one)) for one in deletes]
+        notes = [
+            Note(
+                Seen(delete.entry),
+                until,
+                world=world,
+                stale=delete.reason is DeleteReason.STALE_SNAPSHOT,
+            )
+            for delete in deletes
+        ]
         self.announce(notes, self._next_page(deletes[0].store.unit))
 
     def _next_page(self, unit: UnitId) -> str:
@@ -126,7 +134,3 @@ class Trash:
             if not equal(self.storage, entry.path, target):
                 raise
             self.storage.delete(entry.path)
-
-
-def _is_stale(delete: Delete) -> bool:
-    return delete.reason is DeleteReason.STALE_SNAPSHOT

@@ -159,16 +159,12 @@ def _report(
     run: str, plan: RecoveryPlan, done: Iterable[Remove | SnapshotWritten]
 ) -> RecoveryReport:
     """Returns the report, in the order of the plan."""
-    place = {step: number for number, step in enumerate(_names(plan.actions))}
+    place = {(type(step), step.path): number for number, step in enumerate(plan.actions)}
     removed = [one for one in done if isinstance(one, Remove)]
     written = [one for one in done if isinstance(one, SnapshotWritten)]
     removed.sort(key=lambda one: place[Remove, one.path])
     written.sort(key=lambda one: place[WriteSnapshot, one.action.path])
     return RecoveryReport(run, plan, tuple(removed), tuple(written))
-
-
-def _names(steps: Iterable[Remove | WriteSnapshot]) -> Iterator[tuple[type, str]]:
-    return ((type(step), step.path) for step in steps)
 
 
 def _check_fingerprint(proved: Proved, expected: str | None) -> None:

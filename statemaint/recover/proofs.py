@@ -166,7 +166,8 @@ def doubts_of(store: Store, chain: Chain, snapshot: Entry, checkpoint: Checkpoin
         yield older
     if edited := _edited(store, chain, snapshot):
         yield f"{edited}; one of the two is wrong"
-    if chain.base and not _is_proved(store, chain.base.entry.path):
+    proved = {proof.path for proof in store.attestations}
+    if chain.base and chain.base.entry.path not in proved:
         yield (
             f"the chain that it differs from begins with {chain.base.entry.path}, which is "
             "not proved; one of the two is wrong"
@@ -202,7 +203,3 @@ def _edited(store: Store, chain: Chain, snapshot: Entry) -> str | None:
                 return f"{earlier.path} was written after it, and not by a query that was rewound"
             return f"{earlier.path} was written after {later.path}, which no query does"
     return None
-
-
-def _is_proved(store: Store, path: str) -> bool:
-    return any(proof.path == path for proof in store.attestations)

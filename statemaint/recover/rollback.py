@@ -178,7 +178,8 @@ def _check_unfinished(storage: Storage, batch: int) -> None:
 
 def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Remove, ...]:
     """Returns the files to remove; of the state, those above the batch once the logs are cut."""
-    files = [*entries, *_operator_metadata(storage)]
+    metadata = (one for one in storage.list("state") if _OPERATOR_METADATA.fullmatch(one.path))
+    files = [*entries, *metadata]
     repartitions = _repartitions(storage, batch + 1)
     keep = _reads(storage, batch + 1) is None and not repartitions
     # With the offsets of the next batch, a restart reads those of this one; without them, also
@@ -192,10 +193,6 @@ def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Re
     )
     checkpoint = scan_checkpoint(Without(storage, [one.path for one in cut_back(())]))
     return cut_back(checkpoint.stores)
-
-
-def _operator_metadata(storage: Storage) -> Iterator[Entry]:
-    return (one for one in storage.list("state") if _OPERATOR_METADATA.fullmatch(one.path))
 
 
 def _reads(storage: Storage, batch: int) -> str | None:

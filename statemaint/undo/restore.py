@@ -28,6 +28,7 @@ from statemaint.storage import Storage
 from statemaint.undo.checks import undo_refusals, units_of
 from statemaint.undo.history import FileIdentity, read_history
 from statemaint.undo.rollback_checks import check_rollback_undoable
+from statemaint.workers import nothing
 
 _log = logging.getLogger(__name__)
 _OCCUPIED = "another file is in its place; remove that one first if this one is right"
@@ -35,7 +36,7 @@ _OCCUPIED = "another file is in its place; remove that one first if this one is 
 
 def plan_restore(storage: Storage, run: str) -> UndoPlan:
     """Returns the plan of `restore`; writes nothing."""
-    return _decided(storage, run).plan
+    return _Undo(storage, run).plan
 
 
 def restore(
@@ -44,7 +45,7 @@ def restore(
     *,
     check: Callable[[UndoPlan], None] = lambda _: None,
     note: Callable[[Sequence[Mapping[str, Any]]], None] = lambda _: None,
-    before: Callable[[], object] = lambda: None,
+    before: Callable[[], object] = nothing,
 ) -> Iterator[PutBack]:
     """Restores the files of a run that still fit, the newest first; yields each when it is done.
 
@@ -63,26 +64,14 @@ def restore(
         Superseded: when the file beside a restored one is missing.
         UnreadableError: when the query might be unable to read a file that a rollback moved away.
     """
-    decided = _decided(storage, run)
-    check(decided.plan)
-    undo = _Undo(storage, decided, before)
+    undo = _Undo(storage, run, before)
+    check(undo.plan)
     if coming := undo.coming():
         note(coming)
-    for planned in decided.plan.files:
+    for planned in undo.plan.files:
         yield undo.put_back(planned)
     if not undo.left:
-        _forget(storage, decided.trash, before)
-
-
-def _forget(storage: Storage, trash: Contents, before: Callable[[], object]) -> None:
-    """Deletes the manifests of a run, all of whose files are in place; a failure is only logged."""
-    try:
-        storage.delete_all([one.path for one in trash.manifests], before=before)
-    except (StorageError, LeaseLostError) as error:
-        _log.warning(
-            "run %s is undone, and its manifests stay in the trash until they expire: %s",
-            trash.run, error,
-        )  # fmt: skip
+        undo.forget()
 
 
 def must_be_in_trash(storage: Storage, run: str) -> None:
@@ -92,27 +81,6 @@ def must_be_in_trash(storage: Storage, run: str) -> None:
             f"{storage.root}: nothing of run {run!r} is in the trash; "
             "`statemaint runs` lists the runs and what can be undone"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Decided:
-    """The plan of an undo, and its input."""
-
-    plan: UndoPlan
-    trash: Contents
-    checksums: "_Checksums"
-
-
-def _decided(storage: Storage, run: str) -> _Decided:
-    must_be_in_trash(storage, run)
-    trash = contents(storage, run)
-    history = read_history(storage, run, units_of(trash.files))
-    check_rollback_undoable(storage, trash, history)
-    reasons = {} if trash.of_rollback else undo_refusals(storage, trash, history)
-    checksums = _Checksums(storage, trash, FileIdentity(storage, trash, history), reasons)
-    files = tuple(_decide(storage, trash, reasons, checksums))
-    plan = UndoPlan(storage.root, run, trash.verb, files, trash.newest_batch)
-    return _Decided(plan, trash, checksums)
 
 
 def _decide(
@@ -176,11 +144,23 @@ class _Checksums:
 
 
 class _Undo:
-    """One run's trash while it is restored; `left` are the old paths of the files that stay."""
+    """The plan for one run's trash, and its restoring.
 
-    def __init__(self, storage: Storage, decided: _Decided, before: Callable[[], object]) -> None:
-        self._storage, self._trash, self._plan = storage, decided.trash, decided.plan
-        self._checksums, self._before = decided.checksums, before
+    Attributes:
+        left: the old paths of the files that stay, as far as they were tried.
+    """
+
+    def __init__(self, storage: Storage, run: str, before: Callable[[], object] = nothing) -> None:
+        must_be_in_trash(storage, run)
+        self._storage, self._before = storage, before
+        self._trash = trash = contents(storage, run)
+        history = read_history(storage, run, units_of(trash.files))
+        check_rollback_undoable(storage, trash, history)
+        reasons = {} if trash.of_rollback else undo_refusals(storage, trash, history)
+        same = FileIdentity(storage, trash, history)
+        self._checksums = _Checksums(storage, trash, same, reasons)
+        files = tuple(_decide(storage, trash, reasons, self._checksums))
+        self.plan = UndoPlan(storage.root, run, trash.verb, files, trash.newest_batch)
         self._beside = Neighbours(storage)
         self.left = set[str]()
 
@@ -190,7 +170,8 @@ class _Undo:
         If a move gives a file another time, the checksum of its bytes is also noted where another
         undo must recognize it: of changes, and of zips, which are the log of some stores.
         """
-        return [self._noted(one.path, one.entry) for one in sorted(self._plan.coming, key=_path)]
+        coming = sorted(self.plan.coming, key=lambda planned: planned.path)
+        return [self._noted(planned.path, planned.entry) for planned in coming]
 
     def _noted(self, path: str, entry: Entry) -> dict[str, Any]:
         note = self._trash.notes.get(path)
@@ -233,9 +214,17 @@ class _Undo:
                 ) from error
         return None  # or another undo moved it first
 
-
-def _path(one: PutBack) -> str:
-    return one.path
+    def forget(self) -> None:
+        """Deletes the manifests, once all files are in place; a failure is only logged."""
+        try:
+            self._storage.delete_all(
+                [one.path for one in self._trash.manifests], before=self._before
+            )
+        except (StorageError, LeaseLostError) as error:
+            _log.warning(
+                "run %s is undone, and its manifests stay in the trash until they expire: %s",
+                self._trash.run, error,
+            )  # fmt: skip
 
 
 def _kept_its_time(seen: Entry, moved: Entry) -> bool:

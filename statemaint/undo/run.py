@@ -137,7 +137,8 @@ def undo(
     def check(plan: UndoPlan) -> None:
         nonlocal sequel
         sequel = plan.sequel
-        _must_be(expected, plan)
+        if expected is not None and undo_fingerprint(plan) != expected:
+            raise Superseded(plan.root, f"the undo of run {run} has changed since it was planned")
 
     if expected is not None:
         check(plan_undo(storage, run))
@@ -210,8 +211,3 @@ def _counting(restored: Sequence[PutBack], noted: Callable[..., None]) -> Iterat
                 f"{counted(back, 'file')} {are} in place again, and another undo of the run goes on"
             )
         raise
-
-
-def _must_be(expected: str | None, plan: UndoPlan) -> None:
-    if expected is not None and undo_fingerprint(plan) != expected:
-        raise Superseded(plan.root, f"the undo of run {plan.run} has changed since it was planned")
