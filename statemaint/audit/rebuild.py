@@ -44,15 +44,7 @@ def seems_whole(
     ends     lz4: the empty block after the last one; the others have no recognizable end
 
     A file that does not is not necessarily damaged: Spark reads an lz4 stream without its end. Only
-    reading the whole file decides.
-
-    Args:
-        source: where the file is, and how it is written.
-        file: the file.
-        on_header: called with the header of a changelog.
-
-    Raises:
-        NotFoundError: when it is missing; Superseded: when it is replaced while it is read.
+    reading the whole file decides. `on_header` is called with the header of a changelog.
     """
     with source.storage.open(file.entry.path) as stream:
         return _begins(source, file, stream, on_header) and _ends(source, stream)
@@ -109,13 +101,7 @@ class Depth(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """The result of rebuilding the retained versions of a store.
-
-    Attributes:
-        checked: the number of retained versions without a finding.
-        findings: the findings of the files that these versions need.
-        read: the paths of the files that were read, whole unless only headers are checked.
-    """
+    """The healthy retained versions of a store, the findings, and the paths that were read."""
 
     checked: int = 0
     findings: tuple[Finding, ...] = ()

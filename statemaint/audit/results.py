@@ -21,14 +21,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class StoreResult:
-    """The result for one store on its own.
-
-    Attributes:
-        store: the store as it was listed.
-        lineages: whether the zips that the lineages of changelogs name had to exist.
-        versions_checked: the number of healthy retained versions.
-        findings: its findings.
-    """
+    """The result for one store; `lineages`: whether the zips that lineages name had to exist."""
 
     store: Store
     lineages: bool
@@ -46,14 +39,7 @@ class StoreResult:
 
 @dataclass(frozen=True, slots=True)
 class UnitResult:
-    """The result for the rows of one partition with all of its stores.
-
-    Attributes:
-        stores: the stores as they were listed.
-        own: the findings of each store on its own.
-        joint: the findings of stores that disagree.
-        read: whether no file was deleted or replaced while it was read.
-    """
+    """The result for the rows of a partition; `read`: no file was replaced meanwhile."""
 
     stores: tuple[Store, ...]
     own: tuple[Finding, ...]

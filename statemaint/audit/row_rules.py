@@ -28,8 +28,8 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, UnitId, batch_of
-from statemaint.state.layouts import Stored, schemas_of
 from statemaint.state.shuffle_key import ShuffleKey, shuffle_key, shuffles_by_all_keys
+from statemaint.state.versions import Stored, schemas_of
 from statemaint.storage import Storage
 from statemaint.wording import counted
 from statemaint.workers import Job, in_turn, nothing

@@ -104,7 +104,7 @@ def verify_at(
     workers: Workers | int | None = None,
     known: Results = NO_RESULTS,
 ) -> Verification:
-    """Verifies a checkpoint to any depth.
+    """Verifies a checkpoint to any depth; raises as `verify` does.
 
     Args:
         storage: where it lives.
@@ -112,11 +112,8 @@ def verify_at(
         only: returns whether to read a store; all by default.
         rebuilt: the column families of the zips that will be written again, by store and version;
             lineages may name any zip then. `None`: every zip that a lineage names must exist.
-        workers: the number of stores read at a time; by default what suits storage and machine.
+        workers: the number of stores read at a time.
         known: the results of an earlier verification; what they cover is not read again.
-
-    Raises:
-        NotACheckpointError, UnsupportedError, StorageError: as `verify` does.
     """
     reading, crew = stoppable(storage), Workers.of(workers)
     scanning = recalling(reading)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from statemaint.cli import rows, tables
+from statemaint.cli import tables
 from statemaint.cli.messages import settings
 from statemaint.cli.options import (
     NUMBER,
@@ -19,9 +19,9 @@ from statemaint.cli.options import (
     uri,
     workers_flag,
 )
-from statemaint.cli.output import Json, as_lines, headed, json_with_rows, print_pieces
+from statemaint.cli.output import Json, headed, print_rows
 from statemaint.cli.progress import work_done
-from statemaint.cli.rows import Spool
+from statemaint.cli.show import RowTables, Spool, reads
 from statemaint.report.to_json import id_json
 from statemaint.state.diff import ChangedRow, Counts, StateDiff, StoreDiff, diff_state
 from statemaint.wording import counted
@@ -57,7 +57,7 @@ def diff_verb(  # noqa: PLR0913 -- each is a separate choice
     """
 
     def selected(row: ChangedRow) -> bool:
-        return key is None or rows.reads(row.key, key)
+        return key is None or reads(row.key, key)
 
     requested = diff_state(uri, (older, newer), **where)
     compare = partial(requested.compare, selected, limit, workers=workers)
@@ -75,8 +75,7 @@ def _print_json(uri: str, compare: _Compare) -> None:
     spool = Spool()
     with work_done("comparing"):
         diff = compare(into=lambda row: spool.append(json.dumps(_changed_json(row))))
-    printed = as_lines if settings().json_lines else json_with_rows
-    print_pieces(printed(headed(diff_json(diff), uri), map(json.loads, spool)))
+    print_rows(headed(diff_json(diff), uri), map(json.loads, spool))
 
 
 def diff_json(diff: StateDiff) -> Json:
@@ -103,7 +102,7 @@ def _changed_json(row: ChangedRow) -> Json:
 
 
 def _print_table(compare: _Compare, when: str) -> None:
-    shown = rows.RowTables(when)
+    shown = RowTables(when)
     with work_done("comparing"):
         diff = compare(into=lambda row: shown.add(row, _columns(row)))
     tables.print_line(f"from version {diff.older} to version {diff.newer}")

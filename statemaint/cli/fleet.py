@@ -94,61 +94,60 @@ def _print(uri: str, below: Sequence[str], fleet: Fleet, options: Json, *, as_js
     with work_done("reading", "checkpoint"):
         readings = in_turn(jobs, threads=threads)
     print_result(
-        lambda: {"folder": uri, "checkpoints": [_json(one) for one in readings]},
+        lambda: {"folder": uri, "checkpoints": [_json(reading) for reading in readings]},
         as_json=as_json,
         table=lambda: _print_table(uri, readings, fleet, sound=fleet.sound(options)),
         lines="checkpoints",
     )
-    sys.exit(max((one.exit_code for one in readings), default=0))
+    sys.exit(max((reading.exit_code for reading in readings), default=0))
 
 
 def _reading(uri: str, fleet: Fleet, options: Json) -> Iterator[_Read]:
     with watched(None):  # the stores of a checkpoint are not counted among the checkpoints
-        read = _row_of(uri, fleet, options)
+        try:
+            read = _Read(uri, *fleet.read(open_storage(uri), **options))
+        except StatemaintError as error:
+            read = _Read(uri, None, error=error)
     yield read
 
 
-def _row_of(uri: str, fleet: Fleet, options: Json) -> _Read:
-    try:
-        row, findings = fleet.read(open_storage(uri), **options)
-    except StatemaintError as error:
-        return _Read(uri, None, error=error)
-    return _Read(uri, row, findings)
-
-
-def _json(one: _Read) -> Json:
-    if one.error:
-        facts = {"code": one.error.code, "message": " ".join(str(one.error).split())}
-        return {"checkpoint": one.uri, "error": facts}
-    return {"checkpoint": one.uri, **(one.row or {}), "findings": findings_json(one.findings)}
+def _json(reading: _Read) -> Json:
+    if reading.error:
+        facts = {"code": reading.error.code, "message": " ".join(str(reading.error).split())}
+        return {"checkpoint": reading.uri, "error": facts}
+    return {
+        "checkpoint": reading.uri,
+        **(reading.row or {}),
+        "findings": findings_json(reading.findings),
+    }
 
 
 def _print_table(uri: str, readings: Sequence[_Read], fleet: Fleet, *, sound: str) -> None:
-    rows = [one.row for one in readings if one.row is not None]
+    rows = [reading.row for reading in readings if reading.row is not None]
     counts = {
-        "damaged": sum(1 for one in readings if damaged(one.findings)),
-        "not read": sum(1 for one in readings if one.error),
+        "damaged": sum(1 for reading in readings if damaged(reading.findings)),
+        "not read": sum(1 for reading in readings if reading.error),
     }
     wrong = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     heads = f"{uri}: {counted(len(readings), 'checkpoint')}, {fleet.totals(rows)}, "
     tables.print_line(Text.assemble(heads, (wrong, BAD) if wrong else sound), wrap=False)
     ordered = sorted(readings, key=partial(_order, fleet))
-    cells = [_cells(uri, one, fleet) for one in ordered]
+    cells = [_cells(uri, reading, fleet) for reading in ordered]
     columns = (Column("checkpoint"), *fleet.columns, Column("findings"))
     tables.print_first(columns, cells, "checkpoint", most=max(tables.MOST_ROWS, 60))
 
 
-def _order(fleet: Fleet, one: _Read) -> tuple[Any, ...]:
-    if one.row is None:
-        return (0, (), one.uri)
-    return (1 if damaged(one.findings) else 2, fleet.order(one.row), one.uri)
+def _order(fleet: Fleet, reading: _Read) -> tuple[Any, ...]:
+    if reading.row is None:
+        return (0, (), reading.uri)
+    return (1 if damaged(reading.findings) else 2, fleet.order(reading.row), reading.uri)
 
 
-def _cells(folder: str, one: _Read, fleet: Fleet) -> list[str | Text]:
-    name = one.uri.removeprefix(folder.rstrip("/") + "/")
-    if one.row is None or one.error:
+def _cells(folder: str, reading: _Read, fleet: Fleet) -> list[str | Text]:
+    name = reading.uri.removeprefix(folder.rstrip("/") + "/")
+    if reading.row is None or reading.error:
         blank = [""] * len(fleet.columns)
-        return [name, *blank, Text(one.error.code if one.error else "", BAD)]
-    codes = sorted({finding.code.value for finding in one.findings})
-    style = BAD if damaged(one.findings) else WARNING
-    return [name, *fleet.cells(one.row), Text(" ".join(codes), style)]
+        return [name, *blank, Text(reading.error.code if reading.error else "", BAD)]
+    codes = sorted({finding.code.value for finding in reading.findings})
+    style = BAD if damaged(reading.findings) else WARNING
+    return [name, *fleet.cells(reading.row), Text(" ".join(codes), style)]

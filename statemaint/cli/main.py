@@ -19,7 +19,7 @@ VERBS = {
     "diff": "diff",
     "digest": "verify",
     "doctor": "doctor",
-    "exporter": "exporter",
+    "exporter": "queries",
     "maintain": "maintain",
     "plan": "plan",
     "queries": "queries",

@@ -1,7 +1,7 @@
 """The flags that several verbs share."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
@@ -22,36 +22,36 @@ Command = Callable[..., None]
 NUMBER = click.IntRange(min=0)
 
 
-class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
-    """A duration such as `90s`, `15m`, `1h`, `7d`; its value is in seconds."""
+class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
+    """A value that a function parses from text, such as `90s`, `512MB` or `3/10`."""
 
-    name = "duration"
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name, self._parse = name, parse
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        if isinstance(value, float):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
             return value
         try:
-            return seconds(str(value))
+            return self._parse(value)
         except ConfigError as error:
             self.fail(str(error), param, ctx)
 
 
-class Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
-    """A share such as `3/10`: the third of ten."""
+def _share(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})", text, re.ASCII)
+    if not found or int(found[1]) > int(found[2]):
+        raise ConfigError(f"{text!r} is not a valid share; write it like 3/10, the third of ten")
+    return int(found[1]), int(found[2])
 
-    name = "share"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int]:
-        found = re.fullmatch(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})", str(value), re.ASCII)
-        if not found or int(found[1]) > int(found[2]):
-            self.fail(
-                f"{value!r} is not a valid share; write it like 3/10, the third of ten", param, ctx
-            )
-        return int(found[1]), int(found[2])
+DURATION, SHARE = Parsed("duration", seconds), Parsed("share", _share)
+
+
+def _with(command: Command, options: Iterable[Callable[[Command], Command]]) -> Command:
+    """Adds options, which `--help` lists in this order."""
+    for option in reversed([*options]):
+        command = option(command)
+    return command
 
 
 def uri(command: Command) -> Command:
@@ -75,18 +75,6 @@ def as_json_or_lines(command: Command) -> Command:
     return as_json(click.option("--json-lines", is_flag=True, help=shown)(with_json))
 
 
-class Memory(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
-    """A size of memory such as `512MB` or `1GiB`; its value is in bytes."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            return memory_size(str(value))
-        except ConfigError as error:
-            self.fail(str(error), param, ctx)
-
-
 def workers_flag(command: Command) -> Command:
     """Adds `--workers` and `--memory`, and passes the verb one `workers`."""
 
@@ -95,10 +83,7 @@ def workers_flag(command: Command) -> Command:
         keep_freed_memory()
         command(workers=Workers(number, memory), **rest)
 
-    found: Command = with_workers
-    for option in reversed(_WORKERS):
-        found = option(found)
-    return found
+    return _with(with_workers, _WORKERS)
 
 
 _WORKERS = [
@@ -111,7 +96,7 @@ _WORKERS = [
     ),
     click.option(
         "--memory",
-        type=Memory(),
+        type=Parsed("size", memory_size),
         envvar=VARIABLE,
         help="Memory to keep within, such as 512MB or 1GB, by working on fewer stores at a time.  "
         "[default: STATEMAINT_MEMORY, or half of the available memory]",
@@ -135,7 +120,7 @@ def policy_flags(command: Command) -> Command:
         help="The policy to start from; the flags below change it.  "
         "[default: safe; for a query's name, its policy in the queries file]",
     )
-    return from_preset(_with_settings(with_policy))
+    return _with(with_policy, [from_preset, *map(_option, SETTINGS)])
 
 
 def policy_changes(command: Command) -> Command:
@@ -146,24 +131,22 @@ def policy_changes(command: Command) -> Command:
         given = _taken(rest)
         command(policy={name: value for name, value in given.items() if value is not None}, **rest)
 
-    return _with_settings(with_changes)
+    return _with(with_changes, map(_option, SETTINGS))
 
 
 def _taken(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {one.name: arguments.pop(one.name) for one in SETTINGS if one.name in arguments}
-
-
-def _with_settings(command: Command) -> Command:
-    for setting in reversed(SETTINGS):
-        command = _option(setting)(command)
-    return command
+    return {
+        setting.name: arguments.pop(setting.name)
+        for setting in SETTINGS
+        if setting.name in arguments
+    }
 
 
 def _option(setting: Setting) -> Callable[[Command], Command]:
     flag = setting.name.replace("_", "-")
     default = "" if setting.default is None else setting.shown(setting.default)
     names = f"--{flag}"
-    kind: Duration | click.IntRange | None = Duration() if setting.kind is float else None
+    kind: Parsed | click.IntRange | None = DURATION if setting.kind is float else None
     if setting.kind is bool:
         names, default = f"--{flag}/--no-{flag}", flag
     elif setting.kind is int:
@@ -194,10 +177,7 @@ def scope_flags(command: Command) -> Command:
         )
         command(request=request, **rest)
 
-    found: Command = with_request
-    for option in reversed(_SCOPE):
-        found = option(found)
-    return found
+    return _with(with_request, _SCOPE)
 
 
 _SCOPE = [
@@ -228,9 +208,7 @@ _SCOPE = [
 
 
 def family_flags(command: Command) -> Command:
-    for option in reversed(_FAMILY):
-        command = option(command)
-    return command
+    return _with(command, _FAMILY)
 
 
 _FAMILY = [
@@ -269,7 +247,7 @@ def publishing(address: Address, storage: Storage, *, wanted: bool) -> Iterator[
     if not wanted:
         yield
         return
-    from statemaint.cli.exporter import publisher  # noqa: PLC0415 -- loads pydantic
+    from statemaint.cli.queries import publisher  # noqa: PLC0415 -- loads pydantic
 
     publish = publisher(address)
     try:
@@ -286,4 +264,4 @@ _MONTH = 30 * 24 * 3600.0
 def trash_flag(command: Command) -> Command:
     """Adds `--trash-for` with the default for recoveries, where `undo` matters most."""
     shown = "Keep removed files in the trash this long, for `statemaint undo`.  [default: 30d]"
-    return click.option("--trash-for", type=Duration(), default=_MONTH, help=shown)(command)
+    return click.option("--trash-for", type=DURATION, default=_MONTH, help=shown)(command)

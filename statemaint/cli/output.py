@@ -77,6 +77,11 @@ def print_pieces(pieces: Iterable[str]) -> None:
     click.echo("".join(held), nl=False)
 
 
+def print_rows(document: Json, rows: Iterable[Json]) -> None:
+    """Prints a document whose last field is `rows`, and each row as it comes."""
+    print_pieces((as_lines if settings().json_lines else json_with_rows)(document, rows))
+
+
 def json_with_rows(document: Json, rows: Iterable[Json]) -> Iterator[str]:
     """Yields a document as `print_result` prints it, with `rows` as its last field."""
     yield json.dumps(document, indent=2).removesuffix("\n}") + ',\n  "rows": ['

@@ -1,18 +1,55 @@
-"""`queries`: the file from which Airflow's DAGs are built."""
+"""`queries` validates the file from which DAGs are built; `exporter` serves its metrics."""
 
+import json
+import os
+import signal
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from threading import Event
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import click
 
+from statemaint import __version__
 from statemaint.cli import tables
-from statemaint.cli.options import as_json
-from statemaint.cli.output import print_result
-from statemaint.errors import ConfigError
-from statemaint.queries import DEFAULT_POOL, Problem, Query, in_order, read_queries
+from statemaint.cli.messages import tell
+from statemaint.cli.options import DURATION, SHARE, as_json
+from statemaint.cli.output import headed, print_result
+from statemaint.cli.targets import Address
+from statemaint.errors import ConfigError, NotInstalledError, StatemaintError
+from statemaint.maintain.record import read_record, write_record
+from statemaint.metrics.options import (
+    GatewayAuth,
+    Named,
+    Targets,
+    labels_of,
+    namespace_of,
+    origins_of,
+)
+from statemaint.queries import (
+    DEFAULT_POOL,
+    InvalidQueriesError,
+    Problem,
+    QueriesReader,
+    QueriesReading,
+    Query,
+    in_order,
+    read_queries,
+    state_folder,
+)
+from statemaint.queries.interval import expected_interval
 from statemaint.queries.notifiers import unresolved
+from statemaint.report.record import with_loss
+from statemaint.storage import Storage, open_storage, storage_of
 from statemaint.wording import counted
+
+if TYPE_CHECKING:
+    from statemaint.metrics.exporter import RecordPlaces
 
 
 @click.command("queries")
@@ -86,3 +123,181 @@ def _print_table(config: str, queries: Mapping[str, Query], *, full: bool) -> No
             f"an error: {', '.join(executors)}",
             err=True,
         )
+
+
+GATEWAY_VARIABLE = "STATEMAINT_PUSHGATEWAY"
+
+
+def named_of(reading: QueriesReading, name: str) -> Named:
+    query = reading.queries[name]
+    origin, digest = origins_of(os.environ, reading.path)
+    return Named(
+        query=name,
+        origin=origin,
+        former=digest,
+        interval=expected_interval(query.schedule),
+        version=__version__,
+        every_unit=query.detail == "partition",
+        namespace=namespace_of(os.environ),
+        storage=storage_of(query.checkpoint),
+        routing=reading.routing_of(name),
+    )
+
+
+def targets_of(reading: QueriesReading, name: str) -> Targets:
+    """Returns the destinations of a query's metrics."""
+    head = reading.settings_of(name)
+    auth = GatewayAuth(**head.pushgateway_auth.model_dump()) if head.pushgateway_auth else None
+    if auth and auth.connection:
+        raise ConfigError(
+            f"{reading.path}: pushgateway_auth.connection is Airflow's; give the secret in a file, "
+            "or in STATEMAINT_PUSHGATEWAY_USER and STATEMAINT_PUSHGATEWAY_PASSWORD"
+        )
+    known, detailed = reading.names_for_pruning(name)
+    return Targets(
+        os.environ.get(GATEWAY_VARIABLE) or head.pushgateway,
+        auth or GatewayAuth(),
+        Path(head.textfile) if head.textfile else None,
+        known,
+        detailed,
+    )
+
+
+def publisher(address: Address) -> Callable[[Storage], None]:
+    """Returns what publishes the record of a query; a loss is counted in it, and never raised."""
+    if address.named is None:
+        raise ConfigError("--publish needs a query's name in the queries file, not an address")
+    try:
+        from statemaint.metrics.publish import publish_record  # noqa: PLC0415 -- needs an extra
+    except ImportError as error:
+        raise NotInstalledError("prometheus-client", extra="metrics") from error
+
+    named, targets = named_of(*address.named), targets_of(*address.named)
+
+    def publish(storage: Storage) -> None:
+        try:
+            record = read_record(storage)
+            if record and not publish_record(named, record, targets) and record.totals:
+                write_record(storage, with_loss(record))
+        except StatemaintError as error:
+            tell(f"the metrics are not published: {error}")
+
+    return publish
+
+
+_EVERY, _KEEP = 60.0, 900.0
+
+
+@click.command("exporter")
+@click.option(
+    "--queries",
+    "file",
+    metavar="FILE",
+    type=click.Path(),
+    required=True,
+    help="The queries file.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=9808,
+    show_default=True,
+    help="The port to listen on; 0 for any free port.",
+)
+@click.option(
+    "--host",
+    default="0.0.0.0",  # noqa: S104 -- as exporters do; it shows no secret
+    show_default=True,
+    help="The address of the interface to listen on; 127.0.0.1 for this machine only.",
+)
+@click.option(
+    "--every", type=DURATION, default=_EVERY, help="The time between readings.  [default: 1m]"
+)
+@click.option(
+    "--keep",
+    type=DURATION,
+    default=_KEEP,
+    help="How long to keep the series of a query that can no longer be read.  [default: 15m]",
+)
+@click.option(
+    "--shard",
+    metavar="I/N",
+    type=SHARE,
+    default="1/1",
+    help="Serve the Ith of N parts of the queries, the same after each start.  [default: 1/1]",
+)
+@click.option(
+    "--certificate", metavar="PEM", type=click.Path(), help="Serve TLS with this certificate."
+)
+@click.option("--key", metavar="PEM", type=click.Path(), help="Its key.")
+@as_json
+def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
+    file: str,
+    port: int,
+    host: str,
+    every: float,
+    keep: float,
+    shard: tuple[int, int],
+    certificate: str | None,
+    key: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Serve the metrics of all queries of a file, for Prometheus to scrape.
+
+    Reads one small file of each checkpoint, which every run replaces; never a state directory. A
+    scrape shows the last reading and never waits. The queries file is read again before
+    each reading. Airflow connections are unavailable: set keys in the environment.
+    """
+    try:
+        from statemaint.metrics.server import serving  # noqa: PLC0415 -- only this verb needs it
+    except ImportError as error:
+        raise NotInstalledError("prometheus-client", extra="metrics") from error
+
+    from statemaint.metrics.exporter import Exporter  # noqa: PLC0415 -- as above
+
+    if bool(certificate) != bool(key):
+        raise ConfigError("--certificate and --key require each other; use both or neither")
+    reader = QueriesReader(file, clock=time.time, folder=state_folder(os.environ))
+    exporter = Exporter(partial(_places, reader, shard), open_storage, time.time, keep=keep)
+    # Already listening, so that a large file or a slow storage does not cause a restart.
+    with serving(exporter, host, port, certificate=certificate, key=key) as port_used:
+        reading = reader.read()
+        if not (reading.usable or reading.queries):
+            raise InvalidQueriesError(reading.problems)
+        exporter.refresh()
+        _say(f"http{'s' if certificate else ''}://{host}:{port_used}", as_json=as_json)
+        _until_stopped(exporter.refresh, every)
+
+
+def _say(url: str, *, as_json: bool) -> None:
+    document = headed({"url": f"{url}/metrics"}, None)
+    click.echo(json.dumps(document) if as_json else f"serving {url}/metrics")
+
+
+def _until_stopped(work: Callable[[], None], every: float) -> None:
+    stop = Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, end)
+    while not stop.wait(every):
+        work()
+
+
+def _places(reader: QueriesReader, shard: tuple[int, int]) -> "RecordPlaces":
+    from statemaint.metrics.exporter import RecordPlace, RecordPlaces  # noqa: PLC0415 -- as above
+
+    reading = reader.read()
+    queries = {name: one for name, one in reading.queries.items() if one.enabled}
+    (origin, _), namespace = origins_of(os.environ, reading.path), namespace_of(os.environ)
+    number, shards = shard
+    places = tuple(
+        RecordPlace(named_of(reading, name), one.checkpoint)
+        for name, one in sorted(queries.items())
+        if crc32(name.encode()) % shards == number - 1
+    )
+    problems = tuple((one.file, one.line, one.entry) for one in reading.all_problems)
+    return RecordPlaces(places, len(queries), problems, labels_of(origin, namespace))

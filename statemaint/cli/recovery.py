@@ -1,6 +1,5 @@
 """`repair`, `rollback` and `apply`: plans and results of recoveries."""
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ from statemaint.cli.options import (
     uri,
     workers_flag,
 )
-from statemaint.cli.output import MOST_LINES, headed, print_lines
+from statemaint.cli.output import MOST_LINES, print_lines, print_result
 from statemaint.cli.progress import actions_done, work_done
 from statemaint.cli.runs import end_with_undone
 from statemaint.cli.tables import files_of
@@ -48,22 +47,22 @@ from statemaint.workers import Workers
 
 
 def end_with_plan(plan: RecoveryPlan, trash_for: float, *, as_json: bool) -> NoReturn:
-    if as_json:
-        document = {**recovery_json(plan), "trash_for": trash_for}
-        click.echo(json.dumps(headed(document, None), indent=2))
-    else:
-        click.echo("\n".join(_lines(plan)))
-        if plan.actions:
-            note("nothing was written; add --apply to carry it out")
+    print_result(
+        lambda: {**recovery_json(plan), "trash_for": trash_for},
+        as_json=as_json,
+        table=lambda: click.echo("\n".join(_lines(plan))),
+    )
+    if plan.actions and not as_json:
+        note("nothing was written; add --apply to carry it out")
     _end_with(plan)
 
 
 def end_with_result(done: RecoveryReport, *, as_json: bool) -> NoReturn:
-    if as_json:
-        document = recovered_json(done.run, done.plan, done.removed, done.written)
-        click.echo(json.dumps(headed(document, None), indent=2))
-    else:
-        click.echo("\n".join(_result_lines(done) if done.run else _lines(done.plan)))
+    print_result(
+        lambda: recovered_json(done.run, done.plan, done.removed, done.written),
+        as_json=as_json,
+        table=lambda: click.echo("\n".join(_result_lines(done) if done.run else _lines(done.plan))),
+    )
     _end_with(done.plan)
 
 

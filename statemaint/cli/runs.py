@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -50,7 +50,7 @@ def runs_verb(uri: str, run: str | None, *, as_json: bool) -> None:
         _show(storage, _named(run, runs, storage.root), as_json=as_json)
         return
     print_result(
-        lambda: runs_json(runs),
+        lambda: {"runs": [asdict(run) for run in runs]},
         as_json=as_json,
         table=lambda: _print_runs(runs),
         checkpoint=storage.root,
@@ -60,18 +60,21 @@ def runs_verb(uri: str, run: str | None, *, as_json: bool) -> None:
 
 def _named(run: str, runs: Sequence[Run], root: str) -> Run:
     """Returns the run of an id."""
-    for one in runs:
-        if one.run == run:
-            return one
-    near = get_close_matches(run, [one.run for one in runs], n=1)
+    by_id = {listed.run: listed for listed in runs}
+    if run in by_id:
+        return by_id[run]
+    near = get_close_matches(run, by_id, n=1)
     meant = f"did you mean {near[0]!r}?" if near else "`statemaint runs` lists them"
     raise ConfigError(f"{root}: there is no run {run!r}; {meant}")
 
 
 def _show(storage: Storage, run: Run, *, as_json: bool) -> None:
-    actions = list_actions(storage, run.run)
+    actions = [
+        {name: fields[name] for name in _FIELDS if name in fields}
+        for fields in list_actions(storage, run.run)
+    ]
     print_result(
-        lambda: {**asdict(run), "actions": [_action_json(one) for one in actions]},
+        lambda: {**asdict(run), "actions": actions},
         as_json=as_json,
         table=lambda: _print_run(run, actions, storage.root),
         checkpoint=storage.root,
@@ -85,14 +88,8 @@ _FIELDS = (
 )  # fmt: skip
 
 
-def _action_json(fields: Mapping[str, Any]) -> Json:
-    return {name: fields[name] for name in _FIELDS if name in fields}
-
-
 def _print_run(run: Run, actions: Sequence[Mapping[str, Any]], root: str) -> None:
-    for line in _heading(run, root):
-        tables.print_line(line, wrap=False)
-    for line in _undone_lines(run):
+    for line in (*_heading(run, root), *_undone_lines(run)):
         tables.print_line(line, wrap=False)
     counts = Counter((str(one.get("action")), str(one.get("reason", ""))) for one in actions)
     for (action, reason), count in sorted(counts.items()):
@@ -132,10 +129,6 @@ def _action_cells(fields: Mapping[str, Any]) -> tuple[str, ...]:
         tables.cell(fields.get("reason", "")),
         decimal(size) if isinstance(size, int) else "",
     )
-
-
-def runs_json(runs: Iterable[Run]) -> Json:
-    return {"runs": [asdict(run) for run in runs]}
 
 
 def _print_runs(runs: Sequence[Run]) -> None:

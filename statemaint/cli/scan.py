@@ -11,7 +11,7 @@ from rich.text import Text
 from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, of_many
 from statemaint.cli.options import as_json_or_lines, uri
-from statemaint.cli.output import end_with, print_result
+from statemaint.cli.output import Json, end_with, print_result
 from statemaint.cli.tables import BAD, WARNING, Column, files_of, number
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding
@@ -22,7 +22,6 @@ from statemaint.report.to_json import scan_json
 from statemaint.storage import Storage, open_storage
 from statemaint.wording import counted
 
-Json = dict[str, Any]
 COLUMNS = (
     Column("store"),
     Column("versions", right=True, spare=3),
@@ -85,13 +84,9 @@ def _totals(stores: Sequence[Json]) -> Iterator[str | tuple[str, str]]:
     longest = max((int(one["chain_length"] or 0) for one in stores), default=0)
     if longest:
         yield f", longest chain {counted(longest, 'delta')}"
-    if wrong := sum(1 for one in stores if _is_wrong(one)):
+    if wrong := sum(1 for one in stores if one["chain_length"] is None or one["findings"]):
         yield ", "
         yield f"{counted(wrong, 'store')} with findings", BAD
-
-
-def _is_wrong(store: Json) -> bool:
-    return store["chain_length"] is None or bool(store["findings"])
 
 
 def worst_first(store: Json) -> tuple[Any, ...]:

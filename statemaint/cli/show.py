@@ -1,24 +1,27 @@
-"""`show`: rows of state at a version."""
+"""`show`: rows of state at a version; `diff` selects and prints rows likewise."""
 
 import csv
 import io
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import chain, islice
+from tempfile import SpooledTemporaryFile
 from typing import Any
 
 import click
 
-from statemaint.cli import rows, tables
-from statemaint.cli.messages import settings
+from statemaint.cli import tables
 from statemaint.cli.options import as_json_or_lines, family_flags, key_flag, uri, workers_flag
-from statemaint.cli.output import Json, as_lines, headed, json_with_rows, print_pieces
+from statemaint.cli.output import headed, print_pieces, print_rows
 from statemaint.cli.progress import work_done
-from statemaint.cli.rows import Spool
+from statemaint.fold.temporary import temporary_directory
 from statemaint.report.to_json import id_json
 from statemaint.state import StateRow, StateSelection, select_state
+from statemaint.state.diff import ChangedRow
 from statemaint.state.shuffle_key import holding
+from statemaint.wording import counted
 from statemaint.workers import Workers
 
 
@@ -54,31 +57,25 @@ def show_verb(
         selection = holding(selection, key)
     # Closed here: an interrupt while a row is printed also ends the readers.
     with closing(selection.rows(workers=workers, slowly=limit is not None)) as shown:
-        matching = _with_key(shown, key)
+        matching = (row for row in shown if key is None or reads(row.key, key))
         selected = islice(matching, limit)
         if as_csv:
             print_pieces(_csv(selection, selected))
         elif as_json:
-            head = headed({"version": selection.version}, uri)
-            printed = as_lines if settings().json_lines else json_with_rows
-            print_pieces(printed(head, map(row_json, selected)))
+            rows_json = (
+                {**id_json(row.store), "family": row.family, "key": row.key, "value": row.value}
+                for row in selected
+            )
+            print_rows(headed({"version": selection.version}, uri), rows_json)
         else:
             _print_table(selection.version, selected, matching, key)
-
-
-def row_json(row: StateRow) -> Json:
-    return {**id_json(row.store), "family": row.family, "key": row.key, "value": row.value}
-
-
-def _with_key(rows_read: Iterable[StateRow], text: str | None) -> Iterator[StateRow]:
-    return (row for row in rows_read if text is None or rows.reads(row.key, text))
 
 
 def _print_table(
     version: int, found: Iterable[StateRow], others: Iterator[StateRow], key: str | None
 ) -> None:
     """Prints rows of state, in one table for each kind of row; the others only count."""
-    shown, count = rows.RowTables(f"at version {version}"), 0
+    shown, count = RowTables(f"at version {version}"), 0
     with work_done("reading"):
         for row in found:
             shown.add(row, _columns(row))
@@ -141,3 +138,83 @@ def _csv_cells(row: StateRow) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict | list | bool) else value
+
+
+# -- rows, for `diff` too
+
+# A spool that is larger than this is a file in the temporary directory.
+_HELD = 256 * 1024
+
+
+class Spool:
+    """Lines in order; a large number is held in a temporary file."""
+
+    def __init__(self) -> None:
+        self._file = SpooledTemporaryFile(_HELD, "w+", encoding="utf-8", newline="\n")  # noqa: SIM115
+        self.lines = 0
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def append(self, line: str) -> None:
+        """Adds a line, which contains no line break."""
+        with temporary_directory():
+            self._file.write(line + "\n")
+        self.lines += 1
+
+    def __iter__(self) -> Iterator[str]:
+        """Yields the lines, once; no lines may follow."""
+        with temporary_directory(), self._file:
+            self._file.seek(0)
+            for line in self._file:
+                yield line[:-1]
+
+
+def reads(key: dict[str, Any], text: str) -> bool:
+    return text in _texts(key)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case dict():
+            for one in value.values():
+                yield from _texts(one)
+        case list():
+            for one in value:
+                yield from _texts(one)
+        case str():
+            yield value
+        case _:
+            yield json.dumps(value)
+
+
+_Kind = tuple[int, str, str]
+"""The operator, store and family of a row: rows that share them share their columns."""
+
+
+class RowTables:
+    """Tables of rows, one for each kind of row; they are printed once all rows are known."""
+
+    def __init__(self, when: str) -> None:
+        self._when = when
+        self._columns: dict[_Kind, list[str]] = {}
+        self._cells: dict[_Kind, Spool] = defaultdict(Spool)
+
+    def add(self, row: StateRow | ChangedRow, cells: dict[str, Any]) -> None:
+        kind = row.store.operator, row.store.store, row.family or ""
+        self._columns.setdefault(kind, [tables.printable(name) for name in cells])
+        self._cells[kind].append(json.dumps([tables.cell(one) for one in cells.values()]))
+
+    def print(self, *, more: bool = False) -> None:
+        """Prints each table under its title; `more` is whether there are rows beyond the limit."""
+        for kind, cells in sorted(self._cells.items()):
+            operator, store, family = kind
+            title = " / ".join(one for one in (f"op {operator}", store, family) if one)
+            tables.print_line(f"{title}: {_counted(cells.lines, more=more)} {self._when}")
+            tables.print_table(self._columns[kind], map(json.loads, cells))
+
+
+def _counted(lines: int, *, more: bool) -> str:
+    if not more:
+        return counted(lines, "row")
+    return "the first row" if lines == 1 else f"the first {lines:,} rows"

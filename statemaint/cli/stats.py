@@ -127,11 +127,14 @@ def _print_table(stats: StateStats) -> None:
     columns = (Column("operator"), *_MEASURES, Column("largest partition", spare=1))
     tables.print_table(columns, map(_operator_cells, stats.operators))
     stores = sorted(stats.stores, key=lambda one: (-one.figures.bytes, one.store, one.family or ""))
-    tables.print_first((Column("store"), *_MEASURES), [*map(_store_cells, stores)], "store")
+    cells = [(tables.place(one.store, one.family), *_measures(one.figures)) for one in stores]
+    tables.print_first((Column("store"), *_MEASURES), cells, "store")
     if largest := [key for one in stats.operators for key in one.largest]:
-        tables.print_table(
-            (Column("largest keys"), number("bytes"), Column("key")), map(_key_cells, largest)
+        rows = (
+            (tables.place(key.store, key.family), str(key.bytes), tables.cell(key.key))
+            for key in largest
         )
+        tables.print_table((Column("largest keys"), number("bytes"), Column("key")), rows)
     for notice in stats.notices:
         tables.print_line(f"{notice.code}: {tables.printable(notice.detail)}", wrap=False)
 
@@ -140,14 +143,6 @@ def _operator_cells(one: OperatorStats) -> tuple[str, ...]:
     ratio = "" if one.skew.ratio is None else f" ({one.skew.ratio:.1f} x mean)"
     skew = f"{one.skew.partition}: {one.skew.rows}{ratio}"
     return (f"op {one.operator}", *_measures(one.figures), skew)
-
-
-def _store_cells(one: StoreStats) -> tuple[str, ...]:
-    return (tables.place(one.store, one.family), *_measures(one.figures))
-
-
-def _key_cells(one: LargeKey) -> tuple[str, ...]:
-    return (tables.place(one.store, one.family), str(one.bytes), tables.cell(one.key))
 
 
 def _measures(figures: Figures) -> tuple[str, ...]:

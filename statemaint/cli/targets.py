@@ -79,7 +79,7 @@ class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only
 
 def _queries_file(ctx: click.Context | None) -> str | None:
     given: str | None = ctx.meta.get(_KEY) if ctx else None
-    return given or os.environ.get(VARIABLE) or _in_working_folder()
+    return given or os.environ.get(VARIABLE) or (_HERE if Path(_HERE).is_file() else None)
 
 
 def _names(path: str | None) -> list[str]:
@@ -102,10 +102,6 @@ def _exists(text: str) -> bool:
         return Path(text).exists()
     except (OSError, ValueError):
         return False
-
-
-def _in_working_folder() -> str | None:
-    return _HERE if Path(_HERE).is_file() else None
 
 
 def _named(name: str, path: str) -> Address:

@@ -11,7 +11,7 @@ from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, of_many
 from statemaint.cli.messages import settings
 from statemaint.cli.options import (
-    Share,
+    SHARE,
     as_json_or_lines,
     publish_flag,
     publishing,
@@ -41,7 +41,7 @@ from statemaint.workers import Workers
 )
 @click.option(
     "--sample",
-    type=Share(),
+    type=SHARE,
     metavar="N/T",
     help="Check only the N-th of T shares of the partitions; T runs cover all of them.",
 )

@@ -12,7 +12,7 @@ from rich.filesize import decimal
 from statemaint import __version__
 from statemaint.cli import tables
 from statemaint.cli.common import output_to
-from statemaint.cli.options import Duration, as_json, policy_changes
+from statemaint.cli.options import DURATION, as_json, policy_changes
 from statemaint.errors import ConfigError, StorageError
 from statemaint.report.outcome import worst_code
 from statemaint.spark import api
@@ -106,7 +106,7 @@ def plan(*, policy: Mapping[str, Any], force: bool, **flags: Any) -> None:
     help="The number of the attempt at that run; a later one ends the leases of an earlier.",
 )
 @click.option("--history", metavar="ADDRESS", help="Add the outcomes to this Parquet dataset.")
-@click.option("--wait", type=Duration(), help="How long to wait for leases that other runs hold.")
+@click.option("--wait", type=DURATION, help="How long to wait for leases that other runs hold.")
 def maintain(
     *,
     policy: Mapping[str, Any],

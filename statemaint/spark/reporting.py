@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from statemaint.cli.exporter import named_of, targets_of
 from statemaint.cli.messages import tell
+from statemaint.cli.queries import named_of, targets_of
 from statemaint.errors import ConfigError
 from statemaint.queries import QueriesReading
 from statemaint.spark.fleet import Target

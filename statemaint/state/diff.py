@@ -12,7 +12,7 @@ the versions (deltas, snapshots or none) do not matter. Only `rewritten` needs t
 them, and is unknown without it.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
@@ -20,13 +20,14 @@ from enum import unique
 from itertools import chain
 from typing import Any
 
+from statemaint.codec.rocksdb.changelog import MERGE, PUT, Change
 from statemaint.errors import CodecError, ConfigError
 from statemaint.fold import Source
-from statemaint.fold.state import State, opened_pair
+from statemaint.fold.state import State, logged, opened_pair
+from statemaint.fold.table import SortedTable
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId
 from statemaint.state.ahead import StoreReading, need_of, opened_ahead
-from statemaint.state.puts import Puts
 from statemaint.state.rows import (
     DecodedRow,
     Family,
@@ -42,6 +43,45 @@ from statemaint.state.versions import committed_version
 from statemaint.storage import Storage
 from statemaint.wording import Explained
 from statemaint.workers import Workers
+
+_PUTTING = frozenset({int(PUT), int(MERGE)})
+
+
+class Puts:
+    """The keys that the log between two versions puts; `known` is whether all of it exists."""
+
+    def __init__(self, source: Source, older: Part, newer: Part) -> None:
+        self._source, self._store = source, newer.store
+        self._left = set(range(older.chain.version + 1, newer.chain.version + 1))
+        self.known = self._left <= newer.store.versions.deltas.keys()
+        self._keys = SortedTable()
+
+    def watch(self, version: int, changes: Iterator[Change]) -> Iterator[Change]:
+        """Records the changes of a version, and yields them unchanged."""
+        self._left.discard(version)
+        for change in changes:
+            if self.known and change[0] in _PUTTING:
+                self._keys.put(change[1], b"")
+            yield change
+
+    def complete(self) -> None:
+        """Reads the versions that were not watched; raises as `logged` does."""
+        for version in sorted(self._left) if self.known else ():
+            delta = self._store.versions.deltas[version]
+            deque(self.watch(version, logged(self._source, self._store, delta)), maxlen=0)
+
+    def in_order(self) -> Callable[[bytes], bool]:
+        keys = (key for key, _ in self._keys.rows())
+        at = next(keys, None)
+
+        def has(key: bytes) -> bool:
+            nonlocal at
+            while at is not None and at < key:
+                at = next(keys, None)
+            return at == key
+
+        return has
+
 
 Row = tuple[bytes, bytes]
 Pair = tuple[bytes, bytes | None, bytes | None]
@@ -79,16 +119,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class ChangedRow:
-    """A key that was added, changed or removed, in readable form (`rows.StateRow`).
-
-    Attributes:
-        store: the store that it is in.
-        family: the column family; `None` if the store has none.
-        fate: whether it was added, changed or removed.
-        key: the columns of its key.
-        before: its older value; `None` if it was added.
-        after: its newer value; `None` if it was removed.
-    """
+    """A key that was added, changed or removed, in readable form (`rows.StateRow`)."""
 
     store: StoreId
     family: str | None
@@ -109,14 +140,7 @@ class StoreDiff:
 
 @dataclass(frozen=True, slots=True)
 class StateDiff:
-    """The changes of state between two versions.
-
-    Attributes:
-        older: the older version.
-        newer: the newer version.
-        stores: each requested store and column family, changed or not.
-        rows: the requested rows; empty if `compare` handed them over one by one.
-    """
+    """The changes of state between two versions; no `rows` if `compare` handed them over."""
 
     older: int
     newer: int

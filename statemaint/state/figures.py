@@ -95,13 +95,7 @@ class StoreStats:
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """How uneven the partitions of an operator are.
-
-    Attributes:
-        partition: the partition with the most rows.
-        rows: the number of its rows.
-        mean: the mean number of rows of a partition.
-    """
+    """How uneven the partitions of an operator are."""
 
     partition: int
     rows: int

@@ -18,8 +18,7 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
 from statemaint.planning import scan_checkpoint
 from statemaint.state.ahead import StoreReading, need_of, opened_ahead
-from statemaint.state.layouts import Layouts, layouts_of
-from statemaint.state.versions import chain_of, committed_version, stores_at
+from statemaint.state.versions import Layouts, chain_of, committed_version, layouts_of, stores_at
 from statemaint.storage import ReadOnly, Storage, open_storage
 from statemaint.workers import Workers
 
@@ -87,12 +86,7 @@ class StateSelection:
     def decoded(
         self, *, workers: Workers | int | None = None, slowly: bool = False
     ) -> Generator[DecodedRow]:
-        """Yields the rows as Python values, store by store; raises as `read_state` does.
-
-        Args:
-            workers: the number of stores that are read at a time, as for `read_state`.
-            slowly: begin with one store at a time, for a caller that may not want all rows.
-        """
+        """Yields the rows as Python values; `slowly` begins with one store at a time."""
         readings = (self._reading(part) for part in self.parts)
         with closing(
             opened_ahead(self.storage, readings, workers=workers, slowly=slowly)
@@ -171,7 +165,11 @@ def select_state(
 ) -> StateSelection:
     """Returns the requested part of a checkpoint's state; raises as `read_state` does."""
     reading, checkpoint = scan_stores(storage, operator, partition=partition, store=store)
-    return select_version(reading, checkpoint, version, family)
+    at = committed_version(checkpoint, version)
+    kept = tuple(part for part in parts_at(reading, checkpoint, at, family) if part.layouts)
+    if family is not None and not kept:
+        raise no_family(reading, checkpoint, at, family)
+    return StateSelection(reading, checkpoint, at, kept)
 
 
 def scan_stores(
@@ -197,16 +195,6 @@ def scan_stores(
         what = f"operator {_any(operator)}, partition {_any(partition)}, store {_any(store)}"
         raise ConfigError(f"{reading.root}: no {what}; `statemaint scan` lists what is there")
     return reading, checkpoint
-
-
-def select_version(
-    reading: Storage, checkpoint: Checkpoint, version: int | None, family: str | None
-) -> StateSelection:
-    at = committed_version(checkpoint, version)
-    kept = tuple(part for part in parts_at(reading, checkpoint, at, family) if part.layouts)
-    if family is not None and not kept:
-        raise no_family(reading, checkpoint, at, family)
-    return StateSelection(reading, checkpoint, at, kept)
 
 
 def parts_at(

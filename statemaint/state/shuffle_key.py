@@ -69,13 +69,9 @@ def shuffles_by_all_keys(conf: Mapping[str, str]) -> bool:
 def shuffle_key(
     operator: Operator | None, name: str, layout: RowLayout, families: int
 ) -> ShuffleKey | None:
-    """Returns the shuffle key of the rows of a store, if it is known.
+    """Returns the shuffle key of the rows of a store, or of a column family, if it is known.
 
-    Args:
-        operator: the operator by its metadata; Spark before 4.0 writes none.
-        name: the name of the column family, or of a store without any.
-        layout: the layout of its rows.
-        families: the size in bytes of the column family's number in front of each key.
+    `families` is the size in bytes of the column family's number in front of each key.
     """
     try:
         kind = must_be_writable(layout.key)

@@ -1,10 +1,33 @@
-"""Finds the requested version of the state, and checks that it exists."""
+"""The requested version of the state: whether it exists, and how its rows are laid out."""
 
-from statemaint.errors import ConfigError, DamagedError
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from statemaint.codec.metadata import logs, schema
+from statemaint.codec.metadata.logs import StateMetadata
+from statemaint.codec.metadata.schema import ColumnFamily
+from statemaint.codec.rows.state_row import (
+    Bare,
+    KeyEncoder,
+    NoPrefix,
+    PrefixScan,
+    RowLayout,
+    TimestampFirst,
+    TimestampLast,
+    parse_encoder,
+)
+from statemaint.codec.rows.types import StructType, UnknownTypeError, parse_struct
+from statemaint.errors import CodecError, ConfigError, DamagedError, NotFoundError, UnsupportedError
+from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Gap, Unnamed
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import StoreId, batch_of
 from statemaint.plan import diagnose
+from statemaint.storage import Storage
 
 
 def committed_version(checkpoint: Checkpoint, version: int | None = None) -> int:
@@ -73,3 +96,149 @@ def _no_longer_loads(store: Store, found: Gap | Unnamed) -> str:
         case Unnamed():
             why = found.why
     return f"{store.id}: version {found.version} no longer loads, {why}"
+
+
+Layouts = Mapping[str | None, RowLayout]
+"""The layout of each column family by its name; by `None` in a store without any."""
+
+_UNKNOWN = StateMetadata({}, None, {})
+# Their encoders show which of them store several rows together. All others are state variables.
+_OF_A_JOIN = re.compile(
+    "(left|right)-(keyToNumValues|keyWithIndexToValue|keyWithTsToValues|tsWithKey)"
+)
+_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
+_UNSAFE_ROW, _SESSION_START = "unsaferow", "sessionStartTime"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The schema of a store or column family: its key as Spark's own JSON, and its rows."""
+
+    key: Mapping[str, Any]
+    layout: RowLayout
+
+
+def layouts_of(storage: Storage, checkpoint: Checkpoint, store: Store, version: int) -> Layouts:
+    schemas = schemas_of(storage, checkpoint, store, version)
+    return {name: one.layout for name, one in schemas.items()}
+
+
+def schemas_of(
+    storage: Storage, checkpoint: Checkpoint, store: Store, version: int
+) -> Mapping[str | None, Stored]:
+    """Returns the schema of each column family of a store at a version, by `None` without any.
+
+    Schema files are found by their names in the checkpoint: the operators' metadata names the
+    place where the checkpoint was created, which is wrong for a copy.
+
+    Raises:
+        DamagedError: when there is no schema, or it cannot be read.
+        UnsupportedError: when rows are not encoded as UnsafeRow, or a column is of a type that
+            cannot be read.
+    """
+    _check_encoding(storage, checkpoint)
+    metadata = _metadata(storage, store.id.operator, batch_of(version))
+    path = _families_path(storage, store.id, metadata)
+    if path is not None:
+        with _reading(storage, path):
+            families = schema.parse_families(storage.read(path))
+            _check_lists(store.id, families, metadata)
+            return {one.name: Stored(one.key, _of_family(one, metadata)) for one in families}
+    # All partitions share the schema that is stored under the first.
+    path = f"{StoreId(store.id.operator, 0, store.id.store).directory}/_metadata/schema"
+    with _reading(storage, path):
+        stored = schema.parse_schema(storage.read(path))
+        key, value = parse_struct(stored.key), parse_struct(stored.value)
+        layout = RowLayout(key, value, _encoder(store, key, metadata))
+        return {None: Stored(stored.key, layout)}
+
+
+def _check_encoding(storage: Storage, checkpoint: Checkpoint) -> None:
+    try:
+        conf = logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}"))
+    except NotFoundError:
+        return  # purged in the meantime; Spark before 4.0 has no other encoding
+    encoding = conf.get(_ENCODING, _UNSAFE_ROW)
+    if encoding.strip().lower() != _UNSAFE_ROW:
+        raise UnsupportedError(storage.root, f"{_ENCODING}={encoding}", _UNSAFE_ROW)
+
+
+@contextmanager
+def _reading(storage: Storage, path: str) -> Iterator[None]:
+    code = FindingCode.UNREADABLE_METADATA.value
+    try:
+        yield
+    except UnknownTypeError as error:
+        raise UnsupportedError(
+            storage.root, f"{path}: {error.detail}", "those of Spark's types that state can have"
+        ) from error
+    except CodecError as error:
+        raise DamagedError(path, error.detail, code=code) from error
+    except NotFoundError as error:
+        text = "it has the schema of these rows, and is missing"
+        raise DamagedError(path, text, code=code) from error
+
+
+def _metadata(storage: Storage, operator: int, batch: int) -> StateMetadata:
+    """Returns the metadata that applied at a batch; Spark before 4.0 writes none."""
+    entries = list(storage.list(f"state/{operator}/_metadata"))
+    newer = _by_batch(entry for entry in entries if entry.path.endswith(f"/v2/{entry.name}"))
+    older = [entry.path for entry in entries if entry.name == "metadata"]
+    path = _at(newer, batch) or next(iter(older), None)
+    if path is None:
+        return _UNKNOWN
+    with _reading(storage, path):
+        return logs.parse_state_metadata(storage.read(path))
+
+
+def _families_path(storage: Storage, store: StoreId, metadata: StateMetadata) -> str | None:
+    """Returns the path of the schemas of a store's column families; `None` if it has none."""
+    folder = f"state/{store.operator}/_stateSchema/{store.store}"
+    if named := metadata.schemas.get(store.store):
+        return f"{folder}/{named[-1]}"
+    listed = _by_batch(storage.list(folder))
+    return listed[max(listed)] if listed else None
+
+
+def _check_lists(store: StoreId, families: Iterable[ColumnFamily], metadata: StateMetadata) -> None:
+    """Raises if it is unknown which state variables are lists: read as a row, one looks broken."""
+    if metadata.lists is None and not all(_OF_A_JOIN.fullmatch(one.name) for one in families):
+        path = f"state/{store.operator}/_metadata/v2"
+        text = (
+            "only its newest file tells which state variables are lists, and it is missing or "
+            "lacks them; restore it from a copy to read the rows"
+        )
+        code = FindingCode.UNREADABLE_METADATA.value
+        raise DamagedError(path, text, code=code)
+
+
+def _by_batch(entries: Iterable[Entry]) -> dict[int, str]:
+    numbers = ((entry.name.partition("_")[0], entry.path) for entry in entries)
+    return {int(name): path for name, path in numbers if name.isascii() and name.isdecimal()}
+
+
+def _at(paths: Mapping[int, str], batch: int) -> str | None:
+    """Returns the path that applied at a batch: the newest up to it, or else the oldest above."""
+    below = [number for number in paths if number <= batch]
+    chosen = max(below, default=min(paths, default=None))
+    return None if chosen is None else paths[chosen]
+
+
+def _of_family(family: ColumnFamily, metadata: StateMetadata) -> RowLayout:
+    encoder = parse_encoder(family.encoder)
+    # Rows of a join with the same key and time are stored together, like the entries of a list.
+    many = family.name in (metadata.lists or ()) or isinstance(
+        encoder, TimestampFirst | TimestampLast
+    )
+    return RowLayout(parse_struct(family.key), parse_struct(family.value), encoder, many)
+
+
+def _encoder(store: Store, key: StructType, metadata: StateMetadata) -> KeyEncoder:
+    if store.rocks is None:
+        return Bare()
+    columns = metadata.prefixes.get(store.id.store)
+    if columns is None:
+        # Where Spark 3.5 records no prefix, only sessions have one: all columns but their start.
+        sessions = bool(key.fields) and key.fields[-1].name == _SESSION_START
+        columns = len(key.fields) - 1 if sessions else 0
+    return PrefixScan(columns) if columns else NoPrefix()

@@ -56,7 +56,6 @@ def join(root: Path) -> None:
 
 
 def rocksdb(root: Path) -> None:
-    """Unpacks a RocksDB checkpoint of `transformWithState`."""
     _unpack("rocks-4.3.0", "rocks-timed", root)
 
 

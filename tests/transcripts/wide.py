@@ -75,6 +75,5 @@ def _deltas(found: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
 
 
 def _partition(key: bytes) -> int:
-    """Returns the partition of a row, whose first column is the join's key."""
     size, start = struct.unpack_from("<II", key, 8)
     return partition_of([key[start : start + size].decode()], _ID, PARTITIONS)

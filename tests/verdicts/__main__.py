@@ -50,7 +50,6 @@ def main(layouts: tuple[str, ...], only: tuple[str, ...]) -> None:
 
 
 def _tried(layouts: list[Layout], only: tuple[str, ...]) -> Iterator[tuple[Verdict, float]]:
-    """Yields each verdict, and the seconds that it took."""
     os.environ["PYSPARK_PYTHON"] = sys.executable  # transformWithState runs Python
     with in_memory() as place:
         settings = {"spark.local.dir": str(place / "spark")}

@@ -64,7 +64,6 @@ class Kind:
 
     @property
     def title(self) -> str:
-        """Returns what tells it from every other kind."""
         where = "" if self.history is History.WHOLE else f", {self.history}"
         return f"{self.group}: {self.name}{where}"
 
@@ -74,7 +73,6 @@ def spoilt(at: Callable[[Place], Path], how: Spoil) -> Damage:
 
 
 def removed(*parts: str) -> Damage:
-    """Deletes a file or a directory of the checkpoint."""
     return lambda place: remove(place.checkpoint.joinpath(*parts))
 
 
@@ -83,7 +81,6 @@ def in_checkpoint(*parts: str) -> Callable[[Place], Path]:
 
 
 def change(version: int, operator: int = 0, partition: int = 0) -> Callable[[Place], Path]:
-    """Returns how to find the delta or changelog of a version."""
     return lambda place: place.change(version, partition, operator)
 
 
@@ -97,7 +94,6 @@ def lost(at: Callable[[Place], Path]) -> Damage:
 
 
 def stray(name: str, content: bytes = b"left here by somebody") -> Damage:
-    """Puts a file of some name into a store."""
     return lambda place: (place.store() / name).write_bytes(content)
 
 
@@ -115,7 +111,6 @@ def directory(name: Callable[[Place], Path], *, with_file: bool = False) -> Dama
 
 
 def file_instead(*parts: str) -> Damage:
-    """Puts a file in the place of a directory."""
 
     def damage(place: Place) -> None:
         path = place.checkpoint.joinpath(*parts)
@@ -126,7 +121,6 @@ def file_instead(*parts: str) -> Damage:
 
 
 def both(*damages: Damage) -> Damage:
-    """Does several damages, one after the other."""
 
     def damage(place: Place) -> None:
         for one in damages:

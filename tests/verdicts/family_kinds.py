@@ -28,7 +28,6 @@ _WAYS = (("missing", gone), ("cut", cut), ("empty", empty), ("flipped", flipped)
 
 
 def families() -> Iterator[Kind]:
-    """Yields the kinds of all queries whose stores have column families."""
     for shape in (Shape.TRANSFORM, Shape.EVOLVED, Shape.JOIN_3, Shape.JOIN_4):
         yield from _of_every(shape)
     for shape in (Shape.TRANSFORM, Shape.EVOLVED):

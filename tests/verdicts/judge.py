@@ -119,7 +119,6 @@ class Court:
     """The checkpoints of one query, and what it comes to when nothing disturbs it."""
 
     def __init__(self, query: Query, folder: Path) -> None:
-        """Builds the query once."""
         self._query, self._folder = (
             query,
             folder / f"{query.layout.name}-{query.shape.name}".lower(),

@@ -75,13 +75,8 @@ class Place:
         }
 
     def name(self, version: int, kind: str) -> str:
-        """Returns the name that a version's file of a kind would have, where that is known."""
         suffix = {"delta": "changelog", "snapshot": "zip"}
         return f"{version}.{kind if self.layout is Layout.HDFS_BACKED else suffix[kind]}"
-
-    @property
-    def has_ids(self) -> bool:
-        return self.layout is Layout.ROCKS_V2
 
 
 def _by_version(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
@@ -103,12 +98,10 @@ def spoil(path: Path, change: Spoil) -> None:
 
 
 def side(path: Path) -> Path:
-    """Returns Hadoop's checksum file of a file."""
     return path.with_name(f".{path.name}.crc")
 
 
 def sparks(path: Path) -> Path:
-    """Returns Spark's checksum file of a file."""
     return path.with_name(f"{path.name}.crc")
 
 
@@ -121,18 +114,15 @@ def empty(_: bytes) -> bytes:
 
 
 def cut(content: bytes) -> bytes:
-    """Keeps two thirds of the file."""
     return content[: len(content) * 2 // 3]
 
 
 def flipped(content: bytes) -> bytes:
-    """Flips a bit in the middle of the file."""
     at = len(content) // 2
     return content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :]
 
 
 def garbled(content: bytes) -> bytes:
-    """Replaces the file's content by something of its length."""
     return (b"nothing of the kind; " * (len(content) // 21 + 1))[: len(content)]
 
 
@@ -146,7 +136,6 @@ def remove(path: Path) -> None:
 
 
 def copy(path: Path, to: Path) -> None:
-    """Copies a file over another one, with all checksums beside it."""
     pairs = ((of(path), of(to)) for of in (lambda one: one, side, sparks, _sparks_side))
     for source, target in pairs:
         target.unlink(missing_ok=True)
@@ -155,7 +144,6 @@ def copy(path: Path, to: Path) -> None:
 
 
 def swap(one: Path, other: Path) -> None:
-    """Exchanges two files, with all checksums beside them."""
     between = one.with_name("between")
     copy(one, between)
     copy(other, one)
@@ -211,7 +199,6 @@ def maintained(place: Place) -> None:
 
 
 def another_id(content: bytes) -> bytes:
-    """Names an attempt in a commit that nobody has made, for partition 0 of the aggregation."""
     version, text = content.split(b"\n", 1)
     commit = json.loads(text)
     commit["stateUniqueIds"]["0"][0] = ["00000000-1111-2222-3333-444444444444"]
@@ -219,5 +206,4 @@ def another_id(content: bytes) -> bytes:
 
 
 def of_the_future(content: bytes) -> bytes:
-    """Gives an entry of a log a format that no Spark has yet."""
     return b"v9" + content[2:]

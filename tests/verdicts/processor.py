@@ -23,7 +23,6 @@ class Orders:
     """
 
     def init(self, handle: Any) -> None:
-        """Declares the state."""
         self._handle = handle
         self._total = handle.getValueState("total", "orders LONG, cents LONG")
         self._ids = handle.getListState("ids", "order_id STRING")

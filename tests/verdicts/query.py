@@ -54,7 +54,6 @@ class Layout(StrEnum):
 
     @property
     def conf(self) -> Mapping[str, str]:
-        """Returns the settings of a query whose state looks like this."""
         match self:
             case Layout.HDFS_BACKED:  # it snapshots one delta later than RocksDB
                 return {f"{_STATE}.minDeltasForSnapshot": "3"}
@@ -78,7 +77,6 @@ class Shape(StrEnum):
 
     @property
     def conf(self) -> Mapping[str, str]:
-        """Returns the settings of a query of this shape."""
         match self:
             case Shape.JOIN_3:
                 return {_JOIN_FORMAT: "3"}
@@ -305,6 +303,5 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def _stop_stores(spark: SparkSession) -> None:
-    """Unloads every state store, those of a task that failed among them."""
     jvm: Any = spark._jvm
     jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()

@@ -2,30 +2,52 @@
 
 from collections.abc import Iterator
 
-from tools.json_documents.kinds import Choice, JsonObject, Kind, Verb, parts_of
-from tools.json_documents.looking import DIGEST, DOCTOR, SCAN, VERIFY
-from tools.json_documents.maintaining import APPLY, MAINTAIN, PLAN
-from tools.json_documents.recovering import REPAIR, ROLLBACK, RUNS, UNDO
-from tools.json_documents.serving import EXPORTER, QUERIES
-from tools.json_documents.state import DIFF, SHOW, STATS
+from tools.json_documents import looking, maintaining, recovering, state
+from tools.json_documents.kinds import Choice, JsonObject, Kind, Part, Verb, parts_of
 
+
+def _verb(name: str, *documents: type[Part], about: str = "") -> Verb:
+    return Verb(name, tuple(one.shape for one in documents), about)
+
+
+_OF_MANY = "Of a folder or bucket, the second document."
+_APPLIED = "With `--apply`, the second document."
+_RECOVERIES = recovering.PlanOfARecovery, recovering.Recovery
 VERBS: tuple[Verb, ...] = (
-    SCAN,
-    PLAN,
-    MAINTAIN,
-    VERIFY,
-    DOCTOR,
-    DIGEST,
-    SHOW,
-    DIFF,
-    STATS,
-    REPAIR,
-    ROLLBACK,
-    UNDO,
-    RUNS,
-    APPLY,
-    QUERIES,
-    EXPORTER,
+    _verb("scan", looking.OneCheckpointScanned, looking.ManyCheckpointsScanned, about=_OF_MANY),
+    _verb("plan", maintaining.PlanOfMaintenance),
+    _verb("maintain", maintaining.RunOfMaintenance),
+    _verb("verify", looking.OneCheckpointVerified, looking.ManyCheckpointsVerified, about=_OF_MANY),
+    _verb(
+        "doctor", looking.OneCheckpointDiagnosed, looking.ManyCheckpointsDiagnosed, about=_OF_MANY
+    ),
+    _verb("digest", looking.DigestsOfACheckpoint),
+    _verb("show", state.RowsOfState),
+    _verb("diff", state.ComparisonOfTwoVersions),
+    _verb("stats", state.FiguresOfOneCheckpoint, state.ManyCheckpointsMeasured, about=_OF_MANY),
+    _verb("repair", *_RECOVERIES, about=_APPLIED),
+    _verb("rollback", *_RECOVERIES, about=_APPLIED),
+    _verb(
+        "undo",
+        recovering.FinishedUndo,
+        recovering.PlanOfAnUndo,
+        about="With `--dry-run`, the second document.",
+    ),
+    _verb(
+        "runs",
+        recovering.RunsOfACheckpoint,
+        recovering.OneRun,
+        about="With a `RUN`, the second document.",
+    ),
+    _verb(
+        "apply",
+        maintaining.RunOfMaintenance,
+        recovering.Recovery,
+        recovering.FinishedUndo,
+        about="The document that the verb whose plan it carries out would have printed.",
+    ),
+    _verb("queries", state.QueriesFile),
+    _verb("exporter", state.ServedMetrics),
 )
 """The verbs that take `--json`."""
 

@@ -1,8 +1,13 @@
 """The types of JSON values, as documents are declared with them."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import NoneType
+from typing import Annotated, Any, ClassVar, get_args, get_origin
+
+from statemaint.wording import Explained
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,9 @@ class Choice:
     name: str
     meanings: Mapping[str, str]
     page: str = ""
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     @property
     def explained(self) -> bool:
@@ -130,14 +138,13 @@ class Verb:
     about: str = ""
 
 
-def or_null(*kinds: Kind) -> Either:
-    """Returns a type whose values may also be null."""
-    return Either((*kinds, NULL))
-
-
 def listed(names: type[Enum]) -> dict[str, str]:
     """Returns the strings of an enumeration, which another document explains."""
     return {str(one.value): "" for one in names}
+
+
+def explained(members: Iterable[Explained]) -> dict[str, str]:
+    return {member.value: member.meaning for member in members}
 
 
 def parts_of(kind: Kind) -> tuple[Kind, ...]:
@@ -153,3 +160,68 @@ def parts_of(kind: Kind) -> tuple[Kind, ...]:
             return tuple(one.kind for one in fields)
         case Plain() | Choice() | Columns():
             return ()
+
+
+# -- objects that are declared as classes
+
+
+class Part:
+    """An object that is declared as a class: `LongestChain` is the *longest chain*.
+
+    Its docstring is the remark on the whole. The meaning of a field is given by `said`, or by its
+    annotated type. A field whose name begins with `_` stands for those of its type; the `_` after
+    a name that Python reserves is not of the name.
+    """
+
+    shape: ClassVar[JsonObject]
+
+    def __init_subclass__(cls, *, lines: str = "") -> None:
+        name = re.sub("(?!^)(?=[A-Z])", " ", cls.__name__).lower()
+        about = " ".join((cls.__doc__ or "").split())
+        cls.shape = JsonObject(name, tuple(_fields(cls)), about, lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    meaning: str
+    optional: bool
+
+
+def said(meaning: str, *, optional: bool = False) -> Any:
+    """Gives a field of a `Part` its meaning; an optional one is absent if it does not apply."""
+    return _Said(meaning, optional)
+
+
+Row = Annotated[dict[str, Any], Columns()]
+_PLAIN = {str: TEXT, int: INTEGER, float: NUMBER, bool: BOOLEAN, NoneType: NULL}
+
+
+def _fields(part: type) -> Iterator[JsonField]:
+    for name, hint in part.__annotations__.items():
+        if name.startswith("_"):
+            yield from hint.shape.fields
+            continue
+        given = vars(part).get(name) or _Said(_meaning(hint), optional=False)
+        yield JsonField(name.rstrip("_"), _kind_of(hint), given.meaning, given.optional)
+
+
+def _meaning(hint: Any) -> str:
+    *_, meaning = (one for one in hint.__metadata__ if isinstance(one, str))
+    return meaning
+
+
+def _kind_of(hint: Any) -> Kind:
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    if isinstance(hint, type) and issubclass(hint, Part):
+        return hint.shape
+    if get_origin(hint) is Annotated:
+        kinds = (one for one in hint.__metadata__ if isinstance(one, Kind))
+        return next(kinds, None) or _kind_of(hint.__origin__)
+    arguments = get_args(hint)
+    if get_origin(hint) is list:
+        return ListOf(_kind_of(arguments[0]))
+    if get_origin(hint) is dict:
+        by = arguments[0].__metadata__[0]
+        return MapOf(_kind_of(arguments[1]), by)
+    return Either(tuple(map(_kind_of, arguments)))

@@ -1,272 +1,200 @@
 """The documents of the verbs that recover, and of the history: `repair` to `runs`."""
 
-from tools.json_documents.kinds import (
-    BOOLEAN,
-    INTEGER,
-    NUMBER,
-    TEXT,
-    Choice,
-    Either,
-    JsonField,
-    JsonObject,
-    ListOf,
-    MapOf,
-    Verb,
-    or_null,
-)
-from tools.json_documents.reasons import (
-    RECOVERY,
-    REMOVE_REASON,
-    STEP_REASON,
-    WRITE_REASON,
-)
+from typing import Annotated
+
+from tools.json_documents.kinds import Choice, Part, said
 from tools.json_documents.shared import (
-    ATTESTATION,
-    CHECKPOINT,
-    FINDINGS,
-    FORMAT,
-    HEAD,
-    MAYBE_STORE_ID,
-    PATH,
-    QUERY_ID,
-    STORE_ID,
+    Checkpoint,
+    FilesDeleted,
+    Finding,
+    Fingerprint,
+    Format,
+    Head,
+    MaybeStoreId,
+    Path,
+    ProofOfASnapshot,
+    QueryId,
+    RecoveryName,
+    RemoveReason,
+    Start,
+    StepReason,
+    StoreId,
+    WriteReason,
 )
 
-_VERB = JsonField("verb", RECOVERY, "the verb")
-_BATCH = JsonField("batch", or_null(INTEGER), "after which the query continues; null without one")
-_UNREPAIRED = JsonField("unrepaired", ListOf(TEXT), "why the remaining damage is not repaired")
-_LEFT_FINDINGS = JsonField("findings", FINDINGS.kind, "the remaining findings")
-_SIZE = JsonField("bytes", INTEGER, "its size")
-_FINGERPRINT = JsonField(
-    "fingerprint",
-    TEXT,
-    "of the actions, with size and time of each file: `apply` refuses any others",
-)
+ActionOfARemoval = Annotated[str, Choice("action of a removal", {"remove": ""})]
+ActionOfAWrite = Annotated[str, Choice("action of a write", {"write_snapshot": ""})]
+Undoing = Annotated[str, Choice("undoing", {"undo": ""})]
+Returning = Annotated[str, Choice("returning", {"restore": ""})]
+ActionInTheLedger = Annotated[
+    str,
+    Choice(
+        "action in the ledger",
+        {
+            "write_snapshot": "wrote the snapshot of a version",
+            "attest": "read a snapshot back and compared it with the files below it",
+            "delete": "deleted a file, by maintenance",
+            "remove": "moved a file to the trash, by a repair or a rollback",
+            "restore": "brought a file back, by an undo",
+        },
+    ),
+]
 
-_REMOVAL = JsonObject(
-    "removal",
-    (
-        JsonField("action", Choice("action of a removal", {"remove": ""}), "to the trash"),
-        *MAYBE_STORE_ID,
-        JsonField("version", INTEGER, "the state version that it belongs to", optional=True),
-        PATH,
-        _SIZE,
-        JsonField("reason", REMOVE_REASON, "why"),
-    ),
-)
-_WRITE = (
-    JsonField("action", Choice("action of a write", {"write_snapshot": ""}), "from the log"),
-    *STORE_ID,
-    JsonField("version", INTEGER, "the state version that it holds"),
-    PATH,
-    JsonField("reason", WRITE_REASON, "why"),
-)
-_PROOF = JsonObject(
-    "proof of a repair",
-    (
-        *MAYBE_STORE_ID,
-        JsonField("version", INTEGER, "the state version"),
-        JsonField("digest", TEXT, "of its rows without the removed files, as `digest` prints it"),
-        JsonField("rows", INTEGER, "their number"),
-        JsonField("files", INTEGER, "the number that it was folded from"),
-        JsonField(
-            "start", INTEGER, "the version that their chain starts from; 0 for the empty state"
-        ),
-    ),
-)
-RECOVERY_PLAN = JsonObject(
-    "plan of a recovery",
-    (
-        FORMAT,
-        _VERB,
-        CHECKPOINT,
-        QUERY_ID,
-        _BATCH,
-        JsonField(
-            "actions",
-            ListOf(Either((_REMOVAL, JsonObject("write of a snapshot", _WRITE)))),
-            "in the order in which they happen",
-        ),
-        JsonField("proofs", ListOf(_PROOF), "of each step of a repair"),
-        JsonField(
-            "versions_checked",
-            INTEGER,
-            "versions of stores that were read without the removed files",
-        ),
-        _UNREPAIRED,
-        _LEFT_FINDINGS,
-        _FINGERPRINT,
-        JsonField("trash_for", NUMBER, "seconds that the removed files will stay in the trash"),
-    ),
-    "`apply` carries it out.",
-)
-RECOVERED = JsonObject(
-    "recovery",
-    (
-        FORMAT,
-        JsonField("run", TEXT, "its id, for `runs` and `undo`; empty if there was nothing to do"),
-        _VERB,
-        CHECKPOINT,
-        _BATCH,
-        JsonField("removed", ListOf(_REMOVAL), "the files that were moved to the trash"),
-        JsonField(
-            "written",
-            ListOf(
-                JsonObject(
-                    "written snapshot",
-                    (
-                        *_WRITE,
-                        JsonField(
-                            "attestation",
-                            or_null(ATTESTATION),
-                            "its proof; null if it was not read back",
-                        ),
-                    ),
-                )
-            ),
-            "the snapshots that were written",
-        ),
-        _UNREPAIRED,
-        _LEFT_FINDINGS,
-    ),
-)
-_RECOVERIES = (RECOVERY_PLAN, RECOVERED)
-REPAIR = Verb("repair", _RECOVERIES, "With `--apply`, the second document.")
-ROLLBACK = Verb("rollback", _RECOVERIES, "With `--apply`, the second document.")
 
-_OF_RUN = JsonField("run", TEXT, "the run that deleted the files")
-_LEFT = JsonField("left", ListOf(TEXT), "the paths of the files that stay in the trash")
-_REASONS = JsonField("reasons", MapOf(TEXT, "path"), "why each of them stays")
-UNDONE = JsonObject(
-    "finished undo",
-    (
-        *HEAD,
-        _OF_RUN,
-        JsonField("undo", TEXT, "the id of the undo, which is a run as well"),
-        JsonField("files", INTEGER, "the number that are in place again"),
-        JsonField("bytes", INTEGER, "the size of these files"),
-        _LEFT,
-        _REASONS,
-    ),
-)
-UNDO_PLAN = JsonObject(
-    "plan of an undo",
-    (
-        FORMAT,
-        JsonField("verb", Choice("undoing", {"undo": ""}), "the verb"),
-        CHECKPOINT,
-        _OF_RUN,
-        JsonField(
-            "actions",
-            ListOf(
-                JsonObject(
-                    "return of a file",
-                    (
-                        JsonField("action", Choice("returning", {"restore": ""}), "from the trash"),
-                        PATH,
-                        _SIZE,
-                    ),
-                )
-            ),
-            "in the order in which they happen",
-        ),
-        JsonField("files", INTEGER, "the number that would come back"),
-        JsonField("bytes", INTEGER, "the size of these files"),
-        _LEFT,
-        _REASONS,
-        _FINGERPRINT,
-    ),
-    "`apply` carries it out.",
-)
-UNDO = Verb("undo", (UNDONE, UNDO_PLAN), "With `--dry-run`, the second document.")
+class Removal(Part):
+    action: ActionOfARemoval = said("to the trash")
+    _maybe_store_id: MaybeStoreId
+    version: int = said("the state version that it belongs to", optional=True)
+    path: Path
+    bytes: int = said("its size")
+    reason: RemoveReason = said("why")
 
-_RUN = (
-    JsonField("run", TEXT, "its id"),
-    JsonField("started", NUMBER, "when its first task began, in seconds since the epoch"),
-    JsonField("seconds", NUMBER, "from then until its last task ended"),
-    JsonField(
-        "tasks",
-        INTEGER,
-        "the number that changed something; 0 for a run that did not record itself",
-    ),
-    JsonField("snapshots_written", INTEGER, "their number"),
-    JsonField("files_deleted", INTEGER, "their number, those moved to the trash included"),
-    JsonField("bytes_written", INTEGER, "the size of the snapshots"),
-    JsonField("bytes_deleted", INTEGER, "the size of the deleted files"),
-    JsonField("exit_code", INTEGER, "the worst of its tasks; 1 if it did not record itself"),
-    JsonField("in_trash", BOOLEAN, "whether files of it are in the trash"),
-    JsonField("undo_of", or_null(TEXT), "the run that this one undid; null if it is not an undo"),
-    JsonField("files_restored", INTEGER, "the number of files that it brought back, as an undo"),
-    JsonField("bytes_restored", INTEGER, "the size of these files"),
-    JsonField(
-        "undone",
-        ListOf(
-            JsonObject(
-                "undo of a run",
-                (
-                    JsonField("run", TEXT, "the id of the undo"),
-                    JsonField("time", NUMBER, "when it ended, in seconds since the epoch"),
-                    JsonField("files", INTEGER, "the number that it brought back"),
-                    JsonField("left", INTEGER, "the number that it left in the trash"),
-                ),
-            )
-        ),
-        "each undo of this run, the oldest first",
-    ),
-)
-_ACTION = JsonObject(
-    "action of a run",
-    (
-        JsonField(
-            "action",
-            Choice(
-                "action in the ledger",
-                {
-                    "write_snapshot": "wrote the snapshot of a version",
-                    "attest": "read a snapshot back and compared it with the files below it",
-                    "delete": "deleted a file, by maintenance",
-                    "remove": "moved a file to the trash, by a repair or a rollback",
-                    "restore": "brought a file back, by an undo",
-                },
-            ),
-            "what was done, or was about to be done when the run was killed",
-        ),
-        *MAYBE_STORE_ID,
-        JsonField("version", INTEGER, "that the file belongs to", optional=True),
-        PATH,
-        JsonField("reason", Either((STEP_REASON, REMOVE_REASON)), "why", optional=True),
-        _SIZE,
-        JsonField("time", NUMBER, "when it was recorded, in seconds since the epoch"),
-        JsonField("trash", BOOLEAN, "true: it was moved to the trash", optional=True),
-        JsonField("of", TEXT, "the run whose file came back", optional=True),
-    ),
-)
-RUNS = Verb(
-    "runs",
-    (
-        JsonObject(
-            "runs of a checkpoint",
-            (
-                *HEAD,
-                JsonField("runs", ListOf(JsonObject("run", _RUN)), "the newest first"),
-            ),
-            "The last hundred, those whose trash is kept, and all younger than these.",
-            lines="runs",
-        ),
-        JsonObject(
-            "one run",
-            (
-                *HEAD,
-                *_RUN,
-                JsonField(
-                    "actions",
-                    ListOf(_ACTION),
-                    "as recorded in the ledger, in order; of an old run, those that later runs "
-                    "need",
-                ),
-            ),
-            lines="actions",
-        ),
-    ),
-    "With a `RUN`, the second document.",
-)
+
+class WriteFacts(Part):
+    action: ActionOfAWrite = said("from the log")
+    _store_id: StoreId
+    version: int = said("the state version that it holds")
+    path: Path
+    reason: WriteReason = said("why")
+
+
+class WrittenSnapshot(Part):
+    _write_facts: WriteFacts
+    attestation: ProofOfASnapshot | None = said("its proof; null if it was not read back")
+
+
+Batch = Annotated[int | None, "after which the query continues; null without one"]
+Unrepaired = Annotated[list[str], "why the remaining damage is not repaired"]
+
+
+class Recovery(Part):
+    format: Format
+    run: str = said("its id, for `runs` and `undo`; empty if there was nothing to do")
+    verb: RecoveryName = said("the verb")
+    checkpoint: Checkpoint
+    batch: Batch
+    removed: list[Removal] = said("the files that were moved to the trash")
+    written: list[WrittenSnapshot] = said("the snapshots that were written")
+    unrepaired: Unrepaired
+    findings: list[Finding] = said("the remaining findings")
+
+
+Left = Annotated[list[str], "the paths of the files that stay in the trash"]
+
+
+class FinishedUndo(Part):
+    _head: Head
+    run: str = said("the run that deleted the files")
+    undo: str = said("the id of the undo, which is a run as well")
+    files: int = said("the number that are in place again")
+    bytes: int = said("the size of these files")
+    left: Left
+    reasons: dict[Annotated[str, "path"], str] = said("why each of them stays")
+
+
+class WriteOfASnapshot(Part):
+    _write_facts: WriteFacts
+
+
+class ProofOfARepair(Part):
+    _maybe_store_id: MaybeStoreId
+    version: int = said("the state version")
+    digest: str = said("of its rows without the removed files, as `digest` prints it")
+    rows: int = said("their number")
+    files: int = said("the number that it was folded from")
+    start: Start
+
+
+class PlanOfARecovery(Part):
+    """`apply` carries it out."""
+
+    format: Format
+    verb: RecoveryName = said("the verb")
+    checkpoint: Checkpoint
+    query_id: QueryId
+    batch: Batch
+    actions: list[Removal | WriteOfASnapshot] = said("in the order in which they happen")
+    proofs: list[ProofOfARepair] = said("of each step of a repair")
+    versions_checked: int = said("versions of stores that were read without the removed files")
+    unrepaired: Unrepaired
+    findings: list[Finding] = said("the remaining findings")
+    fingerprint: Fingerprint
+    trash_for: float = said("seconds that the removed files will stay in the trash")
+
+
+class ReturnOfAFile(Part):
+    action: Returning = said("from the trash")
+    path: Path
+    bytes: int = said("its size")
+
+
+class PlanOfAnUndo(Part):
+    """`apply` carries it out."""
+
+    format: Format
+    verb: Undoing = said("the verb")
+    checkpoint: Checkpoint
+    run: str = said("the run that deleted the files")
+    actions: list[ReturnOfAFile] = said("in the order in which they happen")
+    files: int = said("the number that would come back")
+    bytes: int = said("the size of these files")
+    left: Left
+    reasons: dict[Annotated[str, "path"], str] = said("why each of them stays")
+    fingerprint: Fingerprint
+
+
+class UndoOfARun(Part):
+    run: str = said("the id of the undo")
+    time: float = said("when it ended, in seconds since the epoch")
+    files: int = said("the number that it brought back")
+    left: int = said("the number that it left in the trash")
+
+
+class RunFacts(Part):
+    run: str = said("its id")
+    started: float = said("when its first task began, in seconds since the epoch")
+    seconds: float = said("from then until its last task ended")
+    tasks: int = said("the number that changed something; 0 for a run that did not record itself")
+    snapshots_written: int = said("their number")
+    files_deleted: FilesDeleted
+    bytes_written: int = said("the size of the snapshots")
+    bytes_deleted: int = said("the size of the deleted files")
+    exit_code: int = said("the worst of its tasks; 1 if it did not record itself")
+    in_trash: bool = said("whether files of it are in the trash")
+    undo_of: str | None = said("the run that this one undid; null if it is not an undo")
+    files_restored: int = said("the number of files that it brought back, as an undo")
+    bytes_restored: int = said("the size of these files")
+    undone: list[UndoOfARun] = said("each undo of this run, the oldest first")
+
+
+class Run(Part):
+    _run_facts: RunFacts
+
+
+class RunsOfACheckpoint(Part, lines="runs"):
+    """The last hundred, those whose trash is kept, and all younger than these."""
+
+    _head: Head
+    runs: list[Run] = said("the newest first")
+
+
+class ActionOfARun(Part):
+    action: ActionInTheLedger = said(
+        "what was done, or was about to be done when the run was killed"
+    )
+    _maybe_store_id: MaybeStoreId
+    version: int = said("that the file belongs to", optional=True)
+    path: Path
+    reason: StepReason | RemoveReason = said("why", optional=True)
+    bytes: int = said("its size")
+    time: float = said("when it was recorded, in seconds since the epoch")
+    trash: bool = said("true: it was moved to the trash", optional=True)
+    of: str = said("the run whose file came back", optional=True)
+
+
+class OneRun(Part, lines="actions"):
+    _head: Head
+    _run_facts: RunFacts
+    actions: list[ActionOfARun] = said(
+        "as recorded in the ledger, in order; of an old run, those that later runs need"
+    )

@@ -1,137 +1,144 @@
-"""The parts that documents of several verbs have."""
+"""The closed sets of strings, from the code that chooses among them, and parts of several verbs."""
 
-from statemaint.cli.messages import FORMAT as FORMAT_NUMBER
-from tools.json_documents.kinds import (
-    INTEGER,
-    TEXT,
-    Either,
-    JsonField,
-    JsonObject,
-    ListOf,
-    or_null,
-)
-from tools.json_documents.reasons import FINDING
+from itertools import chain
+from typing import Annotated
 
-FORMAT = JsonField("format", INTEGER, f"the format of the document, {FORMAT_NUMBER}")
-CHECKPOINT = JsonField("checkpoint", TEXT, "its address")
-HEAD = (FORMAT, CHECKPOINT)
-STORE_ID = (
-    JsonField("operator", INTEGER, "the stateful operator"),
-    JsonField("partition", INTEGER, "the partition"),
-    JsonField("store", TEXT, "the store's name, `default` except for joins"),
-)
-FAMILY = JsonField("family", or_null(TEXT), "the column family of RocksDB; null in a store without")
-MAYBE_STORE_ID = tuple(
-    JsonField(one.name, one.kind, one.meaning, optional=True) for one in STORE_ID
-)
-PATH = JsonField("path", TEXT, "of the file, relative to the checkpoint")
-QUERY_ID = JsonField("query_id", TEXT, "the query's id; empty if it is unknown")
-COMMITTED = JsonField(
-    "last_committed_batch", or_null(INTEGER), "the newest batch in the commit log; null without one"
-)
-TARGET = JsonField("target_version", or_null(INTEGER), "that batch + 1")
-FINDING_PIECE = JsonObject(
-    "finding",
-    (
-        JsonField("code", FINDING, "the fault"),
-        JsonField("detail", TEXT, "what, where and what to do"),
-        *MAYBE_STORE_ID,
-        JsonField("version", INTEGER, "the affected state version", optional=True),
-        JsonField("path", TEXT, "of the bad or missing file", optional=True),
-        JsonField("offset", INTEGER, "a byte of that file, from its start", optional=True),
-        JsonField(
-            "batches",
-            ListOf(INTEGER),
-            "those of the commit log that do not load because of it",
-            optional=True,
-        ),
+from statemaint import plan
+from statemaint.cli.messages import FORMAT
+from statemaint.model import checkpoint
+from statemaint.model.findings import FindingCode
+from statemaint.model.ids import RecoveryVerb
+from statemaint.report import StoreOutcome
+from statemaint.state.diff import KeyChange
+from statemaint.state.figures import NoticeCode
+from tools.json_documents.kinds import Choice, Part, explained, listed, said
+
+FindingName = Annotated[str, Choice("code of a finding", listed(FindingCode), "runbook.md")]
+ProviderName = Annotated[str, Choice("provider", listed(checkpoint.Provider))]
+OutcomeName = Annotated[str, Choice("outcome", explained(StoreOutcome))]
+StepReason = Annotated[
+    str,
+    Choice(
+        "reason of a step",
+        explained(chain(plan.SnapshotReason, plan.AttestReason, plan.DeleteReason)),
     ),
-)
-FINDINGS = JsonField("findings", ListOf(FINDING_PIECE), "damage and notices")
-ATTESTATION = JsonObject(
-    "proof of a snapshot",
-    (
-        JsonField("path", TEXT, "of the snapshot, relative to the checkpoint"),
-        JsonField("version", INTEGER, "the state version that it holds"),
-        JsonField("digest", TEXT, "of its rows, as `digest` prints it"),
-        JsonField("rows", INTEGER, "their number"),
-        JsonField("bytes", INTEGER, "of their keys and values"),
-        JsonField(
-            "files",
-            INTEGER,
-            "the number that it was compared with; 0 if none below it was left",
-        ),
-        JsonField(
-            "start", INTEGER, "the version that their chain starts from; 0 for the empty state"
-        ),
-    ),
-)
-STORE = (
-    *STORE_ID,
-    JsonField("versions", ListOf(INTEGER), "the first and the last; empty without files"),
-    JsonField("snapshots", ListOf(INTEGER), "their versions, ascending"),
-    JsonField(
-        "chain_length",
-        or_null(INTEGER),
-        "deltas that a restart replays; null when it would fail",
-    ),
-    JsonField("files", INTEGER, "their number"),
-    JsonField("bytes", INTEGER, "their size"),
-    FINDINGS,
-)
-SCANNED_STORE = JsonObject("store", STORE)
-UNREAD = JsonObject(
-    "checkpoint that could not be read",
-    (
-        CHECKPOINT,
-        JsonField(
-            "error",
-            JsonObject(
-                "reason of a failure",
-                (
-                    JsonField("code", TEXT, "stable, as in the [runbook](runbook.md)"),
-                    JsonField("message", TEXT, "what, where and what to do, in one line"),
-                ),
-            ),
-            "why it could not be read",
-        ),
-    ),
-)
-ERROR = JsonObject(
-    "error document",
-    (
-        FORMAT,
-        JsonField(
-            "error",
-            JsonObject(
-                "facts of an error",
-                (
-                    JsonField("code", TEXT, "stable, as in the [runbook](runbook.md)"),
-                    JsonField("message", TEXT, "what, where and what to do, in one line"),
-                    JsonField(
-                        "path", or_null(TEXT), "the file, or the checkpoint; null without one"
-                    ),
-                    JsonField("next", or_null(TEXT), "what to do, in a few words; null if unknown"),
-                ),
-            ),
-            "why the verb has no result",
-        ),
-    ),
-)
-"""Printed by any verb in place of its document."""
+]
+DueReason = Annotated[str, Choice("reason of a snapshot", explained(plan.SnapshotReason))]
+WithheldReason = Annotated[
+    str, Choice("reason to withhold a snapshot", explained(plan.WithheldReason))
+]
+WriteReason = Annotated[str, Choice("reason of a write", {plan.SnapshotReason.REBUILT.value: ""})]
+RemoveReason = Annotated[str, Choice("reason of a removal", explained(plan.RemoveReason))]
+KeepReason = Annotated[str, Choice("reason to keep a file", explained(plan.KeepReason))]
+# A rewritten key is counted, and is no change of the state.
+ChangeName = Annotated[str, Choice("change", explained(list(KeyChange)[:-1]))]
+NoticeName = Annotated[str, Choice("code of a notice", explained(NoticeCode))]
+RecoveryName = Annotated[str, Choice("verb of a recovery", listed(RecoveryVerb))]
 
 
-def fleet(verb: str, row: JsonObject, *, lines: str = "") -> JsonObject:
-    """Returns the document of a folder or bucket of many checkpoints.
+class MaybeStoreId(Part):
+    operator: int = said("the stateful operator", optional=True)
+    partition: int = said("the partition", optional=True)
+    store: str = said("the store's name, `default` except for joins", optional=True)
 
-    Args:
-        verb: the participle of the verb, as in `checkpoints scanned`.
-        row: one of them.
-        lines: the field of `--json-lines`, if the verb has that flag.
-    """
-    fields = (
-        FORMAT,
-        JsonField("folder", TEXT, "the address of the folder or bucket"),
-        JsonField("checkpoints", ListOf(Either((row, UNREAD))), "each checkpoint below it"),
+
+class Finding(Part):
+    code: FindingName = said("the fault")
+    detail: str = said("what, where and what to do")
+    _maybe_store_id: MaybeStoreId
+    version: int = said("the affected state version", optional=True)
+    path: str = said("of the bad or missing file", optional=True)
+    offset: int = said("a byte of that file, from its start", optional=True)
+    batches: list[int] = said(
+        "those of the commit log that do not load because of it",
+        optional=True,
     )
-    return JsonObject(f"many checkpoints {verb}", fields, lines=lines)
+
+
+class StoreId(Part):
+    operator: int = said("the stateful operator")
+    partition: int = said("the partition")
+    store: str = said("the store's name, `default` except for joins")
+
+
+Findings = Annotated[list[Finding], "damage and notices"]
+
+
+class StoreFacts(Part):
+    _store_id: StoreId
+    versions: list[int] = said("the first and the last; empty without files")
+    snapshots: list[int] = said("their versions, ascending")
+    chain_length: int | None = said("deltas that a restart replays; null when it would fail")
+    files: int = said("their number")
+    bytes: int = said("their size")
+    findings: Findings
+
+
+class Store(Part):
+    _store_facts: StoreFacts
+
+
+Format = Annotated[int, f"the format of the document, {FORMAT}"]
+Checkpoint = Annotated[str, "its address"]
+
+
+class Head(Part):
+    format: Format
+    checkpoint: Checkpoint
+
+
+QueryId = Annotated[str, "the query's id; empty if it is unknown"]
+LastCommittedBatch = Annotated[int | None, "the newest batch in the commit log; null without one"]
+Provider = Annotated[ProviderName, "the state store provider of its operators"]
+Codec = Annotated[str, "the compression of its state files, by Spark's short name"]
+Code = Annotated[str, "stable, as in the [runbook](runbook.md)"]
+Message = Annotated[str, "what, where and what to do, in one line"]
+
+
+class ReasonOfAFailure(Part):
+    code: Code
+    message: Message
+
+
+class CheckpointThatCouldNotBeRead(Part):
+    checkpoint: Checkpoint
+    error: ReasonOfAFailure = said("why it could not be read")
+
+
+Folder = Annotated[str, "the address of the folder or bucket"]
+Path = Annotated[str, "of the file, relative to the checkpoint"]
+Fingerprint = Annotated[
+    str, "of the actions, with size and time of each file: `apply` refuses any others"
+]
+
+
+Start = Annotated[int, "the version that their chain starts from; 0 for the empty state"]
+
+
+class ProofOfASnapshot(Part):
+    path: str = said("of the snapshot, relative to the checkpoint")
+    version: int = said("the state version that it holds")
+    digest: str = said("of its rows, as `digest` prints it")
+    rows: int = said("their number")
+    bytes: int = said("of their keys and values")
+    files: int = said("the number that it was compared with; 0 if none below it was left")
+    start: Start
+
+
+FilesDeleted = Annotated[int, "their number, those moved to the trash included"]
+
+
+class FactsOfAnError(Part):
+    code: Code
+    message: Message
+    path: str | None = said("the file, or the checkpoint; null without one")
+    next: str | None = said("what to do, in a few words; null if unknown")
+
+
+class ErrorDocument(Part):
+    format: Format
+    error: FactsOfAnError = said("why the verb has no result")
+
+
+ERROR = ErrorDocument.shape
+"""Printed by any verb in place of its document."""

@@ -1,59 +1,214 @@
-"""The documents of the verbs that read rows of state: `show`, `diff`, `stats`."""
+"""The documents of `show`, `diff` and `stats`, which read rows, of `queries` and `exporter`."""
 
-from tools.json_documents.kinds import (
-    INTEGER,
-    NUMBER,
-    TEXT,
-    Columns,
-    Either,
-    JsonField,
-    JsonObject,
-    ListOf,
-    Verb,
-    or_null,
+from typing import Annotated
+
+from tools.json_documents.kinds import Part, Row, said
+from tools.json_documents.shared import (
+    ChangeName,
+    Checkpoint,
+    CheckpointThatCouldNotBeRead,
+    Finding,
+    Folder,
+    Format,
+    Head,
+    NoticeName,
+    StoreId,
 )
-from tools.json_documents.reasons import CHANGE, NOTICE
-from tools.json_documents.shared import CHECKPOINT, FAMILY, FINDINGS, HEAD, STORE_ID, fleet
 
-_VALUE = (Columns(), ListOf(Columns()))
-_KEY = JsonField("key", Columns(), "its columns")
+Family = Annotated[str | None, "the column family of RocksDB; null in a store without"]
 
-SHOW = Verb(
-    "show",
-    (
-        JsonObject(
-            "rows of state",
-            (
-                *HEAD,
-                JsonField("version", INTEGER, "the state version"),
-                JsonField(
-                    "rows",
-                    ListOf(
-                        JsonObject(
-                            "row of state",
-                            (
-                                *STORE_ID,
-                                FAMILY,
-                                _KEY,
-                                JsonField(
-                                    "value",
-                                    Either(_VALUE),
-                                    "its columns; a list if a value is any number of entries "
-                                    "(a list of `transformWithState`, the rows of a join in "
-                                    "format 4)",
-                                ),
-                            ),
-                        )
-                    ),
-                    "those that the flags select",
-                ),
-            ),
-            "Rows are printed as they are read: an error after the first mebibyte leaves an "
-            "unfinished document, and the exit code shows it.",
-            lines="rows",
-        ),
-    ),
-)
+
+class RowOfState(Part):
+    _store_id: StoreId
+    family: Family
+    key: Row = said("its columns")
+    value: Row | list[Row] = said(
+        "its columns; a list if a value is any number of entries (a list of "
+        "`transformWithState`, the rows of a join in format 4)"
+    )
+
+
+class RowsOfState(Part, lines="rows"):
+    """Rows are printed as they are read: an error after the first mebibyte leaves an unfinished
+    document, and the exit code shows it.
+    """
+
+    _head: Head
+    version: int = said("the state version")
+    rows: list[RowOfState] = said("those that the flags select")
+
+
+class CountFacts(Part):
+    added: int = said("keys that only the newer version has")
+    changed: int = said("keys in both, with other bytes")
+    removed: int = said("keys that only the older version has")
+    rewritten: int | None = said(
+        "keys in both with the same bytes, which a delta or changelog between has put; null if "
+        "some of that log is missing"
+    )
+
+
+class CountsOfAllStores(Part):
+    _count_facts: CountFacts
+
+
+class CountsOfAStore(Part):
+    _store_id: StoreId
+    family: Family
+    _count_facts: CountFacts
+
+
+class ChangedRow(Part):
+    _store_id: StoreId
+    family: Family
+    change: ChangeName = said("what happened to it")
+    key: Row = said("its columns")
+    before: Row | list[Row] | None = said("as `value` of `show`; null if the key did not exist")
+    after: Row | list[Row] | None = said("as `value` of `show`; null if the key does not exist")
+
+
+class ComparisonOfTwoVersions(Part, lines="rows"):
+    _head: Head
+    from_: int = said("the older version")
+    to: int = said("the newer version")
+    total: CountsOfAllStores = said("of all rows")
+    stores: list[CountsOfAStore] = said(
+        "of all rows of each store and column family, changed or not"
+    )
+    rows: list[ChangedRow] = said(
+        "those within `--key` and `--limit`, store by store in the order of their keys' bytes"
+    )
+
+
+class Skew(Part):
+    partition: int = said("the partition with the most rows")
+    rows: int = said("its rows")
+    mean: float = said("the mean of all requested partitions")
+    ratio: float | None = said("its rows divided by the mean; null without any row")
+
+
+class LargeKey(Part):
+    _store_id: StoreId
+    family: Family
+    key: Row = said("its columns")
+    bytes: int = said("the stored size of key and value")
+
+
+class Churn(Part):
+    """Over the log: the deltas or changelogs above the oldest snapshot from which they lead to
+    `version`, or all.
+    """
+
+    versions: int = said("the number of versions")
+    puts: int = said("records that put or merge a value")
+    removes: int = said("records that remove a key; a deleted range of RocksDB counts its keys")
+    added: int = said("of the puts, those of a key that did not exist")
+    removed: int = said("of the removes, those of a key that existed")
+    rewritten: int = said(
+        "keys that a version put over those of an older one, once for each version"
+    )
+    changes_per_version: float = said("puts and removes divided by versions")
+    removes_share: float | None = said(
+        "removes divided by puts and removes: the share of tombstones"
+    )
+    rewritten_share: float | None = said(
+        "`rewritten` divided by the rows before each version, summed up"
+    )
+
+
+Bytes = Annotated[int, "of keys and values as they are stored"]
+
+
+class FigureFacts(Part):
+    rows: int = said("their number")
+    bytes: Bytes
+    churn: Churn | None = said("the changes by the log; null if no log is left")
+    untouched: int | None = said(
+        "rows that no version above `since` has put; null if no log is left"
+    )
+    untouched_share: float | None = said("of all rows")
+
+
+Largest = Annotated[list[LargeKey], "the largest keys, in descending order"]
+
+
+class FiguresOfAnOperator(Part):
+    operator: int = said("the stateful operator")
+    _figure_facts: FigureFacts
+    skew: Skew = said("the unevenness of its partitions")
+    largest: Largest
+
+
+class FiguresOfAStore(Part):
+    _store_id: StoreId
+    family: Family
+    _figure_facts: FigureFacts
+    largest: Largest
+
+
+class Notice(Part):
+    code: NoticeName = said("the kind of notice")
+    operator: int = said("the stateful operator")
+    store: str | None = said("the store's name; null if it concerns all of them")
+    family: str | None = said("the column family; null if it concerns all of them")
+    detail: str = said("in a sentence")
+
+
+class FiguresOfOneCheckpoint(Part):
+    """Unknown values are null, such as shares of nothing."""
+
+    _head: Head
+    version: int = said("the newest committed version")
+    since: int | None = said(
+        "the version that untouched rows are at least as old as; null if no log is left"
+    )
+    operators: list[FiguresOfAnOperator] = said("the requested ones")
+    stores: list[FiguresOfAStore] = said("each of their stores and column families")
+    notices: list[Notice] = said("noteworthy observations")
+
+
+class FiguresAmongMany(Part):
+    checkpoint: Checkpoint
+    version: int = said("the newest committed version")
+    rows: int = said("of all stores")
+    bytes: Bytes
+    stores: int = said("stores and column families")
+    notices: list[NoticeName] = said("their codes, each once")
+    findings: list[Finding] = said("empty: `stats` searches for none")
+
+
+class ManyCheckpointsMeasured(Part):
+    format: Format
+    folder: Folder
+    checkpoints: list[FiguresAmongMany | CheckpointThatCouldNotBeRead] = said(
+        "each checkpoint below it"
+    )
+
+
+class Problem(Part):
+    file: str = said("the path of the file")
+    line: int | None = said("of the file, from 1; null if there is none")
+    key: str = said("its dotted path")
+    problem: str = said("the mistake, and what to do")
+
+
+class QueriesFile(Part):
+    format: Format
+    valid: bool = said("whether there are no problems")
+    queries: dict[Annotated[str, "name"], str] = said("the checkpoint's address of each query")
+    disabled: list[str] = said("the names of those that are disabled")
+    pools: list[str] = said("that Airflow must have")
+    executors: list[str] = said("that Airflow must have")
+    problems: list[Problem] = said("the mistakes in the file")
+
+
+class ServedMetrics(Part):
+    """Printed in one line when it listens."""
+
+    format: Format
+    url: str = said("the address to scrape")
+
+
 VALUES = """\
 Keys and values are objects by the stored names. A column's value is JSON's value of its type, and
 otherwise text:
@@ -70,197 +225,3 @@ otherwise text:
 | struct, array | an object, an array; a repeated name in a struct gets a number: `id`, `id (2)` |
 | map | an object if keys are text, else an array of `{"key": .., "value": ..}` |
 """  # noqa: E501 -- a line for each row of the table
-
-_COUNTS = (
-    JsonField("added", INTEGER, "keys that only the newer version has"),
-    JsonField("changed", INTEGER, "keys in both, with other bytes"),
-    JsonField("removed", INTEGER, "keys that only the older version has"),
-    JsonField(
-        "rewritten",
-        or_null(INTEGER),
-        "keys in both with the same bytes, which a delta or changelog between has put; null if "
-        "some of that log is missing",
-    ),
-)
-DIFF = Verb(
-    "diff",
-    (
-        JsonObject(
-            "comparison of two versions",
-            (
-                *HEAD,
-                JsonField("from", INTEGER, "the older version"),
-                JsonField("to", INTEGER, "the newer version"),
-                JsonField("total", JsonObject("counts of all stores", _COUNTS), "of all rows"),
-                JsonField(
-                    "stores",
-                    ListOf(JsonObject("counts of a store", (*STORE_ID, FAMILY, *_COUNTS))),
-                    "of all rows of each store and column family, changed or not",
-                ),
-                JsonField(
-                    "rows",
-                    ListOf(
-                        JsonObject(
-                            "changed row",
-                            (
-                                *STORE_ID,
-                                FAMILY,
-                                JsonField("change", CHANGE, "what happened to it"),
-                                _KEY,
-                                JsonField(
-                                    "before",
-                                    or_null(*_VALUE),
-                                    "as `value` of `show`; null if the key did not exist",
-                                ),
-                                JsonField(
-                                    "after",
-                                    or_null(*_VALUE),
-                                    "as `value` of `show`; null if the key does not exist",
-                                ),
-                            ),
-                        )
-                    ),
-                    "those within `--key` and `--limit`, store by store in the order of their "
-                    "keys' bytes",
-                ),
-            ),
-            lines="rows",
-        ),
-    ),
-)
-
-_CHURN = JsonObject(
-    "churn",
-    (
-        JsonField("versions", INTEGER, "the number of versions"),
-        JsonField("puts", INTEGER, "records that put or merge a value"),
-        JsonField(
-            "removes",
-            INTEGER,
-            "records that remove a key; a deleted range of RocksDB counts its keys",
-        ),
-        JsonField("added", INTEGER, "of the puts, those of a key that did not exist"),
-        JsonField("removed", INTEGER, "of the removes, those of a key that existed"),
-        JsonField(
-            "rewritten",
-            INTEGER,
-            "keys that a version put over those of an older one, once for each version",
-        ),
-        JsonField("changes_per_version", NUMBER, "puts and removes divided by versions"),
-        JsonField(
-            "removes_share",
-            or_null(NUMBER),
-            "removes divided by puts and removes: the share of tombstones",
-        ),
-        JsonField(
-            "rewritten_share",
-            or_null(NUMBER),
-            "`rewritten` divided by the rows before each version, summed up",
-        ),
-    ),
-    "Over the log: the deltas or changelogs above the oldest snapshot from which they lead to "
-    "`version`, or all.",
-)
-_LARGEST = JsonField(
-    "largest",
-    ListOf(
-        JsonObject(
-            "large key",
-            (
-                *STORE_ID,
-                FAMILY,
-                _KEY,
-                JsonField("bytes", INTEGER, "the stored size of key and value"),
-            ),
-        )
-    ),
-    "the largest keys, in descending order",
-)
-_FIGURES = (
-    JsonField("rows", INTEGER, "their number"),
-    JsonField("bytes", INTEGER, "of keys and values as they are stored"),
-    JsonField("churn", or_null(_CHURN), "the changes by the log; null if no log is left"),
-    JsonField(
-        "untouched",
-        or_null(INTEGER),
-        "rows that no version above `since` has put; null if no log is left",
-    ),
-    JsonField("untouched_share", or_null(NUMBER), "of all rows"),
-)
-_SKEW = JsonObject(
-    "skew",
-    (
-        JsonField("partition", INTEGER, "the partition with the most rows"),
-        JsonField("rows", INTEGER, "its rows"),
-        JsonField("mean", NUMBER, "the mean of all requested partitions"),
-        JsonField("ratio", or_null(NUMBER), "its rows divided by the mean; null without any row"),
-    ),
-)
-_NOTICE = JsonObject(
-    "notice",
-    (
-        JsonField("code", NOTICE, "the kind of notice"),
-        JsonField("operator", INTEGER, "the stateful operator"),
-        JsonField("store", or_null(TEXT), "the store's name; null if it concerns all of them"),
-        JsonField("family", or_null(TEXT), "the column family; null if it concerns all of them"),
-        JsonField("detail", TEXT, "in a sentence"),
-    ),
-)
-STATS = Verb(
-    "stats",
-    (
-        JsonObject(
-            "figures of one checkpoint",
-            (
-                *HEAD,
-                JsonField("version", INTEGER, "the newest committed version"),
-                JsonField(
-                    "since",
-                    or_null(INTEGER),
-                    "the version that untouched rows are at least as old as; null if no log is "
-                    "left",
-                ),
-                JsonField(
-                    "operators",
-                    ListOf(
-                        JsonObject(
-                            "figures of an operator",
-                            (
-                                JsonField("operator", INTEGER, "the stateful operator"),
-                                *_FIGURES,
-                                JsonField("skew", _SKEW, "the unevenness of its partitions"),
-                                _LARGEST,
-                            ),
-                        )
-                    ),
-                    "the requested ones",
-                ),
-                JsonField(
-                    "stores",
-                    ListOf(
-                        JsonObject("figures of a store", (*STORE_ID, FAMILY, *_FIGURES, _LARGEST))
-                    ),
-                    "each of their stores and column families",
-                ),
-                JsonField("notices", ListOf(_NOTICE), "noteworthy observations"),
-            ),
-            "Unknown values are null, such as shares of nothing.",
-        ),
-        fleet(
-            "measured",
-            JsonObject(
-                "figures among many",
-                (
-                    CHECKPOINT,
-                    JsonField("version", INTEGER, "the newest committed version"),
-                    JsonField("rows", INTEGER, "of all stores"),
-                    JsonField("bytes", INTEGER, "of keys and values as they are stored"),
-                    JsonField("stores", INTEGER, "stores and column families"),
-                    JsonField("notices", ListOf(NOTICE), "their codes, each once"),
-                    JsonField("findings", FINDINGS.kind, "empty: `stats` searches for none"),
-                ),
-            ),
-        ),
-    ),
-    "Of a folder or bucket, the second document.",
-)

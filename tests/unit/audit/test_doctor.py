@@ -22,14 +22,6 @@ from tests.support.checkpoints import delta_bytes, snapshot_bytes, state_at, wri
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 
 
-@pytest.fixture
-def storage() -> MemoryStorage:
-    """Batches 16 to 24 are in the log of two partitions."""
-    found = MemoryStorage()
-    write_checkpoint(found)
-    return found
-
-
 def said(storage: MemoryStorage) -> dict[str, str]:
     labelled = (line.partition(":") for line in lines(doctor(storage)) if line[0] != " ")
     return {label: text.strip() for label, _, text in labelled}

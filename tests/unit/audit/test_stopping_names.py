@@ -11,18 +11,10 @@ from statemaint.plan import blocks_batch, blocks_load, name_findings, names_snap
 from statemaint.planning import scan_checkpoint
 from statemaint.recover import plan_repair
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
+from tests.support.checkpoints import snapshot_bytes, state_at
 from tests.support.rocks import rocks_store, write_rocks_checkpoint
 
 STORE = StoreId(0, 0)
-
-
-@pytest.fixture
-def storage() -> MemoryStorage:
-    """Batches 16 to 24 are in the log of two partitions."""
-    found = MemoryStorage()
-    write_checkpoint(found)
-    return found
 
 
 def damage(storage: MemoryStorage) -> list[tuple[str, str | None]]:

@@ -17,7 +17,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import pytest
 import yaml
 
-from statemaint.cli.exporter import _places
+from statemaint.cli.queries import _places
 from statemaint.maintain.record import write_record
 from statemaint.metrics.exporter import Exporter, RecordPlaces
 from statemaint.metrics.server import serving

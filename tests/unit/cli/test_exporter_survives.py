@@ -5,7 +5,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from statemaint.cli.exporter import _places
+from statemaint.cli.queries import _places
 from statemaint.metrics.exporter import Exporter
 from statemaint.metrics.server import serving
 from statemaint.queries import QueriesReader

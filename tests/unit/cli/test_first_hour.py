@@ -24,14 +24,6 @@ from tests.unit.cli.test_show import AGGREGATION, unpacked
 from tools.cli_reference import reference
 
 
-@pytest.fixture
-def checkpoint(tmp_path: Path) -> Path:
-    root = tmp_path / "ck"
-    root.mkdir()
-    write_checkpoint(LocalStorage(root))
-    return root
-
-
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder of twelve checkpoints in teams, of which three are damaged."""
@@ -45,16 +37,6 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "team_1/query_5/state/0/1/21.delta").write_bytes(b"LZ4Block")
     (root / "_trash").mkdir()
     return root
-
-
-def test_a_table_keeps_to_a_terminal_of_80_columns(many: Path) -> None:
-    for verb in ("scan", "plan", "maintain --dry-run", "digest"):
-        name, *flags = verb.split()
-        root = str(many / "team_0/query_2")
-        lines = at_terminal(name, root, *flags, NO_COLOR="1").splitlines()
-        rows = [line for line in lines if re.match(r"\d+/\d+ |store ", line)]
-        assert len(rows) >= 4
-        assert max(len(line.rstrip()) for line in rows) <= 80
 
 
 def test_a_wide_terminal_has_every_column(checkpoint: Path) -> None:
@@ -233,9 +215,6 @@ def test_an_error_is_json_where_json_was_asked_for(
     if code:
         assert set(found["error"]) == {"code", "message", "path", "next"}
         assert f"statemaint: {code}: {found['error']['message']}" in done.stderr
-
-
-VERBS = ("scan", "plan", "verify", "doctor", "digest", "runs", "stats")
 
 
 def test_an_output_file_appears_whole_or_not_at_all(checkpoint: Path, tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import click
 import jsonschema
 import pytest
 
-from statemaint.cli.exporter import _say
 from statemaint.cli.main import VERBS as NAMES
 from statemaint.cli.main import program
+from statemaint.cli.queries import _say
 from statemaint.codec.rows.types import AtomicType, Field, StructType
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import delta_bytes, snapshot_bytes, state_at, write_checkpoint
@@ -180,6 +180,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Printed]:
 def test_every_document_is_as_it_is_declared(documents: list[Printed]) -> None:
     found = [(one.call, problems(DECLARED[one.verb], one.document, set())) for one in documents]
     assert [(call, wrong) for call, wrong in found if wrong] == []
+    assert {next(iter(one.document)) for one in documents} == {"format"}
 
 
 def test_every_document_begins_with_its_format(documents: list[Printed]) -> None:

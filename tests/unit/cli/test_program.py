@@ -19,7 +19,7 @@ from statemaint.cli.main import program
 from statemaint.execute.lease import acquire
 from statemaint.records import Holder
 from statemaint.storage import LocalStorage
-from tests.support.checkpoints import offsets_bytes, snapshot_bytes, write_checkpoint
+from tests.support.checkpoints import offsets_bytes
 from tests.support.program import run as run_here
 
 VERBS = [
@@ -61,14 +61,6 @@ def tree(root: Path) -> str:
         found.update(str(file.relative_to(root)).encode())
         found.update(file.read_bytes() if file.is_file() else b"")
     return found.hexdigest()
-
-
-@pytest.fixture
-def checkpoint(tmp_path: Path) -> Path:
-    root = tmp_path / "ck"
-    root.mkdir()
-    write_checkpoint(LocalStorage(root))
-    return root
 
 
 def test_maintain_does_what_plan_listed(checkpoint: Path) -> None:
@@ -164,28 +156,6 @@ def test_verify_finds_a_flipped_bit(checkpoint: Path) -> None:
     assert (found["healthy"], found["findings"][0]["code"]) == (False, "CORRUPT_FILE")
     assert "state/0/1/9.delta" in found["findings"][0]["detail"]
     assert "at byte" in found["findings"][0]["detail"]
-
-
-def test_deep_verification_finds_a_stale_checksum(checkpoint: Path) -> None:
-    (checkpoint / "state/0/1/.20.delta.crc").write_bytes(b"crc\0\0\0\2\0abcd")
-    assert run("verify", str(checkpoint)).returncode == 0
-    done = run("verify", str(checkpoint), "--deep")
-    assert done.returncode == 3
-    assert "STALE_CHECKSUM: state/0/1/.20.delta.crc" in done.stderr
-
-
-def test_verify_by_default_reads_no_file_whole_that_begins_and_ends_well(checkpoint: Path) -> None:
-    file = checkpoint / "state/0/1/20.snapshot"
-    file.write_bytes(snapshot_bytes({b"another": b"state"}))
-    done = run("verify", str(checkpoint))
-    assert done.returncode == 0
-    assert done.stdout == (
-        "healthy: 18 versions checked in 2 stores, counted in each"
-        "; files not read whole (see --deep)\n"
-    )
-    done = run("verify", str(checkpoint), "--deep")
-    assert done.returncode == 3
-    assert done.stderr.startswith("SNAPSHOT_MISMATCH: state/0/1/20.snapshot")
 
 
 def test_doctor_divides_among_the_slots_that_it_is_told(checkpoint: Path) -> None:

@@ -26,15 +26,6 @@ def line_of(text: str, label: str) -> str:
     return line.removeprefix(label).strip()
 
 
-@pytest.fixture
-def checkpoint(tmp_path: Path) -> Path:
-    """Versions 1 to 25 of two partitions; batches 16 to 24 are in the log."""
-    root = tmp_path / "ck"
-    root.mkdir()
-    write_checkpoint(LocalStorage(root))
-    return root
-
-
 # -- plan: the floor
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from statemaint.cli.diff import _print_counts
-from statemaint.cli.main import VERBS as NAMES
 from statemaint.model.ids import StoreId
 from statemaint.state.diff import Counts, StateDiff, StoreDiff
 from statemaint.storage import LocalStorage
@@ -162,15 +161,6 @@ def test_a_diff_of_many_stores_has_those_with_most_changes(
     assert first.split() == ["0/27", "6", "0", "27", "0"]
     assert total.split() == ["total", "85", "0", "435", "0"]
     assert more == "and 10 more stores, also in the total; --all shows them"
-
-
-@pytest.mark.parametrize("verb", sorted(NAMES))
-def test_help_names_the_variables_and_has_examples(verb: str) -> None:
-    shown = " ".join(run(verb, "--help").stdout.split())
-    for variable in ("STATEMAINT_COLOR", "STATEMAINT_LOG_FILE"):
-        assert f"[env var: {variable}" in shown
-    assert "STATEMAINT_QUERIES" in shown or "[OPTIONS] URI" not in shown
-    assert "Examples: # " in shown
 
 
 @pytest.mark.parametrize("verb", ["scan", "doctor"])

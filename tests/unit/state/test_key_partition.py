@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statemaint.cli.rows import reads
+from statemaint.cli.show import reads
 from statemaint.state import StateSelection, select_state
 from statemaint.state.shuffle_key import holding
 from statemaint.storage import MemoryStorage

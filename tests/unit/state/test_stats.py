@@ -27,15 +27,8 @@ from tests.checkpoints.archive import contents
 from tests.support.checkpoints import delta_bytes
 from tests.support.long_rows import ROW_BYTES, Change, state_of, write_longs
 from tests.support.merged_rows import with_one_more_version
+from tests.unit.state.test_diff import FIVE, TIGHT
 
-TIGHT = PRESETS["safe"].override(min_deltas_for_snapshot=3, min_batches_to_retain=3, grace=0.0)
-FIVE: list[list[Change]] = [
-    [(1, 10), (2, 20), (3, 30)],
-    [(1, 11), (4, 40)],
-    [(2, 20), (3, None)],
-    [(3, None), (3, 30), (5, 50), (5, None)],
-    [(4, 41), (4, 40)],
-]
 # Version 4 puts 3 anew, adds 5 and removes it; 3 was not there to be removed.
 CHURN = Churn(puts=10, removes=3, added=6, removed=2, rewritten=3, carried=14, recent=2)
 
