@@ -6,7 +6,6 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 import yaml
 
 from statemaint.storage import LocalStorage
+from tests.project.test_documents import code_exists
 from tests.support.paths import ROOT
 
 PACKAGE = ROOT / "statemaint"
@@ -104,39 +104,8 @@ def test_only_the_named_packages_write_to_a_checkpoint() -> None:
 # -- names
 
 
-@cache
-def tree(file: Path) -> ast.Module:
-    return ast.parse(file.read_text())
-
-
 def exists(dotted: str) -> bool:
-    """Returns whether the package has a module, function, class, method or constant of a name."""
-    place, names = PACKAGE, dotted.split(".")
-    while names and (place / names[0]).is_dir():
-        place, names = place / names[0], names[1:]
-    file = place / "__init__.py"
-    if names and (place / f"{names[0]}.py").is_file():
-        file, names = place / f"{names[0]}.py", names[1:]
-    scope: ast.AST = tree(file)
-    for name in names:
-        inside = next((one for one in ast.iter_child_nodes(scope) if name in named(one)), None)
-        if inside is None:
-            return False
-        scope = inside
-    return True
-
-
-def named(node: ast.AST) -> set[str]:
-    """Returns what a statement gives a name to."""
-    match node:
-        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-            return {name}
-        case ast.Assign(targets=targets):
-            return {one.id for one in targets if isinstance(one, ast.Name)}
-        case ast.AnnAssign(target=ast.Name(id=name)):
-            return {name}
-        case _:
-            return set()
+    return code_exists(f"statemaint.{dotted}")
 
 
 def test_a_name_that_is_not_there_is_seen() -> None:

@@ -5,12 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from pathlib import Path
 
-from tests.verdicts.place import (
-    Place,
-    Spoil,
-    remove,
-    spoil,
-)
+from tests.matrix.test_damage import Spoil
+from tests.verdicts.place import Place, remove, spoil
 from tests.verdicts.query import BATCHES, Layout, Shape
 
 Damage = Callable[[Place], object]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.matrix.test_damage import Spoil, cut, empty, gone
 from tests.verdicts.damages import (
     ROCKS,
     TOP,
@@ -17,7 +18,7 @@ from tests.verdicts.damages import (
     snapshot,
     spoilt,
 )
-from tests.verdicts.place import Place, Spoil, copy, cut, empty, flipped, gone, remove, spoil
+from tests.verdicts.place import Place, copy, flipped, remove, spoil
 from tests.verdicts.query import EVOLVES, Shape
 
 _ROWS, _EMPTY = 1, 0

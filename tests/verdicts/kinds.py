@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from statemaint.codec.integrity.checksum_file import hadoop
+from tests.matrix.test_damage import another_id, cut, empty, gone
 from tests.verdicts.damages import (
     BASE,
     LAST,
@@ -30,13 +31,9 @@ from tests.verdicts.family_kinds import families
 from tests.verdicts.place import (
     JOIN,
     Place,
-    another_id,
     copy,
-    cut,
-    empty,
     flipped,
     garbled,
-    gone,
     of_the_future,
     remove,
     side,

@@ -1,9 +1,7 @@
 """A copy of the query's root that is about to be damaged: its files, and how to spoil them."""
 
-import json
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +10,9 @@ from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.storage import LocalStorage
+from tests.matrix.test_damage import Spoil
 from tests.verdicts.query import BATCHES, Layout, Shape
 
-Spoil = Callable[[bytes], bytes | None]
 JOIN = "left-keyToNumValues"
 _CHANGE = re.compile(r"(\d+)(?:_[0-9a-f-]{36})?\.(?:delta|changelog)")
 _SNAPSHOT = re.compile(r"(\d+)(?:_[0-9a-f-]{36})?\.(?:snapshot|zip)")
@@ -105,18 +103,6 @@ def sparks(path: Path) -> Path:
     return path.with_name(f"{path.name}.crc")
 
 
-def gone(_: bytes) -> None:
-    """Deletes the file."""
-
-
-def empty(_: bytes) -> bytes:
-    return b""
-
-
-def cut(content: bytes) -> bytes:
-    return content[: len(content) * 2 // 3]
-
-
 def flipped(content: bytes) -> bytes:
     at = len(content) // 2
     return content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :]
@@ -196,13 +182,6 @@ def maintained(place: Place) -> None:
 
 
 # -- entries of the logs
-
-
-def another_id(content: bytes) -> bytes:
-    version, text = content.split(b"\n", 1)
-    commit = json.loads(text)
-    commit["stateUniqueIds"]["0"][0] = ["00000000-1111-2222-3333-444444444444"]
-    return version + b"\n" + json.dumps(commit).encode()
 
 
 def of_the_future(content: bytes) -> bytes:
