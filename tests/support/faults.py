@@ -3,8 +3,9 @@
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import _GeneratorContextManager
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from statemaint.errors import AlreadyExistsError, StorageError
 from statemaint.listing import Entry
@@ -152,7 +153,88 @@ class Ticking:
         return self.now
 
 
-class PausingStorage(MemoryStorage):
+Hook = Callable[[str, str], object]
+
+
+class HookedStorage(MemoryStorage):
+    """Has something happen before or after each request, which a hook is told by verb and path.
+
+    What `before` raises is the answer. `calls` has all requests; to open a file is to read it, too.
+    """
+
+    def __init__(
+        self,
+        files: Mapping[str, bytes] | MemoryStorage | None = None,
+        *,
+        before: Hook = lambda _verb, _path: None,
+        after: Hook = lambda _verb, _path: None,
+        clock: Callable[[], float] = lambda: 0.0,
+        tagged: bool = True,
+    ) -> None:
+        """Begins with copies of some files, or shares those of another storage, and its clock."""
+        if isinstance(files, MemoryStorage):
+            super().__init__(clock=files._clock, tagged=files._tagged)
+            self._files = files._files
+        else:
+            super().__init__(files, clock=clock, tagged=tagged)
+        self.before, self.after = before, after
+        self.calls: list[tuple[str, str]] = []
+
+    def paths(self, verb: str) -> list[str]:
+        """Returns what has been asked for by a verb."""
+        return [path for called, path in self.calls if called == verb]
+
+    def _point(self, verb: str, path: str) -> None:
+        self.calls.append((verb, path))
+        self.before(verb, path)
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        self._point("list", prefix)
+        listed = [*super().list(prefix)]
+        self.after("list", prefix)
+        return iter(listed)
+
+    def stat(self, path: str) -> Entry:
+        self._point("stat", path)
+        return super().stat(path)
+
+    def read(self, path: str) -> bytes:
+        self._point("read", path)
+        return super().read(path)
+
+    def open(self, path: str) -> "_GeneratorContextManager[BinaryIO]":
+        self._point("open", path)
+        return super().open(path)
+
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
+        content = [*chunks]
+        self._point("write", path)
+        entry = super().write(path, content, overwrite=overwrite, like=like)
+        self.after("write", path)
+        return entry
+
+    def append(self, path: str, lines: bytes) -> None:
+        self._point("append", path)
+        super().append(path, lines)
+        self.after("append", path)
+
+    def delete(self, path: str) -> None:
+        self._point("delete", path)
+        super().delete(path)
+
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
+        self._point("move", path)
+        super().move(path, to, like=like)
+
+
+class PausingStorage(HookedStorage):
     """Is paused before chosen requests, counted from 0, and remembers what was done after.
 
     What happens in a pause goes through `beside`: the same files, as others see them.
@@ -165,52 +247,17 @@ class PausingStorage(MemoryStorage):
         clock: Callable[[], float],
         pauses: Mapping[int, Callable[[Storage], None]],
     ) -> None:
-        super().__init__(files, clock=clock)
+        super().__init__(files, clock=clock, before=self._pause)
         self.beside = MemoryStorage(clock=clock)
         self.beside._files = self._files
         self._pauses = pauses
-        self.calls: list[tuple[str, str]] = []
 
-    def list(self, prefix: str) -> Iterator[Entry]:
-        self._point("list", prefix)
-        return super().list(prefix)
+    def open(self, path: str) -> "_GeneratorContextManager[BinaryIO]":
+        """Reads it, which is one request."""
+        return MemoryStorage.open(self, path)
 
-    def stat(self, path: str) -> Entry:
-        self._point("stat", path)
-        return super().stat(path)
-
-    def read(self, path: str) -> bytes:
-        self._point("read", path)
-        return super().read(path)
-
-    def write(
-        self,
-        path: str,
-        chunks: Iterable[bytes],
-        *,
-        overwrite: bool = False,
-        like: str | None = None,
-    ) -> Entry:
-        content = list(chunks)
-        self._point("write", path)
-        return super().write(path, content, overwrite=overwrite, like=like)
-
-    def append(self, path: str, lines: bytes) -> None:
-        self._point("append", path)
-        super().append(path, lines)
-
-    def delete(self, path: str) -> None:
-        self._point("delete", path)
-        super().delete(path)
-
-    def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        self._point("move", path)
-        super().move(path, to, like=like)
-
-    def _point(self, verb: str, path: str) -> None:
-        number = len(self.calls)
-        self.calls.append((verb, path))
-        if pause := self._pauses.get(number):
+    def _pause(self, _verb: str, _path: str) -> None:
+        if pause := self._pauses.get(len(self.calls) - 1):
             pause(self.beside)
 
 
@@ -229,35 +276,14 @@ class SlowStorage(PausingStorage):
         return MemoryStorage.write(self, path, chunks, overwrite=overwrite, like=like)
 
 
-class RefusingStorage(MemoryStorage):
-    """Refuses one kind of change below one folder."""
+def storage_that_refuses(files: Mapping[str, bytes], *, verb: str, below: str) -> HookedStorage:
+    """Returns a storage that refuses one kind of request below one folder."""
 
-    def __init__(self, files: dict[str, bytes], *, verb: str, below: str) -> None:
-        super().__init__(files)
-        self._verb, self._below = verb, below
-
-    def write(
-        self,
-        path: str,
-        chunks: Iterable[bytes],
-        *,
-        overwrite: bool = False,
-        like: str | None = None,
-    ) -> Entry:
-        self._check("write", path)
-        return super().write(path, chunks, overwrite=overwrite, like=like)
-
-    def append(self, path: str, lines: bytes) -> None:
-        self._check("append", path)
-        super().append(path, lines)
-
-    def delete(self, path: str) -> None:
-        self._check("delete", path)
-        super().delete(path)
-
-    def _check(self, verb: str, path: str) -> None:
-        if verb == self._verb and path.startswith(self._below):
+    def check(asked: str, path: str) -> None:
+        if asked == verb and path.startswith(below):
             raise StorageError(path, "Permission denied")
+
+    return HookedStorage(files, before=check)
 
 
 class HalfMovingStorage(LocalStorage):

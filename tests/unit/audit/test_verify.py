@@ -1,7 +1,6 @@
 """Reading everything back."""
 
 import json
-from collections.abc import Iterator
 
 import google_crc32c
 import pytest
@@ -9,13 +8,13 @@ import pytest
 from statemaint.audit import digest_stores, verify
 from statemaint.codec.integrity import checksum_file
 from statemaint.errors import ConfigError, DamagedError
-from statemaint.listing import Entry
 from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
-from statemaint.storage import MemoryStorage, ReadOnly
+from statemaint.storage import MemoryStorage
 from tests.matrix.test_damage import ROCKS, maintained, table
 from tests.support.checkpoints import UUID, snapshot_bytes, state_at, write_checkpoint
+from tests.support.faults import HookedStorage
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 
@@ -160,12 +159,12 @@ def test_a_malformed_checksum_file_is_damage(storage: MemoryStorage) -> None:
 
 
 def test_a_file_that_goes_while_it_is_read_is_superseded(storage: MemoryStorage) -> None:
-    class Cleaning(MemoryStorage):
-        def open(self, path: str):  # type: ignore[no-untyped-def]
-            self.delete("state/0/0/3.delta")
-            return super().open(path)
+    def clean_up(verb: str, _path: str) -> None:
+        if verb == "open":
+            storage.delete("state/0/0/3.delta")
 
-    assert codes(Cleaning(storage.files), deep=True) == [FindingCode.SUPERSEDED]
+    cleaning = HookedStorage(storage, before=clean_up)
+    assert codes(cleaning, deep=True) == [FindingCode.SUPERSEDED]
 
 
 def test_before_the_first_commit_there_is_nothing_to_verify() -> None:
@@ -205,22 +204,9 @@ def test_the_digest_is_of_the_version_that_is_asked_for(storage: MemoryStorage) 
 
 def looks(storage: MemoryStorage, folder: str) -> int:
     """Returns how often a verification lists a folder."""
-    listed: list[str] = []
-    watched = Watched(storage, listed)
+    watched = HookedStorage(storage)
     verify(watched)
-    return listed.count(folder)
-
-
-class Watched(ReadOnly):
-    """A storage that notes what is listed."""
-
-    def __init__(self, storage: MemoryStorage, listed: list[str]) -> None:
-        super().__init__(storage)
-        self._listed = listed
-
-    def list(self, prefix: str) -> Iterator[Entry]:
-        self._listed.append(prefix)
-        return super().list(prefix)
+    return watched.paths("list").count(folder)
 
 
 def test_a_healthy_checkpoint_is_scanned_once(storage: MemoryStorage) -> None:

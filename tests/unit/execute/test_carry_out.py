@@ -5,11 +5,10 @@ import io
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 
 import google_crc32c
 import pytest
@@ -33,7 +32,6 @@ from statemaint.records import attestation_path, parse_attestations, render_atte
 from statemaint.records.claims import SECONDS
 from statemaint.recover import repair
 from statemaint.report import Deleted, Report, Skipped, StoreOutcome
-from statemaint.report.to_json import report_json
 from statemaint.scan import scan
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import (
@@ -43,7 +41,13 @@ from tests.support.checkpoints import (
     state_at,
     write_checkpoint,
 )
-from tests.support.faults import Clock, RefusingStorage, each_crash
+from tests.support.faults import (
+    Clock,
+    Hook,
+    HookedStorage,
+    each_crash,
+    storage_that_refuses,
+)
 from tests.support.ledgers import ledger_lines
 from tests.support.states import state_of
 
@@ -113,14 +117,6 @@ def test_the_report_tells_the_store_as_it_is_now(storage: MemoryStorage) -> None
     assert [one.after.attestations for one in report.stores] == [
         one.attestations for one in scan(storage).stores
     ]
-
-
-def test_an_attestation_says_what_was_proved(storage: MemoryStorage) -> None:
-    maintain(storage, TIGHT)
-    first, second = scan(storage).stores[0].attestations
-    assert (first.version, first.files, first.start) == (FLOOR, 17, 0)
-    assert (second.version, second.files, second.start) == (TARGET, 25, 0)
-    assert second.rows == len(state_at(TARGET))
 
 
 def test_an_attestation_names_every_file_with_its_bytes(storage: MemoryStorage) -> None:
@@ -229,32 +225,9 @@ def test_a_base_with_nothing_below_is_decoded_whole(storage: MemoryStorage) -> N
     assert states(storage) == expected()
 
 
-class Racing(MemoryStorage):
-    """Another writer has its turn before, or after, this one writes the target's snapshot."""
-
-    def __init__(
-        self,
-        files: dict[str, bytes],
-        before: Callable[["Racing"], object] = lambda _: None,
-        after: Callable[["Racing"], object] = lambda _: None,
-    ) -> None:
-        super().__init__(files)
-        self._before, self._next = before, after
-
-    def write(self, path: str, chunks: Iterable[bytes], **how: Any) -> Entry:
-        if path != "state/0/0/25.snapshot":
-            return super().write(path, chunks, **how)
-        self._before(self)
-        written = super().write(path, chunks, **how)
-        self._next(self)
-        return written
-
-    def by_spark(self) -> None:
-        super().write("state/0/0/25.snapshot", [snapshot_bytes(state_at(TARGET))])
-
-
 def test_a_snapshot_that_appears_meanwhile_is_compared_and_kept(storage: MemoryStorage) -> None:
-    racing = Racing(storage.files, Racing.by_spark)
+    racing = HookedStorage(storage)
+    racing.before = at_the_newest_snapshot(storage)
     report = maintain(racing, TIGHT)
     assert (report.exit_code, report.snapshots_written) == (0, 3)
     assert [one.version for one in scan(racing).stores[0].attestations] == [17, 25]
@@ -262,13 +235,11 @@ def test_a_snapshot_that_appears_meanwhile_is_compared_and_kept(storage: MemoryS
 
 
 def test_a_base_that_is_replaced_meanwhile_protects_what_lies_below(storage: MemoryStorage) -> None:
-    class Replacing(MemoryStorage):
-        def append(self, path: str, lines: bytes) -> None:
-            super().append(path, lines)
-            if b'"version": 17' in lines and "ledger/0/0" in path:
-                self.write("state/0/0/17.snapshot", [b"somebody else's"], overwrite=True)
+    def replace_base(verb: str, path: str) -> None:
+        if verb == "append" and "ledger/0/0" in path and b'"version": 17' in storage.read(path):
+            storage.write("state/0/0/17.snapshot", [b"somebody else's"], overwrite=True)
 
-    replacing = Replacing(storage.files)
+    replacing = HookedStorage(storage, after=replace_base)
     report = maintain(replacing, TIGHT)
     assert codes(report) == [FindingCode.SUPERSEDED]
     assert {f"{version}.delta" for version in range(1, 26)} <= names(replacing)
@@ -309,20 +280,17 @@ def test_a_run_under_which_the_query_was_rewound_deletes_nothing(
     happens: Callable[[Storage], None],
     deletes: bool,  # noqa: FBT001
 ) -> None:
-    class Moving(MemoryStorage):
-        """Something happens to the query once the run has proved what it relies on."""
+    """Something happens to the query once the run has proved what it relies on."""
+    moved: list[str] = []
 
-        moved = False
+    def move(verb: str, path: str) -> None:
+        if verb == "append" and not moved and b'"version": 17' in storage.read(path):
+            moved.append(path)
+            happens(storage)
 
-        def append(self, path: str, lines: bytes) -> None:
-            super().append(path, lines)
-            if b'"version": 17' in lines and not self.moved:
-                self.moved = True
-                happens(self)
-
-    moving = Moving(storage.files)
+    moving = HookedStorage(storage, after=move)
     report = maintain(moving, TIGHT)
-    assert moving.moved
+    assert moved
     assert ("1.delta" not in names(moving)) is deletes
     assert ("2.delta" not in names(moving)) is deletes
     if not deletes:
@@ -333,17 +301,15 @@ def test_a_run_under_which_the_query_was_rewound_deletes_nothing(
 def test_a_proved_snapshot_that_is_replaced_under_a_fold_is_superseded(
     storage: MemoryStorage,
 ) -> None:
-    class Replacing(MemoryStorage):
-        """What was proved at the scan is something else by the time that the fold opens it."""
+    """What was proved at the scan is something else by the time that the fold opens it."""
 
-        def open(self, path: str):  # type: ignore[no-untyped-def]
-            if path == "state/0/0/20.snapshot":
-                self.write(path, [snapshot_bytes({b"poison": b""})], overwrite=True)
-            return super().open(path)
+    def poison(verb: str, path: str) -> None:
+        if (verb, path) == ("open", "state/0/0/20.snapshot"):
+            storage.write(path, [snapshot_bytes({b"poison": b""})], overwrite=True)
 
     maintain(storage, TIGHT, request=Request(target=20, force_snapshot=True))
     before = names(storage)
-    replacing = Replacing(storage.files)
+    replacing = HookedStorage(storage, before=poison)
     report = maintain(replacing, TIGHT, request=Request(force_snapshot=True))
     assert codes(report) == [FindingCode.SUPERSEDED]
     assert names(replacing) == before
@@ -351,12 +317,11 @@ def test_a_proved_snapshot_that_is_replaced_under_a_fold_is_superseded(
 
 
 def test_a_delta_that_is_cleaned_away_meanwhile_is_superseded(storage: MemoryStorage) -> None:
-    class Cleaning(MemoryStorage):
-        def open(self, path: str):  # type: ignore[no-untyped-def]
-            self.delete("state/0/0/3.delta")
-            return super().open(path)
+    def clean_up(verb: str, _path: str) -> None:
+        if verb == "open":
+            storage.delete("state/0/0/3.delta")
 
-    report = maintain(Cleaning(storage.files), TIGHT)
+    report = maintain(HookedStorage(storage, before=clean_up), TIGHT)
     assert codes(report) == [FindingCode.SUPERSEDED]
     assert [one.state for one in report.stores] == [StoreOutcome.SKIPPED, StoreOutcome.DONE]
 
@@ -515,7 +480,9 @@ def test_what_storage_garbles_is_never_relied_on(storage: MemoryStorage) -> None
 def test_the_proof_of_the_first_snapshot_does_not_depend_on_the_second(
     storage: MemoryStorage,
 ) -> None:
-    refusing = RefusingStorage(storage.files, verb="write", below=f"state/0/0/{FLOOR}.snapshot")
+    refusing = storage_that_refuses(
+        storage.files, verb="write", below=f"state/0/0/{FLOOR}.snapshot"
+    )
     report = maintain(refusing, TIGHT)
     assert set(codes(report)) == {FindingCode.STORAGE_FAILED}
     proofs = parse_attestations(refusing.read(attestation_path(StoreId(0, 0)))).proofs
@@ -591,7 +558,7 @@ def test_a_snapshot_of_a_killed_run_is_not_proved_where_nothing_tells_its_state(
 def test_a_refusing_storage_ends_the_work_on_that_store_only(
     storage: MemoryStorage, verb: str, below: str
 ) -> None:
-    refusing = RefusingStorage(storage.files, verb=verb, below=below)
+    refusing = storage_that_refuses(storage.files, verb=verb, below=below)
     report = maintain(refusing, TIGHT)
     assert codes(report) == [FindingCode.STORAGE_FAILED]
     assert [one.state for one in report.stores] == [StoreOutcome.HALTED, StoreOutcome.DONE]
@@ -601,18 +568,16 @@ def test_a_refusing_storage_ends_the_work_on_that_store_only(
 
 
 def test_without_a_durable_ledger_nothing_is_deleted(storage: MemoryStorage) -> None:
-    refusing = RefusingStorage(storage.files, verb="append", below="_statemaint")
+    refusing = storage_that_refuses(storage.files, verb="append", below="_statemaint")
     assert maintain(refusing, TIGHT).files_deleted.total() == 0
 
 
 def test_a_fault_of_ours_in_one_store_does_not_stop_the_others(storage: MemoryStorage) -> None:
-    class Faulty(MemoryStorage):
-        def open(self, path: str):  # type: ignore[no-untyped-def]
-            if path.startswith("state/0/0/"):
-                raise ZeroDivisionError("surprise")
-            return super().open(path)
+    def surprise(verb: str, path: str) -> None:
+        if verb == "open" and path.startswith("state/0/0/"):
+            raise ZeroDivisionError("surprise")
 
-    report = maintain(Faulty(storage.files), TIGHT)
+    report = maintain(HookedStorage(storage, before=surprise), TIGHT)
     assert codes(report) == [FindingCode.FAULT]
     assert report.findings[0].detail == "ZeroDivisionError: surprise"
     assert [one.state for one in report.stores] == [StoreOutcome.HALTED, StoreOutcome.DONE]
@@ -697,15 +662,6 @@ def test_after_a_crash_at_any_change_the_next_run_converges(policy: Policy, *, a
     assert crashes >= 21  # 2 snapshots, 2 proofs, 3 appends, 16 deletions
 
 
-def test_report_json_has_the_contracts_fields(storage: MemoryStorage) -> None:
-    shown = report_json(maintain(storage, TIGHT))
-    assert {"run", "snapshots_written", "files_deleted", "bytes_deleted", "bytes_written",
-            "seconds", "stores", "findings"} <= set(shown)  # fmt: skip
-    assert shown["files_deleted"] == 32
-    assert shown["stores"][0]["outcome"] == "done"
-    assert shown["stores"][0]["attestation"]["version"] == TARGET
-
-
 def test_deleted_outcomes_come_in_the_plans_order(storage: MemoryStorage) -> None:
     report = maintain(storage, TIGHT)
     gone = [one.action.version for one in report.stores[0].outcomes if isinstance(one, Deleted)]
@@ -715,26 +671,12 @@ def test_deleted_outcomes_come_in_the_plans_order(storage: MemoryStorage) -> Non
 # -- one fold for both snapshots
 
 
-class CountingStorage(MemoryStorage):
-    """Counts how often each file is opened."""
-
-    def __init__(self, files: dict[str, bytes]) -> None:
-        super().__init__(files)
-        self.opened: Counter[str] = Counter()
-
-    @contextmanager
-    def open(self, path: str) -> Iterator[BinaryIO]:
-        self.opened[path] += 1
-        with super().open(path) as stream:
-            yield stream
-
-
 @engines
 def test_target_and_floor_come_of_one_fold(storage: MemoryStorage, engine: Engine) -> None:
-    counting = CountingStorage(storage.files)
+    counting = HookedStorage(storage)
     _, plan = plan_checkpoint(counting, TIGHT)
     list(execute(plan, counting, run="r", engine=engine))
-    opened = dict(counting.opened)
+    opened = Counter(counting.paths("open"))
     assert set(opened.values()) == {1}  # folded once, and read back once
     assert {"state/0/0/17.snapshot", "state/0/0/25.snapshot", "state/0/0/1.delta"} < set(opened)
     assert states(counting) == expected()
@@ -752,12 +694,26 @@ def test_what_is_not_of_one_chain_is_folded_by_itself(storage: MemoryStorage) ->
     assert report.exit_code == 0
 
 
-def test_a_storage_that_notices_before_it_has_read_has_it_compared(storage: MemoryStorage) -> None:
-    def early(racing: Racing) -> None:
-        racing.by_spark()
-        raise AlreadyExistsError("state/0/0/25.snapshot")
+def at_the_newest_snapshot(
+    storage: MemoryStorage, happens: Callable[[str], None] = lambda _: None
+) -> Hook:
+    """Spark is first to write 25.snapshot, and something else may happen then."""
 
-    racing = Racing(storage.files, early)
+    def spark_writes(verb: str, path: str) -> None:
+        if (verb, path) == ("write", "state/0/0/25.snapshot"):
+            storage.write(path, [snapshot_bytes(state_at(TARGET))])
+            happens(path)
+
+    return spark_writes
+
+
+def test_a_storage_that_notices_before_it_has_read_has_it_compared(
+    storage: MemoryStorage,
+) -> None:
+    def refuse(path: str) -> None:
+        raise AlreadyExistsError(path)
+
+    racing = HookedStorage(storage, before=at_the_newest_snapshot(storage, refuse))
     report = maintain(racing, TIGHT)
     assert (report.exit_code, report.snapshots_written) == (0, 3)
     assert states(racing) == expected()
@@ -814,12 +770,12 @@ def test_snapshots_get_a_checksum_file_where_the_newest_delta_has_one(
 def test_the_checksum_of_a_snapshot_that_spark_wrote_meanwhile_is_compared(
     storage: MemoryStorage,
 ) -> None:
-    def by_spark(racing: Racing) -> None:
-        racing.by_spark()
-        add_checksum(racing, "25.snapshot", b"other")
+    def with_checksum(_path: str) -> None:
+        add_checksum(storage, "25.snapshot", b"other")
 
     add_checksum(storage, "25.delta")
-    report = maintain(Racing(storage.files, by_spark), TIGHT)
+    racing = HookedStorage(storage, before=at_the_newest_snapshot(storage, with_checksum))
+    report = maintain(racing, TIGHT)
     assert codes(report) == [FindingCode.STALE_CHECKSUM]
 
 
@@ -853,11 +809,13 @@ def test_nothing_goes_on_the_strength_of_a_snapshot_that_spark_refuses(
 
 
 def test_a_checksum_file_of_somebody_else_is_compared_too(storage: MemoryStorage) -> None:
+    def add_another(verb: str, path: str) -> None:
+        if (verb, path) == ("write", "state/0/0/25.snapshot"):
+            add_checksum(storage, "25.snapshot", b"other")
+
     add_checksum(storage, "25.delta")
-    racing = Racing(
-        storage.files, after=lambda racing: add_checksum(racing, "25.snapshot", b"other")
-    )
-    assert codes(maintain(racing, TIGHT)) == [FindingCode.STALE_CHECKSUM]
+    report = maintain(HookedStorage(storage, after=add_another), TIGHT)
+    assert codes(report) == [FindingCode.STALE_CHECKSUM]
 
 
 class Ordered(MemoryStorage):

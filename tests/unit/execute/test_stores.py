@@ -19,7 +19,7 @@ from statemaint.planning import plan_checkpoint
 from statemaint.report import Halted, Skipped, SnapshotWritten
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
-from tests.support.faults import RefusingStorage
+from tests.support.faults import storage_that_refuses
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 FIRST, SECOND = StoreId(0, 0), StoreId(0, 1)
@@ -56,7 +56,7 @@ def test_a_store_that_the_query_left_behind_is_skipped_with_its_finding(
 
 
 def test_a_storage_that_fails_halts_its_store_with_the_reason(storage: MemoryStorage) -> None:
-    refusing = RefusingStorage(storage.files, verb="write", below="state/0/1")
+    refusing = storage_that_refuses(storage.files, verb="write", below="state/0/1")
     (found,) = (
         one for one in execute(planned(storage), refusing, run="r") if isinstance(one, Halted)
     )

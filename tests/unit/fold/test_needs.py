@@ -1,9 +1,7 @@
 """Estimates of memory: what they grow with, and what they look at."""
 
 from collections.abc import Iterable
-from contextlib import _GeneratorContextManager
 from dataclasses import replace
-from typing import BinaryIO
 
 import pytest
 from hypothesis import given
@@ -22,23 +20,12 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Provider
 from statemaint.model.files import Delta, Snapshot
 from statemaint.storage import MemoryStorage
+from tests.support.faults import HookedStorage
 from tests.support.marks import long
 
 MIB = 1024 * 1024
 ROCKS, HDFS = Provider.ROCKSDB, Provider.HDFS_BACKED
 PLAIN = Density(payload=2.0, record=64.0)
-
-
-class Noted(MemoryStorage):
-    """A storage that notes which files are opened."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.opened: list[str] = []
-
-    def open(self, path: str) -> "_GeneratorContextManager[BinaryIO]":
-        self.opened.append(path)
-        return super().open(path)
 
 
 def chain(sizes: Iterable[int], base: int = 0) -> Chain:
@@ -124,8 +111,8 @@ def test_a_run_without_compiled_loops_loads_nothing() -> None:
 # -- a look into a delta
 
 
-def source(codec: str = "lz4") -> tuple[Noted, Source]:
-    storage = Noted()
+def source(codec: str = "lz4") -> tuple[HookedStorage, Source]:
+    storage = HookedStorage()
     return storage, Source(storage, COMPRESSIONS[codec], row_checksums=False, key=bytes(16))
 
 
@@ -178,14 +165,14 @@ def test_the_smallest_delta_that_tells_enough_is_looked_into() -> None:
         for count in (4_000, 1_000, 3_000, 3)
     ]
     density(found, deltas, HDFS)
-    assert storage.opened == ["1000.delta"]
+    assert storage.paths("open") == ["1000.delta"]
 
 
 def test_small_chains_are_not_worth_a_request() -> None:
     storage, found = source()
     one = delta(storage, "lz4", "1.delta", records.encode(rows(1_000, 24)))
     assert density(found, [one], HDFS) == density(found, [], HDFS) == UNKNOWN
-    assert storage.opened == []
+    assert storage.paths("open") == []
 
 
 @pytest.mark.parametrize("content", [b"", b"no block at all" * 200_000])

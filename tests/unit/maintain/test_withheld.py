@@ -1,6 +1,6 @@
 """A run that writes no snapshot for a long chain says why, until when, and what to set."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -8,7 +8,6 @@ from statemaint.audit import doctor
 from statemaint.cli.maintain import _summary
 from statemaint.cli.plan import print_plan
 from statemaint.errors import StorageError, Superseded
-from statemaint.listing import Entry
 from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
@@ -20,6 +19,7 @@ from statemaint.report.facts import facts_of
 from statemaint.report.to_json import report_json
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
+from tests.support.faults import HookedStorage
 from tests.support.in_memory import in_memory
 from tests.unit.maintain.test_habits import Slow
 
@@ -117,20 +117,11 @@ def test_a_restart_that_is_long_because_runs_are_too_short_is_a_notice() -> None
 def test_a_store_that_a_run_leaves_names_the_snapshots_that_it_did_not_write(
     error: Exception, reason: WithheldReason
 ) -> None:
-    class Failing(MemoryStorage):
-        def write(
-            self,
-            path: str,
-            chunks: Iterable[bytes],
-            *,
-            overwrite: bool = False,
-            like: str | None = None,
-        ) -> Entry:
-            if path.startswith("state/0/1/"):
-                raise error
-            return super().write(path, chunks, overwrite=overwrite, like=like)
+    def fail(verb: str, path: str) -> None:
+        if verb == "write" and path.startswith("state/0/1/"):
+            raise error
 
-    storage = Failing(neglected().files, clock=lambda: NOW)
+    storage = HookedStorage(neglected().files, before=fail, clock=lambda: NOW)
     report = maintain(storage, FIVE)
     assert {(one.store.partition, one.wait.reason) for one in report.withheld} == {(1, reason)}
     assert report.snapshots_written > 0

@@ -20,7 +20,6 @@ from statemaint.errors import (
     UnsupportedError,
 )
 from statemaint.execute import leased
-from statemaint.listing import Entry
 from statemaint.model.ids import StoreId
 from statemaint.provider import (
     Bootstrapped,
@@ -31,7 +30,7 @@ from statemaint.provider import (
 from statemaint.records import Holder
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import COMMIT, delta_bytes, offsets_bytes
-from tests.support.faults import Crash, CrashingStorage
+from tests.support.faults import Crash, CrashingStorage, HookedStorage
 from tests.support.paths import ROOT
 
 PARTITIONS = 2
@@ -293,25 +292,15 @@ def refused(
 # -- a query that moves meanwhile
 
 
-class Moving(MemoryStorage):
-    """A query writes a file right after a chosen one of ours."""
+def moving(files: dict[str, bytes], *, after: str, writes: str) -> HookedStorage:
+    """Returns a storage in which a query writes a file right after a chosen one of ours."""
 
-    def __init__(self, files: dict[str, bytes], *, after: str, writes: str) -> None:
-        super().__init__(files)
-        self._trigger, self._writes = after, writes
+    def query(verb: str, path: str) -> None:
+        if (verb, path) == ("write", after):
+            MemoryStorage.write(found, writes, [b"of the query"], overwrite=True)
 
-    def write(
-        self,
-        path: str,
-        chunks: Iterable[bytes],
-        *,
-        overwrite: bool = False,
-        like: str | None = None,
-    ) -> Entry:
-        entry = super().write(path, chunks, overwrite=overwrite, like=like)
-        if path == self._trigger:
-            super().write(self._writes, [b"of the query"], overwrite=True)
-        return entry
+    found = HookedStorage(files, after=query)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -325,7 +314,7 @@ class Moving(MemoryStorage):
     ],
 )
 def test_a_query_that_moves_meanwhile_is_never_committed_over(after: str, writes: str) -> None:
-    storage = Moving(checkpoint(), after=after, writes=writes)
+    storage = moving(checkpoint(), after=after, writes=writes)
     with pytest.raises(LiveCheckpointError):
         bootstrap(storage, ROWS)
     assert storage.read(writes) == b"of the query"
@@ -333,7 +322,7 @@ def test_a_query_that_moves_meanwhile_is_never_committed_over(after: str, writes
 
 
 def test_a_query_that_takes_the_batch_first_is_not_overwritten() -> None:
-    storage = Moving(checkpoint(), after="", writes="offsets/3")
+    storage = moving(checkpoint(), after="", writes="offsets/3")
     append = storage.append
 
     def racing(path: str, lines: bytes) -> None:

@@ -1,14 +1,12 @@
 """The provider: Spark's contract on any storage."""
 
 import logging
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from statemaint.codec.rows.unsafe_write import encode_row
 from statemaint.errors import CheckpointError, ConfigError, NotFoundError, StorageError
-from statemaint.listing import Entry
 from statemaint.model.ids import StoreId
 from statemaint.provider import (
     CannotLoadStateStoreError,
@@ -18,6 +16,7 @@ from statemaint.provider import (
 )
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import delta_bytes
+from tests.support.faults import HookedStorage
 
 STORE = StoreId(0, 3)
 PLACE = "memory:/state/0/3"
@@ -90,29 +89,18 @@ def test_an_aborted_store_leaves_nothing() -> None:
 
 
 def test_a_commit_that_failed_can_be_repeated() -> None:
-    class Full(MemoryStorage):
-        full = True
+    def refuse(verb: str, path: str) -> None:
+        if verb == "write":
+            raise StorageError(path, "no space")
 
-        def write(
-            self,
-            path: str,
-            chunks: Iterable[bytes],
-            *,
-            overwrite: bool = False,
-            like: str | None = None,
-        ) -> Entry:
-            if self.full:
-                raise StorageError(path, "no space")
-            return super().write(path, chunks, overwrite=overwrite, like=like)
-
-    provider, storage = provider_of(Full())
+    storage = HookedStorage(before=refuse)
+    provider, _ = provider_of(storage)
     store = provider.get_store(0)
     store.put(word(1), word(1))
     with pytest.raises(StorageError, match="no space"):
         store.commit()
     assert store.state is StoreState.UPDATING
-    assert isinstance(storage, Full)
-    storage.full = False
+    storage.before = lambda _verb, _path: None
     assert store.commit() == 1
 
 

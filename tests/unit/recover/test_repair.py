@@ -2,12 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import BinaryIO
 
 import google_crc32c
 import pytest
@@ -37,7 +35,7 @@ from statemaint.storage import MemoryStorage, Without
 from tests.checkpoints.archive import contents
 from tests.matrix.test_damage import HDFS, IDS, ROCKS, cut, empty, flip, maintained, table, versions
 from tests.support.checkpoints import delta_bytes, snapshot_bytes, state_at, write_checkpoint
-from tests.support.faults import Clock, each_crash
+from tests.support.faults import Clock, HookedStorage, each_crash
 from tests.support.ledgers import ledger_lines
 from tests.support.rocks import rocks_store
 from tests.support.rocks_query import Habits, Query
@@ -356,7 +354,7 @@ def test_the_only_zip_of_a_store_with_column_families_stays() -> None:
 
 @pytest.mark.parametrize("steps", [1, 3])
 def test_a_step_is_proved_without_reading_other_partitions_again(steps: int) -> None:
-    storage = CountingStorage()
+    storage = HookedStorage()
     write_checkpoint(storage)
     other = Counter(opened_by(storage, verified, partition=1))
     for version in range(18, 18 + steps):
@@ -367,30 +365,16 @@ def test_a_step_is_proved_without_reading_other_partitions_again(steps: int) -> 
     assert Counter(opened_by(storage, plan_repair, partition=0)) > own
 
 
-class CountingStorage(MemoryStorage):
-    """Notes each file that is opened."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.opened: list[str] = []
-
-    @contextmanager
-    def open(self, path: str) -> Iterator[BinaryIO]:
-        self.opened.append(path)
-        with super().open(path) as stream:
-            yield stream
-
-
 def verified(storage: MemoryStorage) -> object:
     return verify(storage, deep=True)
 
 
 def opened_by(
-    storage: CountingStorage, read: Callable[[MemoryStorage], object], *, partition: int
+    storage: HookedStorage, read: Callable[[MemoryStorage], object], *, partition: int
 ) -> list[str]:
-    storage.opened.clear()
+    storage.calls.clear()
     read(storage)
-    return [path for path in storage.opened if path.startswith(f"state/0/{partition}/")]
+    return [path for path in storage.paths("open") if path.startswith(f"state/0/{partition}/")]
 
 
 # -- checksums

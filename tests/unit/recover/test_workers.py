@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import replace
 from threading import Barrier, Lock
 from threading import enumerate as running_threads
-from typing import BinaryIO
 
 import pytest
 
@@ -35,7 +34,7 @@ from statemaint.storage import MemoryStorage, ReadOnly, Without
 from statemaint.workers import Workers
 from tests.matrix.test_damage import cut
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
-from tests.support.faults import Clock
+from tests.support.faults import Clock, HookedStorage
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 MONTH = 30 * 86_400.0
@@ -145,17 +144,9 @@ def test_two_stores_are_worked_on_at_the_same_time() -> None:
 
 def counted(storage: MemoryStorage, read: Callable[[MemoryStorage], object]) -> Counter[str]:
     """Returns how often each file is opened."""
-    opened: Counter[str] = Counter()
-    lock = Lock()
-
-    class Counting(MemoryStorage):
-        def open(self, path: str) -> BinaryIO:  # type: ignore[override]
-            with lock:
-                opened[path] += 1
-            return super().open(path)  # type: ignore[return-value]
-
-    read(Counting(dict(storage.files), clock=Clock()))
-    return opened
+    counting = HookedStorage(dict(storage.files), clock=Clock())
+    read(counting)
+    return Counter(counting.paths("open"))
 
 
 def test_reading_ahead_opens_no_delta_more_often_than_one_worker_does() -> None:

@@ -18,6 +18,7 @@ from statemaint.recover import plan_repair
 from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import ROW_CHECKSUMS, UUID, offsets_bytes, write_checkpoint
+from tests.support.faults import HookedStorage
 from tests.unit.codec.metadata.test_logs import OPERATOR
 
 JOIN = (
@@ -278,12 +279,11 @@ def test_an_incomplete_listing_stops_the_scan(storage: MemoryStorage) -> None:
 
 
 def test_a_commit_that_was_purged_meanwhile_is_no_finding(storage: MemoryStorage) -> None:
-    class Purging(MemoryStorage):
-        def read(self, path: str) -> bytes:
-            self.delete("commits/3")
-            return super().read(path)
+    def purge(verb: str, _path: str) -> None:
+        if verb == "read":
+            storage.delete("commits/3")
 
-    assert scan(Purging(storage.files)).findings == ()
+    assert scan(HookedStorage(storage, before=purge)).findings == ()
 
 
 ATTESTATION = Attestation("state/0/0/5.snapshot", 5, 10, 1.5, "ab", 2, 30, 6, 0)
