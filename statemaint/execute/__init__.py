@@ -11,7 +11,7 @@ the query might be unable to read one.
 """
 
 from statemaint.execute.announced import adopt_announcements
-from statemaint.execute.attempts import Guarded, UnitClaim, forget_units
+from statemaint.execute.attempts import LeaseGuardedStorage, UnitClaim, forget_units
 from statemaint.execute.commits import Neighbours, must_stand, newest_commit
 from statemaint.execute.compaction import compact as compact_ledger
 from statemaint.execute.compaction import is_due as ledger_is_due
@@ -24,8 +24,8 @@ from statemaint.execute.stores import execute
 __all__ = [
     "QUIET",
     "Fence",
-    "Guarded",
     "Lease",
+    "LeaseGuardedStorage",
     "Ledger",
     "Neighbours",
     "UnitClaim",

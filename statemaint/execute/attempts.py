@@ -63,7 +63,10 @@ class UnitClaim:
         return rows
 
     def once(
-        self, work: Callable[["Guarded"], Rows], *, again: Callable[[], object] = nothing
+        self,
+        work: Callable[["LeaseGuardedStorage"], Rows],
+        *,
+        again: Callable[[], object] = nothing,
     ) -> Rows:
         """Returns the outcome of a unit's work, which is done by one attempt at a time.
 
@@ -79,7 +82,7 @@ class UnitClaim:
                 again()
         return outcome
 
-    def _claimed(self, work: Callable[["Guarded"], Rows]) -> Rows | None:
+    def _claimed(self, work: Callable[["LeaseGuardedStorage"], Rows]) -> Rows | None:
         """Returns the outcome of the work; `None` if another attempt has the unit."""
         try:
             return self._alone(work)
@@ -89,13 +92,13 @@ class UnitClaim:
             pass
         return None
 
-    def _alone(self, work: Callable[["Guarded"], Rows]) -> Rows:
-        place, holder = Below(self.storage, self.folder), Holder(self.unit)
+    def _alone(self, work: Callable[["LeaseGuardedStorage"], Rows]) -> Rows:
+        place, holder = SubdirectoryStorage(self.storage, self.folder), Holder(self.unit)
         with leased(place, holder, seconds=self.seconds) as lease:
             if (outcome := self.outcome()) is not None:  # the attempt before has ended meanwhile
                 return outcome
             try:
-                rows = work(Guarded(self.storage, lease))
+                rows = work(LeaseGuardedStorage(self.storage, lease))
                 return self._done(rows, lease) if self.counts(rows) else rows
             except LeaseLostError as error:
                 if _holds(lease):  # it is the run's own lease that is lost
@@ -129,7 +132,7 @@ def forget_units(storage: Storage, *, before: Callable[[], object] = nothing) ->
     storage.delete_folders(FOLDER)
 
 
-class Below(ReadOnly):
+class SubdirectoryStorage(ReadOnly):
     """A folder of a storage as a storage; of the writing methods, only those that a lease needs."""
 
     def __init__(self, storage: Storage, folder: str) -> None:
@@ -184,7 +187,7 @@ class Below(ReadOnly):
         return Entry(path, entry.size, entry.modified, entry.tag)
 
 
-class Guarded(ReadOnly):
+class LeaseGuardedStorage(ReadOnly):
     """A storage that refuses every change once a unit's lease is lost."""
 
     def __init__(self, storage: Storage, lease: Lease) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from statemaint.errors import AlreadyExistsError, NotFoundError
-from statemaint.execute.world import maintained
+from statemaint.execute.log_witness import maintained
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.ids import UnitId

@@ -8,7 +8,7 @@ from typing import Any
 
 from statemaint.audit import verify
 from statemaint.errors import LeaseLostError, StatemaintError
-from statemaint.execute import Guarded
+from statemaint.execute import LeaseGuardedStorage
 from statemaint.maintain.bundles import Bundle, weights
 from statemaint.maintain.work import WorkOrder, claim_of, maintain_part, prepare
 from statemaint.memory import memory_from
@@ -164,7 +164,7 @@ def maintain_unit(piece: str) -> Iterator[Row]:
         yield {**row, "run": order.run, "unit": bundle.label, "weight": bundle.weight}
 
 
-def _maintained(target: Target, order: WorkOrder, storage: Guarded) -> list[Row]:
+def _maintained(target: Target, order: WorkOrder, storage: LeaseGuardedStorage) -> list[Row]:
     (bundle,) = order.bundles
     try:
         check_lease_held(storage, bundle.holder)

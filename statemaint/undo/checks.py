@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.execute.commits import committed_batches
-from statemaint.execute.world import Versioned, log_of
+from statemaint.execute.log_witness import Versioned, log_of
 from statemaint.listing import Entry
 from statemaint.model.files import (
     ChecksumFile,

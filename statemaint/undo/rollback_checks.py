@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from statemaint.errors import ConfigError
-from statemaint.execute.world import is_log_entry, log_entries
+from statemaint.execute.log_witness import is_log_entry, log_entries
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, Snapshot, classify_any, snapshot_version
 from statemaint.model.ids import batch_in, batch_of, version_of

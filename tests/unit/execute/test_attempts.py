@@ -11,9 +11,9 @@ from statemaint.errors import LeaseLostError, StorageError
 from statemaint.execute import leased
 from statemaint.execute.attempts import (
     SECONDS,
-    Below,
-    Guarded,
+    LeaseGuardedStorage,
     Rows,
+    SubdirectoryStorage,
     UnitClaim,
     forget_units,
 )
@@ -77,7 +77,7 @@ def test_an_attempt_waits_while_another_one_works() -> None:
 def test_an_attempt_that_waited_returns_what_the_other_one_made() -> None:
     storage = MemoryStorage(clock=Clock())
     claim = UnitClaim(storage, "run", "0-0")
-    lease = acquire(Below(storage, claim.folder), Holder("first"))
+    lease = acquire(SubdirectoryStorage(storage, claim.folder), Holder("first"))
 
     def ends(_seconds: float) -> None:
         storage.replace(f"{claim.folder}/outcome.json", [b'[{"store": "default"}]'])
@@ -90,7 +90,7 @@ def test_the_attempt_after_a_lost_executor_works_once_the_claim_has_ended() -> N
     clock = Clock()
     storage = MemoryStorage(clock=clock)
     claim = UnitClaim(storage, "run", "0-0")
-    acquire(Below(storage, claim.folder), Holder("lost"), seconds=SECONDS)
+    acquire(SubdirectoryStorage(storage, claim.folder), Holder("lost"), seconds=SECONDS)
     waited = []
 
     def wait(_seconds: float) -> None:
@@ -252,8 +252,8 @@ def test_a_run_that_has_lost_its_lease_deletes_no_folder_of_a_unit(tmp_path: Pat
 
 def test_a_guarded_storage_changes_what_it_wraps_while_the_unit_is_held() -> None:
     storage = MemoryStorage({"a": b"1", "b": b"2", "c": b"3"})
-    place = Below(storage, f"{FOLDER}/run/0-0")
-    guarded = Guarded(storage, acquire(place, Holder("unit")))
+    place = SubdirectoryStorage(storage, f"{FOLDER}/run/0-0")
+    guarded = LeaseGuardedStorage(storage, acquire(place, Holder("unit")))
     assert guarded.exclusive
     assert place.root == f"{storage.root}/{FOLDER}/run/0-0"
     guarded.move("a", "d")

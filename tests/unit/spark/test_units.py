@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from statemaint.execute import UnitClaim, leased
-from statemaint.execute.attempts import Below
+from statemaint.execute.attempts import SubdirectoryStorage
 from statemaint.execute.lease import acquire
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.work import WorkOrder, maintain_part
@@ -123,7 +123,7 @@ def test_what_a_lost_attempt_wrote_and_deleted_counts_in_the_rows_and_the_record
         report = maintain_part(storage, order, bundle)  # it never reports this
         if lost == "executor":
             claim = UnitClaim(storage, holder.nonce, bundle.key)
-            acquire(Below(storage, claim.folder), Holder("unit"), seconds=0.0)
+            acquire(SubdirectoryStorage(storage, claim.folder), Holder("unit"), seconds=0.0)
         *rows, note = unit(target, holder)
     assert report.snapshots_written == sum(one["snapshots_written"] for one in rows) == 4
     assert report.bytes_written == sum(one["bytes_written"] for one in rows)

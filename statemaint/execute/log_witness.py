@@ -141,9 +141,7 @@ def _beside(storage: Storage, entry: Entry, owners: Mapping[str, StateFile]) -> 
     """Returns the remaining file that a removed checksum was made for; `None` for other files."""
     side = checksum_file_of(entry)
     owner = owners.get(side.owner) if side else None
-    if owner is None:
-        return None
-    return _read(storage, owner)
+    return _read(storage, owner) if owner else None
 
 
 def _read(storage: Storage, file: StateFile) -> Seen:

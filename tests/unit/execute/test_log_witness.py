@@ -4,7 +4,7 @@ import google_crc32c
 import pytest
 
 from statemaint.errors import Superseded
-from statemaint.execute.world import (
+from statemaint.execute.log_witness import (
     _judged,
     _read,
     _removed,
