@@ -105,7 +105,12 @@ def opening(jvm: Jvm, root: str) -> Iterator[None]:
     except jvm.errors as error:
         causes = _causes(error)
         if any(name in _NO_CLASS for name, _ in causes):
-            raise _no_file_system(root) from error
+            scheme = root.partition(":")[0]
+            jar = _JARS.get(scheme, "the jar of that file system")
+            raise ConfigError(
+                f"{root}: Hadoop has no file system for {scheme!r} here; "
+                f"add {jar}: PYSPARK_SUBMIT_ARGS='--packages GROUP:NAME:VERSION pyspark-shell'"
+            ) from error
         raise _storage_error(jvm, error, root) from error
 
 
@@ -117,15 +122,6 @@ def is_unsupported(error: Exception) -> bool:
 def has_no_acls(error: Exception) -> bool:
     """Returns whether the file system has no ACLs, or has them turned off."""
     return any(name in _NO_ACLS for name, _ in _causes(error))
-
-
-def _no_file_system(root: str) -> ConfigError:
-    scheme = root.partition(":")[0]
-    jar = _JARS.get(scheme, "the jar of that file system")
-    return ConfigError(
-        f"{root}: Hadoop has no file system for {scheme!r} here; "
-        f"add {jar}: PYSPARK_SUBMIT_ARGS='--packages GROUP:NAME:VERSION pyspark-shell'"
-    )
 
 
 def _storage_error(jvm: Jvm, error: Exception, path: str) -> StatemaintError:

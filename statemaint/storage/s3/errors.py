@@ -71,12 +71,12 @@ _ACTIONS = {
     "CopyObject": "s3:GetObject and s3:PutObject",
     "UploadPartCopy": "s3:GetObject and s3:PutObject",
 }
-_NOT_FOUND = "no credentials were found by boto3: no variables, no profile, no role"
+_NO_CREDENTIALS = "no credentials were found by boto3: no variables, no profile, no role"
 _NOT_FETCHED = "the credentials could not be fetched"
 # By the names of botocore's errors.
 _UNREACHED = {
-    "NoCredentialsError": _NOT_FOUND,
-    "PartialCredentialsError": _NOT_FOUND,
+    "NoCredentialsError": _NO_CREDENTIALS,
+    "PartialCredentialsError": _NO_CREDENTIALS,
     "CredentialRetrievalError": _NOT_FETCHED,
     "TokenRetrievalError": _NOT_FETCHED,
     "UnauthorizedSSOTokenError": _NOT_FETCHED,
@@ -175,15 +175,9 @@ def _one_line(error: "ClientError") -> str:
 
 
 def _unanswered(path: str, error: "BotoCoreError") -> S3Error:
-    from botocore.exceptions import NoCredentialsError, PartialCredentialsError
-
-    failure = S3Error(path, _unreached(error))
-    failure.lasting = isinstance(error, NoCredentialsError | PartialCredentialsError)
-    return failure
-
-
-def _unreached(error: "BotoCoreError") -> str:
-    """Returns text for the error's kind: botocore's own may quote an address with a password."""
+    # The words are those of the error's kind: botocore's own may quote an address with a password.
     kinds = (kind.__name__ for kind in type(error).__mro__)
     words = next((_UNREACHED[kind] for kind in kinds if kind in _UNREACHED), "the request failed")
-    return f"{words} ({type(error).__name__})"
+    failure = S3Error(path, f"{words} ({type(error).__name__})")
+    failure.lasting = words == _NO_CREDENTIALS
+    return failure
