@@ -78,7 +78,7 @@ bench-airflow: setup ## measure parsing, the pages, and a run of 400 partitions 
 	$(BIN)/python -m tests.benchmarks.pages
 	$(BIN)/python -m tests.benchmarks.airflow_run $(ARGS)
 
-bench-exporter: setup ## measure the exporter at 5,000 queries, and rewrite its table in docs/scale.md (two minutes)
+bench-exporter: setup ## measure the exporter at 5,000 queries, and rewrite its table in docs/scale.md (five minutes)
 	$(BIN)/python -m tests.benchmarks.exporter $(ARGS)
 
 bench-fleet: setup ## measure fleets by threads and by Spark, and rewrite the tables of docs/scale.md (an hour or more)

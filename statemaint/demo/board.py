@@ -44,7 +44,6 @@ class BoardQuery:
 
 
 def board_queries(folder: Path) -> tuple[BoardQuery, ...]:
-    """Returns every query of the dashboards in a folder, panel by panel."""
     boards = [
         json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))
     ]

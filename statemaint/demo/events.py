@@ -72,12 +72,10 @@ class _Fate:
 
 
 def orders(seed: int, hour: int) -> tuple[Order, ...]:
-    """Returns the orders that arrive in `hour`, some of them late."""
     return tuple(fate.order for fate in _fates(seed, hour))
 
 
 def payments(seed: int, hour: int) -> tuple[Payment, ...]:
-    """Returns the payments that arrive in `hour`, some for orders of earlier hours."""
     first = max(0, hour - _LONGEST_HOURS)
     fates = (fate for h in range(first, hour + 1) for fate in _fates(seed, h))
     return tuple(f.payment for f in fates if f.payment is not None and f.payment_hour == hour)

@@ -59,7 +59,6 @@ def retained_batches(checkpoint: Path) -> tuple[int, ...]:
 
 
 def stores(spark: SparkSession, checkpoint: Path) -> tuple[tuple[int, str], ...]:
-    """Returns the operator and name of each store of the checkpoint, sorted."""
     with _plain(checkpoint) as place:
         rows = spark.read.format("state-metadata").load(str(place)).collect()
     return tuple(sorted((row.operatorId, row.stateStoreName) for row in rows))

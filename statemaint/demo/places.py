@@ -28,22 +28,18 @@ class Places:
 
     @property
     def job(self) -> Path:
-        """Returns the root of the query that is maintained."""
         return self.folder / "job"
 
     @property
     def twin(self) -> Path:
-        """Returns the root of the copy that is never maintained."""
         return self.folder / "twin"
 
     @property
     def checkpoint(self) -> Path:
-        """Returns the checkpoint that is maintained."""
         return self.job / "checkpoint"
 
     @property
     def queries(self) -> Path:
-        """Returns the queries file."""
         return self.folder / "queries.yaml"
 
     @property
@@ -53,12 +49,10 @@ class Places:
 
     @property
     def servers(self) -> Path:
-        """Returns the folder of Pushgateway and Prometheus."""
         return self.folder / "servers"
 
     @property
     def airflow(self) -> Path:
-        """Returns Airflow's home."""
         return self.folder / "airflow"
 
     def clear(self) -> None:
@@ -67,11 +61,9 @@ class Places:
         self.job.mkdir(parents=True)
 
     def copy_of(self, query: str) -> Path:
-        """Returns the checkpoint of a copied query."""
         return self.folder / query / "checkpoint"
 
     def write_queries(self, gateway: str | None, *copies: str) -> None:
-        """Writes the queries file: the query, its copies, and the destination of their metrics."""
         metrics = {"pushgateway": gateway} if gateway else {"textfile": str(self.textfiles)}
         checkpoints = {QUERY: self.checkpoint} | {one: self.copy_of(one) for one in copies}
         queries = {
@@ -82,7 +74,6 @@ class Places:
         self.queries.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
     def setup(self, gateway: str | None) -> Setup:
-        """Returns the demo's Airflow configuration, with the project's DAGs and plugin."""
         return Setup(
             home=self.airflow,
             dags=PROJECT / "dags",

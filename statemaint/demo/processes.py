@@ -52,7 +52,6 @@ def spawn(command: Sequence[str], *, log: Path, environ: Mapping[str, str]) -> P
 
 
 def alive(process: Process) -> bool:
-    """Returns whether the program itself still runs."""
     with contextlib.suppress(psutil.NoSuchProcess):
         running = psutil.Process(process.pid)
         return _started(running) == process.started and not _ended(running)
@@ -99,7 +98,6 @@ def stop_noted(file: Path, *, seconds: float) -> None:
 
 
 def end_of(log: Path) -> str:
-    """Returns the end of a program's output."""
     return log.read_text(encoding="utf-8", errors="replace")[-_LOG_CHARACTERS:]
 
 

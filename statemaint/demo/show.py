@@ -40,7 +40,6 @@ class Size:
 
 
 def measure(checkpoint: Path) -> Size:
-    """Returns a checkpoint's size, from a scan of it."""
     seen = scan_checkpoint(LocalStorage(checkpoint))
     files = [file.entry.size for store in seen.stores for file in store.files]
     chains = _chains(seen)
@@ -60,7 +59,6 @@ def _chains(seen: Checkpoint) -> list[int]:
 
 
 def sizes(before: Size, after: Size) -> Table:
-    """Returns a table of the sizes before and after."""
     table = Table("", "before", "after", box=None, pad_edge=False, header_style="bold")
     table.add_row("deltas to replay at a restart", _range(before.chains), _range(after.chains))
     table.add_row("snapshots", str(before.snapshots), str(after.snapshots))
@@ -74,7 +72,6 @@ def _range(pair: tuple[int, int]) -> str:
 
 
 def tasks(instances: Sequence[TaskInstance]) -> Table:
-    """Returns a table of a run's tasks, as Airflow names them."""
     table = Table("task", "name", "state", box=None, pad_edge=False, header_style="bold")
     for one in instances:
         table.add_row(one.task, one.label or "", one.state or "")
@@ -91,13 +88,11 @@ def states(digests: dict[tuple[int, str, int], OracleDigest]) -> Iterable[str]:
 
 
 def served_metrics(gateway: str) -> list[str]:
-    """Returns some of the lines that a Pushgateway serves now."""
     with urlopen(f"{gateway}/metrics", timeout=10) as answer:  # noqa: S310 -- our own server
         return _chosen(answer.read().decode())
 
 
 def written_metrics(folder: Path) -> list[str]:
-    """Returns some of the lines in the textfiles."""
     return _chosen("".join(file.read_text() for file in sorted(folder.glob("*.prom"))))
 
 

@@ -25,7 +25,6 @@ class Steps:
         self._number = 0
 
     def show(self, *lines: object) -> None:
-        """Prints results."""
         for line in lines:
             self.console.print(line, markup=False, soft_wrap=isinstance(line, str))
 

@@ -152,6 +152,5 @@ def _show(places: Places, steps: Steps, server: Airflow, monitoring: list[str]) 
 
 
 def down(places: Places) -> None:
-    """Ends all servers that the demo left running; does nothing if none runs."""
     airflow_server.stop(places.airflow)
     stop_all(places.servers)

@@ -16,8 +16,7 @@ from prometheus_client.metrics_core import Metric as Family
 
 from statemaint.errors import NotFoundError, StatemaintError
 from statemaint.maintain.record import record_in
-from statemaint.metrics.configuration import problem_families
-from statemaint.metrics.families import about, families, family
+from statemaint.metrics.families import about, families, family, problem_families
 from statemaint.metrics.healthy import served
 from statemaint.metrics.options import Named
 from statemaint.metrics.page import Page, Rows, page_text, rows_of

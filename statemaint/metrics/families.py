@@ -6,7 +6,7 @@ and one that a later run must be able to reset always has a series.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 
@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.samples import Sample
 
-from statemaint.metrics.catalogue import BY_NAME, MOST_VERBS
+from statemaint.metrics.catalogue import BY_NAME, MOST_PROBLEMS, MOST_VERBS
 from statemaint.metrics.options import Named
 from statemaint.model.findings import FindingCode
 from statemaint.plan import DeleteReason, WithheldReason
@@ -122,6 +122,28 @@ def failures(named: Named, failed: Collection[Cause]) -> Family:
 def waiting(named: Named, since: float) -> Family:
     """Returns the family of a query that waits for another run's lease."""
     return family("lease_held_timestamp_seconds", named.labels, [({}, since)])
+
+
+def problem_families(
+    problems: Sequence[tuple[str, int, str]], labels: Mapping[str, str] = {}
+) -> Iterator[Family]:
+    """Yields the families of mistakes.
+
+    Args:
+        problems: the file, the line and the entry of each; the entry is empty outside of entries.
+        labels: the labels of the installation.
+    """
+    yield family("exporter_problems", labels, [({}, len(problems))])
+    first = dict.fromkeys(problems)
+    places = [
+        {
+            "file": file,
+            **({"line": str(line)} if line else {}),
+            **({"query": query} if query else {}),
+        }
+        for file, line, query in [*first][:MOST_PROBLEMS]
+    ]
+    yield family("configuration_problem", labels, [(one, 1) for one in places])
 
 
 class _Given:

@@ -112,7 +112,6 @@ class MemoryFile:
             _log.warning("the last good queries cannot be kept in %s: %s", self.folder, error)
 
     def _mode(self) -> int:
-        """Returns the rights to the file: those to the queries, which it copies."""
         known = (one for one in (Path(self.path), self.file) if one.exists())
         return next((one.stat().st_mode & 0o644 for one in known), 0o600)
 

@@ -103,7 +103,6 @@ class _Parser:
         return ParsedFile(self.path, head, queries, problems, parts, usable, self.document)
 
     def _note(self, path: tuple[str | int, ...], what: str, line: int | None = None) -> None:
-        """Records a problem of a part of the file."""
         at = line or self.document.line(path) or 0
         of_entry = len(path) > 1 and path[0] == "queries"
         entry = str(path[1]) if of_entry else ""
@@ -160,7 +159,6 @@ class _Parser:
         return queries
 
     def _of(self, key: str, entry: Any) -> Iterator[tuple[str, Query]]:
-        """Yields the queries of one entry, up to the first invalid one."""
         below = ("queries", key)
         if not isinstance(entry, dict):
             self._note(below, f"must be a mapping, not {shown(entry)}")

@@ -65,7 +65,6 @@ Number = Annotated[int, Path(ge=0, lt=2**31)]
 
 @cache
 def app() -> FastAPI:
-    """Returns the app, always the same instance."""
     # Every route requires a user, even one that declares no check of its own. The routes of
     # FastAPI's documentation would not, and are off.
     made = FastAPI(
@@ -158,7 +157,6 @@ def _source(dag_id: str, query: str | None, session: Session) -> CheckpointSourc
 def _record(
     dag_id: str, query: str | None, session: Session
 ) -> tuple[QueryRecord, list[QueryRecord]]:
-    """Returns a query of a DAG, the worst by default, and all of them."""
     of_dag = records(session, {dag_id}, dag_id)
     requested = [one for one in of_dag if query in (None, one.query)]
     if not requested:
@@ -189,7 +187,6 @@ def _of_buttons(dag_id: str) -> tuple[str, ...]:
 
 
 def _paused(dags: Iterable[str], session: Session) -> list[str]:
-    """Returns the paused DAGs among some, as new DAGs are in Airflow."""
     stored = (session.get(DagModel, dag) for dag in dags)
     return [one.dag_id for one in stored if one and one.is_paused]
 

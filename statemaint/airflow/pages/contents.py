@@ -20,7 +20,6 @@ Values = dict[str, Any]
 
 
 def now() -> datetime:
-    """Returns the time."""
     return datetime.now(UTC)
 
 
@@ -30,12 +29,10 @@ def root() -> str:
 
 
 def worst(records: Iterable[QueryRecord]) -> QueryRecord:
-    """Returns the query that needs the most attention."""
     return fleet(records, now())[0].record
 
 
 def of_fleet(records: Sequence[QueryRecord]) -> Values:
-    """Returns the values of the page with all queries."""
     rows = fleet(records, now())
     return {"rows": rows, "totals": totals(rows)}
 
@@ -47,7 +44,6 @@ def of_query(
     source: CheckpointSource | None,
     refused: Mapping[str, str],
 ) -> Values:
-    """Returns the values of the page of one query."""
     policy = source.policy if source else PRESETS["safe"]
     row = row_of(record, now())
     if record.invalid is not None:
@@ -69,7 +65,6 @@ def of_query(
 
 
 def of_partition(record: QueryRecord, plan: Plan, unit: tuple[int, int]) -> Values:
-    """Returns the values of the page of one partition."""
     return {
         "record": record,
         "unit": UnitId(*unit),

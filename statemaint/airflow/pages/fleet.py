@@ -7,8 +7,8 @@ from enum import Enum
 
 from statemaint.airflow.figures import QueryFigures
 from statemaint.airflow.names import FILE_DAG, missing_pool
-from statemaint.airflow.pages.ages import ago, ahead, stamp
 from statemaint.airflow.pages.model import AirflowRun, QueryRecord
+from statemaint.airflow.pages.render import ago, ahead, stamp
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.wording import counted
 
@@ -35,17 +35,14 @@ class Restartable(Enum):
 
     @property
     def label(self) -> str:
-        """Returns it in words."""
         return self.value[0]
 
     @property
     def mark(self) -> str:
-        """Returns its colour: `bad`, `warn`, `plain`, `good`."""
         return self.value[1]
 
     @property
     def rank(self) -> int:
-        """Returns its place, the worst first."""
         return list(Restartable).index(self)
 
 
@@ -107,13 +104,11 @@ class Row:
 
     @property
     def due(self) -> int:
-        """Returns the seconds of the next run's time, to sort by; the largest without a time."""
         next_run = None if self.record.paused or self.record.stale else self.record.next_run
         return int(next_run.timestamp()) if next_run else _NO_TIME
 
     @property
     def rank(self) -> tuple[float | str, ...]:
-        """Returns its place, the worst first."""
         figures = self.figures
         failed = self.outcome.mark == "bad"
         weight = (-figures.damage, -figures.replay_bytes, -figures.notices)
@@ -136,12 +131,10 @@ class Totals:
 
 
 def fleet(records: Iterable[QueryRecord], now: datetime) -> tuple[Row, ...]:
-    """Returns a row for each query, the worst first."""
     return tuple(sorted((row_of(one, now) for one in records), key=lambda one: one.rank))
 
 
 def row_of(record: QueryRecord, now: datetime) -> Row:
-    """Returns the row of a query."""
     figures = record.figures
     return Row(
         record=record,
@@ -245,7 +238,6 @@ def _codes(figures: QueryFigures) -> str:
 
 
 def outcome(run: AirflowRun | None, now: datetime) -> Outcome:
-    """Returns a run in words."""
     if run is None:
         return Outcome("never ran", "plain", "", "", None)
     when = run.ended or run.started

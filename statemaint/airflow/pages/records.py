@@ -67,7 +67,6 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
 
 
 def details(session: Session, record: QueryRecord) -> Details:
-    """Returns the other contents of the page of one query."""
     read = read_partitions(_value(session, record, PARTITIONS)) or ((), ())
     newest = _run_columns().where(DagRun.dag_id == record.dag)
     runs = session.execute(newest.order_by(DagRun.id.desc()).limit(_RUNS))
@@ -75,7 +74,6 @@ def details(session: Session, record: QueryRecord) -> Details:
 
 
 def handover(session: Session, record: QueryRecord) -> str | None:
-    """Returns the handover of the newest run's plan to its tasks, if any."""
     value = _value(session, record, _HANDOVER)
     return value if isinstance(value, str) else None
 
@@ -230,7 +228,6 @@ def _without(places: Iterable[_Place], rows: Iterable[Any]) -> bool:
 
 
 def _query_of(key: str) -> str:
-    """Returns the query of a key of figures; empty if the task has only one."""
     return key.removeprefix(FLEET).removeprefix(FAILED)[1:]
 
 

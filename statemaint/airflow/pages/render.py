@@ -1,21 +1,25 @@
-"""From the contents of the pages to their HTML. Pure."""
+"""From the contents of the pages to their HTML: templates, ages, and the runbook's text. Pure."""
 
+import re
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup
 
-from statemaint.airflow.pages.ages import ago, span, stamp
-from statemaint.airflow.pages.runbook import runbook_of
 from statemaint.airflow.texts import size
 
 FOLDER = Path(__file__).parent
+# `make generated` copies docs/runbook.md here.
+_RUNBOOK = FOLDER / "runbook.md"
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
 def render(template: str, **values: Any) -> str:
-    """Returns the HTML of a template; every value in it is escaped."""
     return _environment().get_template(template).render(**values)
 
 
@@ -35,3 +39,57 @@ def _environment() -> Environment:
     environment.filters |= {"size": size, "time": _time, "stamp": stamp, "span": span}
     environment.globals |= {"ago": ago, "runbook_of": runbook_of}
     return environment
+
+
+def ago(then: datetime | None, now: datetime) -> str:
+    """Returns the age of a time: `just now`, `5 min ago`, `3 h ago`, `2 days ago`."""
+    if then is None:
+        return "never"
+    seconds = (now - then).total_seconds()
+    return "just now" if seconds < _MINUTE else f"{span(seconds)} ago"
+
+
+def ahead(then: datetime, now: datetime) -> str:
+    """Returns the time until a time: `due`, `in 5 min`."""
+    seconds = (then - now).total_seconds()
+    return "due" if seconds <= 0 else f"in {span(seconds)}"
+
+
+def span(seconds: float) -> str:
+    """Returns a duration, rounded down: `12 s`, `5 min`, `3 h`, `1 day`, `2 days`."""
+    whole = max(int(seconds), 0)
+    if whole < _MINUTE:
+        return f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min"
+    if whole < _DAY:
+        return f"{whole // _HOUR} h"
+    days = whole // _DAY
+    return f"{days} day{'s' * (days > 1)}"
+
+
+def stamp(then: datetime | None) -> str:
+    """Returns a time in UTC; empty without one."""
+    return f"{then:%Y-%m-%d %H:%M} UTC" if then else ""
+
+
+def runbook_of(code: str) -> Markup | None:
+    """Returns the runbook's text about a code; `None` if it has none."""
+    text = _sections().get(code)
+    return None if text is None else Markup(_markdown().render(text))  # noqa: S704 -- our own text
+
+
+@cache
+def _sections() -> dict[str, str]:
+    """Returns the text below each heading of the third level, without links."""
+    parts = re.split(r"^### (.+)$", _RUNBOOK.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    bodies = (re.split(r"^## ", one, flags=re.MULTILINE)[0] for one in parts[2::2])
+    return {
+        title.strip(): _LINK.sub(r"\1", body).strip()
+        for title, body in zip(parts[1::2], bodies, strict=True)
+    }
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False}).enable("table")

@@ -52,12 +52,10 @@ class Stretch:
 
     @property
     def first(self) -> File:
-        """Returns the first file."""
         return self.files[0]
 
     @property
     def bytes(self) -> int:
-        """Returns their size."""
         return sum(one.bytes or 0 for one in self.files)
 
     @property
@@ -92,7 +90,6 @@ class StoreTimeline:
 
     @property
     def files(self) -> int:
-        """Returns the number of files that are shown."""
         return sum(len(one.files) for one in self.stretches)
 
 

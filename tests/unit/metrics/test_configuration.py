@@ -1,5 +1,5 @@
 from statemaint.metrics.catalogue import MOST_PROBLEMS
-from statemaint.metrics.configuration import problem_families
+from statemaint.metrics.families import problem_families
 
 
 def test_each_mistake_is_a_series_with_its_file_and_line_up_to_a_bound() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from statemaint.airflow.pages.ages import ago, ahead, span, stamp
+from statemaint.airflow.pages.render import ago, ahead, span, stamp
 
 NOW = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 

@@ -2,7 +2,7 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from statemaint.airflow.pages.runbook import runbook_of
+from statemaint.airflow.pages.render import runbook_of
 from statemaint.model.findings import FindingCode
 from tests.support.paths import ROOT
 
