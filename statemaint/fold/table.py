@@ -7,7 +7,7 @@ small state never leaves the dictionary.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import merge
 from operator import itemgetter
 from tempfile import TemporaryFile
@@ -25,15 +25,28 @@ _PIECE = 64 * 1024
 _MOST_RUNS = 32
 
 
-class SortedTable:
+class _Sorted:
+    """What is held in memory, `held` bytes of it at most, and the runs of the rest."""
+
+    def __init__(self, held: int | None = None) -> None:
+        self._held = HELD if held is None else held
+        self._size = 0
+        self._runs: tuple[_Run, ...] = ()
+
+    def _spill(self, merged: Callable[[tuple["_Run", ...]], Iterable[Record]]) -> None:
+        """Writes a run of what is held; of too many runs it becomes the only one."""
+        full = len(self._runs) >= _MOST_RUNS
+        run = _Run(merged(self._runs if full else ()))
+        self._runs = (run,) if full else (*self._runs, run)
+        self._size = 0
+
+
+class SortedTable(_Sorted):
     """The rows that result from changes."""
 
     def __init__(self, held: int | None = None) -> None:
-        """Begins without rows; `held` is the most bytes of changes in memory."""
-        self._held = HELD if held is None else held
+        super().__init__(held)
         self._newest: dict[bytes, bytes | None] = {}
-        self._size = 0
-        self._runs: tuple[_Run, ...] = ()
 
     def apply(self, changes: Iterable[Record]) -> None:
         """Applies changes in their order; a value of `None` removes its key."""
@@ -63,21 +76,16 @@ class SortedTable:
         self._size = sum(_size(key, value) for key, value in self._newest.items())
         if self._size <= self._held // 2:
             return
-        merged = self._runs if len(self._runs) >= _MOST_RUNS else ()
-        run = _Run(_newest((*merged, self._newest)))
-        self._runs = (run,) if merged else (*self._runs, run)
-        self._newest, self._size = {}, 0
+        self._spill(lambda runs: _newest((*runs, self._newest)))
+        self._newest = {}
 
 
-class SortedEvents:
+class SortedEvents(_Sorted):
     """The events of keys: all events of each key, in order."""
 
     def __init__(self, held: int | None = None) -> None:
-        """Begins without events; `held` is the most bytes of them in memory."""
-        self._held = HELD if held is None else held
+        super().__init__(held)
         self._events: dict[bytes, bytes | bytearray] = {}
-        self._size = 0
-        self._runs: tuple[_Run, ...] = ()
 
     def add(self, key: bytes, event: bytes) -> None:
         events = self._events.get(key)
@@ -100,10 +108,8 @@ class SortedEvents:
         return _all(self._runs, self._events)
 
     def _make_room(self) -> None:
-        merged = self._runs if len(self._runs) >= _MOST_RUNS else ()
-        run = _Run(_all(merged, self._events))
-        self._runs = (run,) if merged else (*self._runs, run)
-        self._events, self._size = {}, 0
+        self._spill(lambda runs: _all(runs, self._events))
+        self._events = {}
 
 
 def _size(key: bytes, value: bytes | None) -> int:

@@ -14,11 +14,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from statemaint.codec.integrity.siphash import siphash128
-
 MODULUS = 1 << 128
 _LENGTH = struct.Struct(">I")
 _PERSON = b"statemaint row 2"
+_WORD = 0xFFFFFFFFFFFFFFFF
+_START = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
+_ROUNDS, _FINAL_ROUNDS = 2, 4
+
+_Lanes = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,12 @@ class StateDigest:
     rows: int
     bytes: int
     digest: str
+
+    @classmethod
+    def of_words(cls, words: Iterable[int]) -> "StateDigest":
+        """Returns the digest of the compiled loops' sums: low and high word, rows, bytes."""
+        low, high, rows, size = map(int, words)
+        return cls.of_sum(rows, size, low | high << 64)
 
     @classmethod
     def of_sum(cls, rows: int, size: int, total: int) -> "StateDigest":
@@ -61,3 +70,51 @@ def digest(rows: Iterable[tuple[bytes, bytes]], key: bytes) -> StateDigest:
         count += 1
         size += len(name) + len(value)
     return StateDigest.of_sum(count, size, total)
+
+
+# -- SipHash-2-4 with 128 bits of output, like its authors' reference code: simple and slow
+
+
+def siphash128(key: bytes, message: bytes) -> int:
+    """Returns the hash as one number, its first eight bytes being the low ones.
+
+    The key is two little-endian words, the message words of eight; its last ends with the length.
+    """
+    key0, key1 = struct.unpack("<2Q", key)
+    v0, v1, v2, v3 = (
+        word ^ part for word, part in zip(_START, (key0, key1, key0, key1), strict=True)
+    )
+    lanes = (v0, v1 ^ 0xEE, v2, v3)
+    for word in _words(message):
+        v0, v1, v2, v3 = lanes
+        v0, v1, v2, v3 = _rounds((v0, v1, v2, v3 ^ word), _ROUNDS)
+        lanes = (v0 ^ word, v1, v2, v3)
+    v0, v1, v2, v3 = lanes
+    lanes = _rounds((v0, v1, v2 ^ 0xEE, v3), _FINAL_ROUNDS)
+    low = lanes[0] ^ lanes[1] ^ lanes[2] ^ lanes[3]
+    v0, v1, v2, v3 = lanes
+    lanes = _rounds((v0, v1 ^ 0xDD, v2, v3), _FINAL_ROUNDS)
+    return low | (lanes[0] ^ lanes[1] ^ lanes[2] ^ lanes[3]) << 64
+
+
+def _words(message: bytes) -> tuple[int, ...]:
+    tail = len(message) % 8
+    padded = message + bytes(7 - tail) + bytes([len(message) & 0xFF])
+    words: tuple[int, ...] = struct.unpack(f"<{len(padded) // 8}Q", padded)
+    return words
+
+
+def _rounds(lanes: _Lanes, count: int) -> _Lanes:
+    v0, v1, v2, v3 = lanes
+    for _ in range(count):
+        v0 = (v0 + v1) & _WORD
+        v2 = (v2 + v3) & _WORD
+        v1 = (v1 << 13 & _WORD | v1 >> 51) ^ v0
+        v3 = (v3 << 16 & _WORD | v3 >> 48) ^ v2
+        v0 = v0 << 32 & _WORD | v0 >> 32
+        v2 = (v2 + v1) & _WORD
+        v0 = (v0 + v3) & _WORD
+        v1 = (v1 << 17 & _WORD | v1 >> 47) ^ v2
+        v3 = (v3 << 21 & _WORD | v3 >> 43) ^ v0
+        v2 = v2 << 32 & _WORD | v2 >> 32
+    return v0, v1, v2, v3

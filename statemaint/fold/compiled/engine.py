@@ -109,7 +109,7 @@ class FastEngine:
             return fold.digests()
 
     def digest(self, source: Source, path: str) -> StateDigest:
-        return _digest(_read(self.window, _compiled(source), path, snapshot=True))
+        return StateDigest.of_words(_read(self.window, _compiled(source), path, snapshot=True))
 
     def check(self, source: Source, path: str) -> frozenset[int]:
         """Reads a delta whole; it uses no column families."""
@@ -144,11 +144,6 @@ def _sums() -> _Words:
 
 def _words(key: bytes) -> _Words:
     return np.frombuffer(key, "<u8")
-
-
-def _digest(sums: _Words) -> StateDigest:
-    low, high, rows, size = (int(number) for number in sums)
-    return StateDigest.of_sum(rows, size, low | high << 64)
 
 
 class _Fold:
@@ -339,6 +334,5 @@ class _Fold:
             yield version, output.drain()
 
     def digests(self) -> dict[int, StateDigest]:
-        return {
-            version: _digest(self._sums[number]) for number, version in enumerate(self._versions)
-        }
+        pairs = zip(self._versions, self._sums, strict=False)
+        return {version: StateDigest.of_words(sums) for version, sums in pairs}

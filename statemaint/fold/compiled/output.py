@@ -1,6 +1,6 @@
 """One snapshot file while it is written: kept records in, compressed blocks out."""
 
-from typing import Protocol
+from collections.abc import Callable
 
 import numpy as np
 
@@ -76,7 +76,7 @@ class Output:
         """Compresses everything below a position and moves the rest to the front."""
         if not upto:
             return
-        self._ready.append(self._compressor.blocks(self._buffer, upto))
+        self._ready.append(self._compressor(self._buffer, upto))
         rest = self._at - upto
         self._buffer[:rest] = self._buffer[upto : self._at].copy()
         self._at = rest
@@ -99,43 +99,30 @@ class Output:
 # -- compression of payload: block by block, or in stretches
 
 
-class Compressor(Protocol):
-    """The maker of one stream's blocks."""
+Compressor = Callable[[Bytes, int], Buffer]
+"""Returns the blocks of the payload below a position; only the last may be short.
 
-    def blocks(self, payload: Bytes, upto: int) -> Buffer:
-        """Returns the blocks of the payload below a position; only the last may be short.
-
-        The buffer continues for at least `SLACK` bytes after that position.
-        """
-        ...
+The buffer continues for at least `SLACK` bytes after that position.
+"""
 
 
 def compressor_for(compression: Compression, encoder: Encoder) -> Compressor:
-    if isinstance(compression, Lz4Block) and compression.block_size <= lz4.MOST:
-        return _Stretches(compression)
-    return _Blocks(encoder, compression.block_size)
+    """Returns the fastest maker of one stream's blocks."""
+    size = compression.block_size
+    if isinstance(compression, Lz4Block) and size <= lz4.MOST:
+        level, table = compression.level, np.empty(lz4.TABLE, np.uint8)
+        return lambda payload, upto: _stretches(payload, upto, size, level, table)
+
+    def blocks(payload: Bytes, upto: int) -> Buffer:
+        pieces = (payload[start : min(start + size, upto)] for start in range(0, upto, size))
+        return b"".join(encoder.block(piece.data) for piece in pieces)
+
+    return blocks
 
 
-class _Blocks:
-    def __init__(self, encoder: Encoder, size: int) -> None:
-        self._encoder, self._size = encoder, size
-
-    def blocks(self, payload: Bytes, upto: int) -> Buffer:
-        pieces = (
-            payload[start : min(start + self._size, upto)] for start in range(0, upto, self._size)
-        )
-        return b"".join(self._encoder.block(piece.data) for piece in pieces)
-
-
-class _Stretches:
-    """The compressor for LZ4: one loop compresses and checksums many blocks, without the GIL."""
-
-    def __init__(self, compression: Lz4Block) -> None:
-        self._size, self._level = compression.block_size, compression.level
-        self._table = np.empty(lz4.TABLE, np.uint8)
-
-    def blocks(self, payload: Bytes, upto: int) -> Buffer:
-        count = -(-upto // self._size)
-        stored = np.empty(upto + count * HEADER_SIZE + SLACK, np.uint8)
-        end = lz4.pack(payload, upto, self._size, self._level, stored, self._table)
-        return stored.data[:end]
+def _stretches(payload: Bytes, upto: int, size: int, level: int, table: Bytes) -> Buffer:
+    """Compresses and checksums many blocks of LZ4 in one loop, without the GIL."""
+    count = -(-upto // size)
+    stored = np.empty(upto + count * HEADER_SIZE + SLACK, np.uint8)
+    end = lz4.pack(payload, upto, size, level, stored, table)
+    return stored.data[:end]

@@ -35,5 +35,4 @@ class Sums:
 
     def digest(self) -> StateDigest:
         """Returns the digest of all rows so far."""
-        low, high, rows, size = (int(number) for number in self._sums[0])
-        return StateDigest.of_sum(rows, size, low | high << 64)
+        return StateDigest.of_words(self._sums[0])

@@ -159,8 +159,7 @@ class ChangelogBatch:
         sums: npt.NDArray[np.uint64] = np.zeros(4, np.uint64)
         window, words = self.window.buffer, np.frombuffer(key, "<u8")
         kernels.digest(window, self._starts, self._keys, self._values, picked, sums, words)
-        low, high, rows, size = (int(number) for number in sums)
-        return StateDigest.of_sum(rows, size, low | high << 64)
+        return StateDigest.of_words(sums)
 
     def families(self, picked: Numbers) -> dict[bytes, int]:
         """Returns the number of some keys by first two bytes; shorter keys count as empty bytes."""

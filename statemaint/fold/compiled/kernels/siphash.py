@@ -1,4 +1,4 @@
-"""SipHash-2-4 with 128 bits of output, compiled; `codec.integrity.siphash` is its reference.
+"""SipHash-2-4 with 128 bits of output, compiled; `codec.integrity.digest` has its reference.
 
 Rows of one size are hashed eight at a time, each in its own lane of the vectors: the rounds of one
 hash depend on each other, those of eight hashes do not.

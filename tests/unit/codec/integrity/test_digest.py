@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.codec.integrity.digest import digest, digest_key
+from statemaint.codec.integrity.digest import StateDigest, digest, digest_key
 
 KEY = digest_key("11111111-2222-3333-4444-555555555555")
 STATES = st.dictionaries(st.binary(max_size=8), st.binary(max_size=8), max_size=8)
@@ -38,3 +38,8 @@ def test_a_digest_is_stable_across_releases() -> None:
 def test_a_digest_counts_rows_and_bytes() -> None:
     found = digest([(b"key", b"value"), (b"k", b"")], KEY)
     assert (found.rows, found.bytes) == (2, 9)
+
+
+def test_the_sums_of_compiled_loops_are_a_digest() -> None:
+    found = StateDigest.of_words([7, 2, 3, 40])
+    assert found == StateDigest(3, 40, f"{2:016x}{7:016x}")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.codec.integrity.siphash import siphash128
+from statemaint.codec.integrity.digest import siphash128
 from statemaint.fold.compiled.kernels.siphash import LANES, siphash_rows
 
 KEY = bytes(range(16))

@@ -153,9 +153,7 @@ def test_what_only_the_library_accepts_is_left_to_it() -> None:
 def test_any_other_compression_is_written_block_by_block() -> None:
     codec, payload = Snappy(block_size=100), np.arange(250, dtype=np.uint8)
     encoder = codec.encoder()
-    stored = (
-        encoder.begin() + bytes(compressor_for(codec, encoder).blocks(payload, 250)) + encoder.end()
-    )
+    stored = encoder.begin() + bytes(compressor_for(codec, encoder)(payload, 250)) + encoder.end()
     parts = [bytes(one.payload) for one in codec.blocks(io.BytesIO(stored))]
     assert [len(part) for part in parts] == [100, 100, 50]
     assert b"".join(parts) == payload.tobytes()
@@ -163,5 +161,5 @@ def test_any_other_compression_is_written_block_by_block() -> None:
 
 def test_blocks_too_large_for_the_table_are_left_to_the_library() -> None:
     codec, payload = Lz4Block(2 * MOST), np.zeros(3 * MOST, np.uint8)
-    stored = bytes(compressor_for(codec, codec.encoder()).blocks(payload, 3 * MOST))
+    stored = bytes(compressor_for(codec, codec.encoder())(payload, 3 * MOST))
     assert [len(part) for part, _ in clear(stored) or ()] == [2 * MOST, MOST]
