@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE, Popen
 from tempfile import TemporaryDirectory
+from textwrap import fill
 from typing import Any
 from urllib.error import URLError
 from urllib.request import ProxyHandler, Request, build_opener
@@ -217,7 +218,7 @@ def main(folder: Path | None) -> None:
                 )
             )
     table = "\n".join([head, "| --- |" + " --: |" * (head.count("|") - 2), *rows])
-    table = "\n\n".join([table, *notes])
+    table = "\n\n".join([table, *(fill(one, 118) for one in notes)])
     click.echo(table)
     before, _, rest = _DOCUMENT.read_text().partition(_BEGIN)
     _DOCUMENT.write_text(f"{before}{_BEGIN}\n\n{table}\n\n{_END}{rest.partition(_END)[2]}")
