@@ -61,13 +61,6 @@ class Attempts:
         lineages: Lineages,
         committed: Mapping[int, str] | None = None,
     ) -> None:
-        """Sorts the files by attempt.
-
-        Args:
-            files: the files of one store.
-            lineages: the lineages of the changelogs that were read.
-            committed: the id of each version that the commit log still names.
-        """
         kept = tuple(files)
         self.changelogs = {
             (file.version, file.id): file for file in kept if isinstance(file, Delta) and file.id
@@ -100,10 +93,8 @@ class Attempts:
             return None
         version = item[0] - 1
         committed_id = self._committed.get(version)
-        return (version, committed_id) if committed_id and item in self._counting() else None
-
-    def _counting(self) -> set[Item]:
-        return set(self._committed.items())
+        counts = self._committed.get(item[0]) == item[1]
+        return (version, committed_id) if committed_id and counts else None
 
     def chain(self, trace: Trace) -> Chain | Lost:
         """Returns the chain to load for the newest attempt of a trace, or why it cannot load.

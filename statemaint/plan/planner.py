@@ -175,7 +175,9 @@ def _skewed(stores: tuple[Store, ...], now: float, skew: float) -> Iterator[Find
 def _store_plans(
     checkpoint: Checkpoint, stores: tuple[Store, ...], window: Window | None
 ) -> tuple[StorePlan, ...]:
-    sorted_stores = (replace(one, files=_in_order(one)) for one in stores)
+    sorted_stores = (
+        replace(store, files=tuple(sorted(store.files, key=_path))) for store in stores
+    )
     if window is None or damaged(checkpoint.findings):
         return tuple(halt(one, diagnose(one, checkpoint), window) for one in sorted_stores)
     plans = (_decided(one, checkpoint, window) for one in sorted_stores)
@@ -187,10 +189,6 @@ def _decided(store: Store, checkpoint: Checkpoint, window: Window) -> StorePlan:
     if is_old(store, checkpoint, window):
         return decide_old(store, checkpoint, window, findings)
     return decide(store, window, findings, judge(store, checkpoint))
-
-
-def _in_order(store: Store) -> tuple[StateFile, ...]:
-    return tuple(sorted(store.files, key=lambda file: file.entry.path))
 
 
 def _bounded(stores: tuple[StorePlan, ...], most: int) -> tuple[StorePlan, ...]:
@@ -206,8 +204,8 @@ def _bounded(stores: tuple[StorePlan, ...], most: int) -> tuple[StorePlan, ...]:
     return tuple(_postponed(store, later.get(store.store.id, set())) for store in stores)
 
 
-def _path(entry: Entry) -> str:
-    return entry.path
+def _path(file: StateFile) -> str:
+    return file.entry.path
 
 
 _FIRST = (DeleteReason.STALE_SIDE, DeleteReason.STALE_SNAPSHOT)
@@ -224,5 +222,8 @@ def _postponed(store: StorePlan, mine: set[Entry]) -> StorePlan:
     actions = tuple(
         one for one in store.actions if not (isinstance(one, Delete) and one.entry in mine)
     )
-    kept = (*store.kept, *(Kept(entry, KeepReason.LIMIT) for entry in sorted(mine, key=_path)))
+    kept = (
+        *store.kept,
+        *(Kept(entry, KeepReason.LIMIT) for entry in sorted(mine, key=lambda one: one.path)),
+    )
     return replace(store, actions=actions, kept=kept)

@@ -156,13 +156,7 @@ def written_by_query(
 
     Such a query writes every version from some version up to the snapshot's again, in order, after
     the snapshot, and commits each afterwards. Some of them may have the bytes that they had before.
-
-    Args:
-        outdated: the proof and its replaced inputs.
-        versions: the versions of the store.
-        checkpoint: the checkpoint, whose commits are evidence too.
-        target: the newest committed version.
-        begun: when the snapshot was written; by default its listed time.
+    `begun` is when the snapshot was written; by default its listed time.
     """
     listed = {delta.entry.path: delta for delta in versions.deltas.values()}
     inputs = [(listed[it.path], it.modified) for it in outdated.proof.inputs if it.path in listed]
@@ -177,8 +171,9 @@ def written_by_query(
     after = versions.deltas.get(outdated.version + 1) if outdated.version < target else None
     # A copy may have given the snapshot another time than its proof records.
     begun = versions.snapshots[outdated.version].entry.modified if begun is None else begun
-    times = [begun, *(delta.entry.modified for delta in (*again, *_some(after)))]
-    if not _ascending(times) or not _later(again[0].entry.modified, begun):
+    written = (*again, after) if after else again
+    times = [begun, *(delta.entry.modified for delta in written)]
+    if not ascending(times) or not _later(again[0].entry.modified, begun):
         return False
     commits = checkpoint.commit_times
     kept = [delta for delta in again if batch_of(delta.version) in commits]
@@ -187,11 +182,8 @@ def written_by_query(
     return enough and all(_committed(delta, commits, begun) for delta in kept)
 
 
-def _some(delta: Delta | None) -> tuple[Delta, ...]:
-    return (delta,) if delta else ()
-
-
-def _ascending(times: list[float | None]) -> bool:
+def ascending(times: list[float | None]) -> bool:
+    """Returns whether all times are known and none is earlier than the one before."""
     known_times = [one for one in times if one is not None]
     return len(known_times) == len(times) and known_times == sorted(known_times)
 

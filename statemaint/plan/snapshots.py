@@ -24,12 +24,7 @@ def due(
 
     The target comes first. If the floor's snapshot already existed, the target's chain could look
     short, and a run interrupted between the two would end differently from an uninterrupted one.
-
-    Args:
-        store: the store.
-        versions: its deltas and snapshots that count.
-        window: the versions that stay loadable.
-        floor: the version whose snapshot makes a neglected store shrink in this run.
+    The snapshot of the floor makes a neglected store shrink in this run.
     """
     chain = versions.chain(window.target)
     if isinstance(chain, Chain) and _is_long(store, window, chain):

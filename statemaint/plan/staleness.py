@@ -6,7 +6,7 @@ any other way (files swapped, restored, edited) is in doubt, and the snapshot is
 against it: nothing is decided before the two have been compared.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from statemaint.model.chain import Chain, Versions
@@ -205,7 +205,10 @@ class _Judge:
         Other files, which no proof names, may have been replaced together with these.
         """
         doubts = ((edited, _replaced(edited, self._versions)) for edited in self._edited)
-        doubted = ((Outdated(proof, ()), _of(same)) for proof, same in doubts_of(self._store))
+        doubted = (
+            (Outdated(proof, ()), tuple(delta.version for delta in same))
+            for proof, same in doubts_of(self._store)
+        )
         for edited, replaced in (*doubts, *doubted):
             above = [version for version in self._trusted.snapshots if version > edited.version]
             for version in sorted({*above} - self._settled()):
@@ -287,10 +290,6 @@ def was_replaced(store: Store) -> bool:
     """
     proofs = (*store.outdated, *store.former)
     return any(one.replaced for one in proofs) or any(True for _ in doubts_of(store))
-
-
-def _of(deltas: Iterable[Delta]) -> tuple[int, ...]:
-    return tuple(delta.version for delta in deltas)
 
 
 def _replaced(outdated: Outdated, versions: Versions) -> tuple[int, ...]:

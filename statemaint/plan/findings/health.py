@@ -10,6 +10,7 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of, version_of
 from statemaint.plan.findings.names import name_findings, unloadable
 from statemaint.plan.findings.stale import stale_findings
+from statemaint.plan.rewinds import ascending
 from statemaint.plan.staleness import judge
 
 
@@ -180,13 +181,10 @@ def _is_written_again(store: Store, checkpoint: Checkpoint, snapshot: Snapshot) 
     alone = committed in store.versions.snapshots and committed not in store.versions.deltas
     per_batch = store.rocks is not None and (alone or committed == 0) and not change
     forced = store.is_forced(snapshot) and not change
-    repartitioned = _repartitions(checkpoint)
+    repartitioned = any(
+        finding.code is FindingCode.UNFINISHED_REPARTITION for finding in checkpoint.findings
+    )
     return per_batch or forced or repartitioned or _is_of_running(store, checkpoint, snapshot)
-
-
-def _repartitions(checkpoint: Checkpoint) -> bool:
-    codes = (one.code for one in checkpoint.findings)
-    return FindingCode.UNFINISHED_REPARTITION in codes
 
 
 def _is_of_running(store: Store, checkpoint: Checkpoint, snapshot: Snapshot) -> bool:
@@ -198,9 +196,7 @@ def _is_of_running(store: Store, checkpoint: Checkpoint, snapshot: Snapshot) -> 
     change, plan = store.versions.deltas.get(snapshot.version), checkpoint.running
     if change is None or plan is None:
         return False
-    times = [one.modified for one in (plan, change.entry, snapshot.entry)]
-    known_times = [one for one in times if one is not None]
-    return len(known_times) == len(times) and known_times == sorted(known_times)
+    return ascending([plan.modified, change.entry.modified, snapshot.entry.modified])
 
 
 def _unknown(store: Store) -> Iterator[Finding]:

@@ -121,12 +121,8 @@ def rebuilt(step: RepairStep, listed: Store, store: Store, window: range) -> Wri
 
     It is written if a retained version would be loaded from it. The fold relies as little as
     possible on snapshots that were not compared with the log.
-
-    Args:
-        step: the step that removes the bad snapshot.
-        listed: the store as it is.
-        store: the store without the removed files.
-        window: the versions that the commit log requires.
+    `listed` is the store as it is, `store` without the removed files; `window` has the versions
+    that the commit log requires.
     """
     path = step.removes[-1].path
     if step.reason is not RemoveReason.BAD_SNAPSHOT or path != listed.snapshot_path(step.version):
@@ -139,10 +135,7 @@ def rebuilt(step: RepairStep, listed: Store, store: Store, window: range) -> Wri
 def from_log(store: Store, version: int, setup: Store | None = None) -> WriteSnapshot | None:
     """Returns the write of a version's snapshot from the log; `None` if the log lacks files.
 
-    Args:
-        store: the store.
-        version: the version of the snapshot.
-        setup: the store with the zips that may name its column families; the same by default.
+    `setup` is the store with the zips that may name its column families; the same by default.
     """
     chain = store.versions.from_log(version, proved=())
     if chain is None or not chain.deltas:

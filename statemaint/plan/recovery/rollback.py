@@ -55,11 +55,7 @@ def newest_to_go_back_to(
 
     A restart reads its commit, its offsets, and the offsets of the batch after or before it.
     Mirrors `MicroBatchExecution.populateStartOffsets`.
-
-    Args:
-        checkpoint: the checkpoint as it is.
-        findings: the findings of the checkpoint.
-        loadable: the batches that load in every store.
+    `loadable` has the batches that load in every store.
     """
     bad = {one.path for one in findings if one.damage}
     offsets = {one for one in checkpoint.offsets if f"offsets/{one}" not in bad}
