@@ -44,7 +44,6 @@ def _step(finding: Json, checkpoint: str) -> Json:
 
 
 def dry_note(counts: Mapping[str, Any], findings: Sequence[Json], file: str | None) -> str:
-    """Returns the note of a dry run."""
     lines = [f"DRY RUN, nothing was changed. {_counted(counts, would=True)}"]
     lines += [f"DRY RUN: {one}" for one in (*_scope(counts), *_withheld(counts))]
     if file:
@@ -53,7 +52,6 @@ def dry_note(counts: Mapping[str, Any], findings: Sequence[Json], file: str | No
 
 
 def note(extra: Mapping[str, Any]) -> str:
-    """Returns the note of a run from its report."""
     lines = _scope(extra)
     if extra["failure"]:
         lines.append(f"Nothing was maintained: {extra['failure']}")
@@ -74,7 +72,6 @@ def note(extra: Mapping[str, Any]) -> str:
 
 
 def note_of_queries(reports: Mapping[str, Json]) -> str:
-    """Returns the note of a run of several queries, from the report of each."""
     failed = {name: one for name, one in reports.items() if not one["success"]}
     sums = {key: sum(one.get(key, 0) for one in reports.values()) for key in _DONE}
     done = (

@@ -16,11 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 def failure_callbacks(query: Query) -> list[Callable[..., Any]]:
-    """Returns the functions that Airflow calls when a run has failed.
-
-    Raises:
-        ValueError: when a notifier cannot be called.
-    """
+    """Returns the functions that Airflow calls when a run has failed."""
     return [resolve(one) for one in query.notify]
 
 

@@ -29,22 +29,12 @@ def open_checkpoint(checkpoint: str, connection: str | None) -> Storage:
     Without a connection all settings come from the environment, as on the command line. With one,
     of Airflow's type `aws` or of our own type `statemaint`, the keys, region and endpoint are the
     connection's; the other `STATEMAINT_S3_...` variables still apply.
-
-    Raises:
-        ConfigError: when the connection does not exist or contains an unsupported setting; its
-            secrets are never shown.
-        UnsupportedError: for a scheme that this version cannot reach.
     """
     return open_storage(checkpoint, s3=_options(connection) if connection else None)
 
 
 def tried(connection: str | None) -> str:
-    """Lists the buckets of S3 with the settings of a connection; returns the answer in words.
-
-    Raises:
-        ConfigError: as `open_checkpoint` does.
-        StorageError: when the server is not reached, or refuses the keys.
-    """
+    """Lists the buckets of S3 with the settings of a connection; returns the answer in words."""
     from statemaint.storage.s3.client import client_of  # noqa: PLC0415 -- not for parsing a DAG
     from statemaint.storage.s3.errors import S3Error, translated  # noqa: PLC0415 -- as above
 
@@ -68,11 +58,7 @@ def _options(connection: str | None) -> S3Options:
 
 
 def s3_options(connection: Connection, environment: Mapping[str, str]) -> S3Options:
-    """Returns the options for reaching S3 with a connection.
-
-    Raises:
-        ConfigError: when the connection contains an unsupported setting.
-    """
+    """Returns the options for reaching S3 with a connection."""
     name = f"the Airflow connection {connection.conn_id}"
     if connection.conn_type not in (_TYPE, OWN_TYPE):
         raise ConfigError(f"{name} is of type {connection.conn_type!r}; S3 takes type {_TYPE!r}")

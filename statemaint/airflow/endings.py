@@ -1,7 +1,7 @@
-"""The ends of our tasks: failed, to be tried again, waiting, or with the event of an Asset."""
+"""The ends of our tasks: failed, to be tried again, waiting; the event of an Asset, a notice."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
@@ -15,6 +15,8 @@ from airflow.sdk.exceptions import (
 from statemaint.report.task import Failure
 
 _log = logging.getLogger(__name__)
+# The name under which notifiers find the report: `{{ statemaint.note }}` in their templates.
+REPORT_VARIABLE = "statemaint"
 
 _FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=5), timedelta(minutes=5)
 
@@ -23,10 +25,6 @@ def wait(held: str, most: timedelta) -> NoReturn:
     """Ends this attempt, to try again later: each wait is twice as long as the one before.
 
     Waiting takes no worker and no slot of the pool, and is no retry.
-
-    Args:
-        held: why the task has to wait.
-        most: the maximum time that it waits.
     """
     context = get_current_context()
     now = datetime.now(UTC)
@@ -49,13 +47,7 @@ def fail(failure: Failure) -> NoReturn:
 def update_assets(
     context: Mapping[str, Any], updates: Mapping[str, bool], extra: Mapping[str, Any]
 ) -> None:
-    """Decides which of our Assets a task updates when it succeeds; others stay as they are.
-
-    Args:
-        context: Airflow's context of the task.
-        updates: whether to update each of our Assets, by its name.
-        extra: the `extra` of their events.
-    """
+    """Decides which of our Assets a task updates when it succeeds; others stay as they are."""
     outlets = context["task"].outlets
     outlets[:] = [one for one in outlets if updates.get(_name(one), True)]
     for outlet in outlets:
@@ -65,3 +57,19 @@ def update_assets(
 
 def _name(outlet: object) -> str:
     return str(getattr(outlet, "name", ""))
+
+
+def notify_all(
+    notifiers: Iterable[Callable[[Mapping[str, Any]], object]],
+    context: Mapping[str, Any],
+    report: Mapping[str, Any],
+) -> None:
+    """Calls notifiers with Airflow's context, in which `statemaint` is the run's report.
+
+    Errors are only logged: the run's outcome is that of its maintenance.
+    """
+    for notifier in notifiers:
+        try:
+            notifier({**context, REPORT_VARIABLE: dict(report)})
+        except Exception:  # noqa: BLE001 -- the notifier is not ours
+            _log.exception("a notifier of this task failed")

@@ -31,7 +31,7 @@ from statemaint.airflow.names import (
     dag_id,
     together_id,
 )
-from statemaint.airflow.published import metrics_settings
+from statemaint.airflow.publish import metrics_settings
 from statemaint.airflow.run_tasks import Terms, run_tasks
 from statemaint.airflow.settings import QuerySettings
 from statemaint.airflow.together import together_tasks
@@ -126,7 +126,6 @@ def _dag(reading: QueriesReading, name: str, gateway: Gateway) -> DAG:
 
 
 def _together(reading: QueriesReading, shared: str, names: Sequence[str], gateway: Gateway) -> DAG:
-    """Returns the DAG of all queries with one `together`."""
     query, identity = reading.queries[names[0]], together_id(shared)
     try:
         settings = [_settings(reading, one, gateway) for one in names]
@@ -165,7 +164,6 @@ def _settings(reading: QueriesReading, name: str, gateway: Gateway) -> QuerySett
 
 
 def query_settings(name: str, query: Query, policy: Policy, outputs: Outputs) -> QuerySettings:
-    """Returns the settings of a query for its tasks."""
     logs = Path(conf.get_mandatory_value("logging", "base_log_folder"))
     return QuerySettings(
         query=name,
@@ -183,19 +181,13 @@ def query_settings(name: str, query: Query, policy: Policy, outputs: Outputs) ->
 
 
 def _maintenance(query: Query, settings: QuerySettings) -> DAG:
-    """Returns the DAG that maintains a query."""
     with DAG(dag_id=dag_id(settings.query), **dag_arguments(query, settings)) as dag:  # noqa: AIR002 -- they have a schedule
         run_tasks(settings, Terms(timedelta(seconds=query.timeout)))
     return dag
 
 
 def dag_arguments(query: Query, settings: QuerySettings) -> dict[str, Any]:
-    """Returns the arguments of the DAG that maintains a query, except its id.
-
-    Raises:
-        ValueError: when a notifier cannot be called.
-        AirflowException: when there is no such executor.
-    """
+    """Returns the arguments of the DAG that maintains a query, except its id."""
     return {
         "description": f"Maintains the state of {settings.query}",
         "doc_md": document(query, settings),
@@ -224,11 +216,7 @@ def _schedule(query: Query) -> Any:
 
 
 def task_arguments(query: Query) -> dict[str, Any]:
-    """Returns the arguments of every task of a query.
-
-    Raises:
-        AirflowException: when there is no such executor.
-    """
+    """Returns the arguments of every task of a query."""
     return dict(_arguments(query))
 
 

@@ -208,12 +208,6 @@ def figures_of_run(
     A run that looked at nothing leaves only the reason.
 
     Lists the trash, which is the only request; if that fails, the trash is left out.
-
-    Args:
-        settings: the query's settings.
-        results: what the tasks of the run have handed on.
-        success: whether all of the query's work has succeeded.
-        dry_run: whether nothing was carried out.
     """
     plan, reports = results.plan, results.inspected
     if results.reason and not (plan.units or plan.findings or reports):

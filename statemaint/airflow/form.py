@@ -94,7 +94,6 @@ def _numbers(title: str, text: str) -> Param:
 
 
 def document(query: Query, settings: QuerySettings) -> str:
-    """Returns the text on the page of a query's DAG."""
     rows = "\n".join(
         f"| `{one.name}` | {one.shown(getattr(settings.policy, one.name))} |" for one in SETTINGS
     )

@@ -40,16 +40,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 
 
 def given_query(name: str | None, checkpoint: str, keys: Mapping[str, Any]) -> tuple[str, Query]:
-    """Returns a query, and its name: by default the last part of the checkpoint's address.
-
-    Args:
-        name: the query's name, for metrics and Assets.
-        checkpoint: its address, or an Airflow template.
-        keys: the keys of a query in the queries file.
-
-    Raises:
-        ValueError: when an argument is wrong; one line.
-    """
+    """Returns a query, and its name: by default the last part of the checkpoint's address."""
     if keys.get("together"):
         raise ValueError("together: only queries of the queries file share a DAG; leave it out")
     stand_in = _BUCKET_STANDS_IN if keys.get("connection") else _STANDS_IN
@@ -69,11 +60,7 @@ def given_query(name: str | None, checkpoint: str, keys: Mapping[str, Any]) -> t
 
 
 def given_name(name: str | None, checkpoint: str) -> str:
-    """Returns the name of a query; by default the last part of its checkpoint's address.
-
-    Raises:
-        ValueError: when it is not a valid name, or the address is a template.
-    """
+    """Returns the name of a query; by default the last part of its checkpoint's address."""
     if name is None and is_template(checkpoint):
         raise ValueError("query: give the query's name, as the checkpoint is a template")
     chosen = name or checkpoint.rstrip("/").rpartition("/")[2]
@@ -106,10 +93,6 @@ class Outputs:
     def given(
         cls, pushgateway: str | None, textfile: str | None, plans: str | None = None
     ) -> "Outputs":
-        """Returns the outputs of arguments; STATEMAINT_PUSHGATEWAY wins, as for the file.
-
-        Raises:
-            ValueError: when the Pushgateway's address contains a secret.
-        """
+        """Returns the outputs of arguments; STATEMAINT_PUSHGATEWAY wins, as for the file."""
         gateway = os.environ.get(GATEWAY_VARIABLE) or pushgateway
         return cls(must_be_open(gateway) if gateway else None, textfile, plans)

@@ -39,7 +39,6 @@ class Health:
     repaired: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the XCom of a task."""
         findings = findings_json(self.findings)
         return {
             "checkpoint": self.checkpoint,
@@ -85,10 +84,6 @@ def repaired_health(storage: Storage, *, deep: bool = False, spark: str | None =
     """Repairs what the log can prove, and returns whether the query would then restart.
 
     The removed files are kept in the trash for thirty days. The query must not run.
-
-    Raises:
-        LeaseHeldError: when another run maintains the checkpoint.
-        StatemaintError: as `repair` and `doctor` do.
     """
     done = repair(storage, trash_for=_MONTH)
     return health_of(storage, deep=deep, spark=spark, repaired=done.run or None)
@@ -109,11 +104,7 @@ def longest_chain(storage: Storage) -> int | None:
 
 
 def valid_spark(version: str | None) -> str | None:
-    """Returns a version of Spark such as `4.2` or `3.5.9`.
-
-    Raises:
-        ValueError: when it is not a version.
-    """
+    """Returns a version of Spark such as `4.2` or `3.5.9`."""
     if version is None or re.fullmatch(r"\d+\.\d+(\.\d+)?", version):
         return version
     raise ValueError(f"spark_version: must be a version such as 4.2, not {version!r}")

@@ -19,7 +19,6 @@ class FleetLink(BaseOperatorLink):
     name = "Streaming state"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Returns the page's address in this Airflow."""
         del operator, ti_key
         return page_address(conf.get("api", "base_url", fallback=""))
 
@@ -36,7 +35,6 @@ class DashboardLink(BaseOperatorLink):
     name = "Dashboard"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Returns the address of the setting, with the query in place of `{query}`."""
         del ti_key
         address: str = conf.get(_SECTION, _OPTION, fallback="")
         query = self.query or getattr(operator, "query", None) or ""
@@ -44,5 +42,4 @@ class DashboardLink(BaseOperatorLink):
 
 
 def links(query: str = "") -> tuple[BaseOperatorLink, ...]:
-    """Returns the links of a task."""
     return FleetLink(), DashboardLink(query)

@@ -34,12 +34,10 @@ _MOST_OF_A_RUN = 180
 
 
 def page_address(airflow: str) -> str:
-    """Returns the address of the page with all queries, by that of its Airflow."""
     return f"{airflow.rstrip('/')}/plugin/{PAGE_ROUTE}"
 
 
 def dag_id(query: str) -> str:
-    """Returns the id of a query's DAG."""
     return _PREFIX + query
 
 
@@ -63,12 +61,10 @@ def query_of(dag: str) -> str | None:
 
 
 def together_id(shared: str) -> str:
-    """Returns the id of the DAG of all queries with one `together`."""
     return _TOGETHER + shared
 
 
 def is_together(dag: str) -> bool:
-    """Returns whether a DAG is one of queries with one `together`."""
     return dag.startswith(_TOGETHER)
 
 
@@ -78,7 +74,6 @@ def of_query(key: str, query: str) -> str:
 
 
 def asset_uri(query: str) -> str:
-    """Returns the asset that a query's maintenance updates."""
     return f"statemaint://{query}"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 from airflow.sdk import BaseHook, BaseNotifier
 
-from statemaint.airflow.notify import REPORT_VARIABLE
+from statemaint.airflow.endings import REPORT_VARIABLE
 
 _SECONDS = 10.0
 
@@ -45,7 +45,6 @@ class StateReportNotifier(BaseNotifier):
 
 
 def message(context: Mapping[str, Any]) -> str:
-    """Returns the message about a run from Airflow's context."""
     report, run = context.get(REPORT_VARIABLE), context.get("dag_run")
     where = f"{_of(run, 'dag_id')}, run {_of(run, 'run_id')}"
     if not report:

@@ -12,11 +12,10 @@ from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
 from statemaint.maintain.work import WorkOrder, hand_over, read_reports
-from statemaint.report.task import BundleReport, Failure
+from statemaint.report.task import BundleReport, Failure, named
 from statemaint.storage import Storage
 
 _log = logging.getLogger(__name__)
-_MOST_NAMED = 5
 
 Start = Callable[[QuerySettings, Sequence[str]], str | None]
 """Runs Spark's program with a query's settings and some arguments; returns why it failed."""
@@ -33,11 +32,6 @@ def maintain_queries(
 
     Safe to repeat: a further attempt only works on bundles that have no outcome, or failed for a
     reason that may pass. A failure of one query does not stop the others.
-
-    Args:
-        works: the queries with work, all with one Spark.
-        attempt: the number of this attempt.
-        start: runs Spark's program.
     """
     done: dict[str, Done] = {}
     handed = []
@@ -67,7 +61,7 @@ def _done(settings: QuerySettings, order: WorkOrder, attempt: int, wrong: str | 
     _log.info("%s\n%s", settings.query, texts.table([one for one in reports if one.inspected]))
     labels = {report.label for report in reports}
     silent = [bundle.label for bundle in order.bundles if bundle.label not in labels]
-    return reports, together([*_silence(silent, wrong), *_failures(reports)])
+    return reports, Failure.of_all([*_silence(silent, wrong), *_failures(reports)])
 
 
 def _storage(settings: QuerySettings) -> Storage:
@@ -78,7 +72,7 @@ def _silence(silent: Sequence[str], wrong: str | None) -> Iterator[Failure]:
     """Yields the failure of the bundles without an outcome."""
     if silent:
         why = wrong or "Spark's program ended"
-        yield Failure(f"SPARK: {why}, and these have no outcome: {_named(silent)}", retry=True)
+        yield Failure(f"SPARK: {why}, and these have no outcome: {named(silent)}", retry=True)
     elif wrong:
         _log.warning("%s, after every partition had its outcome", wrong)
 
@@ -88,21 +82,6 @@ def _failures(reports: Iterable[BundleReport]) -> Iterator[Failure]:
     for report in reports:
         if report.failure:
             damaged = [str(unit.id) for unit in report.units if unit.damage]
-            reason = f"{_named(damaged) or report.label}: {report.failure.reason}"
+            reason = f"{named(damaged) or report.label}: {report.failure.reason}"
             _log.error(reason)
             yield Failure(reason, report.failure.retry)
-
-
-def together(failures: Sequence[Failure]) -> Failure | None:
-    """Returns the failure of a task that has several reasons to fail; `None` without any."""
-    if not failures:
-        return None
-    # Another attempt works on those whose failure may pass; damaged ones fail it again.
-    retry = any(one.retry for one in failures)
-    return Failure(_named([one.reason for one in failures], "; "), retry)
-
-
-def _named(all_of_them: Sequence[str], between: str = ", ") -> str:
-    more = len(all_of_them) - _MOST_NAMED
-    shown = between.join(all_of_them[:_MOST_NAMED])
-    return f"{shown}{between}and {more} more" if more > 0 else shown

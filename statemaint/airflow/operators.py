@@ -22,7 +22,7 @@ from statemaint.airflow.names import NOTE, POOL, asset_uri, findings_uri, run_na
 from statemaint.airflow.recoveries import verified
 from statemaint.airflow.reporting import reporting
 from statemaint.airflow.settings import Options
-from statemaint.airflow.whole import maintain_query
+from statemaint.airflow.tasks import maintain_query
 from statemaint.errors import LeaseHeldError, NotACheckpointError, StatemaintError
 from statemaint.maintain import Holder
 from statemaint.model.policy import PRESETS

@@ -4,14 +4,24 @@ import logging
 import os
 import time
 
+from airflow.configuration import conf
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 
 from statemaint.airflow.connections import open_checkpoint
+from statemaint.airflow.names import dag_id, together_id
 from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
 from statemaint.maintain.record import may_record, read_record, with_run, write_record
-from statemaint.metrics.options import Named, Targets, namespace_of
+from statemaint.metrics.options import (
+    GatewayAuth,
+    MetricsSettings,
+    Named,
+    Targets,
+    namespace_of,
+    origins_of,
+)
+from statemaint.queries import QueriesReading
 from statemaint.queries.interval import expected_interval
 from statemaint.report.record import LastRun, Record, with_loss
 from statemaint.storage import Storage, storage_of
@@ -34,7 +44,6 @@ def publish(settings: QuerySettings, last: LastRun, *, store: bool = True) -> No
 
 
 def publish_held(settings: QuerySettings) -> None:
-    """Publishes that the run waits for another run's lease."""
     from statemaint.metrics.publish import publish_waiting  # noqa: PLC0415 -- as above
 
     where = targets(settings)
@@ -44,7 +53,6 @@ def publish_held(settings: QuerySettings) -> None:
 
 
 def named(settings: QuerySettings) -> Named:
-    """Returns the metrics of a query in addition to its record."""
     from statemaint import __version__  # noqa: PLC0415 -- as above
 
     about = settings.metrics
@@ -62,8 +70,25 @@ def named(settings: QuerySettings) -> Named:
     )
 
 
+def metrics_settings(reading: QueriesReading, name: str) -> MetricsSettings:
+    known, detailed = reading.names_for_pruning(name)
+    auth, query = reading.settings_of(name).pushgateway_auth, reading.queries[name]
+    address = conf.get("api", "base_url", fallback="")
+    origin, digest = origins_of(os.environ, address, reading.path)
+    return MetricsSettings(
+        dag=together_id(query.together) if query.together else dag_id(name),
+        origin=origin,
+        former=digest,
+        schedule=query.schedule,
+        every_unit=query.detail == "partition",
+        routing=reading.routing_of(name),
+        auth=GatewayAuth(**auth.model_dump()) if auth else GatewayAuth(),
+        known=known,
+        detailed=detailed,
+    )
+
+
 def targets(settings: QuerySettings) -> Targets:
-    """Returns the destinations of the metrics of a query."""
     about = settings.metrics
     return Targets(settings.gateway, about.auth, settings.textfile, about.known, about.detailed)
 

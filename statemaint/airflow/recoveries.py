@@ -74,11 +74,7 @@ class Applied:
 
 
 def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) -> Verified:
-    """Verifies a checkpoint, and records the result for the metrics.
-
-    Raises:
-        StatemaintError: as `verify` does.
-    """
+    """Verifies a checkpoint, and records the result for the metrics."""
     result = verify(storage, deep=deep, sample=sample)
     codes = {one.code.value for one in result.findings}
     note_verification(storage, codes, healthy=result.healthy)
@@ -96,7 +92,6 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
 
 
 def plan_shown(plan: RecoveryPlan) -> Shown:
-    """Returns the text of a plan, and the document to carry out exactly this plan."""
     lines = list(_lines(plan))
     document = {**recovery_json(plan), "trash_for": _MONTH}
     kept = {name: document[name] for name in (*_KEPT, "trash_for")}
@@ -108,7 +103,6 @@ def plan_shown(plan: RecoveryPlan) -> Shown:
 
 
 def undo_shown(plan: UndoPlan) -> Shown:
-    """Returns the text of an undo plan, and the document to carry out exactly this plan."""
     lines = [
         *(f"bring back `{one.path}` ({texts.size(one.entry.size)})" for one in plan.coming),
         *(f"stays in the trash: `{path}`: {why}" for path, why in plan.left.items()),
@@ -136,12 +130,7 @@ def _shown(
 
 
 def apply_shown(storage: Storage, document: dict[str, Any]) -> Applied:
-    """Carries out exactly the plan that was shown, or nothing.
-
-    Raises:
-        Superseded: when the plan has changed since, or the query has another checkpoint.
-        StatemaintError: as `repair`, `rollback` and `undo` do.
-    """
+    """Carries out exactly the plan that was shown, or nothing."""
     content = json.dumps(document).encode()
     if again := parse_undo("the plan", content):
         if again.checkpoint != storage.root:

@@ -15,10 +15,9 @@ from airflow.sdk.exceptions import (
 
 from statemaint.airflow import on_spark, tasks
 from statemaint.airflow.advice import is_damaged
-from statemaint.airflow.endings import fail, update_assets, wait
+from statemaint.airflow.endings import fail, notify_all, update_assets, wait
 from statemaint.airflow.links import links
 from statemaint.airflow.names import COSTS, asset_uri, findings_uri, run_name
-from statemaint.airflow.notify import notify_all
 from statemaint.airflow.publish import publish_held
 from statemaint.airflow.reporting import reporting
 from statemaint.airflow.settings import Options, QuerySettings, about, unknown_options
@@ -59,7 +58,6 @@ class RunTasks:
 
 
 def run_tasks(settings: QuerySettings, terms: Terms) -> RunTasks:
-    """Adds the tasks to the current DAG or task group."""
     planned = plan_task(settings, terms)(about=about(settings))
     mapped = maintain_task(settings, terms).expand(bundle=planned)
     # A teardown runs whatever the outcome of the units, and never decides a run's state: the
@@ -72,8 +70,6 @@ def run_tasks(settings: QuerySettings, terms: Terms) -> RunTasks:
 
 
 def plan_task(settings: QuerySettings, terms: Terms) -> Any:
-    """Returns the task `plan`."""
-
     @task(
         task_id="plan",
         show_return_value_in_logs=False,
@@ -117,8 +113,6 @@ def _wait(held: str, settings: QuerySettings, terms: Terms) -> NoReturn:
 
 
 def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
-    """Returns the task `maintain`, to be mapped over the bundles of `plan`."""
-
     @task(
         task_id="maintain",
         show_return_value_in_logs=False,
@@ -151,7 +145,6 @@ def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
 
 
 def report_task(settings: QuerySettings, terms: Terms) -> Any:
-    """Returns the task `report`, which must run whatever the outcome of the others."""
     event, damage = asset_uri(settings.query), findings_uri(settings.query)
 
     @task(

@@ -77,7 +77,6 @@ class Options:
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> "Options":
-        """Returns the options in a run's params."""
         lists = {name: tuple(params.get(name) or ()) for name in ("operators", "partitions")}
         # A run queued by an earlier build lacks the new options.
         scalars = (name for name in cls.__slots__ if name not in lists and name in params)
@@ -86,7 +85,6 @@ class Options:
 
     @property
     def partial(self) -> bool:
-        """Returns whether the run is restricted to some operators or partitions."""
         return bool(self.operators or self.partitions)
 
     @property
@@ -103,7 +101,6 @@ class Options:
         return bool(given) and code_of(failure) == ConfigError.code
 
     def request(self) -> Request:
-        """Returns the scope of this run's plan."""
         return Request(
             force_snapshot=self.force_snapshot,
             operators=frozenset(self.operators),
@@ -111,7 +108,6 @@ class Options:
         )
 
     def change(self, policy: Policy) -> Policy:
-        """Returns the policy of this run."""
         return policy.override(
             min_deltas_for_snapshot=self.min_deltas_for_snapshot,
             min_batches_to_retain=self.min_batches_to_retain,
@@ -120,14 +116,7 @@ class Options:
     def order(
         self, settings: QuerySettings, bundles: Iterable[Bundle], *, run: str, handover: str | None
     ) -> WorkOrder:
-        """Returns the work of this run on a query.
-
-        Args:
-            settings: the query's settings.
-            bundles: the bundles of its plan.
-            run: the run's name in the ledger.
-            handover: the handover of its plan, as text.
-        """
+        """Returns the work of this run on a query."""
         return WorkOrder(
             query=settings.query,
             policy=self.change(settings.policy),

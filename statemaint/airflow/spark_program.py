@@ -135,11 +135,7 @@ def _hook() -> Any:
 
 
 def _hook_arguments(settings: QuerySettings, arguments: Sequence[str]) -> Mapping[str, Any]:
-    """Returns the arguments of Airflow's hook.
-
-    Raises:
-        ConfigError: when `spark.submit` names a setting of ours.
-    """
+    """Returns the arguments of Airflow's hook."""
     spark = settings.spark
     ours = {
         "conn_id": spark.connection,

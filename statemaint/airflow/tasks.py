@@ -248,11 +248,6 @@ def finish(settings: QuerySettings, results: TaskResults, *, run: str = "") -> d
 
     Ends the lease that the run's tasks share, even if a task is still running. Before that, empties
     the trash; after it, publishes the metrics of the plan and the tasks.
-
-    Args:
-        settings: the query's settings.
-        results: what the tasks have handed on.
-        run: the run's name in the ledger.
     """
     scope, reports = results.plan.scope, results.inspected
     ended = results.ended(run, time.time())
@@ -294,6 +289,53 @@ def reported(
     if results.planned and not report["scope"]:
         xcoms[COSTS] = run_costs(results)
     return report, xcoms
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRun:
+    """The result of a whole run.
+
+    Attributes:
+        report: the run's report; `None` if the task must wait.
+        failure: why the task must fail.
+        held: why the task must wait: another run holds the lease.
+        shown: the XComs for the pages, by their keys.
+    """
+
+    report: dict[str, Any] | None = None
+    failure: Failure | None = None
+    held: str | None = None
+    shown: Mapping[str, Any] = field(default_factory=dict)
+
+
+def maintain_query(
+    settings: QuerySettings,
+    options: Options,
+    holder: Holder,
+    *,
+    run: str,
+    on_outcome: OnOutcome = ignored,
+) -> WholeRun:
+    """Maintains all partitions of a query in this process; `max_tasks` has no effect."""
+    planned = plan_query(settings, options, holder, run=run)
+    if planned.held:
+        return WholeRun(held=planned.held)
+    if options.dry_run:
+        report = {"query": settings.query, "checkpoint": settings.checkpoint, "dry_run": True}
+        nothing = {"maintained": False, "broken": [], "success": planned.failure is None}
+        summary = {**report, **nothing, "note": planned.note}
+        return WholeRun(summary, planned.failure, shown=planned.shown)
+    order = options.order(settings, planned.bundles, run=run, handover=planned.handover)
+    reports = [
+        maintain_bundle(settings, order, bundle, on_outcome=on_outcome)
+        for bundle in planned.bundles
+    ]
+    refused = options.refused(planned.failure.reason if planned.failure else None)
+    results = planned.results(reports, refused=refused)
+    done = finish(settings, results, run=run)
+    shown = figures_of_run(settings, results, success=done["success"])
+    failures = [one.failure for one in reports if one.failure]
+    return WholeRun(done, planned.failure or Failure.of_all(failures), shown=shown)
 
 
 def run_costs(results: TaskResults) -> Costs:

@@ -52,12 +52,7 @@ _AT_A_TIME = 8
 
 
 def together_tasks(shared: str, queries: Sequence[QuerySettings]) -> None:
-    """Adds the tasks to the current DAG.
-
-    Args:
-        shared: the queries' `together`.
-        queries: the settings of each query.
-    """
+    """Adds the tasks to the current DAG."""
     planned, spark = _plan_task(queries)(), _spark_task(shared, queries)()
     report = _report_task(queries)().as_teardown()
     planned >> spark >> report
@@ -217,10 +212,10 @@ def _pulled(key: str, query: str, task_id: str = "plan") -> Any:
 
 def _failed(failures: Mapping[str, Failure]) -> Failure | None:
     """Returns the failure of a task in which some queries have failed; logs each of them."""
-    named = [Failure(f"{name}: {one.reason}", one.retry) for name, one in failures.items()]
-    for failure in named:
+    failed = [Failure(f"{name}: {one.reason}", one.retry) for name, one in failures.items()]
+    for failure in failed:
         _log.error(failure.reason)
-    return on_spark.together(named)
+    return Failure.of_all(failed)
 
 
 def _report_task(queries: Sequence[QuerySettings]) -> Any:
@@ -254,7 +249,6 @@ def _assets(settings: QuerySettings) -> tuple[str, str]:
 
 
 def _reported(settings: QuerySettings, context: Mapping[str, Any]) -> dict[str, Any]:
-    """Ends the run of one query, and returns its report."""
     query, ti = settings.query, context["ti"]
     event, damage = _assets(settings)
     try:

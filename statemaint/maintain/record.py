@@ -66,11 +66,7 @@ _Recovered = TypeVar("_Recovered", bound=Recovered)
 
 
 def read_record(storage: Storage) -> Record | None:
-    """Returns the record; `None` if there is none, or only one of another build.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
+    """Returns the record; `None` if there is none, or only one of another build."""
     try:
         return record_in(storage.read(METRICS))
     except NotFoundError:
@@ -90,11 +86,6 @@ def record_in(content: bytes) -> Record | None:
 
 
 def write_record(storage: Storage, record: Record) -> None:
-    """Replaces the record.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
     storage.replace(METRICS, [json.dumps(record.to_json()).encode() + b"\n"])
 
 
@@ -141,15 +132,7 @@ def recorded(
 ) -> Report:
     """Returns the report of a run in one task, and adds its end to the record, also if it fails.
 
-    Args:
-        storage: where the checkpoint lives.
-        work: carries the run out.
-        every_unit: whether the record has each partition.
-        part: whether the run is of a part, which counts in the totals alone: its figures are not
-            the query's.
-
-    Raises:
-        StatemaintError: as `work` does.
+    A run of a `part` of the partitions counts in the totals alone: its figures are not the query's.
     """
     with _failures_noted(storage, part=part):
         report = work()
@@ -216,11 +199,6 @@ def note_verification(storage: Storage, codes: Collection[str], *, healthy: bool
     """Adds the result of a verification to the record; a failure is only logged.
 
     With a link among our files, nothing is written there (S24).
-
-    Args:
-        storage: where the checkpoint lives.
-        codes: the codes of its findings.
-        healthy: whether nothing is damaged.
     """
     if FindingCode.REFUSED_LINK in codes:
         return

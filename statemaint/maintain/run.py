@@ -18,7 +18,7 @@ from statemaint.execute import (
     leased,
 )
 from statemaint.listing import Entry
-from statemaint.maintain.history import note_end, note_run
+from statemaint.maintain.runs import note_end, note_run
 from statemaint.maintain.tidy import tidy
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
@@ -167,11 +167,7 @@ def begin_run(storage: Storage, holder: Holder) -> None:
 
 
 def check_free(storage: Storage, holder: Holder) -> None:
-    """Checks that no other run holds the lease, before a run of several tasks reads anything.
-
-    Raises:
-        LeaseHeldError: when another run holds it, or held it a moment ago.
-    """
+    """Checks that no other run holds the lease, before a run of several tasks reads anything."""
     current = newest(storage)
     if current and current.deadline > storage.now() and not current.is_of(holder):
         run, until = current.holder.name, current.deadline
@@ -179,12 +175,7 @@ def check_free(storage: Storage, holder: Holder) -> None:
 
 
 def reserve(storage: Storage, holder: Holder) -> None:
-    """Takes the lease for the tasks of a run, which share it until `end_run`.
-
-    Raises:
-        LeaseHeldError: when another run holds it.
-        NotExclusiveError: when the storage cannot let exactly one of several writers create a file.
-    """
+    """Takes the lease for the tasks of a run, which share it until `end_run`."""
     with leased(storage, holder, keep=True) as lease:
         adopt_announcements(storage, lease)  # its tasks would not see what a run has announced
 

@@ -257,11 +257,7 @@ def hand_over(storage: Storage, order: WorkOrder) -> None:
 
 
 def read_order(storage: Storage, key: str) -> WorkOrder:
-    """Returns the work that `hand_over` has stored.
-
-    Raises:
-        NotFoundError: when there is none because the run has ended.
-    """
+    """Returns the work that `hand_over` has stored."""
     return loaded(WorkOrder, read_document(storage, work_path(key)))
 
 

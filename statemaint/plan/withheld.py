@@ -1,11 +1,10 @@
 """Why due snapshots are not written, in words. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 from itertools import groupby
-from typing import Any
 
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.replay import LONG_CHAIN, LONG_SECONDS
@@ -62,13 +61,6 @@ class Waiting:
             max((x for x in (self.version, other.version) if x is not None), default=None),
             max((x for x in (self.time, other.time) if x is not None), default=None),
         )
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "reason": self.reason.value}
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> "Waiting":
-        return cls(**{**fields, "reason": WithheldReason(fields["reason"])})
 
     @property
     def long(self) -> bool:

@@ -170,7 +170,6 @@ class RunFacts:
 
 
 def total(facts: Iterable[RunFacts]) -> RunFacts:
-    """Returns the facts of all together."""
     return reduce(RunFacts.__add__, facts, RunFacts())
 
 

@@ -42,12 +42,10 @@ class SnapshotWritten:
 
     @property
     def store(self) -> StoreId:
-        """Returns the store it happened in."""
         return self.action.store
 
     @property
     def files(self) -> tuple[StateFile, ...]:
-        """Returns the files that now exist."""
         action, beside = self.action, self.checksum
         shared = tuple(SstFile(part) for part in self.parts)
         side = (ChecksumFile(action.version, action.path, beside),) if beside else ()
@@ -63,7 +61,6 @@ class Attested:
 
     @property
     def store(self) -> StoreId:
-        """Returns the store it happened in."""
         return self.action.store
 
 
@@ -75,7 +72,6 @@ class Deleted:
 
     @property
     def store(self) -> StoreId:
-        """Returns the store it happened in."""
         return self.action.store
 
 
@@ -148,25 +144,21 @@ class StoreReport:
 
     @property
     def snapshots_written(self) -> int:
-        """Returns the number of snapshots that the run wrote."""
         own = sum(1 for one in self.outcomes if isinstance(one, SnapshotWritten) and one.bytes)
         return own + self.earlier.snapshots
 
     @property
     def bytes_written(self) -> int:
-        """Returns their bytes."""
         own = sum(one.bytes for one in self.outcomes if isinstance(one, SnapshotWritten))
         return own + self.earlier.written
 
     @property
     def files_deleted(self) -> Counter[str]:
-        """Returns the number of files that the run deleted, by reason."""
         own = (one.action.reason.value for one in self.outcomes if isinstance(one, Deleted))
         return Counter(own) + self.earlier.deleted
 
     @property
     def bytes_deleted(self) -> int:
-        """Returns their bytes."""
         own = sum(one.action.entry.size for one in self.outcomes if isinstance(one, Deleted))
         return own + self.earlier.freed
 
@@ -195,7 +187,6 @@ class Emptied:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Returns its finding, if there is one."""
         return (self.finding,) if self.finding else ()
 
 
@@ -252,37 +243,30 @@ class Report:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Returns the checkpoint's findings, those of every store, and what the run's end left."""
         left = (one for one in self.withheld if one.wait.reason is WithheldReason.OUT_OF_TIME)
         of_stores = (one for store in self.stores for one in store.findings)
         return (*self.plan.findings, *of_stores, *long_waits(left), *self.emptied.findings)
 
     @property
     def withheld(self) -> tuple[Withheld, ...]:
-        """Returns the due snapshots that were not written, store by store."""
         return tuple(one for store in self.stores for one in store.withheld)
 
     @property
     def snapshots_written(self) -> int:
-        """Returns the number of snapshots that this run wrote."""
         return sum(one.snapshots_written for one in self.stores)
 
     @property
     def bytes_written(self) -> int:
-        """Returns the bytes of the snapshots that this run wrote."""
         return sum(one.bytes_written for one in self.stores)
 
     @property
     def files_deleted(self) -> Counter[str]:
-        """Returns the number of files that this run deleted, by reason."""
         return sum((one.files_deleted for one in self.stores), Counter())
 
     @property
     def bytes_deleted(self) -> int:
-        """Returns the bytes of the files that this run deleted."""
         return sum(one.bytes_deleted for one in self.stores)
 
     @property
     def exit_code(self) -> int:
-        """Returns the program's exit code."""
         return exit_code_of(self.findings)

@@ -74,7 +74,6 @@ class LastRun:
 
     @property
     def exit_code(self) -> int:
-        """Returns the exit code of its causes: the first of 1, 5, 3, 4, 0 that applies."""
         return worst_code(_EXIT_CODES[cause] for cause in self.failed)
 
 
@@ -92,16 +91,7 @@ def run_ended(
     ended: float,
     failure: str | None = None,
 ) -> LastRun:
-    """Returns the end of a run of one task or more, whoever ran them.
-
-    Args:
-        run: its name.
-        tasks: the number of tasks of the plan.
-        reports: the reports of the tasks that made one.
-        plan: the facts of the plan.
-        ended: when it ended, in seconds since the epoch.
-        failure: why the plan failed.
-    """
+    """Returns the end of a run of one task or more, whoever ran them."""
     inspected = [report for report in reports if report.inspected]
     errors = [
         report.failure.reason for report in reports if report.failure and not report.inspected
@@ -226,7 +216,6 @@ class Record:
         return self.last if self.last and self.last.facts else self.looked
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the record as it is stored."""
         return {
             "v": 1,
             "last": _run_json(self.last),

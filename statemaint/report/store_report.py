@@ -36,7 +36,6 @@ _LATER = (KeepReason.GRACE, KeepReason.LIMIT)
 
 
 def summarize(plan: StorePlan, outcomes: Iterable[Outcome], target: int | None) -> StoreReport:
-    """Returns the report of a store after a run."""
     happened = tuple(outcomes)
     return StoreReport(
         before=plan.store,

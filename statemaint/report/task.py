@@ -4,7 +4,7 @@ Spark's tasks and Airflow's hand on the same: the plan a `PlanSummary`, and each
 `BundleReport`. `dumped` and `loaded` give their JSON, which only tasks of one build exchange.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self, TypeVar, cast
@@ -19,7 +19,7 @@ from statemaint.report.outcome import Report, StoreOutcome
 _T = TypeVar("_T")
 Json = dict[str, Any]
 
-_MOST_REASONS = 5
+_MOST_NAMED = 5
 MOST_FINDINGS = 20
 
 
@@ -44,6 +44,17 @@ class Failure:
             return None
         failed = (one for one in findings if one.code is FindingCode.STORAGE_FAILED)
         return cls(reasons(findings), retry=any(not one.lasting for one in failed))
+
+    @classmethod
+    def of_all(cls, failures: Sequence["Failure"]) -> "Failure | None":
+        """Returns the failure of a task that has several reasons to fail; `None` without any.
+
+        Another attempt works on those whose failure may pass; damaged ones fail it again.
+        """
+        if not failures:
+            return None
+        retry = any(failure.retry for failure in failures)
+        return cls(named([failure.reason for failure in failures], "; "), retry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +91,7 @@ class BundleReport:
 
     @classmethod
     def of(cls, report: Report, label: str, target: int | None, *, every_unit: bool) -> Self:
-        """Returns the result of partitions that were inspected; damage is a failure.
-
-        Args:
-            report: of these partitions.
-            label: the name that the task is shown by.
-            target: the version that the run's plan fixed.
-            every_unit: whether the metrics include each partition.
-        """
+        """Returns the result of partitions that were inspected; damage is a failure."""
         states = [store.state for store in report.stores]
         return cls(
             label=label,
@@ -141,13 +145,7 @@ class PlanSummary:
 
     @classmethod
     def of(cls, plan: Plan, findings: Iterable[Finding], **more: Any) -> Self:
-        """Returns the facts of a plan.
-
-        Args:
-            plan: the plan.
-            findings: the findings that no task reports.
-            more: other fields.
-        """
+        """Returns the facts of a plan, with the findings that no task reports and other fields."""
         damage = sum(finding.damage for finding in plan.findings)
         return cls(
             committed=plan.committed,
@@ -168,10 +166,15 @@ def lag(stores: Iterable[Store], target: int | None) -> int | None:
 
 def reasons(findings: Iterable[Finding]) -> str:
     """Returns why a task fails: the code and detail of each damage, in one line."""
-    damage = [finding for finding in findings if finding.damage]
-    shown = "; ".join(f"{one.code.value}: {one.detail}" for one in damage[:_MOST_REASONS])
-    more = len(damage) - _MOST_REASONS
-    return f"{shown}; and {more} more" if more > 0 else shown
+    damage = (finding for finding in findings if finding.damage)
+    return named([f"{finding.code.value}: {finding.detail}" for finding in damage], "; ")
+
+
+def named(texts: Sequence[str], between: str = ", ") -> str:
+    """Returns the first of some texts in one line, and the number of the others."""
+    more = len(texts) - _MOST_NAMED
+    shown = between.join(texts[:_MOST_NAMED])
+    return f"{shown}{between}and {more} more" if more > 0 else shown
 
 
 def findings_json(findings: Iterable[Finding]) -> list[Json]:

@@ -131,7 +131,6 @@ def chain_length(store: Store, target: int | None) -> int | None:
 
 
 def action_json(action: Action) -> Json:
-    """Returns one step of a plan."""
     return {
         "action": _VERBS[type(action)],
         **id_json(action.store),
@@ -188,7 +187,6 @@ def _store_report_json(store: StoreReport) -> Json:
 
 
 def attestation_json(attestation: Attestation) -> Json:
-    """Returns one proof of a snapshot."""
     return {
         "path": attestation.path,
         "version": attestation.version,
@@ -201,7 +199,6 @@ def attestation_json(attestation: Attestation) -> Json:
 
 
 def id_json(store: StoreId) -> Json:
-    """Returns the three fields that name a store."""
     return {"operator": store.operator, "partition": store.partition, "store": store.store}
 
 

@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from statemaint.maintain import new_run_id
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
-from statemaint.spark.engine import FleetRun, run_fleet, with_options
+from statemaint.spark.engine import FleetRun, run_fleet
 from statemaint.spark.fleet import Queries, fleet_of, reading_of
 from statemaint.spark.frames import cores_of, frame_of, spread
 from statemaint.spark.history import History
@@ -109,8 +110,9 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
     """
     reading = reading_of(queries)
     fleet = fleet_of(reading or queries, policy)
-    named = FleetRun.named(run, time.time())
-    fleet_run = with_options(named, attempt=attempt, force_snapshot=force, wait=wait, tell=tell)
+    given = {"attempt": attempt, "wait": wait, "tell": tell}
+    chosen: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
+    fleet_run = FleetRun(run or new_run_id(time.time()), force_snapshot=force, **chosen)
     kept = History.at(history) if history else None
     with reporting(reading, fleet, "maintain", attempt=fleet_run.attempt) as ended:
         table = run_fleet(spark, fleet, fleet_run, kept.costs() if kept else None)

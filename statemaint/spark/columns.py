@@ -81,12 +81,10 @@ VERIFIED: Mapping[str, str] = {
 
 
 def ddl(columns: Mapping[str, str]) -> str:
-    """Returns columns in Spark's form."""
     return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
 
 
 def arrow_schema(columns: Mapping[str, str]) -> Any:
-    """Returns columns in Arrow's form."""
     import pyarrow as pa
 
     finding = pa.struct([("code", pa.string()), ("detail", pa.string())])

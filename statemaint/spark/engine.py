@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from statemaint.maintain import Holder, new_run_id
+from statemaint.maintain import Holder
 from statemaint.maintain.bundles import Costs, bundles
 from statemaint.maintain.work import TaskResults, WorkOrder
 from statemaint.model.ids import UnitId
@@ -50,11 +50,6 @@ class FleetRun:
     wait: float = 0.0
     tell: Tell = _log.info
 
-    @classmethod
-    def named(cls, name: str | None, now: float) -> "FleetRun":
-        """Returns a run of a name, a new one by default."""
-        return cls(name or new_run_id(now))
-
 
 def run_fleet(
     spark: Any,
@@ -62,14 +57,7 @@ def run_fleet(
     run: FleetRun,
     costs: Mapping[str, Costs] | None = None,
 ) -> Any:
-    """Maintains a fleet, and returns the outcomes as an Arrow table.
-
-    Args:
-        spark: the session.
-        fleet: the queries.
-        run: the run.
-        costs: how slow each partition of each query was in an earlier run.
-    """
+    """Maintains a fleet, and returns the outcomes as an Arrow table."""
     holders = {one: Holder(f"{run.name}.{one.query}", run.attempt) for one in fleet}
     with leases() as held:
         held.begin(holders)
@@ -124,7 +112,6 @@ class _Answers:
 
     @property
     def plans(self) -> dict[str, PlannedQuery]:
-        """Returns the plans of queries."""
         notes = {row["query"]: row["note"] for row in self.notes if row["note"]}
         return {query: loaded(PlannedQuery, json.loads(note)) for query, note in notes.items()}
 
@@ -268,8 +255,3 @@ def _table(tables: Sequence[Any], rows: Sequence[Row]) -> Any:
     names, schema = list(OUTCOMES), arrow_schema(OUTCOMES)
     queries = pa.Table.from_pylist(list(rows), schema=schema)
     return pa.concat_tables([*(one.select(names) for one in tables), queries])
-
-
-def with_options(run: FleetRun, **options: Any) -> FleetRun:
-    """Returns a run with the given options."""
-    return replace(run, **{name: value for name, value in options.items() if value is not None})

@@ -37,22 +37,16 @@ class Target:
     mistake: str | None = None
 
     def open(self) -> Storage:
-        """Returns the checkpoint's storage, with the settings of this process's environment.
-
-        Raises:
-            ConfigError: when the queries file has a mistake instead.
-        """
+        """Returns the checkpoint's storage, with the settings of this process's environment."""
         if self.mistake:
             raise ConfigError(self.mistake)
         return open_storage(self.checkpoint)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the query in the form that is sent to an executor."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Target":
-        """Returns the query that `to_json` encoded."""
         return cls(**{**fields, "policy": Policy(**fields["policy"])})
 
 
@@ -77,13 +71,6 @@ def fleet_of(queries: Queries, change: Mapping[str, Any] | None = None) -> tuple
 
     An invalid entry of a queries file, and a query that uses an Airflow connection, is one with a
     mistake; so is a file with other mistakes, by its path.
-
-    Args:
-        queries: the fleet.
-        change: settings of the policy for every query.
-
-    Raises:
-        ConfigError: when no queries file can be used.
     """
     targets = _targets(queries)
     return tuple(replace(one, policy=one.policy.override(**(change or {}))) for one in targets)

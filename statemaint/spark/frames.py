@@ -59,7 +59,6 @@ class _Task:
         self._work, self._columns = work, columns
 
     def tuples(self, pieces: Iterable[str]) -> Iterator[tuple[Any, ...]]:
-        """Yields the rows of the pieces of a task."""
         for row in self._rows(pieces):
             yield tuple(row.get(name) for name in self._columns)
 
@@ -70,7 +69,6 @@ class _Task:
                 yield from self.batches_of(pieces)
 
     def batches_of(self, pieces: Iterable[str]) -> Iterator[Any]:
-        """Yields the rows of some pieces, as Arrow batches."""
         held: list[Mapping[str, Any]] = []
         for row in self._rows(pieces):
             held.append(row)

@@ -31,9 +31,6 @@ def carry_out(
             of its handover.
         attempt: the number of this attempt.
         tell: receives the progress, in lines.
-
-    Raises:
-        StatemaintError: when nothing can be read of any query.
     """
     orders = _read(handed, tell)
     reports = _maintained(spark, orders, tell)

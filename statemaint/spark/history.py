@@ -40,11 +40,7 @@ class History:
 
     @classmethod
     def at(cls, address: str) -> "History":
-        """Returns the history at an address, which need not exist yet.
-
-        Raises:
-            ConfigError: when the address is not valid, or a local folder cannot be made.
-        """
+        """Returns the history at an address, which need not exist yet."""
         storage = open_storage(address)
         if isinstance(storage, LocalStorage):
             try:
@@ -57,15 +53,6 @@ class History:
         """Adds the outcomes of a run, replaces those of an earlier attempt, and returns the path.
 
         An attempt that ends after a later one, to which it lost its leases, adds nothing.
-
-        Args:
-            run: the run's id.
-            table: the outcomes, as an Arrow table.
-            now: the time, in seconds since the epoch.
-            attempt: the number of the attempt at the run.
-
-        Raises:
-            StorageError: when the storage fails.
         """
         import pyarrow.parquet as pq
 

@@ -46,10 +46,8 @@ class Leases:
     def take(self, holders: Mapping[Target, Holder], *, wait: float = 0.0) -> None:
         """Takes the leases of queries; the errors of the others are in `refused`.
 
-        Args:
-            holders: the holder of each query's lease.
-            wait: seconds to wait for leases that other runs hold, for all together. The few seconds
-                in which the tasks of a run that has ended may be at work are always waited for.
+        It waits `wait` seconds for leases that other runs hold, for all together, and always the
+        few seconds in which the tasks of a run that has ended may be at work.
         """
         waited, missing = 0.0, list(holders)
         while True:
@@ -88,11 +86,6 @@ class Leases:
         """Ends the runs of queries: their trash, their ledger, their units, their leases.
 
         Returns what was deleted from the trash of each query whose run was ended.
-
-        Args:
-            codes: the exit code of each query; 0 if every unit completed and none found damage.
-            holders: the holder of each query's lease.
-            run: the run's id in the ledger.
         """
         emptied: dict[Target, Emptied] = {}
 

@@ -19,10 +19,6 @@ def shares(weights: Mapping[str, float], cores: int) -> dict[str, int]:
 
     A unit is at most a task's even share of all work, so that the others wait for no query's unit;
     and small work is not split.
-
-    Args:
-        weights: the work of each query, in bytes.
-        cores: the number of tasks that run at a time.
     """
     most = max(sum(weights.values()) / (cores * TASKS_A_CORE), _LEAST)
     return {query: max(1, -(-int(weight) // int(most))) for query, weight in weights.items()}
@@ -32,10 +28,6 @@ def deal(work: Sequence[tuple[_T, float]], tasks: int) -> list[list[_T]]:
     """Returns the work of each task, the heaviest first: in each task, and of the tasks.
 
     Spark starts tasks in their order, so the longest ones start first.
-
-    Args:
-        work: each piece with its weight.
-        tasks: the number of tasks; fewer if there are fewer pieces.
     """
     dealt: list[list[_T]] = [[] for _ in range(min(tasks, len(work)))]
     heap = [(0.0, 0, number) for number in range(len(dealt))]

@@ -43,7 +43,6 @@ def program() -> None:
 
 
 def _fleet_flags(command: Command) -> Command:
-    """Adds the flags of every verb."""
     for option in reversed(_FLEET):
         command = option(command)
     return as_json(command)

@@ -16,16 +16,7 @@ _JAVA = "-XX:TieredStopAtLevel=1"
 
 
 def session(master: str | None, remote: str | None) -> Any:
-    """Returns a Spark session.
-
-    Args:
-        master: the master to connect to; by default that of `spark-submit`, else all local cores.
-        remote: the address of a Spark Connect server, instead of a master.
-
-    Raises:
-        NotInstalledError: when PySpark, or a package that it needs for tables, is missing.
-        ConfigError: when both a master and a remote are given, or no Java starts.
-    """
+    """Returns a Spark session."""
     SparkSession = _session_class()  # noqa: N806 -- a class
     if master and remote:
         raise ConfigError("--master and --remote are mutually exclusive; give one of them")

@@ -42,7 +42,6 @@ class QuerySummary:
     exit_code: int = 0
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Adds a row of the query."""
         self.exit_code = worst_code((self.exit_code, row["exit_code"] or 0))
         self.codes |= {one["code"] for one in row.get("findings") or ()}
         if row.get("error"):
@@ -77,7 +76,6 @@ class QuerySummary:
         self.sums[name] = self.sums.get(name, 0) + (value or 0)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the summary in the form of `--json`."""
         return {
             "query": self.query,
             "checkpoint": self.checkpoint,

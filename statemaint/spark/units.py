@@ -70,7 +70,6 @@ class PlannedQuery:
 
 
 def take_inventory(piece: str) -> Iterator[Row]:
-    """Yields the rows of `inventory` of a query."""
     target = Piece.from_json(piece).target
 
     def rows() -> Iterator[Row]:
@@ -95,7 +94,6 @@ def make_plan(piece: str) -> Iterator[Row]:
 
 
 def check(piece: str) -> Iterator[Row]:
-    """Yields the row of `verify_fleet` of a share of a query."""
     given = Piece.from_json(piece)
     target, (share, shares) = given.target, given.options["share"]
 
@@ -206,9 +204,6 @@ def check_lease_held(storage: Storage, holder: Holder | None) -> None:
     """Checks that the driver holds the run's lease: a task joins it, and never takes one.
 
     A task that outlives its run, or that begins after the driver was lost, stops here.
-
-    Raises:
-        LeaseLostError: when it does not.
     """
     current = newest(storage)
     if not (holder and current and current.is_of(holder) and current.deadline > storage.now()):

@@ -13,11 +13,11 @@ from statemaint.airflow.settings import Options, QuerySettings, unknown_options
 from statemaint.airflow.tasks import (
     Planned,
     finish,
+    maintain_query,
     plan_query,
     reported,
     run_costs,
 )
-from statemaint.airflow.whole import maintain_query
 from statemaint.maintain import apply, list_runs, maintain, parse_plan
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.record import read_record, recorded

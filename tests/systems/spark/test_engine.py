@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from statemaint.airflow.on_spark import maintain_queries
 from statemaint.airflow.settings import Options, QuerySettings
-from statemaint.airflow.tasks import finish, plan_query
-from statemaint.airflow.whole import maintain_query
+from statemaint.airflow.tasks import finish, maintain_query, plan_query
 from statemaint.execute import leased
 from statemaint.maintain import list_runs
 from statemaint.records import Holder

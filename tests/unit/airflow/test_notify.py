@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from statemaint.airflow.notify import notify_all
+from statemaint.airflow.endings import notify_all
 
 
 def test_each_notifier_has_the_report_and_none_stops_the_others(

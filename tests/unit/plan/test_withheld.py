@@ -28,6 +28,7 @@ from statemaint.plan.facts import Window, gather
 from statemaint.plan.snapshots import snapshots_due
 from statemaint.plan.staleness import Judgement
 from statemaint.plan.withheld import long_waits
+from statemaint.report.task import dumped, loaded
 from statemaint.report.to_json import plan_json
 from tests.support.checkpoints import NOW, checkpoint, store, versions
 from tests.support.paths import ROOT
@@ -190,7 +191,7 @@ def test_the_parts_of_a_run_add_up_by_reason() -> None:
     other = Waiting(WithheldReason.HALTED, 1, 0, 9, 9, 9, 0.1)
     whole = Waiting(WithheldReason.EXECUTORS, 3, 1, 30, 25, 60, 0.7, version=90)
     assert together([other, first, second]) == (whole, other)
-    assert Waiting.from_json(whole.to_json()) == whole
+    assert loaded(Waiting, dumped(whole)) == whole
 
 
 def test_a_wait_that_keeps_a_restart_long_is_a_notice_with_its_forecast() -> None:
