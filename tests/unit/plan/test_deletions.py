@@ -146,3 +146,10 @@ def test_a_version_from_the_floor_to_a_later_base_is_between_them(
     version: int, place: VersionPlace
 ) -> None:
     assert place_of(facts(), Boundary(ONE.versions.snapshots[3], 2, 2), version) is place
+
+
+def test_a_stale_snapshot_is_deleted_with_its_checksum() -> None:
+    seen = facts()
+    fates = {one.name: fate for one, fate in fates_of(seen, boundary_of(seen, ()), ()).items()}
+    assert fates["4.snapshot"] is DeleteReason.STALE_SNAPSHOT
+    assert fates[".4.snapshot.crc"] is DeleteReason.STALE_SIDE
