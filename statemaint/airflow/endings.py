@@ -1,7 +1,8 @@
 """The ends of our tasks: failed, to be tried again, waiting; the event of an Asset, a notice."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
@@ -42,6 +43,18 @@ def fail(failure: Failure) -> NoReturn:
     if failure.retry:
         raise AirflowException(failure.reason)
     raise AirflowFailException(failure.reason)
+
+
+@contextmanager
+def of_one_build() -> Iterator[None]:
+    """Fails a task that cannot read what the earlier tasks of its run have passed on."""
+    try:
+        yield
+    except ValueError as error:
+        raise AirflowFailException(
+            "CONFIG: an earlier task of this run ran on another build of statemaint; "
+            f"clear the whole run, to begin again with its plan ({str(error).splitlines()[0]})"
+        ) from None
 
 
 def update_assets(

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import (
 
 from statemaint.airflow import on_spark, tasks
 from statemaint.airflow.advice import is_damaged
-from statemaint.airflow.endings import fail, notify_all, update_assets, wait
+from statemaint.airflow.endings import fail, notify_all, of_one_build, update_assets, wait
 from statemaint.airflow.links import links
 from statemaint.airflow.names import COSTS, asset_uri, findings_uri, run_name
 from statemaint.airflow.publish import publish_held
@@ -123,7 +123,8 @@ def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
         context = get_current_context()
         ti, where, options = context["ti"], _located(settings, terms), _options(terms)
         handover = ti.xcom_pull(task_ids=_sibling("plan"), key=HANDOVER)
-        planned = tasks.bundles_of([bundle])
+        with of_one_build():
+            planned = tasks.bundles_of([bundle])
         order = options.order(where, planned, run=_run(terms), handover=handover)
         with reporting(where) as progress:
             if "bundles" in bundle:
@@ -179,8 +180,9 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
 
 def results_of(planned: Any, reports: Iterable[Any]) -> TaskResults:
     """Returns the results that the tasks of a run have passed on."""
-    results = loaded(TaskResults, planned) if planned else TaskResults()
-    return replace(results, reports=tuple(loaded(BundleReport, one) for one in reports))
+    with of_one_build():
+        results = loaded(TaskResults, planned) if planned else TaskResults()
+        return replace(results, reports=tuple(loaded(BundleReport, one) for one in reports))
 
 
 def _options(terms: Terms) -> Options:

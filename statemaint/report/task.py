@@ -5,7 +5,7 @@ Spark's tasks and Airflow's hand on the same: the plan a `PlanSummary`, and each
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, Self, TypeVar, cast
 
@@ -192,14 +192,17 @@ def dumped(value: object) -> Any:
     return _adapter(kind).dump_python(value, mode="json")
 
 
-def loaded(kind: type[_T], fields: Any) -> _T:
+def loaded(kind: type[_T], document: Any) -> _T:
     """Returns the value that `dumped` encoded.
 
     Raises:
-        ValueError: when it is none of this kind.
+        ValueError: when it is none of this kind, or lacks a field: another build made it, and the
+            default would be wrong.
     """
     adapter: Any = _adapter(cast("Any", kind))
-    value: _T = adapter.validate_python(fields)
+    value: _T = adapter.validate_python(document)
+    if missing := {field.name for field in fields(cast("Any", kind))} - set(document):
+        raise ValueError(f"{kind.__name__} without {', '.join(sorted(missing))}")
     return value
 
 

@@ -9,7 +9,7 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from statemaint.airflow import reporting, tasks, together
+from statemaint.airflow import reporting, run_tasks, tasks, together
 from statemaint.airflow.settings import QuerySettings
 from statemaint.airflow.tasks import Planned
 from statemaint.model.policy import Policy
@@ -85,3 +85,11 @@ def test_a_fault_in_the_end_of_one_query_is_on_its_page_and_does_not_stop_the_ot
     assert run.pushed["statemaint_failed.a"] == "FAULT: KeyError: 'units'"
     assert run.told["statemaint://a"] is False
     assert run.told["statemaint://b"] is True
+
+
+def test_a_run_whose_tasks_are_of_two_builds_fails_with_what_to_do() -> None:
+    of_earlier = {"label": "op 0 / part 3", "summary": None, "reason": None, "retry": False}
+    with pytest.raises(
+        AirflowFailException, match=r"CONFIG: .*another build.*; clear the whole run"
+    ):
+        run_tasks.results_of(None, [of_earlier])

@@ -18,7 +18,7 @@ from statemaint.report.facts import (
     facts_of,
     total,
 )
-from statemaint.report.task import dumped, loaded
+from statemaint.report.task import BundleReport, dumped, loaded
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 
@@ -91,6 +91,17 @@ def test_facts_survive_their_way_from_task_to_task() -> None:
     storage.delete("state/0/6/20.delta")
     for facts in (facts_of(maintain(storage, TIGHT), every_unit=True), RunFacts()):
         assert loaded(RunFacts, json.loads(json.dumps(dumped(facts)))) == facts
+
+
+def test_the_report_of_another_build_counts_as_none_and_never_as_a_success() -> None:
+    of_earlier = {
+        "label": "op 0 / part 3",
+        "summary": None,
+        "reason": "CORRUPT_FILE",
+        "retry": False,
+    }
+    with pytest.raises(ValueError, match=r"BundleReport without bytes, .*, failure, files"):
+        loaded(BundleReport, of_earlier)
 
 
 def test_a_record_keeps_what_metrics_show_of_a_partition() -> None:
