@@ -40,6 +40,18 @@ from tests.support.faults import Clock
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0.0)
 
 
+def maintained_before() -> tuple[MemoryStorage, Record]:
+    """Returns a storage that a run `a` has maintained some time ago, and its record."""
+    clock = Clock(1000.0)
+    storage = MemoryStorage(clock=clock)
+    write_checkpoint(storage)
+    recorded(storage, partial(maintain, storage, Policy(), run="a"))
+    record = read_record(storage)
+    assert record is not None
+    clock.now = 2000.0
+    return storage, record
+
+
 def test_a_record_is_read_as_it_was_written() -> None:
     storage = MemoryStorage()
     assert read_record(storage) is None
@@ -110,13 +122,7 @@ def test_a_run_without_airflow_has_its_figures_and_adds_to_the_totals() -> None:
 
 
 def test_a_run_that_fails_before_its_plan_is_recorded_and_leaves_what_was_known() -> None:
-    clock = Clock(1000.0)
-    storage = MemoryStorage(clock=clock)
-    write_checkpoint(storage)
-    recorded(storage, partial(maintain, storage, Policy(), run="a"))
-    first = read_record(storage)
-    assert first is not None
-    clock.now = 2000.0
+    storage, first = maintained_before()
     acquire(storage, Holder("other"), seconds=600.0)
     with pytest.raises(LeaseHeldError):
         recorded(storage, partial(maintain, storage, TIGHT.override(min_deltas_for_snapshot=1)))
@@ -182,13 +188,7 @@ def test_a_run_of_a_part_counts_in_the_totals_and_the_last_run_of_all_stays() ->
 
 
 def test_a_repair_a_rollback_and_an_undo_leave_the_record_and_no_figure_changes() -> None:
-    clock = Clock(1000.0)
-    storage = MemoryStorage(clock=clock)
-    write_checkpoint(storage)
-    recorded(storage, partial(maintain, storage, Policy(), run="a"))
-    first = read_record(storage)
-    assert first is not None
-    clock.now = 2000.0
+    storage, first = maintained_before()
     storage.write("state/0/0/20.snapshot", [b"torn"], overwrite=True)
     repaired = recorded_recovery(storage, partial(repair, storage, trash_for=600.0))
     record = read_record(storage)
