@@ -85,8 +85,7 @@ def test_another_dag_with_the_same_run_id_is_refused(tmp_path: Path) -> None:
 
 def test_a_task_that_was_handed_no_lease_takes_one_of_its_own(tmp_path: Path) -> None:
     where = settings(neglected(tmp_path / "c"))
-    planned_before = {"operator": 0, "partitions": [0], "target": TARGET}
-    done = work_on(where, loaded(Bundle, planned_before), Options(), run=RUN)
+    done = work_on(where, Bundle(0, (0,), TARGET), Options(), run=RUN)
     assert done.failure is None
     assert acquire(LocalStorage(where.checkpoint), Holder("next")).number == 2
 

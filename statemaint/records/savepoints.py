@@ -1,0 +1,101 @@
+"""A savepoint's record of itself, in the checkpoint that it is.
+
+    _statemaint/savepoint.json                  what was saved, and whether all of it is in place
+    _statemaint/savepoint/<store>.json          one store, once it is proved, until all of them are
+
+The first is written before anything else, and again, with `ended` and everything that belongs to
+the savepoint, after the logs and before the true `metadata`.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from statemaint.errors import CodecError, NotFoundError
+from statemaint.storage import Storage
+
+SAVEPOINT = "_statemaint/savepoint.json"
+STORES = "_statemaint/savepoint"
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedStore:
+    """One store of a savepoint, read back and equal to the fold.
+
+    Attributes:
+        directory: its directory, below `state/`.
+        rows: the number of its rows.
+        digest: the digest of its rows, by the key of the source's query.
+        files: the size of each of its files, by path.
+    """
+
+    directory: str
+    rows: int
+    digest: str
+    files: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointNote:
+    """What a savepoint is; times are by the clock of its own storage.
+
+    Attributes:
+        source: the address of the checkpoint that was saved.
+        query_id: the query's id there.
+        id: the id that a query started from the savepoint has.
+        batch: the batch after which that query continues.
+        witness: the digest of the batch's entries in the logs of the source.
+        provider: the state store provider.
+        codec: the compression of its snapshots, by Spark's short name.
+        build: the version of statemaint that wrote it.
+        begun: when it was begun.
+        ended: when everything but the true `metadata` was in place; `None` before.
+        stores: its stores, once it has ended.
+        logs: the size of every other file of it, by path, once it has ended.
+    """
+
+    source: str
+    query_id: str
+    id: str
+    batch: int
+    witness: str
+    provider: str
+    codec: str
+    build: str
+    begun: float
+    ended: float | None = None
+    stores: tuple[SavedStore, ...] = ()
+    logs: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def files(self) -> Mapping[str, int]:
+        """Returns the size of every file that belongs to it, by path."""
+        of_stores = (one.files.items() for one in self.stores)
+        return {**self.logs, **{path: size for files in of_stores for path, size in files}}
+
+
+def write_savepoint(storage: Storage, note: SavepointNote) -> None:
+    fields = {"format": _FORMAT, **asdict(note)}
+    storage.replace(SAVEPOINT, [json.dumps(fields, indent=1).encode() + b"\n"])
+
+
+def read_savepoint(storage: Storage) -> SavepointNote | None:
+    """Returns the record of a savepoint; `None` if there is none.
+
+    Raises:
+        CodecError: when it cannot be read, or another build wrote it in a format of its own.
+    """
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 -- takes as long as a scan
+
+    try:
+        content = storage.read(SAVEPOINT)
+    except NotFoundError:
+        return None
+    try:
+        fields = json.loads(content)
+        if fields.pop("format") != _FORMAT:
+            raise CodecError("a format of another version of statemaint", offset=0, path=SAVEPOINT)
+        return TypeAdapter(SavepointNote).validate_python(fields)
+    except (ValidationError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise CodecError(f"not a savepoint's record: {error}", offset=0, path=SAVEPOINT) from error
