@@ -10,11 +10,12 @@ from typing import Any
 from statemaint.airflow import advice, texts
 from statemaint.audit import verify
 from statemaint.errors import Superseded
-from statemaint.maintain import Undone, parse_undo, undo
+from statemaint.maintain import Undone, undo
 from statemaint.maintain.record import note_verification, recorded_recovery
 from statemaint.model.findings import damaged
 from statemaint.plan import RecoveryPlan, Remove, UndoPlan, WriteSnapshot
-from statemaint.recover import RecoveryReport, apply_recovery, parse_recovery
+from statemaint.recover import RecoveryReport, apply_recovery
+from statemaint.report.plan_file import MaintenanceFile, RecoveryFile, parse_plan
 from statemaint.report.recovery_json import recovered_json, recovery_json, undo_plan_json
 from statemaint.report.task import MOST_FINDINGS, Failure, findings_json, reasons
 from statemaint.storage import Storage
@@ -23,9 +24,9 @@ from statemaint.wording import command, counted
 _MONTH = 30 * 24 * 3600.0
 # The lines that an operator reads before an approval; the log of `plan` has all of them.
 _MOST_SHOWN = 50
-# The part of a plan for `parse_recovery`; its actions are planned again, and must be the same.
+# The part of a plan for `apply_shown`; its actions are planned again, and must be the same.
 _KEPT = ("verb", "checkpoint", "batch", "fingerprint")
-# The same for `parse_undo`.
+# The same of an undo.
 _KEPT_OF_UNDO = ("verb", "checkpoint", "run", "fingerprint")
 
 
@@ -131,22 +132,15 @@ def _shown(
 
 def apply_shown(storage: Storage, document: dict[str, Any]) -> Applied:
     """Carries out exactly the plan that was shown, or nothing."""
-    content = json.dumps(document).encode()
-    if again := parse_undo("the plan", content):
-        if again.checkpoint != storage.root:
-            raise _of_another(storage)
-        restore = partial(undo, storage, again.run, expected=again.fingerprint)
-        done = recorded_recovery(storage, restore)
-        return _undone(done, most_left=document["left"])
-    plan_file = parse_recovery("the plan", content)
-    if plan_file is None or plan_file.checkpoint != storage.root:
-        raise _of_another(storage)
-    recover = partial(apply_recovery, storage, plan_file)
-    return _recovered(storage, recorded_recovery(storage, recover))
-
-
-def _of_another(storage: Storage) -> Superseded:
-    return Superseded(storage.root, "the shown plan is of another checkpoint")
+    plan_file = parse_plan("the plan", json.dumps(document).encode())
+    if isinstance(plan_file, MaintenanceFile) or plan_file.checkpoint != storage.root:
+        raise Superseded(storage.root, "the shown plan is of another checkpoint")
+    if isinstance(plan_file, RecoveryFile):
+        recover = partial(apply_recovery, storage, plan_file)
+        return _recovered(storage, recorded_recovery(storage, recover))
+    restore = partial(undo, storage, plan_file.run, expected=plan_file.fingerprint)
+    done = recorded_recovery(storage, restore)
+    return _undone(done, most_left=document["left"])
 
 
 def _recovered(storage: Storage, done: RecoveryReport) -> Applied:

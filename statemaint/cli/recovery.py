@@ -26,7 +26,7 @@ from statemaint.cli.runs import end_with_undone
 from statemaint.cli.tables import files_of
 from statemaint.cli.targets import Address
 from statemaint.errors import CheckpointError
-from statemaint.maintain import apply, parse_plan, parse_undo, undo
+from statemaint.maintain import apply, undo
 from statemaint.maintain.record import recorded, recorded_recovery
 from statemaint.model.findings import damaged
 from statemaint.model.ids import version_of
@@ -34,12 +34,12 @@ from statemaint.plan import Proof, RecoveryPlan, Remove, RepairStep, WriteSnapsh
 from statemaint.recover import (
     RecoveryReport,
     apply_recovery,
-    parse_recovery,
     plan_repair,
     plan_rollback,
     repair,
     rollback,
 )
+from statemaint.report.plan_file import MaintenanceFile, RecoveryFile, UndoFile, parse_plan
 from statemaint.report.recovery_json import recovered_json, recovery_json
 from statemaint.storage import open_storage
 from statemaint.wording import command, counted
@@ -270,20 +270,17 @@ def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: Workers, as_jso
 
     A plan whose files have changed since is refused with exit code 6.
     """
-    content = plan_file.read()
-    if undo_plan := parse_undo(plan_file.name, content):
-        storage = open_storage(at or undo_plan.checkpoint)
-        restore = partial(undo, storage, undo_plan.run, expected=undo_plan.fingerprint)
-        undone = recorded_recovery(storage, restore)
-        end_with_undone(undone, storage.root, as_json=as_json)
-    if recovery_plan := parse_recovery(plan_file.name, content):
-        storage = open_storage(at or recovery_plan.checkpoint)
-        recover = partial(apply_recovery, storage, recovery_plan, workers=workers)
-        done = recorded_recovery(storage, recover)
-        end_with_result(done, as_json=as_json)
-    plan = parse_plan(plan_file.name, content)
+    plan = parse_plan(plan_file.name, plan_file.read())
     storage = open_storage(at or plan.checkpoint)
-    with actions_done() as advance:
-        work = partial(apply, storage, plan, workers=workers, on_outcome=advance)
-        report = recorded(storage, work, part=plan.request.is_partial)
-    end_with_report(report, as_json=as_json)
+    match plan:
+        case UndoFile(run=run, fingerprint=expected):
+            undone = recorded_recovery(storage, partial(undo, storage, run, expected=expected))
+            end_with_undone(undone, storage.root, as_json=as_json)
+        case RecoveryFile():
+            recover = partial(apply_recovery, storage, plan, workers=workers)
+            end_with_result(recorded_recovery(storage, recover), as_json=as_json)
+        case MaintenanceFile():
+            with actions_done() as advance:
+                work = partial(apply, storage, plan, workers=workers, on_outcome=advance)
+                report = recorded(storage, work, part=plan.request.is_partial)
+            end_with_report(report, as_json=as_json)

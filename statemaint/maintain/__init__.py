@@ -4,7 +4,7 @@ These are use cases: each combines `planning`, `execute` and `report`. Use cases
 belong in `audit` or `state`, repair and rollback in `recover`.
 """
 
-from statemaint.maintain.apply import PlanFile, apply, parse_plan
+from statemaint.maintain.apply import apply
 from statemaint.maintain.run import (
     begin_run,
     check_free,
@@ -15,13 +15,11 @@ from statemaint.maintain.run import (
 from statemaint.maintain.runs import Run, list_actions, list_runs
 from statemaint.records import Holder, bytes_in_trash
 from statemaint.records.runs import new_run_id
-from statemaint.undo import UndoFile, Undone, parse_undo, plan_undo, undo
+from statemaint.undo import Undone, plan_undo, undo
 
 __all__ = [
     "Holder",
-    "PlanFile",
     "Run",
-    "UndoFile",
     "Undone",
     "apply",
     "begin_run",
@@ -32,8 +30,6 @@ __all__ = [
     "list_runs",
     "maintain",
     "new_run_id",
-    "parse_plan",
-    "parse_undo",
     "plan_undo",
     "reserve",
     "undo",

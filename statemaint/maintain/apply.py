@@ -1,57 +1,24 @@
 """Carries out a plan that was made and reviewed before (S14)."""
 
-from dataclasses import dataclass
-
-from statemaint.errors import ConfigError, Superseded
+from statemaint.errors import Superseded
 from statemaint.execute import leased
 from statemaint.maintain.run import OnOutcome, Work
 from statemaint.maintain.tidy import tidy
 from statemaint.model.findings import FindingCode
-from statemaint.model.policy import Policy
-from statemaint.plan import MOST_SKEW, Plan, Request
+from statemaint.plan import MOST_SKEW, Plan
 from statemaint.planning import plan_checkpoint
 from statemaint.records import Holder
 from statemaint.report import Report
+from statemaint.report.plan_file import MaintenanceFile
 from statemaint.report.to_json import fingerprint
 from statemaint.scan import must_be_checkpoint, must_be_of_query
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 
 
-@dataclass(frozen=True, slots=True)
-class PlanFile:
-    """The fields of the `plan --json` document that `apply` needs; the rest is for the operator."""
-
-    checkpoint: str
-    query_id: str
-    now: float
-    policy: Policy
-    request: Request
-    fingerprint: str
-
-
-def parse_plan(name: str, content: bytes) -> PlanFile:
-    """Returns the content of a plan's file.
-
-    Raises:
-        ConfigError: when it is not the document that `plan --json` prints.
-    """
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 -- takes as long as a scan
-
-    try:
-        return TypeAdapter(PlanFile).validate_json(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise ConfigError(
-            f"{name}: not a plan ({where}: {first['msg']}); "
-            "use the output of `statemaint plan --json`"
-        ) from None
-
-
 def apply(
     storage: Storage,
-    plan_file: PlanFile,
+    plan_file: MaintenanceFile,
     *,
     run: str | None = None,
     workers: Workers | int | None = None,
@@ -80,7 +47,7 @@ def apply(
     return work.counted(report)
 
 
-def _same(storage: Storage, plan_file: PlanFile, *, skew: float) -> Plan:
+def _same(storage: Storage, plan_file: MaintenanceFile, *, skew: float) -> Plan:
     if plan_file.now > storage.now() + MOST_SKEW:
         raise Superseded(storage.root, "the plan's time is in the future, by the storage's clock")
     plan = plan_checkpoint(

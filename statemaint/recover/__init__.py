@@ -3,16 +3,14 @@
 The rules for what may be removed are in `plan.recovery`.
 """
 
+from statemaint.recover.apply import apply_recovery
 from statemaint.recover.carry_out import RecoveryReport
-from statemaint.recover.plan_file import RecoveryFile, apply_recovery, parse_recovery
 from statemaint.recover.repair import plan_repair, repair
 from statemaint.recover.rollback import plan_rollback, rollback
 
 __all__ = [
-    "RecoveryFile",
     "RecoveryReport",
     "apply_recovery",
-    "parse_recovery",
     "plan_repair",
     "plan_rollback",
     "repair",

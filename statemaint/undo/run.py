@@ -1,20 +1,19 @@
 """Brings back the files that a run deleted (S17), immediately or by a reviewed plan (S14)."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from statemaint.errors import CheckpointError, ConfigError, StatemaintError, Superseded
+from statemaint.errors import CheckpointError, StatemaintError, Superseded
 from statemaint.execute import Fence, Ledger, leased, must_stand, newest_commit
 from statemaint.model.ids import run_folder
 from statemaint.plan import PutBack, UndoPlan
 from statemaint.records import Holder, forget_trashed
 from statemaint.records.runs import RunNote, new_run_id, write_note
 from statemaint.report.facts import RunFacts
-from statemaint.report.recovery_json import UNDO, undo_fingerprint
+from statemaint.report.recovery_json import undo_fingerprint
 from statemaint.scan import must_be_checkpoint
 from statemaint.storage import ReadOnly, Storage
 from statemaint.undo.restore import must_be_in_trash, plan_restore, restore
@@ -55,35 +54,6 @@ class Undone:
     def work(self) -> RunFacts:
         """Returns what it wrote and deleted: nothing."""
         return RunFacts()
-
-
-@dataclass(frozen=True, slots=True)
-class UndoFile:
-    """The fields that `apply` needs of the document of `undo --dry-run --json`."""
-
-    checkpoint: str
-    run: str
-    fingerprint: str
-
-
-def parse_undo(name: str, content: bytes) -> UndoFile | None:
-    """Returns the content of the file of an undo; `None` for any other file.
-
-    Raises:
-        ConfigError: when it is such a file, but incomplete.
-    """
-    try:
-        document: Any = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(document, dict) or document.get("verb") != UNDO:
-        return None
-    fields = [document.get(field) for field in UndoFile.__slots__]
-    if not all(isinstance(one, str) for one in fields):
-        raise ConfigError(
-            f"{name}: not the plan of an undo; use the output of `statemaint undo --dry-run --json`"
-        )
-    return UndoFile(*map(str, fields))
 
 
 def plan_undo(storage: Storage, run: str) -> UndoPlan:

@@ -18,13 +18,14 @@ from statemaint.airflow.tasks import (
     reported,
     run_costs,
 )
-from statemaint.maintain import apply, list_runs, maintain, parse_plan
+from statemaint.maintain import apply, list_runs, maintain
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.record import read_record, recorded
 from statemaint.maintain.work import TaskResults
 from statemaint.model.policy import Policy
 from statemaint.records import Holder
 from statemaint.records.runs import METRICS
+from statemaint.report.plan_file import MaintenanceFile, parse_plan
 from statemaint.report.record import Cause, run_ended
 from statemaint.report.task import BundleReport, Failure, PlanSummary, dumped
 from statemaint.storage import LocalStorage
@@ -250,7 +251,9 @@ def test_the_plan_of_a_dry_run_can_be_applied(tmp_path: Path) -> None:
     where = settings(checkpoint, plans=tmp_path / "plans")
     plan_query(where, Options(dry_run=True), run="r")
     content = (tmp_path / "plans/hourly/r.json").read_bytes()
-    apply(LocalStorage(checkpoint), parse_plan("r.json", content))
+    plan = parse_plan("r.json", content)
+    assert isinstance(plan, MaintenanceFile)
+    apply(LocalStorage(checkpoint), plan)
     assert snapshots(checkpoint) == {number: [FLOOR, TARGET] for number in range(4)}
 
 

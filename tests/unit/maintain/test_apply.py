@@ -12,12 +12,13 @@ from statemaint.audit import verify
 from statemaint.cli.verify import digest_json, verify_json
 from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError, Superseded
 from statemaint.execute.lease import acquire
-from statemaint.maintain import apply, maintain, parse_plan
+from statemaint.maintain import apply, maintain
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.records import Holder
 from statemaint.report import Report
+from statemaint.report.plan_file import MaintenanceFile, parse_plan
 from statemaint.report.to_json import plan_json, report_json, scan_json
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import COMMIT, changes, delta_bytes, write_checkpoint
@@ -50,7 +51,13 @@ def planned(
 
 
 def applied(storage: Storage, document: dict[str, Any]) -> Report:
-    return apply(storage, parse_plan("plan.json", json.dumps(document).encode()), run="run")
+    return apply(storage, parsed(json.dumps(document).encode()), run="run")
+
+
+def parsed(content: bytes) -> MaintenanceFile:
+    plan = parse_plan("plan.json", content)
+    assert isinstance(plan, MaintenanceFile)
+    return plan
 
 
 def state(storage: MemoryStorage) -> dict[str, bytes]:
@@ -275,7 +282,7 @@ def test_a_plan_that_was_cut_or_flipped_never_gives_a_fault(data: st.DataObject)
 
 def _refusal(storage: Storage, content: bytes) -> StatemaintError | None:
     try:
-        apply(storage, parse_plan("plan.json", content), run="run")
+        apply(storage, parsed(content), run="run")
     except StatemaintError as error:
         return error
     return None

@@ -14,12 +14,13 @@ from statemaint.audit import digest_stores, doctor, verify
 from statemaint.errors import CodecError, LeaseLostError
 from statemaint.execute import Fence, execute
 from statemaint.listing import Entry
-from statemaint.maintain import apply, maintain, parse_plan, undo
+from statemaint.maintain import apply, maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
 from statemaint.report import SnapshotWritten, StoreOutcome
+from statemaint.report.plan_file import MaintenanceFile, parse_plan
 from statemaint.report.to_json import plan_json
 from statemaint.storage import MemoryStorage, Stoppable
 from statemaint.workers import Workers
@@ -206,7 +207,9 @@ def test_what_all_of_them_moved_to_the_trash_comes_back(workers: int) -> None:
 def test_a_plan_is_applied_by_several(workers: int) -> None:
     storage, alone = three_stores(), three_stores()
     shown = json.dumps(plan_json(*plan_checkpoint(storage, TIGHT)))
-    report = apply(storage, parse_plan("plan.json", shown.encode()), workers=workers)
+    plan = parse_plan("plan.json", shown.encode())
+    assert isinstance(plan, MaintenanceFile)
+    report = apply(storage, plan, workers=workers)
     maintain(alone, TIGHT)
     assert report.snapshots_written == 2 * 15
     assert state(storage) == state(alone)

@@ -22,13 +22,13 @@ from statemaint.plan import RecoveryPlan, Remove, repair_steps
 from statemaint.planning import scan_checkpoint
 from statemaint.recover import (
     apply_recovery,
-    parse_recovery,
     plan_repair,
     plan_rollback,
     repair,
     rollback,
 )
 from statemaint.recover.proofs import Proofs, store_of
+from statemaint.report.plan_file import RecoveryFile, parse_plan
 from statemaint.report.recovery_json import recovered_json, recovery_json
 from statemaint.storage import MemoryStorage, ReadOnly, Without
 from statemaint.workers import Workers
@@ -113,8 +113,8 @@ def test_a_plan_that_was_reviewed_is_carried_out_by_several(workers: int) -> Non
     plans = plan_repair(to_repair), plan_rollback(to_roll_back, 20)
     for storage, plan in zip((to_repair, to_roll_back), plans, strict=True):
         document = {**recovery_json(plan), "trash_for": MONTH}
-        asked = parse_recovery("plan.json", json.dumps(document).encode())
-        assert asked
+        asked = parse_plan("plan.json", json.dumps(document).encode())
+        assert isinstance(asked, RecoveryFile)
         done = apply_recovery(storage, asked, workers=workers)
         assert done.removed == tuple(one for one in plan.actions if isinstance(one, Remove))
 

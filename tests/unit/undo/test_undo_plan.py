@@ -10,7 +10,6 @@ from statemaint.plan import UndoPlan
 from statemaint.recover import rollback
 from statemaint.report.recovery_json import undo_fingerprint
 from statemaint.storage import MemoryStorage
-from statemaint.undo.run import parse_undo
 from tests.support.checkpoints import UUID, delta_bytes
 from tests.support.faults import Clock
 from tests.support.going_on import rows, run
@@ -107,12 +106,3 @@ def test_there_is_no_plan_without_a_trash_or_a_checkpoint(storage: MemoryStorage
         plan_undo(storage, "none")
     with pytest.raises(NotACheckpointError):
         plan_undo(MemoryStorage(), "none")
-
-
-def test_the_file_of_a_plan_is_told_from_others() -> None:
-    whole = b'{"verb": "undo", "checkpoint": "/c", "run": "r", "fingerprint": "f", "files": 1}'
-    assert parse_undo("a file", whole) is not None
-    for other in (b"no json", b"[" * 100_000, b"[]", b'{"verb": "repair"}'):
-        assert parse_undo("a file", other) is None
-    with pytest.raises(ConfigError, match="a file: not the plan of an undo"):
-        parse_undo("a file", b'{"verb": "undo", "checkpoint": "/c", "run": 1, "fingerprint": "f"}')

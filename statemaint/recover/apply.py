@@ -1,0 +1,38 @@
+"""Carries out a reviewed repair or rollback (S14)."""
+
+from statemaint.errors import ConfigError
+from statemaint.model.ids import RecoveryVerb
+from statemaint.recover.carry_out import RecoveryReport
+from statemaint.recover.repair import repair
+from statemaint.recover.rollback import rollback
+from statemaint.report.plan_file import RecoveryFile
+from statemaint.scan import must_be_of_query
+from statemaint.storage import Storage
+from statemaint.workers import Workers
+
+
+def apply_recovery(
+    storage: Storage, plan_file: RecoveryFile, *, workers: Workers | int | None = None
+) -> RecoveryReport:
+    """Carries out exactly the repair or rollback that was reviewed, or nothing.
+
+    Raises:
+        Superseded: when its files have changed.
+        ConfigError: when it is of another query's checkpoint, or a rollback without a batch.
+        StatemaintError: as `repair` and `rollback` do.
+    """
+    if plan_file.query_id is not None:
+        must_be_of_query(storage, plan_file.query_id, plan_file.checkpoint)
+    if plan_file.verb is RecoveryVerb.REPAIR:
+        return repair(
+            storage, trash_for=plan_file.trash_for, expected=plan_file.fingerprint, workers=workers
+        )
+    if plan_file.batch is None:
+        raise ConfigError("a rollback needs the batch to roll back to")
+    return rollback(
+        storage,
+        plan_file.batch,
+        trash_for=plan_file.trash_for,
+        expected=plan_file.fingerprint,
+        workers=workers,
+    )
