@@ -1,0 +1,1 @@
+"""Savepoints: whole copies of one committed batch, from which a query starts."""
