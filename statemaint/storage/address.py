@@ -79,7 +79,7 @@ def place_of(address: str) -> Place:
     scheme, separator, rest = address.removeprefix(FORCED).partition("://")
     scheme = scheme.lower()
     if not separator or scheme == "file":
-        return Place("file", "", tuple(_names(_real(_local(address)))))
+        return Place("file", "", tuple(_names(_real(local_path(address)))))
     authority, _, path = rest.partition("/")
     system, parts = _SYSTEMS.get(scheme, scheme), tuple(_names(path))
     if system == "azure":
@@ -122,7 +122,7 @@ def _host(authority: str) -> tuple[str, str | None]:
     return (match[1], match[2]) if match else (authority, None)
 
 
-def _local(address: str) -> str:
+def local_path(address: str) -> str:
     """Returns the path on local disk that an address names, as `open_storage` reads it."""
     path = re.sub(r"^file:(//[^/]*)?", "", address.removeprefix(FORCED), flags=re.IGNORECASE)
     if path == address or address.startswith(FORCED):

@@ -12,7 +12,7 @@ Mirrors `HDFSMetadataLog` and its subclasses `CommitLog`, `OffsetSeqLog`, `Opera
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -103,6 +103,12 @@ def _typed(value: object, kind: type[_T]) -> _T:
     return value
 
 
+def with_unique_ids(content: bytes, ids: UniqueIds) -> bytes:
+    """Returns a commit log entry with other unique ids, and everything else as it was."""
+    stored = {str(operator): partitions for operator, partitions in sorted(ids.items())}
+    return _with_fields(content, (1, 2, 3), lambda fields: {**fields, "stateUniqueIds": stored})
+
+
 @dataclass(frozen=True, slots=True)
 class Offsets:
     """An entry of the offset log.
@@ -189,6 +195,26 @@ def parse_state_metadata(content: bytes) -> StateMetadata:
         raise CodecError(f"not an operator's metadata: {error!r}", offset=0) from error
 
 
+def with_schema_paths(content: bytes, moved: Callable[[str], str]) -> bytes:
+    """Returns an operator's metadata with other paths of schema files, all else as it was."""
+
+    def of_store(store: Any) -> Any:
+        paths = store.get("stateSchemaFilePaths")
+        return (
+            {**store, "stateSchemaFilePaths": [moved(str(one)) for one in paths]}
+            if paths
+            else store
+        )
+
+    def change(fields: dict[str, Any]) -> dict[str, Any]:
+        return {**fields, "stateStoreInfo": [of_store(one) for one in fields["stateStoreInfo"]]}
+
+    try:
+        return _with_fields(content, (1, 2), change)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CodecError(f"not an operator's metadata: {error!r}", offset=0) from error
+
+
 def _lists(variables: Any) -> frozenset[str]:
     lists = [one["stateName"] for one in variables if one["stateVariableType"] == "ListState"]
     return frozenset(map(str, lists))
@@ -219,6 +245,17 @@ def check_partitions(count: int) -> int:
     if not 1 <= count <= _MOST_PARTITIONS:
         raise CodecError(f"{count} is not a valid number of partitions", offset=0)
     return count
+
+
+def _with_fields(
+    content: bytes, formats: tuple[int, ...], change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> bytes:
+    """Returns an entry with other fields; those that stay are written as Spark writes them."""
+    fields = change(_body(content, formats=formats))
+    version, _, rest = content.partition(b"\n")
+    after = rest.partition(b"\n")[1:]
+    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+    return b"".join((version, b"\n", text.encode(), *after))
 
 
 def _body(content: bytes, *, formats: tuple[int, ...]) -> dict[str, Any]:

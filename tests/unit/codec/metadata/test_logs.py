@@ -268,3 +268,19 @@ def test_the_name_of_a_schema_file_has_large_letters_or_small() -> None:
     assert logs.parse_state_metadata(content).schemas == {"default": ("3_0A-aZ", "4_b")}
     with pytest.raises(CodecError, match=f"schema file '{'x' * 80}' is not valid"):
         logs.parse_state_metadata(with_properties([], f'["{"x" * 90}"]'))
+
+
+def test_unique_ids_are_replaced_and_every_other_field_stays() -> None:
+    text = '{"nextBatchWatermarkMs":7,"stateUniqueIds":{"0":[["a"],["b"]]},"sink":{"x":"\u00e9"}}'
+    content = b"v3\n" + text.encode()
+    changed = logs.with_unique_ids(content, {0: (("c",), ("d",))})
+    assert changed == content.replace(b'"a"', b'"c"').replace(b'"b"', b'"d"')
+    assert logs.with_unique_ids(content + b"\nmore", {0: (("c",), ("d",))}) == changed + b"\nmore"
+
+
+@pytest.mark.parametrize(
+    "content", [b"v2\n{}", b'v2\n{"stateStoreInfo":5}', b'v2\n{"stateStoreInfo":[7]}']
+)
+def test_paths_of_schemas_are_not_changed_in_anything_else(content: bytes) -> None:
+    with pytest.raises(CodecError, match="not an operator's metadata"):
+        logs.with_schema_paths(content, str.upper)

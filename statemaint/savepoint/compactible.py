@@ -1,0 +1,141 @@
+"""The logs of file sources and file sinks, as a restart after a batch reads them.
+
+    <log>/<n>           what one batch has added, a line each
+    <log>/<k>.compact   the same, and everything before it
+
+Spark derives the interval of compactions from the names: it is the difference of the two newest
+compact entries, or, of a single one, the first divisor of its number plus one that is not below the
+session's setting. A compact entry without lines, one interval below the newest, therefore keeps the
+interval whatever the setting is. Nothing reads it: the newest replaces all before it. Mirrors
+`CompactibleFileStreamLog`.
+"""
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+
+from statemaint.errors import CodecError, DamagedError
+from statemaint.model.findings import FindingCode
+from statemaint.scan.source_logs import ADVICE, SourceLog
+from statemaint.storage import Storage
+from statemaint.storage.base import Chunks
+
+_NO_LINES = b"v1"
+# spark.sql.streaming.fileSource.log.compactInterval, and fileSink.log.compactInterval
+_DEFAULT_INTERVAL = 10
+_PIECE = 1024 * 1024
+_LONGEST_LINE = 1024 * 1024
+
+
+def pieces(storage: Storage, path: str) -> Iterator[bytes]:
+    """Yields the content of a file, which is opened with the first piece."""
+    with storage.open(path) as stream:
+        yield from iter(lambda: stream.read(_PIECE), b"")
+
+
+def source_log_of(
+    storage: Storage, source: str, first: int, last: int
+) -> Iterator[tuple[str, Chunks]]:
+    """Yields the entries of a file source's log that a restart reads, and none above them.
+
+    Args:
+        storage: the storage of the checkpoint.
+        source: the name of the source's folder.
+        first: the entry that the batch before ended with; -1 if it had not read the source.
+        last: the entry that the batch ended with.
+
+    Raises:
+        DamagedError: when an entry is missing, and no compact entry above has its lines.
+    """
+    log = SourceLog.listed(storage, source)
+    compacts = sorted(number for number, name in log.entries.items() if "." in name)
+    interval = _interval(compacts, last)
+    base = max((number for number in compacts if number <= last), default=-1)
+    above = next((number for number in compacts if number > last), None)
+    below = {number: name for number, name in log.entries.items() if number <= last}
+    finding = SourceLog(log.folder, below, max(base, 0)).missing(first, last)
+    if finding is None:
+        start = max(min(base, first + 1), 0)
+        if not interval or base - interval < start:
+            yield from _pinned(log.folder, base, last, interval)
+        for number in range(start, last + 1):
+            path = f"{log.folder}/{below[number]}"
+            yield path, pieces(storage, path)
+    elif above is None:
+        raise DamagedError(finding.path or log.folder, finding.detail, code=finding.code)
+    else:
+        path = f"{log.folder}/{log.entries[above]}"
+        yield from _filtered(storage, path, last, interval or _DEFAULT_INTERVAL)
+
+
+def sink_log_of(batch: int) -> Iterator[tuple[str, Chunks]]:
+    """Yields the log of an empty file sink that continues after a batch, by paths in its folder.
+
+    The sink skips the batches of its log, and its next compaction reads the entries of the last.
+    """
+    folder, base = "_spark_metadata", _compact_below(batch, _DEFAULT_INTERVAL)
+    yield from _pinned(folder, base, batch, _DEFAULT_INTERVAL)
+    if base >= 0:
+        yield f"{folder}/{base}.compact", [_NO_LINES]
+    yield from ((f"{folder}/{number}", [_NO_LINES]) for number in range(base + 1, batch + 1))
+
+
+def _interval(compacts: Sequence[int], last: int) -> int | None:
+    """Returns the interval of compactions around an entry; `None` if no two names show it."""
+    if len(compacts) < 2:  # noqa: PLR2004 -- an interval has two ends
+        return None
+    start = min(max(bisect_right(compacts, last) - 1, 0), len(compacts) - 2)
+    return compacts[start + 1] - compacts[start]
+
+
+def _compact_below(last: int, interval: int) -> int:
+    """Returns the number of the newest compact entry up to one; -1 if there is none yet."""
+    return (last + 1) // interval * interval - 1
+
+
+def _pinned(
+    folder: str, base: int, last: int, interval: int | None
+) -> Iterator[tuple[str, Chunks]]:
+    """Yields the compact entry without lines that keeps an interval, if it is needed."""
+    if interval and interval <= base and base == _compact_below(last, interval):
+        yield f"{folder}/{base - interval}.compact", [_NO_LINES]
+
+
+def _filtered(
+    storage: Storage, path: str, last: int, interval: int
+) -> Iterator[tuple[str, Chunks]]:
+    """Yields the entries up to one, made of the lines of a compact entry above it.
+
+    Each entry is a reading of the whole file, which may not fit in memory.
+    """
+    folder, base = path.rpartition("/")[0], _compact_below(last, interval)
+    found = {batch for batch, _ in _lines(storage, path) if base < batch <= last}
+    if len(found) < last - base:
+        detail = f"it has no line of an entry between {base + 1} and {last}: {ADVICE}"
+        raise DamagedError(path, detail, code=FindingCode.MISSING_SOURCE_LOG)
+    yield from _pinned(folder, base, last, interval)
+    if base >= 0:
+        yield f"{folder}/{base}.compact", _selected(storage, path, lambda batch: batch <= base)
+    for number in sorted(found):
+        yield f"{folder}/{number}", _selected(storage, path, number.__eq__)
+
+
+def _selected(storage: Storage, path: str, wanted: Callable[[int], bool]) -> Iterator[bytes]:
+    """Yields an entry with those lines of another whose batch is wanted."""
+    yield _NO_LINES
+    yield from (b"\n" + line for batch, line in _lines(storage, path) if wanted(batch))
+
+
+def _lines(storage: Storage, path: str) -> Iterator[tuple[int, bytes]]:
+    """Yields the lines of an entry, each with the batch that has added it."""
+    with storage.open(path) as stream:
+        if stream.readline(_LONGEST_LINE).rstrip(b"\n") != _NO_LINES:
+            raise CodecError("the version line is not v1", offset=0, path=path)
+        for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
+            try:
+                yield int(json.loads(line)["batchId"]), line.rstrip(b"\n")
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                offset = stream.tell() - len(line)
+                raise CodecError(
+                    f"not a line of a source's log: {error!r}", offset=offset, path=path
+                ) from error
