@@ -45,7 +45,7 @@ test: setup ## the tests that need no server, and one proof by a real Spark (5 m
 test-all: test-parts ## everything (25 minutes on two cores), with the coverage limits
 	$(WITH_JAVA) $(BIN)/python -m pytest $(WAITING) --cov --cov-report=
 	$(BIN)/coverage report --include="$(CORE)" --fail-under=100
-	$(BIN)/coverage report --omit="statemaint/demo/*,statemaint/fold/compiled/kernels/*,statemaint/fold/__main__.py" --fail-under=90
+	$(BIN)/coverage report --omit="statemaint/fold/compiled/kernels/*,statemaint/fold/__main__.py" --fail-under=90
 
 test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restarted by its own Spark; fleets on 3.5 to 4.3
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.restart $(ARGS)
@@ -106,13 +106,13 @@ mutation: setup ## make thousands of small changes to plan, model, codec, execut
 	$(BIN)/python -m tests.mutation $(ARGS)
 
 demo: parts ## a neglected query, maintained by Airflow, proved by Spark
-	@$(WITH_JAVA) $(BIN)/python -m statemaint.demo
+	@$(WITH_JAVA) $(BIN)/python -m tools.demo
 
 up: parts ## Airflow, Pushgateway, exporter, Prometheus, Alertmanager and three queries, left running
-	@$(WITH_JAVA) $(BIN)/python -m statemaint.demo up
+	@$(WITH_JAVA) $(BIN)/python -m tools.demo up
 
 down: ## stop what `make up` started
-	@$(BIN)/python -m statemaint.demo down
+	@$(BIN)/python -m tools.demo down
 
 lock: ## resolve requirements.lock again (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

@@ -21,11 +21,11 @@ from tempfile import TemporaryDirectory
 import click
 import psutil
 
-from statemaint.demo.airflow import Airflow, Setup, airflow
-from statemaint.demo.airflow_client import Client
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import delta_bytes, offsets_bytes, write_checkpoint
 from tests.support.paths import ROOT
+from tools.demo.airflow import Airflow, Setup, airflow
+from tools.demo.airflow_client import Client
 
 VERSIONS = 60
 _POLICY = ("--min-batches-to-retain=5", "--grace=0s")

@@ -25,8 +25,6 @@ import click
 import psutil
 import yaml
 
-from statemaint.demo.processes import free_port, wait_until
-from statemaint.demo.prometheus import instant_query, prometheus
 from statemaint.maintain import maintain
 from statemaint.records.runs import METRICS
 from statemaint.report.record import next_record
@@ -34,6 +32,8 @@ from statemaint.storage import LocalStorage, Storage
 from tests.benchmarks.far import far_bucket
 from tests.support.metrics import TIGHT, ended, neglected
 from tests.support.paths import ROOT
+from tools.demo.processes import free_port, wait_until
+from tools.demo.prometheus import instant_query, prometheus
 
 QUERIES, PARTITIONS, EVERY = 5_000, 200, 20
 ALERTS = ROOT / "helm/statemaint/files/alerts.yaml"

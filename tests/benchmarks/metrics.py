@@ -18,8 +18,6 @@ import click
 import psutil
 import yaml
 
-from statemaint.demo.processes import wait_until
-from statemaint.demo.prometheus import Server, exporter
 from statemaint.maintain import maintain
 from statemaint.maintain.record import write_record
 from statemaint.metrics.options import Targets
@@ -28,6 +26,8 @@ from statemaint.model.policy import Policy
 from statemaint.report.record import Record, next_record
 from statemaint.storage import LocalStorage
 from tests.support.metrics import JOIN, ended, named, neglected
+from tools.demo.processes import wait_until
+from tools.demo.prometheus import Server, exporter
 
 QUERIES, PARTITIONS, SCRAPES = 50, 200, 20
 _READ = "statemaint_exporter_read_timestamp_seconds{"

@@ -19,9 +19,9 @@ from uuid import uuid4
 import psutil
 from pyspark.sql import SparkSession
 
-from statemaint.demo import session
 from tests.benchmarks.measure import Seconds
 from tests.benchmarks.rows import Kind
+from tools.demo import session
 
 _LOGGING = Path(session.__file__).with_name("log4j2.properties")
 

@@ -14,10 +14,10 @@ from tempfile import TemporaryDirectory
 import click
 import psutil
 
-from statemaint.demo.airflow import Airflow, Setup, airflow
-from statemaint.demo.airflow_client import Client
 from tests.support.paths import ROOT
 from tests.systems.airflow.support import DAGS, PLUGINS, neglected
+from tools.demo.airflow import Airflow, Setup, airflow
+from tools.demo.airflow_client import Client
 
 _QUERIES = "defaults: {min_batches_to_retain: 5, grace: 0s}\nqueries:\n"
 _POLICY = ("--min-batches-to-retain", "5", "--grace", "0s")

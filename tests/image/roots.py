@@ -95,7 +95,7 @@ class Root:
         into = to / source.name if target.endswith("/") else to
         into.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", "demo")  # as .dockerignore
+            ignored = shutil.ignore_patterns("__pycache__")  # as .dockerignore
             shutil.copytree(source, into, symlinks=True, dirs_exist_ok=True, ignore=ignored)
         else:
             shutil.copy2(source, into)

@@ -77,10 +77,9 @@ def test_a_wheel_says_that_it_has_types(wheel: list[str]) -> None:
     assert "statemaint/py.typed" in wheel
 
 
-def test_a_wheel_has_the_whole_package_and_no_demo(wheel: list[str]) -> None:
+def test_a_wheel_has_the_whole_package_and_no_other_module(wheel: list[str]) -> None:
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "statemaint").rglob("*.py")}
-    demo = {one for one in modules if one.startswith("statemaint/demo/")}
-    assert {one for one in wheel if one.endswith(".py")} == modules - demo
+    assert {one for one in wheel if one.endswith(".py")} == modules
     pages = (ROOT / "statemaint/airflow/pages").rglob("*.*")
     needed = {one.relative_to(ROOT).as_posix() for one in pages if one.suffix != ".pyc"}
     assert {"html", "css", "js", "md"} <= {one.rpartition(".")[2] for one in needed}

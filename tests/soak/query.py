@@ -12,7 +12,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from statemaint.demo.session import local_session
+from tools.demo.session import local_session
 
 # The query's own promise, and so the tightest that maintenance may be. A rewind needs some: Spark
 # restarts only with the offsets of two batches.

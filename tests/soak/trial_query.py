@@ -13,8 +13,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from statemaint.demo.session import local_session
 from tests.soak.query import _ROCKSDB, _read
+from tools.demo.session import local_session
 
 _STATE = "spark.sql.streaming.stateStore"
 _BATCH = "400 milliseconds"

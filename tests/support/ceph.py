@@ -17,8 +17,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from statemaint.demo import processes
-from statemaint.demo.processes import Process, free_port
+from tools.demo import processes
+from tools.demo.processes import Process, free_port
 
 _PROGRAMS = {
     "ceph-mon": "ceph-mon",

@@ -23,8 +23,8 @@ from functools import partial
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from statemaint.demo.processes import Process, end_of, free_port, spawn, stop, wait_until
 from tests.support.hdfs_jars import MissingJarsError, jars
+from tools.demo.processes import Process, end_of, free_port, spawn, stop, wait_until
 
 SUPERUSER = "superuser"
 USER = "maintainer"

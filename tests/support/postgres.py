@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from statemaint.demo.processes import free_port, wait_until
+from tools.demo.processes import free_port, wait_until
 
 _PLACES = Path("/usr/lib/postgresql")
 _USERS = ("postgres", "nobody")

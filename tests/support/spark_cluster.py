@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from statemaint.demo.processes import Process, alive, end_of, free_port, spawn, stop, wait_until
 from tests.support.paths import ROOT
+from tools.demo.processes import Process, alive, end_of, free_port, spawn, stop, wait_until
 
 _SPARK = Path(pyspark.__file__).parent
 _SECONDS = 300.0

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import click
 
-from statemaint.demo.session import local_session
 from tests.support.documents import commit, rewrite
 from tests.support.in_memory import in_memory
 from tests.support.paths import ROOT
@@ -21,6 +20,7 @@ from tests.verdicts.judge import Court, Verdict
 from tests.verdicts.kinds import KINDS
 from tests.verdicts.query import Layout, Query, Shape
 from tests.verdicts.results import Results, table
+from tools.demo.session import local_session
 
 _DOCUMENT = ROOT / "docs" / "safety.md"
 _RESULTS = ROOT / ".run" / "verdicts.json"

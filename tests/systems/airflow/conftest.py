@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.demo.airflow import Airflow, Setup, airflow
-from statemaint.demo.airflow_client import Client, TaskInstance
-from statemaint.demo.processes import alive
 from tests.support.paths import ROOT
 from tests.support.s3 import Place, moto
 from tests.support.servers import Servers
@@ -29,6 +26,9 @@ from tests.systems.airflow.support import (
     uncommitted,
     unreadable,
 )
+from tools.demo.airflow import Airflow, Setup, airflow
+from tools.demo.airflow_client import Client, TaskInstance
+from tools.demo.processes import alive
 
 _servers = Servers(Path(__file__).parent)
 

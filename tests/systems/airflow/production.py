@@ -14,7 +14,6 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
-from statemaint.demo.airflow import Airflow, Setup, airflow
 from tests.support.paths import ROOT
 from tests.support.postgres import NoPostgresError, postgresql
 from tests.systems.airflow.support import (
@@ -25,6 +24,7 @@ from tests.systems.airflow.support import (
     neglected,
     obstacle,
 )
+from tools.demo.airflow import Airflow, Setup, airflow
 
 _FILES = ("tests/systems/airflow/own/own_dags.py", "dags/statemaint_manual_dags.py",
           "dags/statemaint_dags.py")  # fmt: skip

@@ -17,13 +17,13 @@ from prometheus_client.utils import floatToGoString
 
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import maintain_bundle
-from statemaint.demo.prometheus import pushgateway
 from statemaint.maintain.bundles import Bundle
 from statemaint.report.task import BundleReport
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.paths import ROOT
 from tests.systems.prometheus.support import part
+from tools.demo.prometheus import pushgateway
 
 DAGS = ROOT / "dags"
 PLUGINS = ROOT / "plugins"

@@ -13,14 +13,14 @@ from urllib.parse import quote
 import pytest
 
 from statemaint.audit import verify
-from statemaint.demo.airflow import Airflow
-from statemaint.demo.airflow_client import Client
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage
 from tests.systems.airflow.conftest import Ended
 from tests.systems.airflow.production import Production
 from tests.systems.airflow.support import FLOOR, TARGET, snapshots
+from tools.demo.airflow import Airflow
+from tools.demo.airflow_client import Client
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.demo.airflow_client import Client
 from tests.support.paths import ROOT
 from tests.systems.airflow.conftest import Scene
 from tests.systems.airflow.forking import Pythons
 from tests.systems.airflow.support import TARGET
+from tools.demo.airflow_client import Client
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 

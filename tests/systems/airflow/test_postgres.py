@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 import pytest
 
-from statemaint.demo.airflow_client import Client
 from tests.systems.airflow.conftest import Ended
 from tests.systems.airflow.production import Production
 from tests.systems.airflow.support import FLOOR, TARGET, obstacle, snapshots, tree_hash
+from tools.demo.airflow_client import Client
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import psutil
 
-from statemaint.demo.processes import (
+from tests.support.paths import ROOT
+from tools.demo.processes import (
     Process,
     alive,
     free_port,
@@ -19,7 +20,6 @@ from statemaint.demo.processes import (
     wait_until,
     write_note,
 )
-from tests.support.paths import ROOT
 
 # Starts a child in a process group of its own that ignores being asked, as tasks may.
 FAMILY = """
@@ -41,7 +41,7 @@ time.sleep(60)
 # Starts a program, and stays without ever waiting for it.
 STARTER = """
 import dataclasses, json, pathlib, sys, time
-from statemaint.demo.processes import spawn, write_note
+from tools.demo.processes import spawn, write_note
 note = pathlib.Path(sys.argv[1])
 process = spawn(["/bin/sleep", "60"], log=note.with_name("log"), environ={})
 write_note(note, {"sleep": process})

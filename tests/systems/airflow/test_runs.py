@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 import pytest
 
-from statemaint.demo.airflow_client import ApiError
 from statemaint.execute.lease import acquire
 from statemaint.records import Claim, Holder, newest
 from statemaint.storage import LocalStorage
@@ -21,6 +20,7 @@ from tests.systems.airflow.support import (
     snapshots,
     tree_hash,
 )
+from tools.demo.airflow_client import ApiError
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.demo.airflow import AirflowEndedError, AirflowNotReadyError, Setup, start, stop
-from statemaint.demo.processes import Process, alive, spawn
 from tests.systems.airflow.support import DAGS, PLUGINS, THRIFTY
+from tools.demo.airflow import AirflowEndedError, AirflowNotReadyError, Setup, start, stop
+from tools.demo.processes import Process, alive, spawn
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 

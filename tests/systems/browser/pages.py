@@ -15,7 +15,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from statemaint.demo.airflow import Airflow
+from tools.demo.airflow import Airflow
 
 FLEET = "/plugin/statemaint-queries"
 # Of Airflow's own: a login page asks whether somebody is logged in, and its frames may run scripts.

@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from statemaint.demo.airflow import Airflow, Setup, airflow
-from statemaint.demo.airflow_client import Client
 from tests.support.paths import ROOT
 from tests.systems.airflow.support import (
     DAGS,
@@ -17,6 +15,8 @@ from tests.systems.airflow.support import (
     neglected,
     uncommitted,
 )
+from tools.demo.airflow import Airflow, Setup, airflow
+from tools.demo.airflow_client import Client
 
 USERS = {"admin": "admin", "viewer": "viewer", "paula": "viewer"}
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from statemaint.audit import verify
-from statemaint.demo.processes import wait_until
 from statemaint.errors import StatemaintError, StorageError
 from statemaint.maintain import maintain, undo
 from statemaint.model.policy import Policy
@@ -27,6 +26,7 @@ from tests.support.hdfs import SUPERUSER, Hdfs, hdfs
 from tests.support.ipc_proxy import Fault, IpcProxy, ipc_proxy
 from tests.support.marks import long, undo_cases
 from tests.systems.conftest import FS
+from tools.demo.processes import wait_until
 
 DAY = 86_400.0
 KEEPING = Policy(

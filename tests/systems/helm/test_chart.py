@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 import statemaint
-from statemaint.demo.prometheus import MissingPart, find
 from statemaint.queries import valid_queries
 from tests.systems.helm.support import CHART, SCENARIOS, Manifest, one, render, scenario, texts
+from tools.demo.prometheus import MissingPart, find
 
 pytestmark = pytest.mark.helm
 

@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
-from statemaint.demo.processes import wait_until
-from statemaint.demo.prometheus import Server, exporter, instant_query, prometheus, pushgateway
 from tests.support.metrics import ORIGIN
 from tests.systems.prometheus.support import ALERTS, part, write_example
+from tools.demo.processes import wait_until
+from tools.demo.prometheus import Server, exporter, instant_query, prometheus, pushgateway
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry, Gauge, pushadd_to_gateway
 
-from statemaint.demo.prometheus import MissingPart, find
 from statemaint.maintain import maintain
 from statemaint.maintain.record import write_record
 from statemaint.metrics.catalogue import METRICS, Detail
@@ -20,6 +19,7 @@ from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.metrics import JOIN, TIGHT, ended, named
 from tests.support.paths import ROOT
+from tools.demo.prometheus import MissingPart, find
 
 CHART = ROOT / "helm" / "statemaint"
 ALERTS = CHART / "files" / "alerts.yaml"

@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from helm.alerts import ALERTS as RULES
-from statemaint.demo.processes import wait_until
-from statemaint.demo.prometheus import Server, alertmanager, alerts_of, instant_query, prometheus
 from tests.systems.prometheus.support import ALERTS, CHART, part
+from tools.demo.processes import wait_until
+from tools.demo.prometheus import Server, alertmanager, alerts_of, instant_query, prometheus
 
 pytestmark = pytest.mark.prometheus
 

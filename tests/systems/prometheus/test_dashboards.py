@@ -13,14 +13,14 @@ import pytest
 import yaml
 
 from helm import dashboards
-from statemaint.demo.board import BoardQuery, board_queries
-from statemaint.demo.prometheus import Server, instant_query
 from statemaint.metrics.catalogue import METRICS
 from tests.grafana.__main__ import FOLDER as TYPES
 from tests.grafana.__main__ import VERSIONS
 from tests.support.metrics import ORIGIN
 from tests.support.paths import ROOT
 from tests.systems.prometheus.support import QUERIES, promtool
+from tools.demo.board import BoardQuery, board_queries
+from tools.demo.prometheus import Server, instant_query
 
 pytestmark = pytest.mark.prometheus
 

@@ -6,7 +6,6 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from statemaint.demo.prometheus import Server
 from statemaint.maintain import maintain
 from statemaint.metrics.catalogue import METRICS, Detail, MetricType
 from statemaint.metrics.families import families
@@ -28,6 +27,7 @@ from tests.support.metrics import (
     series_of,
 )
 from tests.systems.prometheus.support import push_tasks
+from tools.demo.prometheus import Server
 
 pytestmark = pytest.mark.prometheus
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from statemaint.demo.prometheus import Server
 from statemaint.maintain.record import read_record
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.systems.prometheus.test_pushgateway import exposed
+from tools.demo.prometheus import Server
 
 pytestmark = pytest.mark.prometheus
 

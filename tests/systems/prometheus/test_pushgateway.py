@@ -5,7 +5,6 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from statemaint.demo.prometheus import Server
 from statemaint.metrics.families import about
 from statemaint.metrics.options import Targets
 from statemaint.metrics.publish import publish_record
@@ -13,6 +12,7 @@ from statemaint.metrics.push import Gateway
 from statemaint.report.record import LastRun, Record
 from tests.support.metrics import named
 from tests.systems.prometheus.support import push
+from tools.demo.prometheus import Server
 
 pytestmark = pytest.mark.prometheus
 

@@ -10,8 +10,11 @@ from urllib.request import ProxyHandler, build_opener
 import psutil
 import pytest
 
-from statemaint.demo.processes import Process
-from statemaint.demo.prometheus import (
+from tests.support.metrics import ORIGIN
+from tests.support.paths import ROOT
+from tests.systems.prometheus.support import QUERIES, part
+from tools.demo.processes import Process
+from tools.demo.prometheus import (
     MissingPart,
     NotReadyError,
     QueryRefusedError,
@@ -23,9 +26,6 @@ from statemaint.demo.prometheus import (
     stop,
     stop_all,
 )
-from tests.support.metrics import ORIGIN
-from tests.support.paths import ROOT
-from tests.systems.prometheus.support import QUERIES, part
 
 pytestmark = pytest.mark.prometheus
 
@@ -101,7 +101,7 @@ def test_a_server_outlives_the_program_that_started_it_and_any_other_can_end_it(
 ) -> None:
     part("prometheus-pushgateway")
     program = (
-        "import pathlib, sys; from statemaint.demo.prometheus import start_pushgateway;"
+        "import pathlib, sys; from tools.demo.prometheus import start_pushgateway;"
         "server = start_pushgateway(pathlib.Path(sys.argv[1]));"
         "print(server.url, server.process.pid, server.process.started)"
     )

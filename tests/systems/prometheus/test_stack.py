@@ -10,16 +10,6 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from statemaint.demo.processes import wait_until
-from statemaint.demo.prometheus import (
-    Server,
-    alertmanager,
-    alerts_of,
-    instant_query,
-    prometheus,
-    pushgateway,
-    stop,
-)
 from statemaint.maintain import maintain
 from statemaint.metrics.catalogue import METRICS
 from statemaint.metrics.options import Targets
@@ -32,6 +22,16 @@ from statemaint.report.to_json import report_json
 from statemaint.storage import MemoryStorage
 from tests.support.metrics import JOIN, TIGHT, maintained, named, neglected
 from tests.systems.prometheus.support import ALERTS, part
+from tools.demo.processes import wait_until
+from tools.demo.prometheus import (
+    Server,
+    alertmanager,
+    alerts_of,
+    instant_query,
+    prometheus,
+    pushgateway,
+    stop,
+)
 
 pytestmark = pytest.mark.prometheus
 

@@ -13,9 +13,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from helm import dashboards
-from statemaint.demo.board import board_queries
-from statemaint.demo.processes import wait_until
-from statemaint.demo.prometheus import Server, instant_query, prometheus
 from statemaint.maintain import maintain
 from statemaint.metrics.catalogue import METRICS, Detail
 from statemaint.metrics.options import Named, Targets
@@ -24,6 +21,9 @@ from statemaint.metrics.tasks import Task, reporting
 from tests.support.metrics import TIGHT, maintained, neglected, series_of
 from tests.support.paths import ROOT
 from tests.systems.prometheus.support import ALERTS, part
+from tools.demo.board import board_queries
+from tools.demo.processes import wait_until
+from tools.demo.prometheus import Server, instant_query, prometheus
 
 pytestmark = pytest.mark.prometheus
 

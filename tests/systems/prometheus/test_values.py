@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from statemaint import __version__
-from statemaint.demo.prometheus import Server, instant_query, prometheus, pushgateway
 from statemaint.maintain import maintain
 from statemaint.metrics.catalogue import METRICS, Detail
 from statemaint.metrics.options import Targets
@@ -23,6 +22,7 @@ from statemaint.report.to_json import action_json, report_json
 from statemaint.storage import MemoryStorage
 from tests.support.metrics import JOIN, TIGHT, Series, named, neglected
 from tests.systems.prometheus.support import part
+from tools.demo.prometheus import Server, instant_query, prometheus, pushgateway
 
 pytestmark = pytest.mark.prometheus
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from statemaint.demo.events import write_hours
-from statemaint.demo.oracle import oracle_session
-from statemaint.demo.pipeline import hourly_job
+from tools.demo.events import write_hours
+from tools.demo.oracle import oracle_session
+from tools.demo.pipeline import hourly_job
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from statemaint.demo.events import write_hours
-from statemaint.demo.pipeline import hourly_job
-from statemaint.demo.session import local_session
+from tools.demo.events import write_hours
+from tools.demo.pipeline import hourly_job
+from tools.demo.session import local_session
 
 CONF = {
     "spark.sql.shuffle.partitions": "2",

@@ -19,7 +19,6 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from statemaint.demo.processes import Process, wait_until
 from statemaint.errors import StatemaintError
 from statemaint.maintain import maintain
 from statemaint.spark import Target, maintain_fleet
@@ -35,6 +34,7 @@ from tests.systems.spark.fleets import (
     write_fleet,
     write_queries,
 )
+from tools.demo.processes import Process, wait_until
 
 LARGE = 8
 VERSIONS = 1500

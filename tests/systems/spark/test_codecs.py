@@ -19,9 +19,9 @@ from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.hdfs import records
 from statemaint.codec.hdfs.records import Record
 from statemaint.codec.integrity import row_checksum
-from statemaint.demo.oracle import retained_batches
 from statemaint.scan import scan
 from statemaint.storage import LocalStorage
+from tools.demo.oracle import retained_batches
 
 STATE = "spark.sql.streaming.stateStore"
 BATCHES = 5

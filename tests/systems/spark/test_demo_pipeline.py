@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from statemaint.demo.oracle import (
+from tools.demo.oracle import (
     OracleDigest,
     oracle_session,
     read_all,
@@ -18,7 +18,7 @@ from statemaint.demo.oracle import (
     retained_batches,
     stores,
 )
-from statemaint.demo.pipeline import output_rows, run_hours
+from tools.demo.pipeline import output_rows, run_hours
 
 STORES = (
     (0, "default"),

@@ -8,8 +8,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from statemaint.audit import digest_stores, verify
-from statemaint.demo.oracle import OracleDigest, read_all, retained_batches
-from statemaint.demo.pipeline import output_rows
 from statemaint.maintain import maintain
 from statemaint.model.chain import Versions
 from statemaint.model.findings import FindingCode
@@ -19,6 +17,8 @@ from statemaint.scan import scan
 from statemaint.storage import LocalStorage
 from tests.systems.spark import maintained_by_spark
 from tests.systems.spark.conftest import RunOn
+from tools.demo.oracle import OracleDigest, read_all, retained_batches
+from tools.demo.pipeline import output_rows
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 Digests = dict[tuple[int, str, int], OracleDigest]

@@ -22,8 +22,6 @@ from statemaint.codec.metadata.schema import parse_schema
 from statemaint.codec.rows.murmur3 import hash_row, partition_of_row
 from statemaint.codec.rows.types import parse_struct
 from statemaint.codec.rows.unsafe_write import RowWriter, encode_row, prefix_of
-from statemaint.demo.oracle import retained_batches
-from statemaint.demo.pipeline import output_rows
 from statemaint.errors import UnsupportedError
 from statemaint.model.ids import StoreId
 from statemaint.provider import (
@@ -35,6 +33,8 @@ from statemaint.provider import (
 )
 from statemaint.storage import LocalStorage
 from tests.systems.spark.conftest import RunOn
+from tools.demo.oracle import retained_batches
+from tools.demo.pipeline import output_rows
 
 Bytes = tuple[bytes, bytes]
 NOON = datetime(2026, 11, 21, 12, 30, 0, 123456, tzinfo=UTC)

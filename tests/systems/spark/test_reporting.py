@@ -10,13 +10,13 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from statemaint.demo.prometheus import Server, pushgateway
 from statemaint.queries import read_queries
 from statemaint.spark.fleet import fleet_of
 from statemaint.spark.reporting import reporting
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.systems.prometheus.support import part
+from tools.demo.prometheus import Server, pushgateway
 
 pytestmark = [pytest.mark.spark, pytest.mark.prometheus]
 

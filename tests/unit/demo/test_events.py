@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.demo.events import ORDERS_PER_HOUR, orders, payments, write_hours
+from tools.demo.events import ORDERS_PER_HOUR, orders, payments, write_hours
 
 
 def read_files(directory: Path) -> dict[str, bytes]:
@@ -57,7 +57,7 @@ def test_every_payment_belongs_to_an_order_of_an_earlier_or_the_same_hour() -> N
 
 def test_the_longest_delay_loses_no_payment(monkeypatch: pytest.MonkeyPatch) -> None:
     searched = [payments(7, hour) for hour in range(24)]
-    monkeypatch.setattr("statemaint.demo.events._LONGEST_HOURS", 24)
+    monkeypatch.setattr("tools.demo.events._LONGEST_HOURS", 24)
     assert [payments(7, hour) for hour in range(24)] == searched
 
 

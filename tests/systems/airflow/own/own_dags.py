@@ -92,9 +92,9 @@ def run_spark(root: str) -> None:
     Each of three more hours is a batch, and so is the empty one that moves the watermark on.
     """
     # Nothing to parse a DAG with.
-    from statemaint.demo.events import write_hours  # noqa: PLC0415
-    from statemaint.demo.pipeline import hourly_job  # noqa: PLC0415
-    from statemaint.demo.session import end_jvm, local_session  # noqa: PLC0415
+    from tools.demo.events import write_hours  # noqa: PLC0415
+    from tools.demo.pipeline import hourly_job  # noqa: PLC0415
+    from tools.demo.session import end_jvm, local_session  # noqa: PLC0415
 
     done = len([*Path(root).glob("input/orders/*")])
     write_hours(Path(root) / "input", hours=range(done, done + 3), seed=1)

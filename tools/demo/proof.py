@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from statemaint.demo.oracle import OracleDigest, oracle_session, read_all, retained_batches
-from statemaint.demo.pipeline import output_rows, run_hours
-from statemaint.demo.steps import Advance
 from statemaint.errors import StatemaintError
+from tools.demo.oracle import OracleDigest, oracle_session, read_all, retained_batches
+from tools.demo.pipeline import output_rows, run_hours
+from tools.demo.steps import Advance
 
 SEED = 7
 Digests = Mapping[tuple[int, str, int], OracleDigest]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from statemaint.demo.airflow import Setup
+from tools.demo.airflow import Setup
 
 PROJECT = Path(__file__).parents[2]
 QUERY = "hourly_revenue"

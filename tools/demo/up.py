@@ -8,11 +8,11 @@ import shutil
 from dataclasses import dataclass, field
 
 from statemaint.airflow.names import dag_id, page_address
-from statemaint.demo import airflow as airflow_server
-from statemaint.demo.airflow import Airflow
-from statemaint.demo.places import AIRFLOW_PORT, ALERTS, BROKEN, HEALTHY, INHIBITION, QUERY, Places
-from statemaint.demo.processes import free_port, wait_until
-from statemaint.demo.prometheus import (
+from tools.demo import airflow as airflow_server
+from tools.demo.airflow import Airflow
+from tools.demo.places import AIRFLOW_PORT, ALERTS, BROKEN, HEALTHY, INHIBITION, QUERY, Places
+from tools.demo.processes import free_port, wait_until
+from tools.demo.prometheus import (
     MissingPart,
     alerts_of,
     start_alertmanager,
@@ -21,8 +21,8 @@ from statemaint.demo.prometheus import (
     start_pushgateway,
     stop_all,
 )
-from statemaint.demo.run import HOURS, DemoFailedError, neglect
-from statemaint.demo.steps import Steps
+from tools.demo.run import HOURS, DemoFailedError, neglect
+from tools.demo.steps import Steps
 
 # The usual ports; a server gets another port if its usual one is taken.
 GATEWAY_PORT, PROMETHEUS_PORT, ALERTMANAGER_PORT, EXPORTER_PORT = 9091, 9090, 9093, 9808

@@ -21,9 +21,9 @@ from typing import Any
 
 import yaml
 
-from statemaint.demo import processes
-from statemaint.demo.processes import Process
 from statemaint.errors import ConfigError, StatemaintError
+from tools.demo import processes
+from tools.demo.processes import Process
 
 _DEBIAN_PACKAGES = {
     "prometheus": "prometheus",

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from statemaint.demo.events import write_hours
-from statemaint.demo.session import local_session
+from tools.demo.events import write_hours
+from tools.demo.session import local_session
 
 PARTITIONS = 4
 MIN_BATCHES_TO_RETAIN = 8

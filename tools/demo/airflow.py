@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from statemaint.demo import processes
-from statemaint.demo.airflow_client import Client
-from statemaint.demo.processes import Process
-from statemaint.demo.prometheus import ORIGIN
 from statemaint.errors import StatemaintError
+from tools.demo import processes
+from tools.demo.airflow_client import Client
+from tools.demo.processes import Process
+from tools.demo.prometheus import ORIGIN
 
 _READY_SECONDS = 400.0
 _STOP_SECONDS = 5.0

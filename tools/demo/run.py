@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from statemaint.airflow.names import VERIFY_DAG, dag_id, page_address
-from statemaint.demo import show
-from statemaint.demo.airflow import Airflow, airflow
-from statemaint.demo.airflow_client import TaskInstance
-from statemaint.demo.board import silent_queries
-from statemaint.demo.pipeline import run_hours
-from statemaint.demo.places import AIRFLOW_PORT, ALERTS, DASHBOARDS, POLICY, QUERY, Places
-from statemaint.demo.prometheus import MissingPart, prometheus, pushgateway
-from statemaint.demo.proof import (
+from statemaint.errors import StatemaintError
+from tools.demo import show
+from tools.demo.airflow import Airflow, airflow
+from tools.demo.airflow_client import TaskInstance
+from tools.demo.board import silent_queries
+from tools.demo.pipeline import run_hours
+from tools.demo.places import AIRFLOW_PORT, ALERTS, DASHBOARDS, POLICY, QUERY, Places
+from tools.demo.prometheus import MissingPart, prometheus, pushgateway
+from tools.demo.proof import (
     SEED,
     Digests,
     DisprovedError,
@@ -25,8 +26,7 @@ from statemaint.demo.proof import (
     read_states,
     restart,
 )
-from statemaint.demo.steps import Advance, Steps
-from statemaint.errors import StatemaintError
+from tools.demo.steps import Advance, Steps
 
 HOURS = 13
 STEPS = 8

@@ -1,4 +1,4 @@
-"""`python -m statemaint.demo [up|down]`: the program of `make demo`, `make up`, `make down`."""
+"""`python -m tools.demo [up|down]`: the program of `make demo`, `make up`, `make down`."""
 
 import signal
 import sys
@@ -7,12 +7,12 @@ from types import FrameType
 
 import click
 
-from statemaint.demo import run
-from statemaint.demo import up as servers
-from statemaint.demo.places import PROJECT, Places
-from statemaint.demo.session import end_jvm
-from statemaint.demo.steps import Steps
 from statemaint.errors import StatemaintError
+from tools.demo import run
+from tools.demo import up as servers
+from tools.demo.places import PROJECT, Places
+from tools.demo.session import end_jvm
+from tools.demo.steps import Steps
 
 _DEMO = Places(PROJECT / ".run" / "demo")
 _UP = Places(PROJECT / ".run" / "up")

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
-from statemaint.demo.session import local_session
+from tools.demo.session import local_session
 
 _CONF = {
     "spark.sql.adaptive.enabled": "false",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from statemaint.demo.prometheus import instant_query
+from tools.demo.prometheus import instant_query
 
 _VARIABLE = re.compile(r"\$(query|origin|namespace|operator|partition)\b")
 

@@ -9,12 +9,12 @@ from urllib.request import urlopen
 from rich.filesize import decimal
 from rich.table import Table
 
-from statemaint.demo.airflow_client import TaskInstance
-from statemaint.demo.oracle import OracleDigest
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.planning import scan_checkpoint
 from statemaint.report.to_json import chain_length
 from statemaint.storage import LocalStorage
+from tools.demo.airflow_client import TaskInstance
+from tools.demo.oracle import OracleDigest
 
 _METRICS = (
     "statemaint_chain_length_max",

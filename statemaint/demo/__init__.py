@@ -1,4 +1,0 @@
-"""`make demo`: a neglected query, a real Airflow that maintains it, and Spark as the judge.
-
-The demo starts servers and writes files without restriction. No other package may import it.
-"""
