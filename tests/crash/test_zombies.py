@@ -1,6 +1,6 @@
 """Tasks that live on after their run: they stop before they delete or publish again (S8)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -9,14 +9,13 @@ from statemaint.audit import verify
 from statemaint.errors import LeaseHeldError, LeaseLostError
 from statemaint.execute import Lease, end_earlier
 from statemaint.execute.lease import QUIET, TRUSTED, acquire
-from statemaint.listing import Entry
 from statemaint.maintain import end_run, maintain
 from statemaint.model.policy import Policy
 from statemaint.records import Claim, Holder
 from statemaint.records.claims import LAST, SECONDS, newest_number, path_of
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
-from tests.support.faults import Clock, PausingStorage, SlowStorage
+from tests.support.faults import Clock, HookedStorage, PausingStorage, SlowStorage, on
 from tests.support.rocks import write_rocks_checkpoint
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=2, grace=0)
@@ -250,25 +249,13 @@ def test_what_goes_on_under_a_new_number_is_ended_all_the_same(end: End) -> None
     beside = MemoryStorage(clock=clock)
     zombie = acquire(beside, SHARED)
 
-    class Renewed(MemoryStorage):
-        def write(
-            self,
-            path: str,
-            chunks: Iterable[bytes],
-            *,
-            overwrite: bool = False,
-            like: str | None = None,
-        ) -> Entry:
-            if path == path_of(2) and zombie.number == 1:
-                clock.now += SECONDS
-                zombie.renew()
-            return super().write(path, chunks, overwrite=overwrite, like=like)
+    def renew() -> None:
+        clock.now += SECONDS
+        zombie.renew()
 
-    storage = Renewed(clock=clock)
-    storage._files = beside._files
-    end(storage)
+    end(HookedStorage(beside, before=on("write", path_of(2), renew, once=True)))
     assert zombie.number == 2
-    assert newest_number(storage) == 3
+    assert newest_number(beside) == 3
     with pytest.raises(LeaseLostError):
         zombie.must_hold()
 
@@ -279,26 +266,14 @@ def test_a_run_is_not_ended_where_another_one_was_quicker() -> None:
     zombie = acquire(beside, SHARED)
     others: list[Lease] = []
 
-    class Taken(MemoryStorage):
-        def write(
-            self,
-            path: str,
-            chunks: Iterable[bytes],
-            *,
-            overwrite: bool = False,
-            like: str | None = None,
-        ) -> Entry:
-            if path == path_of(2) and not others:
-                clock.now += SECONDS
-                others.append(acquire(beside, Holder("another")))
-            return super().write(path, chunks, overwrite=overwrite, like=like)
+    def take() -> None:
+        clock.now += SECONDS
+        others.append(acquire(beside, Holder("another")))
 
-    storage = Taken(clock=clock)
-    storage._files = beside._files
-    plan_again(storage)
+    plan_again(HookedStorage(beside, before=on("write", path_of(2), take, once=True)))
     zombie.end()
     others[0].must_hold()
-    assert newest_number(storage) == 2
+    assert newest_number(beside) == 2
 
 
 def test_no_mark_follows_the_last_number() -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import _GeneratorContextManager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -154,13 +155,39 @@ class Ticking:
 
 
 Hook = Callable[[str, str], object]
+"""Called with the verb and the path of a request."""
+
+
+def on(verb: str, pattern: str, act: Callable[[], object], *, once: bool = False) -> Hook:
+    """Returns a hook that acts at the requests of one kind for paths that match a pattern."""
+    left = [act]
+
+    def hook(asked: str, path: str) -> None:
+        if asked == verb and left and fnmatchcase(path, pattern):
+            if once:
+                left.clear()
+            act()
+
+    return hook
+
+
+def refuse(verb: str, pattern: str = "*", error: Exception | str = "Permission denied") -> Hook:
+    """Returns a hook that raises an error at the requests that `on` would act at."""
+
+    def hook(asked: str, path: str) -> None:
+        if asked == verb and fnmatchcase(path, pattern):
+            raise StorageError(path, error) if isinstance(error, str) else error
+
+    return hook
 
 
 class HookedStorage(MemoryStorage):
-    """Has something happen before or after each request, which a hook is told by verb and path.
+    """Has something happen before or after each request, as hooks decide.
 
     What `before` raises is the answer. `calls` has all requests; to open a file is to read it, too.
     """
+
+    parallel = 1
 
     def __init__(
         self,
@@ -170,6 +197,7 @@ class HookedStorage(MemoryStorage):
         after: Hook = lambda _verb, _path: None,
         clock: Callable[[], float] = lambda: 0.0,
         tagged: bool = True,
+        parallel: int = 1,
     ) -> None:
         """Begins with copies of some files, or shares those of another storage, and its clock."""
         if isinstance(files, MemoryStorage):
@@ -177,12 +205,16 @@ class HookedStorage(MemoryStorage):
             self._files = files._files
         else:
             super().__init__(files, clock=clock, tagged=tagged)
-        self.before, self.after = before, after
+        self.before, self.after, self.parallel = before, after, parallel
         self.calls: list[tuple[str, str]] = []
 
-    def paths(self, verb: str) -> list[str]:
-        """Returns what has been asked for by a verb."""
-        return [path for called, path in self.calls if called == verb]
+    def paths(self, *verbs: str) -> list[str]:
+        """Returns the paths of all requests of some kinds, in order."""
+        return [path for called, path in self.calls if called in verbs]
+
+    def works_again(self) -> None:
+        """Has nothing happen before a request from now on."""
+        self.before = lambda _verb, _path: None
 
     def _point(self, verb: str, path: str) -> None:
         self.calls.append((verb, path))
@@ -228,10 +260,27 @@ class HookedStorage(MemoryStorage):
     def delete(self, path: str) -> None:
         self._point("delete", path)
         super().delete(path)
+        self.after("delete", path)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         self._point("move", path)
         super().move(path, to, like=like)
+        self.after("move", path)
+
+
+class LateStorage(HookedStorage):
+    """Its first listings of a folder each miss the files whose paths end in a certain way."""
+
+    def __init__(self, files: MemoryStorage, folder: str, *missed: str | tuple[str, ...]) -> None:
+        super().__init__(files)
+        self._folder, self._missed = folder, [*missed]
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        listed = super().list(prefix)
+        if prefix != self._folder or not self._missed:
+            return listed
+        missed = self._missed.pop(0)
+        return (entry for entry in listed if not entry.path.endswith(missed))
 
 
 class PausingStorage(HookedStorage):
@@ -274,16 +323,6 @@ class SlowStorage(PausingStorage):
     ) -> Entry:
         self._point("write", path)
         return MemoryStorage.write(self, path, chunks, overwrite=overwrite, like=like)
-
-
-def storage_that_refuses(files: Mapping[str, bytes], *, verb: str, below: str) -> HookedStorage:
-    """Returns a storage that refuses one kind of request below one folder."""
-
-    def check(asked: str, path: str) -> None:
-        if asked == verb and path.startswith(below):
-            raise StorageError(path, "Permission denied")
-
-    return HookedStorage(files, before=check)
 
 
 class HalfMovingStorage(LocalStorage):

@@ -14,6 +14,7 @@ from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
 from statemaint.storage import MemoryStorage, ReadOnly
 from tests.support.checkpoints import write_checkpoint
+from tests.support.faults import HookedStorage, on
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0.0)
 SEEN = b'v1\n{"path":"file:///in/a.json","timestamp":1,"batchId":1}'
@@ -102,21 +103,14 @@ def test_a_line_that_names_no_file_is_not_read_to_its_end() -> None:
     assert "a line is longer than 4,194,304 bytes" in found.detail
 
 
-class Purging(MemoryStorage):
-    """The query compacts an entry while it is read."""
-
-    def open(self, path: str):  # type: ignore[no-untyped-def]
-        if path == "sources/0/23":
-            self.delete(path)
-        return super().open(path)
-
-
 def test_an_entry_that_was_compacted_since_is_no_damage() -> None:
     quiet = with_sources(["24"], offsets(files(24)), offsets(files(23)))
     for number in range(24):
         quiet.write(f"sources/0/{number}", [SEEN])
-    storage = Purging(dict(quiet.files))
+    purge = on("open", "sources/0/23", lambda: quiet.delete("sources/0/23"))
+    storage = HookedStorage(quiet, before=purge)
     assert [one for one in doctor(ReadOnly(storage)).findings if one.damage] == []
+    assert "sources/0/23" not in quiet.files
 
 
 @pytest.mark.parametrize(
@@ -222,16 +216,8 @@ def test_a_run_of_a_query_without_file_sources_asks_for_no_source_log() -> None:
     assert more == {"list": 1}  # the offsets before are equal to the newest, by their tags
 
 
-class Late(MemoryStorage):
-    """An entry appears while the source log is listed for the first time."""
-
-    def list(self, prefix: str):  # type: ignore[no-untyped-def]
-        listed = [*super().list(prefix)]
-        if prefix == "sources/0" and "sources/0/24" not in self.files:
-            self.write("sources/0/24", [SEEN])
-        return iter(listed)
-
-
 def test_an_entry_that_only_the_first_look_lacks_is_no_finding() -> None:
     quiet = with_sources(COMPLETE[:-1], offsets(files(24)), offsets(files(24)))
-    assert maintain(Late(dict(quiet.files)), TIGHT).exit_code == 0
+    appear = on("list", "sources/0", lambda: quiet.write("sources/0/24", [SEEN]), once=True)
+    assert maintain(HookedStorage(quiet, after=appear), TIGHT).exit_code == 0
+    assert "sources/0/24" in quiet.files

@@ -1,10 +1,8 @@
 """What one verification takes over from another, and what it reads again."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
-from typing import BinaryIO
 
 import pytest
 
@@ -18,31 +16,14 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.storage import MemoryStorage, Without
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
+from tests.support.faults import HookedStorage, Ticking
 
 FIRST, SECOND = Store(StoreId(0, 0)), Store(StoreId(0, 1))
 
 
-class CountingStorage(MemoryStorage):
-    """Counts how often each file is opened; its clock moves with each question."""
-
-    def __init__(self) -> None:
-        self.now_is, self.opened = 0.0, Counter[str]()
-        super().__init__(clock=self._ticks)
-
-    def _ticks(self) -> float:
-        self.now_is += 1.0
-        return self.now_is
-
-    @contextmanager
-    def open(self, path: str) -> Iterator[BinaryIO]:
-        self.opened[path] += 1
-        with super().open(path) as stream:
-            yield stream
-
-
-def example() -> tuple[CountingStorage, str]:
-    """Two partitions, and a snapshot in the first of them."""
-    storage, path = CountingStorage(), "state/0/0/20.snapshot"
+def example() -> tuple[HookedStorage, str]:
+    """Two partitions, and a snapshot in the first of them; each file has a time of its own."""
+    storage, path = HookedStorage(clock=Ticking()), "state/0/0/20.snapshot"
     write_checkpoint(storage)
     storage.write(path, [snapshot_bytes(state_at(20))])
     return storage, path
@@ -53,14 +34,14 @@ def look(storage: MemoryStorage, known: Results | None = None, *hidden: str) -> 
     return verify_at(view, Depth.ROWS, known=known) if known else verify_at(view, Depth.ROWS)
 
 
-def opened_by(storage: CountingStorage, known: Results, *hidden: str) -> set[str]:
+def opened_by(storage: HookedStorage, known: Results, *hidden: str) -> set[str]:
     """Returns the partitions whose files are read, with the same findings as without `known`."""
     afresh = look(storage, None, *hidden)
     expected = afresh.versions_checked, afresh.findings
-    storage.opened.clear()
+    storage.calls.clear()
     found = look(storage, known, *hidden)
     assert (found.versions_checked, found.findings) == expected
-    return {path.rpartition("/")[0] for path in storage.opened}
+    return {path.rpartition("/")[0] for path in storage.paths("open")}
 
 
 def test_an_unchanged_checkpoint_is_not_read_again() -> None:
@@ -157,10 +138,10 @@ def test_results_with_and_without_a_file_are_held_together() -> None:
 # -- how often a file is read
 
 
-def files_opened(storage: CountingStorage, read: Callable[[MemoryStorage], object]) -> Counter[str]:
-    storage.opened.clear()
+def files_opened(storage: HookedStorage, read: Callable[[MemoryStorage], object]) -> Counter[str]:
+    storage.calls.clear()
     read(storage)
-    return Counter({path: one for path, one in storage.opened.items() if path.startswith("state/")})
+    return Counter(path for path in storage.paths("open") if path.startswith("state/"))
 
 
 def test_a_deep_look_decodes_each_file_once_and_folds_what_a_snapshot_is_compared_with() -> None:

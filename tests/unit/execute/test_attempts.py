@@ -1,9 +1,7 @@
 """Attempts at one unit: one works, whatever Spark repeats, and all have its outcome."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from threading import Barrier, Thread
-from typing import Any
 
 import pytest
 
@@ -18,7 +16,6 @@ from statemaint.execute.attempts import (
     forget_units,
 )
 from statemaint.execute.lease import acquire
-from statemaint.listing import Entry
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.work import WorkOrder, maintain_part
 from statemaint.model.policy import Policy
@@ -26,7 +23,7 @@ from statemaint.records import Holder
 from statemaint.records.units import FOLDER
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
-from tests.support.faults import Clock
+from tests.support.faults import Clock, HookedStorage, refuse
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=2, grace=0)
 ROWS: Rows = [{"store": "default"}]
@@ -152,36 +149,20 @@ def test_what_loses_the_runs_own_lease_is_told() -> None:
 
 
 def test_a_failing_storage_is_told() -> None:
-    class Failing(MemoryStorage):
-        def read(self, path: str) -> bytes:
-            raise StorageError(path, "no")
-
     with pytest.raises(StorageError):
-        UnitClaim(Failing(), "run", "0-0").once(no_work)
-
-
-class Meeting(MemoryStorage):
-    """Lets two attempts meet before the first of them works."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__(clock=clock)
-        self.barrier = Barrier(2)
-        self.writes: list[str] = []
-
-    def write(self, path: str, chunks: Iterable[bytes], **how: Any) -> Entry:
-        if (
-            path.startswith(FOLDER)
-            and path.endswith("0000000001.json")
-            and not how.get("overwrite")
-        ):
-            self.barrier.wait()  # both have seen that nobody works on the unit
-        self.writes.append(path)
-        return super().write(path, chunks, **how)
+        UnitClaim(HookedStorage(before=refuse("read")), "run", "0-0").once(no_work)
 
 
 def test_two_attempts_at_the_same_moment_do_nothing_twice() -> None:
-    clock = Clock()
-    storage = Meeting(clock)
+    both = Barrier(2)
+
+    def meet(verb: str, path: str) -> None:
+        """Lets both attempts see that nobody works on the unit."""
+        first = verb == "write" and path.startswith(FOLDER) and path.endswith("0000000001.json")
+        if first and path not in storage.files:
+            both.wait()
+
+    storage = HookedStorage(before=meet, clock=Clock())
     write_checkpoint(storage, last=9, batches=range(6, 9), partitions=2)
     holder, found = Holder("run"), []
     bundle = Bundle(0, (0, 1), 9, holder)
@@ -205,7 +186,7 @@ def test_two_attempts_at_the_same_moment_do_nothing_twice() -> None:
     assert found[0] == found[1]
     assert found[0][0]["snapshots"] > 0
     assert found[0][0]["deleted"] > 0
-    snapshots = [path for path in storage.writes if path.endswith(".snapshot")]
+    snapshots = [path for path in storage.paths("write") if path.endswith(".snapshot")]
     assert len(snapshots) == len(set(snapshots)) == found[0][0]["snapshots"]
     noted = b"".join(storage.read(one.path) for one in storage.list("_statemaint/ledger"))
     assert noted.count(b'"action": "delete"') == found[0][0]["deleted"]

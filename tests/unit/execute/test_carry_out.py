@@ -5,10 +5,9 @@ import io
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import google_crc32c
 import pytest
@@ -45,8 +44,9 @@ from tests.support.faults import (
     Clock,
     Hook,
     HookedStorage,
+    LateStorage,
     each_crash,
-    storage_that_refuses,
+    refuse,
 )
 from tests.support.ledgers import ledger_lines
 from tests.support.states import state_of
@@ -327,54 +327,25 @@ def test_a_delta_that_is_cleaned_away_meanwhile_is_superseded(storage: MemorySto
 
 
 def test_that_nothing_lies_below_a_snapshot_needs_a_second_look(storage: MemoryStorage) -> None:
-    class Mixed(MemoryStorage):
-        """The first listing misses what somebody else has just written, and what it has deleted."""
-
-        listings = 0
-
-        def list(self, prefix: str):  # type: ignore[no-untyped-def]
-            self.listings += prefix == "state"
-            missed = () if self.listings > 1 else ("0/0/1.delta", "0/0/16.snapshot")
-            yield from (one for one in super().list(prefix) if not one.path.endswith(missed))
-
+    """The first misses what somebody else has just written, and what it has deleted."""
     storage.write("state/0/0/16.snapshot", [snapshot_bytes(state_at(16))])
     storage.write("state/0/0/17.snapshot", [snapshot_bytes({b"poison": b""})])
-    report = maintain(Mixed(storage.files), TIGHT)
+    mixed = LateStorage(storage, "state", ("0/0/1.delta", "0/0/16.snapshot"))
+    report = maintain(mixed, TIGHT)
     assert codes(report) == [FindingCode.SNAPSHOT_MISMATCH]
     assert "17.snapshot" in report.findings[0].detail
 
 
 def test_a_finding_needs_a_second_scan(storage: MemoryStorage) -> None:
-    class Late(MemoryStorage):
-        """The first listing of the state misses a file."""
-
-        listings = 0
-
-        def list(self, prefix: str):  # type: ignore[no-untyped-def]
-            self.listings += prefix == "state"
-            for entry in super().list(prefix):
-                if self.listings > 1 or not entry.path.endswith("0/20.delta"):
-                    yield entry
-
-    late = Late(storage.files)
+    late = LateStorage(storage, "state", "0/20.delta")
     assert maintain(late, TIGHT).exit_code == 0
-    assert late.listings == 2
+    assert late.paths("list").count("state") == 2
 
 
 def test_a_finding_that_only_moves_is_looked_at_again(storage: MemoryStorage) -> None:
-    class Flickering(MemoryStorage):
-        """Each of the first two listings misses another file."""
-
-        listings = 0
-
-        def list(self, prefix: str):  # type: ignore[no-untyped-def]
-            self.listings += prefix == "state"
-            missed = {1: "0/20.delta", 2: "1/22.delta"}.get(self.listings, "nothing")
-            yield from (one for one in super().list(prefix) if not one.path.endswith(missed))
-
-    flickering = Flickering(storage.files)
+    flickering = LateStorage(storage, "state", "0/20.delta", "1/22.delta")
     assert maintain(flickering, TIGHT).exit_code == 0
-    assert flickering.listings == 3
+    assert flickering.paths("list").count("state") == 3
 
 
 def test_a_plan_whose_base_nobody_attested_deletes_nothing(storage: MemoryStorage) -> None:
@@ -480,9 +451,7 @@ def test_what_storage_garbles_is_never_relied_on(storage: MemoryStorage) -> None
 def test_the_proof_of_the_first_snapshot_does_not_depend_on_the_second(
     storage: MemoryStorage,
 ) -> None:
-    refusing = storage_that_refuses(
-        storage.files, verb="write", below=f"state/0/0/{FLOOR}.snapshot"
-    )
+    refusing = HookedStorage(storage, before=refuse("write", f"state/0/0/{FLOOR}.snapshot"))
     report = maintain(refusing, TIGHT)
     assert set(codes(report)) == {FindingCode.STORAGE_FAILED}
     proofs = parse_attestations(refusing.read(attestation_path(StoreId(0, 0)))).proofs
@@ -558,7 +527,7 @@ def test_a_snapshot_of_a_killed_run_is_not_proved_where_nothing_tells_its_state(
 def test_a_refusing_storage_ends_the_work_on_that_store_only(
     storage: MemoryStorage, verb: str, below: str
 ) -> None:
-    refusing = storage_that_refuses(storage.files, verb=verb, below=below)
+    refusing = HookedStorage(storage.files, before=refuse(verb, f"{below}*"))
     report = maintain(refusing, TIGHT)
     assert codes(report) == [FindingCode.STORAGE_FAILED]
     assert [one.state for one in report.stores] == [StoreOutcome.HALTED, StoreOutcome.DONE]
@@ -568,7 +537,7 @@ def test_a_refusing_storage_ends_the_work_on_that_store_only(
 
 
 def test_without_a_durable_ledger_nothing_is_deleted(storage: MemoryStorage) -> None:
-    refusing = storage_that_refuses(storage.files, verb="append", below="_statemaint")
+    refusing = HookedStorage(storage.files, before=refuse("append", "_statemaint/*"))
     assert maintain(refusing, TIGHT).files_deleted.total() == 0
 
 
@@ -818,46 +787,20 @@ def test_a_checksum_file_of_somebody_else_is_compared_too(storage: MemoryStorage
     assert codes(report) == [FindingCode.STALE_CHECKSUM]
 
 
-class Ordered(MemoryStorage):
-    """A storage that notes what changes, and in which order."""
-
-    def __init__(self, files: dict[str, bytes]) -> None:
-        super().__init__(files)
-        self.changes: list[str] = []
-
-    def _changed(self, path: str) -> None:
-        kinds = {
-            "_statemaint/ledger/": "ledger",
-            "_statemaint/attestations/": "proofs",
-            "state/": "state",
-        }  # fmt: skip
-        self.changes += [kind for start, kind in kinds.items() if path.startswith(start)]
-
-    def write(self, path: str, chunks: Iterable[bytes], **how: Any) -> Entry:
-        self._changed(path)
-        return super().write(path, chunks, **how)
-
-    def append(self, path: str, lines: bytes) -> None:
-        self._changed(path)
-        super().append(path, lines)
-
-    def delete_all(
-        self, paths: Sequence[str], *, before: Callable[[], object] = lambda: None
-    ) -> None:
-        self._changed("state/")
-        super().delete_all(paths, before=before)
-
-
 def test_snapshots_and_the_deletions_that_follow_are_one_page_of_the_ledger() -> None:
     storage = MemoryStorage()
     write_checkpoint(storage, partitions=1)
-    ordered = Ordered(storage.files)
+    ordered = HookedStorage(storage)
     report = maintain(ordered, TIGHT)
     assert (report.snapshots_written, sum(report.files_deleted.values())) == (2, 16)
-    announced, target, floor, noted, proved, *deletions = ordered.changes
-    assert (announced, target, floor) == ("proofs", "state", "state")
-    assert (noted, proved) == ("ledger", "proofs"), "both before anything is deleted"
-    assert set(deletions) == {"state"}
+    kinds = ("_statemaint/ledger/", "_statemaint/attestations/", "state/")
+    changed = ordered.paths("write", "append", "delete")
+    changes = [kind for path in changed for kind in kinds if path.startswith(kind)]
+    ledger, proofs, state = kinds
+    announced, target, floor, noted, proved, *deletions = changes
+    assert (announced, target, floor) == (proofs, state, state)
+    assert (noted, proved) == (ledger, proofs), "both before anything is deleted"
+    assert deletions == [state] * 16
     (page,) = [one for one in ordered.files if one.startswith("_statemaint/ledger/0/0/")]
     lines = [json.loads(one)["action"] for one in ordered.files[page].splitlines()]
     assert lines == ["write_snapshot"] * 2 + ["delete"] * 16

@@ -1,6 +1,6 @@
 """Whether a query was rewound since a run was planned, once the commit that tells is purged."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from threading import Event, Semaphore, Thread
 from time import sleep
@@ -15,6 +15,7 @@ from statemaint.model.files import Delta
 from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import COMMIT, delta_bytes, write_checkpoint
+from tests.support.faults import HookedStorage, on
 from tests.support.rocks_query import Habits, Query
 
 HOME = "state/0/0"
@@ -97,15 +98,12 @@ def test_an_empty_log_purged_nothing_not_even_its_first_entry() -> None:
 
 
 def test_an_entry_that_comes_back_under_our_eyes_was_not_purged() -> None:
-    class Returning(MemoryStorage):
-        """The entry is put back after the look at it."""
-
-        def list(self, prefix: str) -> Iterator[Entry]:
-            self.write(PURGED.path, [b"{}"], overwrite=True)
-            return super().list(prefix)
-
+    """It is put back after the look at it."""
+    storage = MemoryStorage({"commits/3": b"{}"})
+    put_back = on("list", "*", lambda: storage.write(PURGED.path, [b"{}"]), once=True)
     with pytest.raises(Superseded, match="commits/2: was removed after the run was planned"):
-        must_stand(Returning({"commits/3": b"{}"}), PURGED)
+        must_stand(HookedStorage(storage, before=put_back), PURGED)
+    assert PURGED.path in storage.files
 
 
 def test_dead_attempts_are_fine_where_commits_say_what_counts(storage: MemoryStorage) -> None:
@@ -141,13 +139,12 @@ def test_a_dead_attempt_at_the_very_target_is_one(storage: MemoryStorage) -> Non
 def test_threads_that_wait_for_each_other_share_a_look_that_began_after_they_came() -> None:
     looking, go_on, came = Semaphore(0), Event(), Semaphore(0)
 
-    class Slow(MemoryStorage):
-        def stat(self, path: str) -> Entry:
-            looking.release()
-            assert go_on.wait(timeout=60)
-            return super().stat(path)
+    def wait() -> None:
+        looking.release()
+        assert go_on.wait(timeout=60)
 
-    storage, look = Slow({"commits/1": COMMIT}), SharedLook()
+    storage = HookedStorage({"commits/1": COMMIT}, before=on("stat", "*", wait))
+    look = SharedLook()
 
     def ask() -> None:
         came.release()

@@ -23,7 +23,7 @@ from statemaint.planning import plan_checkpoint
 from statemaint.records.manifest import contents
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
-from tests.support.faults import Clock
+from tests.support.faults import Clock, HookedStorage
 from tests.support.ledgers import ledger_lines
 from tests.support.rocks import write_rocks_checkpoint
 
@@ -32,18 +32,13 @@ FIRST = TIGHT.override(max_deletes_per_run=1)
 HOME = "state/0/0"
 
 
-class Watched(MemoryStorage):
-    """Remembers what is listed and deleted, and has something happen before a deletion."""
+class Watched(HookedStorage):
+    """Remembers what is deleted together, and has something happen before a deletion."""
 
     def __init__(self, files: dict[str, bytes] | None = None) -> None:
         super().__init__(files)
-        self.listed: list[str] = []
         self.pages: list[tuple[str, ...]] = []
         self.happens: Callable[[], object] = lambda: None
-
-    def list(self, prefix: str) -> Any:
-        self.listed.append(prefix)
-        return super().list(prefix)
 
     def delete_all(
         self, paths: Sequence[str], *, before: Callable[[], object] = lambda: None
@@ -122,11 +117,11 @@ def test_what_relies_on_no_base_goes_without_one() -> None:
     table = Entry(f"{HOME}/SSTs/old.sst", 1, None)
     storage.write(table.path, [b"x"])
     page = (Delete(run.plan.store.id, 0, table, DeleteReason.ORPHAN_SST),)
-    storage.listed.clear()
+    storage.calls.clear()
     deleter = replace(run.deleter, base=None)
     deleter._base_must_stand(page)
     deleter._tables_must_stand(page)
-    assert storage.listed == []
+    assert storage.paths("list") == []
     assert [one.action.path for one in deleter.delete(page)] == [table.path]
     assert table.path not in storage.files
 
@@ -141,9 +136,9 @@ def test_a_table_that_the_base_needs_and_that_is_gone_ends_the_deletion() -> Non
     assert base is not None
     run.deleter._tables_must_stand(deletes)
     needed = run.record.tables_of(base)
-    storage.listed.clear()
+    storage.calls.clear()
     run.deleter._tables_must_stand(deletes)
-    assert storage.listed == [f"{HOME}/SSTs"]
+    assert storage.paths("list") == [f"{HOME}/SSTs"]
     storage.delete(needed[0].path)
     with pytest.raises(Superseded, match=f"{needed[0].path}: {base} needs it; it was replaced or"):
         list(run.deleter.delete(deletes))
@@ -154,17 +149,17 @@ def test_what_relies_on_no_base_goes_without_the_tables_of_the_base() -> None:
     storage = rocks()
     run, _ = executor(storage)
     temp = Entry(f"{HOME}/.5.zip.tmp", 1, None)
-    storage.listed.clear()
+    storage.calls.clear()
     run.deleter._tables_must_stand((Delete(run.plan.store.id, 5, temp, DeleteReason.ORPHAN_TEMP),))
-    assert storage.listed == []
+    assert storage.paths("list") == []
 
 
 def test_a_snapshot_of_hdfs_needs_no_tables() -> None:
     storage = hdfs()
     run, deletes = executor(storage)
-    storage.listed.clear()
+    storage.calls.clear()
     run.deleter._tables_must_stand(deletes)
-    assert storage.listed == []
+    assert storage.paths("list") == []
 
 
 def test_an_sst_file_that_a_zip_of_this_very_run_names_stays() -> None:

@@ -27,7 +27,7 @@ from statemaint.records import Claim, Holder, claims, newest
 from statemaint.records.claims import FOLDER, LAST, SECONDS, STAYS, newest_number, path_of
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import NOW
-from tests.support.faults import Clock
+from tests.support.faults import Clock, HookedStorage, on, refuse
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)
 
@@ -160,27 +160,16 @@ def test_a_run_that_comes_back_after_its_deadline_has_not_been_taken_over(
     assert first.number == 2
 
 
-class Cleared(MemoryStorage):
-    """Another run clears the first file away before its write has ended."""
-
-    cleared = False
-
-    def write(
-        self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False, **how: Any
-    ) -> Entry:
-        entry = super().write(path, chunks, overwrite=overwrite, **how)
-        if not self.cleared:
-            self.cleared = True
-            self.delete(path)
-            raise NotFoundError(path)
-        return entry
-
-
 def test_a_claim_that_is_cleared_away_while_it_is_written_is_made_again() -> None:
     """A local disk looks at the file once more after it has its name."""
-    storage = Cleared()
-    assert acquire(storage, Holder("a")).number == 1
-    assert lease_files(storage) == ["_statemaint/lease/0000000001.json"]
+
+    def clear_away() -> None:
+        cleared.delete(path_of(1))
+        raise NotFoundError(path_of(1))
+
+    cleared = HookedStorage(after=on("write", path_of(1), clear_away, once=True))
+    assert acquire(cleared, Holder("a")).number == 1
+    assert lease_files(cleared) == ["_statemaint/lease/0000000001.json"]
 
 
 @pytest.mark.parametrize("kind", ["local", "memory"])
@@ -333,17 +322,14 @@ def test_a_deadline_that_is_near_is_not_cut_short_however_old_the_file_is(
 
 
 def test_a_lease_that_is_taken_over_between_two_looks_is_looked_for_again() -> None:
-    class Moving(MemoryStorage):
-        """Another run takes over after the first listing."""
+    """Another run takes over after the first listing."""
+    storage = MemoryStorage({path_of(3): b"{}"})
 
-        def read(self, path: str) -> bytes:
-            if path == path_of(3):
-                self.write(path_of(4), [Claim(4, Holder("next"), "a host", NOW).content])
-                self.delete(path)
-            return super().read(path)
+    def take_over() -> None:
+        storage.write(path_of(4), [Claim(4, Holder("next"), "a host", NOW).content])
+        storage.delete(path_of(3))
 
-    moving = Moving({path_of(3): b"{}"})
-    found = newest(moving)
+    found = newest(HookedStorage(storage, before=on("read", path_of(3), take_over)))
     assert found is not None
     assert (found.number, found.holder.name) == (4, "next")
 
@@ -418,21 +404,13 @@ def test_no_lease_follows_the_last_number(storage: MemoryStorage) -> None:
 
 
 def test_old_leases_are_cleared_away_the_oldest_first(storage: MemoryStorage, clock: Clock) -> None:
-    deleted: list[str] = []
-    delete = storage.delete
     for number in range(1, 6):
         storage.write(path_of(number), [b'{"run": "", "owner": "", "deadline": 0}'])
     clock.now += STAYS
 
-    class Watched(MemoryStorage):
-        def delete(self, path: str) -> None:
-            deleted.append(path)
-            delete(path)
-
-    watched = Watched(clock=storage.now)
-    watched._files = storage._files
+    watched = HookedStorage(storage)
     acquire(watched, Holder("next"))
-    assert deleted == [path_of(number) for number in range(1, 5)]
+    assert watched.paths("delete") == [path_of(number) for number in range(1, 5)]
     assert lease_files(storage) == [path_of(5), path_of(6)]
 
 
@@ -468,13 +446,11 @@ def test_a_deletion_relies_on_a_look_that_began_after_it_asked(clock: Clock) -> 
     looking, told = threading.Semaphore(0), threading.Semaphore(0)
     go_on = threading.Event()
 
-    class Slow(MemoryStorage):
-        def stat(self, path: str) -> Entry:
-            looking.release()
-            assert go_on.wait(timeout=60)
-            return super().stat(path)
+    def wait() -> None:
+        looking.release()
+        assert go_on.wait(timeout=60)
 
-    storage = Slow(clock=clock)
+    storage = HookedStorage(before=on("stat", "*", wait), clock=clock)
     lease = acquire(storage, Holder("run"))
 
     def asks() -> None:
@@ -632,20 +608,12 @@ def test_the_heartbeat_renews_three_times_as_often_as_it_must(storage: MemorySto
 def test_the_heartbeat_outlives_a_storage_that_fails(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Failing(MemoryStorage):
-        down = False
-
-        def write(self, path, chunks, *, overwrite=False, like=None):  # type: ignore[no-untyped-def]
-            if self.down:
-                raise StorageError(path, "connection reset")
-            return super().write(path, chunks, overwrite=overwrite, like=like)
-
-    storage = Failing(clock=clock)
+    storage = HookedStorage(clock=clock)
     lease = acquire(storage, Holder("run"))
-    storage.down = True
+    storage.before = refuse("write", error="connection reset")
     beat(lease, 2)
     assert [one.endswith("connection reset") for one in caplog.messages] == [True, True]
-    storage.down = False
+    storage.works_again()
     clock.now += 10
     beat(lease, 1)
     assert json.loads(storage.read(path_of(1)))["deadline"] == clock.now + SECONDS
@@ -668,15 +636,12 @@ def test_the_heartbeat_ends_once_the_lease_is_lost(
 def test_a_thread_renews_it_as_long_as_the_block_runs(clock: Clock) -> None:
     renewed = threading.Event()
 
-    class Watched(MemoryStorage):
-        def write(self, path, chunks, *, overwrite=False, like=None):  # type: ignore[no-untyped-def]
-            entry = super().write(path, chunks, overwrite=overwrite, like=like)
-            if overwrite:
-                renewed.set()
-            return entry
+    def renew(_verb: str, path: str) -> None:
+        if watched.paths("write").count(path) > 1:
+            renewed.set()
 
-    storage = Watched(clock=clock)
-    with leased(storage, Holder("run"), seconds=0.03):
+    watched = HookedStorage(after=renew, clock=clock)
+    with leased(watched, Holder("run"), seconds=0.03):
         assert renewed.wait(60)
         alive = [one.name for one in threading.enumerate()]
     assert "statemaint-lease" in alive
@@ -700,13 +665,10 @@ def test_a_directory_of_a_leases_name_is_an_error_and_no_end(tmp_path: Path) -> 
 
 
 def test_a_lease_that_is_listed_and_never_there_is_an_error(storage: MemoryStorage) -> None:
-    class Ghostly(MemoryStorage):
-        def read(self, path: str) -> bytes:
-            raise NotFoundError(path)
-
     storage.write(path_of(3), [b"{}"])
+    ghostly = HookedStorage(storage, before=refuse("read", error=NotFoundError(path_of(3))))
     with pytest.raises(StorageError, match="listed, and cannot be read"):
-        newest(Ghostly(storage.files))
+        newest(ghostly)
 
 
 # -- listings that lag

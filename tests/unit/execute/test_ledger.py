@@ -22,7 +22,7 @@ from statemaint.recover import rollback
 from statemaint.storage import MemoryStorage
 from statemaint.undo.history import read_history
 from tests.support.checkpoints import write_checkpoint
-from tests.support.faults import Clock, PausingStorage, each_crash, survived
+from tests.support.faults import Clock, HookedStorage, PausingStorage, each_crash, refuse, survived
 from tests.support.going_on import run
 from tests.support.ledgers import ledger_lines, plant_lines
 from tests.support.marks import long
@@ -344,14 +344,8 @@ def test_a_ledger_that_never_stands_still_is_an_error(storage: MemoryStorage) ->
 def test_a_ledger_that_cannot_be_compacted_fails_no_run(
     storage: MemoryStorage, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Refusing(MemoryStorage):
-        def write(self, path, chunks, **options):  # type: ignore[no-untyped-def]
-            if "/merged-" in path:
-                raise StorageError(path, "Permission denied")
-            return super().write(path, chunks, **options)
-
     many(storage, "0/0", [content_of({"time": clock.now})])
-    refusing = survived(storage, clock, Refusing)
+    refusing = HookedStorage(storage, before=refuse("write", "*/merged-*"))
     assert maintain(refusing, TIGHT).exit_code == 0
     assert "the ledger is not compacted, the next run tries again" in caplog.text
 

@@ -15,18 +15,11 @@ from statemaint.plan.actions import Action
 from statemaint.plan.reasons import SnapshotReason
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import STORE, checkpoint, delta_bytes, store
+from tests.support.faults import HookedStorage
 from tests.support.rocks import SIZE, rocks_checkpoint, rocks_store
 
 HDFS, ROCKS = Provider.HDFS_BACKED, Provider.ROCKSDB
 LARGE = 1 << 30
-
-
-class Far(MemoryStorage):
-    """Is worth several requests at a time."""
-
-    @property
-    def parallel(self) -> int:
-        return 8
 
 
 def chain(one: Store, version: int) -> Chain:
@@ -45,7 +38,7 @@ def plan(one: Store, *actions: Action) -> StorePlan:
 
 def source(one: Store, storage: MemoryStorage | None = None) -> Source:
     described = (rocks_checkpoint if one.rocks else checkpoint)(one, batches=range(3))
-    return Source.of(storage or Far(), one, described)
+    return Source.of(storage or HookedStorage(parallel=8), one, described)
 
 
 PLAIN = store("1d 2d 2s 3d 4d")
@@ -72,7 +65,7 @@ def test_every_chain_that_is_folded_counts() -> None:
 
 @pytest.mark.parametrize("far", [False, True])
 def test_what_is_only_read_is_read_a_window_at_a_time(*, far: bool) -> None:
-    found = source(PLAIN, Far() if far else MemoryStorage())
+    found = source(PLAIN, HookedStorage(parallel=8) if far else MemoryStorage())
     read = plan(PLAIN, Attest(STORE, snapshot(PLAIN), None))
     assert need_of(read, found) == read_need(100, far=found.far)
     assert found.far is far
@@ -101,7 +94,7 @@ def test_a_zip_is_folded_with_the_tables_of_its_base() -> None:
 
 def test_large_changes_are_looked_into() -> None:
     content = delta_bytes([(b"key", b"value")])
-    storage = Far({file.entry.path: content for file in PLAIN.files})
+    storage = HookedStorage({file.entry.path: content for file in PLAIN.files}, parallel=8)
     files = tuple(
         replace(one, entry=replace(one.entry, size=LARGE)) if isinstance(one, Delta) else one
         for one in PLAIN.files

@@ -1,7 +1,6 @@
 """What carrying out a plan yields for each store: its findings, faults and limits by value."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,6 @@ from statemaint.errors import UnsupportedError
 from statemaint.execute import Ledger, execute
 from statemaint.execute.stores import _context, _out_of_time
 from statemaint.fold import ClearEngine, Source
-from statemaint.listing import Entry
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
@@ -19,7 +17,7 @@ from statemaint.planning import plan_checkpoint
 from statemaint.report import Halted, Skipped, SnapshotWritten
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
-from tests.support.faults import storage_that_refuses
+from tests.support.faults import HookedStorage, refuse
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 FIRST, SECOND = StoreId(0, 0), StoreId(0, 1)
@@ -56,7 +54,7 @@ def test_a_store_that_the_query_left_behind_is_skipped_with_its_finding(
 
 
 def test_a_storage_that_fails_halts_its_store_with_the_reason(storage: MemoryStorage) -> None:
-    refusing = storage_that_refuses(storage.files, verb="write", below="state/0/1")
+    refusing = HookedStorage(storage.files, before=refuse("write", "state/0/1/*"))
     (found,) = (
         one for one in execute(planned(storage), refusing, run="r") if isinstance(one, Halted)
     )
@@ -67,13 +65,9 @@ def test_a_storage_that_fails_halts_its_store_with_the_reason(storage: MemorySto
 
 
 def test_what_a_storage_does_not_support_halts_its_store(storage: MemoryStorage) -> None:
-    class Lacking(MemoryStorage):
-        def write(self, path: str, *args: Any, **options: Any) -> Entry:
-            if path.startswith("state/0/1/"):
-                raise UnsupportedError("memory:", "files of this kind", "another storage")
-            return super().write(path, *args, **options)
-
-    outcomes = execute(planned(storage), Lacking(storage.files), run="r")
+    error = UnsupportedError("memory:", "files of this kind", "another storage")
+    lacking = HookedStorage(storage.files, before=refuse("write", "state/0/1/*", error))
+    outcomes = execute(planned(storage), lacking, run="r")
     (found,) = (one for one in outcomes if isinstance(one, Halted))
     assert found.finding is not None
     assert (found.finding.code, found.store) == (FindingCode.UNSUPPORTED, SECOND)

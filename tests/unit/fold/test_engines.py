@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -30,6 +29,7 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
 from statemaint.storage import MemoryStorage
+from tests.support.faults import HookedStorage
 
 # Root may write everywhere: it has to lay that right down.
 AS_OWNER = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.getuid() == 0 else []
@@ -512,22 +512,6 @@ def test_both_engines_say_the_same_of_a_broken_payload(
 # -- files that change
 
 
-class Replacing(MemoryStorage):
-    """Has another delta in place from the second look on."""
-
-    def __init__(self, files: dict[str, bytes], other: bytes) -> None:
-        super().__init__(files)
-        self._looks, self._other = 0, other
-
-    @contextmanager
-    def open(self, path: str) -> Iterator[BinaryIO]:
-        self._looks += path == "2.delta"
-        if self._looks > 1:
-            self.write("2.delta", [self._other], overwrite=True)
-        with super().open(path) as stream:
-            yield stream
-
-
 ONE: list[Record] = [(b"key-%03d" % number, b"one") for number in range(300)]
 
 
@@ -544,7 +528,12 @@ ONE: list[Record] = [(b"key-%03d" % number, b"one") for number in range(300)]
 def test_a_delta_that_is_replaced_between_two_looks_is_superseded(other: list[Record]) -> None:
     files = Files({}, [ONE], codec="tiny")
     new = b"".join(encode(Tiny(), records.encode(other)))
-    storage = Replacing(files.storage.files, new)
+
+    def put_in_place(_verb: str, _path: str) -> None:
+        if storage.paths("open").count("2.delta") > 1:
+            files.storage.write("2.delta", [new], overwrite=True)
+
+    storage = HookedStorage(files.storage, before=put_in_place)
     files.source = replace(files.source, storage=storage)
     with pytest.raises(Superseded, match=r"2.delta: was replaced while it was read; plan again"):
         files.fold(TWICE, 2)

@@ -1,8 +1,8 @@
 """What ran is reported, and what was deleted from the trash, whatever emptying it says."""
 
 import json
-from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 
 import pytest
 from prometheus_client import generate_latest
@@ -21,9 +21,8 @@ from statemaint.report.facts import RunFacts
 from statemaint.report.record import Cause, LastRun, with_emptied
 from statemaint.report.to_json import report_json
 from statemaint.storage import MemoryStorage
-from statemaint.workers import nothing
 from tests.support.checkpoints import write_checkpoint
-from tests.support.faults import Clock
+from tests.support.faults import Clock, HookedStorage, refuse
 from tests.support.going_on import run as run_query
 from tests.support.metrics import named, series_of
 
@@ -33,20 +32,7 @@ KEEPING = Policy(
 )
 
 
-class KeepingStorage(MemoryStorage):
-    """Refuses to delete from the trash, after so many files."""
-
-    most = 0
-    error: Exception = StorageError(FOLDER, "access denied, s3:DeleteObject is not allowed")
-
-    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
-        for path in paths:
-            before()
-            if path.startswith(FOLDER):
-                self.most -= 1
-                if self.most < 0:
-                    raise self.error
-            self.delete(path)
+REFUSED = "access denied, s3:DeleteObject is not allowed"
 
 
 @pytest.fixture
@@ -55,14 +41,15 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def storage(clock: Clock) -> KeepingStorage:
-    """A checkpoint whose query has gone on since a run whose trash has expired."""
-    found = KeepingStorage(clock=clock)
+def storage(clock: Clock) -> HookedStorage:
+    """A checkpoint whose query has gone on since a run whose trash cannot be emptied."""
+    found = HookedStorage(clock=clock)
     write_checkpoint(found, partitions=1)
     assert maintain(found, KEEPING, run="old").files_deleted.total() == 16
     clock.now += 2 * DAY
     run_query(found, 25, 45, retain=9)
     clock.now += DAY
+    found.before = refuse("delete", f"{FOLDER}/*", REFUSED)
     return found
 
 
@@ -72,7 +59,7 @@ def in_trash(storage: MemoryStorage, run: str) -> list[str]:
 
 
 def test_a_run_that_cannot_empty_the_trash_is_reported_with_all_that_it_did(
-    storage: KeepingStorage,
+    storage: HookedStorage,
 ) -> None:
     report = maintain(storage, KEEPING, run="new")
     assert report.snapshots_written == 2
@@ -85,7 +72,7 @@ def test_a_run_that_cannot_empty_the_trash_is_reported_with_all_that_it_did(
     assert len(in_trash(storage, "old")) == 16
 
 
-def test_the_ledger_has_the_exit_code_of_the_report(storage: KeepingStorage) -> None:
+def test_the_ledger_has_the_exit_code_of_the_report(storage: HookedStorage) -> None:
     report = maintain(storage, KEEPING, run="new")
     new = next(one for one in list_runs(storage) if one.run == "new")
     assert new.exit_code == report.exit_code == 5
@@ -93,18 +80,18 @@ def test_the_ledger_has_the_exit_code_of_the_report(storage: KeepingStorage) -> 
     assert new.snapshots_written == 2
 
 
-def test_the_next_run_holds_the_lease_and_empties_the_trash(storage: KeepingStorage) -> None:
+def test_the_next_run_holds_the_lease_and_empties_the_trash(storage: HookedStorage) -> None:
     maintain(storage, KEEPING, run="new")
-    storage.most = 1000
+    storage.works_again()
     report = maintain(storage, KEEPING, run="next")
     assert (report.exit_code, report.findings, report.emptied.files) == (0, (), 16)
     assert in_trash(storage, "old") == []
 
 
 def test_a_lease_that_is_lost_while_the_trash_is_emptied_hides_no_work(
-    storage: KeepingStorage,
+    storage: HookedStorage,
 ) -> None:
-    storage.error = LeaseLostError("memory:", 3)
+    storage.before = refuse("delete", f"{FOLDER}/*", LeaseLostError("memory:", 3))
     report = maintain(storage, KEEPING, run="new")
     assert report.snapshots_written == 2
     assert [one.code for one in report.findings] == [FindingCode.TRASH_NOT_EMPTIED]
@@ -123,7 +110,7 @@ def printed(
 
 
 def test_the_command_line_prints_the_report_its_id_and_the_finding(
-    storage: KeepingStorage, capsys: pytest.CaptureFixture[str]
+    storage: HookedStorage, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, err = printed(maintain(storage, KEEPING, run="new"), capsys, as_json=False)
     assert out.startswith("run new: memory:\n2 snapshots written")
@@ -132,9 +119,9 @@ def test_the_command_line_prints_the_report_its_id_and_the_finding(
 
 
 def test_the_files_and_bytes_that_were_emptied_are_reported(
-    storage: KeepingStorage, capsys: pytest.CaptureFixture[str]
+    storage: HookedStorage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    storage.most = 1000
+    storage.works_again()
     size = sum(len(storage.files[one]) for one in in_trash(storage, "old"))
     report = maintain(storage, KEEPING, run="new")
     assert (report.emptied.files, report.emptied.bytes) == (16, size)
@@ -146,26 +133,32 @@ def test_the_files_and_bytes_that_were_emptied_are_reported(
     assert f"16 files ({size / 1000:.1f} kB) deleted from the trash, where they had expired" in out
 
 
-def test_a_run_without_other_work_reports_what_it_emptied(storage: KeepingStorage) -> None:
-    storage.most = 0
+def test_a_run_without_other_work_reports_what_it_emptied(storage: HookedStorage) -> None:
     maintain(storage, KEEPING, run="new")
-    storage.most = 1000
+    storage.works_again()
     before = storage.requests["delete"]
     report = maintain(storage, KEEPING, run="next")
     assert (report.files_deleted.total(), report.emptied.files) == (0, 16)
     assert report.requests["delete"] == storage.requests["delete"] - before >= 17  # a manifest
 
 
-def test_files_that_were_deleted_before_a_failure_are_counted(storage: KeepingStorage) -> None:
+def test_files_that_were_deleted_before_a_failure_are_counted(storage: HookedStorage) -> None:
     for number in range(1500):
         storage.write(f"{FOLDER}/old/state/0/0/{number}.x", [b"12"])
-    storage.most = 1000
+
+    tried = count()
+
+    def check(verb: str, path: str) -> None:
+        if verb == "delete" and path.startswith(FOLDER) and next(tried) >= 1000:
+            raise StorageError(path, REFUSED)
+
+    storage.before = check
     report = maintain(storage, KEEPING, run="new")
     assert report.emptied.files == 1000
     assert len(in_trash(storage, "old")) == 516
 
 
-def test_metrics_show_what_was_emptied_and_that_it_failed(storage: KeepingStorage) -> None:
+def test_metrics_show_what_was_emptied_and_that_it_failed(storage: HookedStorage) -> None:
     recorded(storage, partial(maintain, storage, KEEPING, run="new"))
     record = read_record(storage)
     assert record is not None
@@ -173,7 +166,7 @@ def test_metrics_show_what_was_emptied_and_that_it_failed(storage: KeepingStorag
     assert (record.last.failed, record.last.storage_errors) == ((Cause.STORAGE,), 1)
     assert record.last.facts is not None
     assert record.last.facts.findings == {"TRASH_NOT_EMPTIED": 1}
-    storage.most = 1000
+    storage.works_again()
     size = sum(len(storage.files[one]) for one in in_trash(storage, "old"))
     recorded(storage, partial(maintain, storage, KEEPING, run="next"))
     record = read_record(storage)
@@ -190,7 +183,7 @@ def test_metrics_show_what_was_emptied_and_that_it_failed(storage: KeepingStorag
 
 
 def test_the_end_of_a_run_of_several_tasks_notes_that_the_trash_is_not_empty(
-    storage: KeepingStorage, clock: Clock
+    storage: HookedStorage, clock: Clock
 ) -> None:
     holder = Holder("shared")
     maintain(storage, KEEPING, run="new", holder=holder)  # notes the run
@@ -199,13 +192,13 @@ def test_the_end_of_a_run_of_several_tasks_notes_that_the_trash_is_not_empty(
     new = next(one for one in list_runs(storage) if one.run == "new")
     assert new.exit_code == 5
     clock.now += 60
-    storage.most = 1000
+    storage.works_again()
     emptied = end_run(storage, holder, sound=True, run="new", exit_code=0)
     assert (emptied.files, emptied.findings) == (16, ())
     assert next(one for one in list_runs(storage) if one.run == "new").exit_code == 0
 
 
-def test_a_run_that_failed_keeps_its_exit_code_and_its_trash(storage: KeepingStorage) -> None:
+def test_a_run_that_failed_keeps_its_exit_code_and_its_trash(storage: HookedStorage) -> None:
     holder = Holder("shared")
     maintain(storage, KEEPING, run="new", holder=holder)
     emptied = end_run(storage, holder, sound=False, run="new", exit_code=3)

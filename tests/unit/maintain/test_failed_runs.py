@@ -1,6 +1,6 @@
 """What a run, an undo, a repair or a rollback did before it failed is reported and recorded."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
@@ -12,9 +12,8 @@ from statemaint.records.runs import FOLDER as RUNS
 from statemaint.recover import repair, rollback
 from statemaint.report import Report
 from statemaint.storage import MemoryStorage
-from statemaint.workers import nothing
 from tests.support.checkpoints import write_checkpoint
-from tests.support.faults import Ticking
+from tests.support.faults import HookedStorage, Ticking, refuse
 from tests.support.going_on import run as run_query
 from tests.unit.undo.test_undo_halfway import (
     COPIES,
@@ -111,19 +110,13 @@ def test_the_record_of_an_undo_has_the_files_that_came_back_before_it_failed(
     assert told > 10
 
 
-class KeepingManifests(MemoryStorage):
-    """Refuses to delete from the trash."""
-
-    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
-        if any(path.startswith(FOLDER) for path in paths):
-            raise StorageError(paths[0], "access denied, s3:DeleteObject is not allowed")
-        super().delete_all(paths, before=before)
+REFUSED = "access denied, s3:DeleteObject is not allowed"
 
 
 def test_an_undo_whose_manifests_stay_has_brought_everything_back(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    storage = KeepingManifests(clock=Ticking())
+    storage = HookedStorage(before=refuse("delete", f"{FOLDER}/*", REFUSED), clock=Ticking())
     write_checkpoint(storage, partitions=1)
     before = state(storage)
     run = maintain(storage, KEEPING).run
@@ -134,21 +127,14 @@ def test_an_undo_whose_manifests_stay_has_brought_everything_back(
     assert f"run {run} is undone, and its manifests stay in the trash until" in caplog.text
 
 
-class RefusingMoves(MemoryStorage):
-    """Refuses moves to the trash, after so many."""
-
-    most = 3
-
-    def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        self.most -= 1
-        if self.most < 0:
-            raise StorageError(path, "access denied, s3:DeleteObject is not allowed")
-        super().move(path, to, like=like)
-
-
 @pytest.mark.parametrize("verb", ["repair", "rollback"])
 def test_a_recovery_that_was_refused_says_how_its_moves_are_taken_back(verb: str) -> None:
-    storage = RefusingMoves(clock=Ticking())
+
+    def check(verb: str, path: str) -> None:
+        if verb == "move" and len(storage.paths("move")) > 3:
+            raise StorageError(path, REFUSED)
+
+    storage = HookedStorage(before=check, clock=Ticking())
     write_checkpoint(storage, partitions=1)
     for version in (8, 10, 12, 14) if verb == "repair" else ():
         storage.write(f"{HOME}/{version}.snapshot", [b"broken"])
@@ -165,7 +151,7 @@ def test_a_recovery_that_was_refused_says_how_its_moves_are_taken_back(verb: str
         "s3:DeleteObject is not allowed; 3 files are in the trash already, "
         f"`statemaint undo` of run {noted.run} brings them back"
     )
-    storage.most = 1000
+    storage.works_again()
     assert undo(storage, noted.run).left == {}
     after = {path: one for path, one in storage.files.items() if not path.startswith("_")}
     assert after == before

@@ -1,12 +1,9 @@
 """Which runs take the lease, and which leave it and everything else alone."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from statemaint.errors import LeaseHeldError, UnsupportedError
 from statemaint.execute.lease import QUIET, acquire
-from statemaint.listing import Entry
 from statemaint.maintain import end_run, maintain
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
@@ -14,7 +11,7 @@ from statemaint.records import Holder
 from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
-from tests.support.faults import Clock
+from tests.support.faults import Clock, HookedStorage, on
 from tests.support.ledgers import ledger_lines
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)
@@ -85,21 +82,12 @@ def test_a_run_that_began_before_the_tasks_must_have_noticed_plans_again(clock: 
     storage, holder = checkpoint(clock), Holder("run")
     end_run(storage, holder, sound=True)
 
-    class Slow(MemoryStorage):
-        """It takes seconds to list the state."""
+    def take_seconds() -> None:
+        clock.now += QUIET
 
-        listings = 0
-
-        def list(self, prefix: str) -> Iterator[Entry]:
-            yield from super().list(prefix)
-            self.listings += prefix == "state"
-            if prefix == "state" and self.listings == 1:
-                clock.now += QUIET
-
-    slow = Slow(clock=clock)
-    slow._files = storage._files
+    slow = HookedStorage(storage, after=on("list", "state", take_seconds, once=True))
     maintain(slow, TIGHT)
-    assert slow.listings == 2
+    assert slow.paths("list").count("state") == 2
 
 
 def test_a_kept_lease_is_ended_by_the_end_of_the_run(clock: Clock) -> None:
@@ -127,23 +115,15 @@ def test_a_run_plans_again_when_another_one_was_at_work_meanwhile(clock: Clock) 
     other = Holder("other")
     acquire(storage, other)
 
-    class Overtaken(MemoryStorage):
+    def overtake() -> None:
         """The other run does its work, and ends, after this one has listed the state."""
+        maintain(storage, TIGHT, run="other", holder=other)
+        acquire(storage, other).release()
 
-        listings = 0
-
-        def list(self, prefix: str) -> Iterator[Entry]:
-            yield from super().list(prefix)
-            self.listings += prefix == "state"
-            if prefix == "state" and self.listings == 1:
-                maintain(storage, TIGHT, run="other", holder=other)
-                acquire(storage, other).release()
-
-    overtaken = Overtaken(clock=clock)
-    overtaken._files = storage._files
+    overtaken = HookedStorage(storage, after=on("list", "state", overtake, once=True))
     report = maintain(overtaken, TIGHT)
     assert (report.snapshots_written, report.files_deleted.total()) == (0, 0)
-    assert overtaken.listings == 2
+    assert overtaken.paths("list").count("state") == 2
     assert scan(storage).stores[0].foreign == ()
 
 

@@ -2,8 +2,6 @@
 
 import errno
 import os
-from collections.abc import Iterable
-from typing import Any
 
 import pytest
 
@@ -19,10 +17,9 @@ from statemaint.errors import (
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.report.task import BundleReport, Failure
-from statemaint.storage import MemoryStorage
 from statemaint.storage.s3.errors import S3Error
 from tests.support.checkpoints import write_checkpoint
-from tests.support.faults import Clock
+from tests.support.faults import Clock, HookedStorage, refuse
 
 
 def of_disk(number: int) -> StorageError:
@@ -59,13 +56,7 @@ def test_only_what_may_pass_is_tried_again(error: StatemaintError, *, retry: boo
 def test_a_store_that_its_storage_refuses_is_tried_again_only_if_that_may_pass(
     error: StorageError, *, retry: bool
 ) -> None:
-    class Refusing(MemoryStorage):
-        def write(self, path: str, chunks: Iterable[bytes], **more: Any) -> Any:
-            if path.endswith(".snapshot"):
-                raise error
-            return super().write(path, chunks, **more)
-
-    storage = Refusing(clock=Clock())
+    storage = HookedStorage(before=refuse("write", "*.snapshot", error), clock=Clock())
     write_checkpoint(storage)
     report = maintain(storage, Policy(min_deltas_for_snapshot=5, grace=0))
     failure = BundleReport.of(report, "op 0 / part 0", 25, every_unit=False).failure

@@ -1,6 +1,5 @@
 """The record of a query in its checkpoint."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -16,7 +15,6 @@ from statemaint.errors import (
     UnsupportedError,
 )
 from statemaint.execute.lease import acquire
-from statemaint.listing import Entry
 from statemaint.maintain import maintain, undo
 from statemaint.maintain.record import (
     note_verification,
@@ -35,7 +33,7 @@ from statemaint.report import Report
 from statemaint.report.record import Cause, LastRun, LastVerification, Record, next_record
 from statemaint.storage import MemoryStorage, ReadOnly
 from tests.support.checkpoints import offsets_bytes, write_checkpoint
-from tests.support.faults import Clock
+from tests.support.faults import Clock, HookedStorage, refuse
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0.0)
 
@@ -234,11 +232,7 @@ def test_a_recovery_that_cannot_repair_or_take_the_lease_is_recorded_as_failed()
 
 
 def test_a_run_whose_listing_fails_leaves_nothing_where_nobody_has_seen_a_checkpoint() -> None:
-    class Refusing(MemoryStorage):
-        def list(self, prefix: str) -> Iterator[Entry]:
-            raise StorageError(prefix, "refused")
-
-    storage = Refusing()
+    storage = HookedStorage(before=refuse("list", error="refused"))
     with pytest.raises(StorageError, match="refused"):
         recorded(storage, partial(maintain, storage, TIGHT))
     with pytest.raises(StorageError, match="refused"):

@@ -2,9 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -13,7 +11,6 @@ from statemaint.codec.integrity.digest import digest, digest_key
 from statemaint.codec.rocksdb import changelog
 from statemaint.errors import LeaseLostError
 from statemaint.execute.deleter import Deleter
-from statemaint.listing import Entry
 from statemaint.maintain import Holder, maintain, undo
 from statemaint.model.chain import Chain
 from statemaint.model.findings import FindingCode
@@ -25,7 +22,7 @@ from statemaint.report import Report
 from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import UUID, offsets_bytes, state_at
-from tests.support.faults import Clock, Crash, CrashingStorage
+from tests.support.faults import Clock, Crash, CrashingStorage, HookedStorage, on
 from tests.support.rocks import (
     PROVIDER,
     commit_bytes,
@@ -112,19 +109,16 @@ def test_a_run_that_stood_still_for_too_long_does_not_call_its_own_zip_damaged(
 ) -> None:
     """Another run has deleted its tables as orphans before it put the zip in place."""
 
-    class Overtaken(MemoryStorage):
-        def write(self, path, chunks, *, overwrite=False, like=None):  # type: ignore[no-untyped-def]
-            entry = super().write(path, chunks, overwrite=overwrite, like=like)
-            if path.endswith(".zip"):
-                for one in [one for one in self.files if one.endswith(".sst")]:
-                    self.delete(one)
-                lease = "_statemaint/lease/0000000001.json"
-                fields = json.loads(self.files[lease]) | {"run": "another"}
-                super().write(lease.replace("1.json", "2.json"), [json.dumps(fields).encode()])
-            return entry
+    def overtake() -> None:
+        for path in [path for path in storage.files if path.endswith(".sst")]:
+            storage.delete(path)
+        lease = "_statemaint/lease/0000000001.json"
+        fields = json.loads(storage.files[lease]) | {"run": "another"}
+        storage.write(lease.replace("1.json", "2.json"), [json.dumps(fields).encode()])
 
+    overtaken = HookedStorage(storage, after=on("write", "*.zip", overtake))
     with pytest.raises(LeaseLostError, match="another run has taken it over"):
-        maintain(Overtaken(storage.files), TIGHT)
+        maintain(overtaken, TIGHT)
 
 
 def test_a_neglected_store_is_rolled_up_and_what_nobody_needs_goes(storage: MemoryStorage) -> None:
@@ -141,15 +135,10 @@ def test_a_neglected_store_is_rolled_up_and_what_nobody_needs_goes(storage: Memo
 
 
 def test_two_zips_of_a_store_come_of_one_fold(storage: MemoryStorage) -> None:
-    class Reading(MemoryStorage):
-        def read(self, path: str) -> bytes:
-            read.append(path)
-            return super().read(path)
-
-    read: list[str] = []
-    report = maintain(Reading(storage.files), TIGHT)
+    reading = HookedStorage(storage)
+    report = maintain(reading, TIGHT)
     assert report.snapshots_written == 2
-    changelogs = Counter(path for path in read if path.endswith(".changelog"))
+    changelogs = Counter(path for path in reading.paths("read") if path.endswith(".changelog"))
     again = [path for path, count in changelogs.items() if count > 1]
     newest = f"state/0/0/{stem(storage, 12)}.changelog"
     for_its_ids = [newest] if "_" in newest else []
@@ -282,14 +271,11 @@ def test_a_zip_that_comes_while_tables_go_stops_it(monkeypatch: pytest.MonkeyPat
 def test_a_zip_that_comes_while_ours_is_made_stops_one_that_shares_tables() -> None:
     storage = long_after()
 
-    class Uploading(MemoryStorage):
-        def open(self, path: str):  # type: ignore[no-untyped-def]
-            if path == "state/0/0/13.changelog":
-                late = self.files["state/0/0/12.zip"]
-                self.write("state/0/0/14.zip", [late], overwrite=True)
-            return super().open(path)
+    def upload() -> None:
+        late = storage.files["state/0/0/12.zip"]
+        storage.write("state/0/0/14.zip", [late], overwrite=True)
 
-    uploading = Uploading(storage.files)
+    uploading = HookedStorage(storage, before=on("open", "state/0/0/13.changelog", upload))
     report = maintain(uploading, TIGHT)
     assert codes(report) == [FindingCode.SUPERSEDED]
     assert "state/0/0/14.zip" in report.findings[0].detail
@@ -302,13 +288,10 @@ def test_a_zip_that_comes_before_ours_is_in_place_keeps_ours_away(storage: Memor
     An executor that has just uploaded some builds its next snapshot on them.
     """
 
-    class Uploading(MemoryStorage):
-        def write(self, path: str, chunks: Iterable[bytes], **how: Any) -> Entry:
-            if "/SSTs/" in path:
-                super().write("state/0/0/19.zip", [b"theirs"], overwrite=True)
-            return super().write(path, chunks, **how)
+    def upload() -> None:
+        storage.write("state/0/0/19.zip", [b"theirs"])
 
-    uploading = Uploading(storage.files)
+    uploading = HookedStorage(storage, before=on("write", "*/SSTs/*", upload, once=True))
     before = {one for one in uploading.files if one.startswith("state/")}
     report = maintain(uploading, TIGHT)
     assert codes(report) == [FindingCode.SUPERSEDED]
@@ -324,45 +307,22 @@ def test_a_zip_of_ours_whose_tables_an_executor_has_cleaned_up_for_its_own_is_no
     storage: MemoryStorage,
     uploaded: bool,  # noqa: FBT001
 ) -> None:
-    class Cleaning(MemoryStorage):
-        def write(self, path: str, chunks: Iterable[bytes], **how: Any) -> Entry:
-            entry = super().write(path, chunks, **how)
-            if path.startswith("state/0/0/") and path.endswith(".zip"):
-                for name in parts_of(self.files[path]):
-                    self.delete(f"state/0/0/SSTs/{name}")
-                if uploaded:
-                    super().write("state/0/0/19.zip", [b"theirs"])
-            return entry
+    def clean_up(verb: str, path: str) -> None:
+        if verb == "write" and path.startswith("state/0/0/") and path.endswith(".zip"):
+            for name in parts_of(storage.files[path]):
+                storage.delete(f"state/0/0/SSTs/{name}")
+            if uploaded:
+                storage.write("state/0/0/19.zip", [b"theirs"])
 
-    report = maintain(Cleaning(storage.files), TIGHT)
+    report = maintain(HookedStorage(storage, after=clean_up), TIGHT)
     code = FindingCode.SUPERSEDED if uploaded else FindingCode.MISSING_SST
     assert codes(report) == [code]
-
-
-class Losing(MemoryStorage):
-    """Something happens to a table of a zip when the zip is looked at before a deletion."""
-
-    def __init__(self, storage: MemoryStorage, clock: Clock, zipped: str, what: str) -> None:
-        super().__init__(clock=clock)
-        self._files, self._time = storage._files, clock
-        self._zip, self._what, self.lost = zipped, what, ""
-
-    def stat(self, path: str) -> Entry:
-        if path == self._zip and not self.lost:
-            self.lost = f"state/0/0/SSTs/{parts_of(self.files[path])[0]}"
-            content = self.files[self.lost]
-            self._time.now += 1
-            if self._what == "is gone":
-                self.delete(self.lost)
-            else:
-                other = content[::-1] if self._what == "is another one" else content[:-1]
-                self.write(self.lost, [other], overwrite=True)
-        return super().stat(path)
 
 
 @pytest.mark.parametrize("what", ["is gone", "is cut", "is another one"])
 @pytest.mark.parametrize("grace", [0.0, 3600.0])
 def test_nothing_goes_on_the_strength_of_a_base_of_which_a_table(what: str, grace: float) -> None:
+    """It happens when the zip is looked at before a deletion."""
     clock = Clock()
     storage = long_after(clock)
     clock.now += 86_400
@@ -372,10 +332,22 @@ def test_nothing_goes_on_the_strength_of_a_base_of_which_a_table(what: str, grac
         clock.now += 86_400
     base = maintain(storage, policy, dry_run=True).plan.stores[0].base
     assert base == "state/0/0/17.zip"
-    losing = Losing(storage, clock, base, what)
+    lost: list[str] = []
+
+    def lose() -> None:
+        lost.append(f"state/0/0/SSTs/{parts_of(storage.files[base])[0]}")
+        content = storage.files[lost[0]]
+        clock.now += 1
+        if what == "is gone":
+            storage.delete(lost[0])
+        else:
+            other = content[::-1] if what == "is another one" else content[:-1]
+            storage.write(lost[0], [other], overwrite=True)
+
+    losing = HookedStorage(storage, before=on("stat", base, lose, once=True))
     before = written(storage)
     report = maintain(losing, policy)
-    assert losing.lost in str(report.findings)
+    assert lost[0] in str(report.findings)
     assert codes(report) == [FindingCode.SUPERSEDED]
     assert before <= written(storage)
 
@@ -412,17 +384,13 @@ def test_spark_being_first_with_a_zip_leaves_none_of_our_tables() -> None:
     theirs = MemoryStorage(storage.files)
     maintain(theirs, TIGHT)
 
-    class Second(MemoryStorage):
-        def write(
-            self, path: str, chunks: object, *, overwrite: bool = False, like: str | None = None
-        ) -> Entry:
-            if path == "state/0/0/12.zip" and path not in self.files:
-                for name, content in theirs.files.items():
-                    if name == path or name.rpartition("/")[2] in parts_of(theirs.files[path]):
-                        super().write(name, [content])
-            return super().write(path, chunks, overwrite=overwrite, like=like)  # type: ignore[arg-type]
+    def be_first() -> None:
+        path = "state/0/0/12.zip"
+        for name, content in theirs.files.items():
+            if name == path or name.rpartition("/")[2] in parts_of(theirs.files[path]):
+                storage.write(name, [content])
 
-    second = Second(storage.files)
+    second = HookedStorage(storage, before=on("write", "state/0/0/12.zip", be_first, once=True))
     report = maintain(second, TIGHT)
     assert report.exit_code == 0
     assert report.snapshots_written == 1  # the floor's alone

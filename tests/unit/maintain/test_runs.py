@@ -1,62 +1,38 @@
 """What `runs` says of a run is what the run did, however it ended."""
 
-from collections.abc import Iterable
-
 import pytest
 
 from statemaint.audit import verify
 from statemaint.errors import StorageError
-from statemaint.listing import Entry
 from statemaint.maintain import Run, end_run, list_runs, maintain, undo
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.records import Holder
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
-from tests.support.faults import Clock
+from tests.support.faults import Clock, HookedStorage
 
 # Of the versions 1 to 300, those below 291 are deleted, in two pages.
 KEEPING = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0.0, trash_for=3600.0)
 
 
-class FailingStorage(MemoryStorage):
+class FailingStorage(HookedStorage):
     """After a number of moves or deletions the disk is full, or files are no longer moved."""
 
-    full_after: int | None = None
-    stuck_after: int | None = None
     done = 0
 
-    def write(
-        self,
-        path: str,
-        chunks: Iterable[bytes],
-        *,
-        overwrite: bool = False,
-        like: str | None = None,
-    ) -> Entry:
-        self._check(self.full_after, path)
-        return super().write(path, chunks, overwrite=overwrite, like=like)
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(after=self._count, clock=clock)
 
-    def append(self, path: str, lines: bytes) -> None:
-        self._check(self.full_after, path)
-        super().append(path, lines)
+    def fail(self, after: int, *verbs: str) -> None:
+        def check(verb: str, path: str) -> None:
+            if verb in verbs and self.done >= after:
+                raise StorageError(path, "No space left on device")
 
-    def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        self._check(self.stuck_after, path)
-        super().move(path, to, like=like)
-        self.done += 1
+        self.before = check
 
-    def delete(self, path: str) -> None:
-        self._check(self.stuck_after, path)
-        super().delete(path)
-        self.done += path.startswith("state/")
-
-    def works_again(self) -> None:
-        self.full_after = self.stuck_after = None
-
-    def _check(self, after: int | None, path: str) -> None:
-        if after is not None and self.done >= after:
-            raise StorageError(path, "No space left on device")
+    def _count(self, verb: str, path: str) -> None:
+        self.done += verb in ("move", "delete") and path.startswith("state/")
 
 
 @pytest.fixture
@@ -80,7 +56,7 @@ def only_run(storage: MemoryStorage) -> Run:
 def test_a_run_that_ended_with_a_full_disk_counts_what_it_moved_and_wrote(
     storage: FailingStorage, clock: Clock, full_after: int, moved: int
 ) -> None:
-    storage.full_after = full_after
+    storage.fail(full_after, "write", "append")
     report = maintain(storage, KEEPING)
     assert (report.files_deleted.total(), storage.done) == (moved, moved)
     storage.works_again()
@@ -98,7 +74,7 @@ def test_a_run_that_ended_with_a_full_disk_counts_what_it_moved_and_wrote(
 def test_a_run_whose_storage_fails_within_a_page_counts_each_file(
     storage: FailingStorage, trash_for: float, stuck_after: int
 ) -> None:
-    storage.stuck_after = stuck_after
+    storage.fail(stuck_after, "move", "delete")
     report = maintain(storage, KEEPING.override(trash_for=trash_for))
     assert (report.exit_code, report.files_deleted.total()) == (5, stuck_after)
     (store,) = report.stores
@@ -110,7 +86,7 @@ def test_a_run_whose_storage_fails_within_a_page_counts_each_file(
 
 
 def test_a_repeated_task_adds_to_what_its_earlier_attempt_did(storage: FailingStorage) -> None:
-    storage.stuck_after = 120
+    storage.fail(120, "move", "delete")
     maintain(storage, KEEPING, run="r")
     storage.works_again()
     maintain(storage, KEEPING, run="r")

@@ -6,6 +6,7 @@ The judge loads by Spark's own rule with code of its own, and knows the true sta
 import json
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import count
 
 import pytest
@@ -26,7 +27,7 @@ from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
 from tests.certify.files import decode, encode
 from tests.support.checkpoints import COMMIT, offsets_bytes, state_at
-from tests.support.faults import Crash
+from tests.support.faults import Crash, HookedStorage, on
 from tests.support.ledgers import ledger_lines
 from tests.support.rewound import HOME, RewoundQuery
 from tests.support.rocks import PROVIDER, write_changelog, write_rocks_checkpoint
@@ -146,29 +147,18 @@ def test_a_stale_snapshot_stays_once_its_replacement_is_changed_during_the_run(
     assert maintain(query.storage, TIGHT).exit_code == 0
     query.rewind(15)
     query.run(15, 29, backwards=True)
-    query.storage = replacing = _Replacing(query.storage, f"{HOME}/{name}", late=late)
+    changed, wrong = query.storage, encode([(b"wrong", b"1")])
+    change = partial(changed.write, f"{HOME}/{name}", [wrong], overwrite=True)
+    folder = "_statemaint/trash" if late else "_statemaint/ledger"
+    replacing = HookedStorage(changed, after=on("append", f"{folder}/*", change, once=True))
+    query.storage = replacing
     report = maintain(replacing, TIGHT)
-    assert replacing.done
+    assert replacing.files[f"{HOME}/{name}"] == wrong
     assert codes(report.findings) == {"STALE_SNAPSHOT", "SUPERSEDED"}
     assert STALE in replacing.files
     assert 20 not in query.wrong
     noted = [one["path"] for one in ledger_lines(replacing, "0/0") if one["action"] == "delete"]
     assert noted == [STALE] * late
-
-
-class _Replacing(MemoryStorage):
-    """Replaces a file before the stale snapshot is noted in the ledger, or before it is moved."""
-
-    def __init__(self, storage: MemoryStorage, path: str, *, late: bool) -> None:
-        super().__init__(clock=lambda: storage.now() + 1)
-        self._files, self._path, self.done = storage._files, path, False
-        self._before = "_statemaint/trash" if late else "_statemaint/ledger"
-
-    def append(self, path: str, lines: bytes) -> None:
-        super().append(path, lines)
-        if path.startswith(self._before) and not self.done:
-            self.done = True
-            self.write(self._path, [encode([(b"wrong", b"1")])], overwrite=True)
 
 
 def test_stale_snapshots_go_from_the_lowest_on() -> None:
@@ -351,14 +341,8 @@ def test_a_stale_zip_stays_once_a_table_of_the_zip_below_is_lost_while_the_run_w
     assert rocks is not None
     (below,) = rocks.parts[f"{HOME}/10.zip"]
 
-    class Losing(MemoryStorage):
-        def append(self, path: str, lines: bytes) -> None:
-            super().append(path, lines)
-            if path.startswith("_statemaint/trash"):
-                self.delete(below)
-
-    losing = Losing(clock=lambda: next(times), tagged=False)
-    losing._files = storage._files
+    lose = on("append", "_statemaint/trash/*", lambda: storage.delete(below))
+    losing = HookedStorage(storage, after=lose)
     report = maintain(losing, TIGHT)
     assert "SUPERSEDED" in codes(report.findings)
     assert below not in losing.files

@@ -27,7 +27,8 @@ from tests.support.faults import (
     CopyingStorage,
     Crash,
     CrashingStorage,
-    storage_that_refuses,
+    HookedStorage,
+    refuse,
     survived,
 )
 from tests.support.ledgers import ledger_lines
@@ -135,7 +136,7 @@ def test_a_runs_folder_is_one_harmless_name(run: str) -> None:
 
 
 def test_a_failing_trash_deletes_nothing(storage: MemoryStorage) -> None:
-    refusing = storage_that_refuses(storage.files, verb="append", below=FOLDER)
+    refusing = HookedStorage(storage.files, before=refuse("append", f"{FOLDER}/*"))
     report = maintain(refusing, KEEPING)
     assert [one.code for one in report.findings] == [FindingCode.STORAGE_FAILED]
     assert state(storage).items() <= state(refusing).items()

@@ -23,7 +23,7 @@ from tests.support.checkpoints import (
     state_at,
     write_checkpoint,
 )
-from tests.support.faults import Crash, CrashingStorage, survived
+from tests.support.faults import Crash, CrashingStorage, HookedStorage, survived
 
 DAY = 86_400.0
 NEVER = 1_000_000
@@ -358,13 +358,7 @@ def test_metadata_of_operators_that_it_moves_does_not_hide_it(storage: MemorySto
 
 
 def test_without_any_rollback_the_trash_is_not_listed_for_it(storage: MemoryStorage) -> None:
-    listed: list[str] = []
-
-    class Telling(MemoryStorage):
-        def list(self, prefix: str) -> Iterator:  # type: ignore[type-arg]
-            listed.append(prefix)
-            return super().list(prefix)
-
-    plan_checkpoint(Telling(dict(storage.files)), EAGER)
-    assert "_statemaint/ledger/rollback" in listed
-    assert "_statemaint/trash" not in listed
+    watched = HookedStorage(storage)
+    plan_checkpoint(watched, EAGER)
+    assert "_statemaint/ledger/rollback" in watched.paths("list")
+    assert "_statemaint/trash" not in watched.paths("list")

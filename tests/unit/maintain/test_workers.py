@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Callable, Iterable
-from contextlib import _GeneratorContextManager
 from dataclasses import replace
 from threading import Barrier, Event, Lock
 from threading import enumerate as running_threads
-from typing import Any, BinaryIO
+from typing import Any
 
 import pytest
 
@@ -25,7 +24,7 @@ from statemaint.report.to_json import plan_json
 from statemaint.storage import MemoryStorage, Stoppable
 from statemaint.workers import Workers
 from tests.support.checkpoints import write_checkpoint
-from tests.support.faults import Clock
+from tests.support.faults import Clock, HookedStorage, on
 from tests.support.marks import long
 from tests.support.rocks import write_rocks_checkpoint
 
@@ -83,33 +82,14 @@ def test_many_workers_leave_what_one_leaves_of_rocksdb(workers: int) -> None:
     assert len(state(together)) == len(state(alone))
 
 
-class Meeting(MemoryStorage):
-    """A storage in which two snapshots are written at the same time, or none is."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.met, self._meet = 0, Barrier(2)
-
-    def write(
-        self,
-        path: str,
-        chunks: Iterable[bytes],
-        *,
-        overwrite: bool = False,
-        like: str | None = None,
-    ) -> Entry:
-        """Waits for the other writer of a snapshot."""
-        if path.endswith(".snapshot"):
-            self._meet.wait(WAIT)
-            self.met += 1
-        return super().write(path, chunks, overwrite=overwrite, like=like)
-
-
 def test_two_workers_work_at_the_same_time() -> None:
-    storage = Meeting()
+    """Two snapshots are written at the same time, or none is."""
+    met: list[int] = []
+    meet = Barrier(2, action=lambda: met.append(2))
+    storage = HookedStorage(before=on("write", "*.snapshot", lambda: meet.wait(WAIT)))
     write_checkpoint(storage, partitions=4)
     report = maintain(storage, replace(TIGHT, rebase=False), workers=2)
-    assert report.snapshots_written == storage.met == 4
+    assert report.snapshots_written == sum(met) == 4
 
 
 @pytest.mark.parametrize("workers", WORKERS)
@@ -293,18 +273,9 @@ def test_stores_that_each_exceed_the_memory_run_alone() -> None:
     assert storage.most == 1
 
 
-class Far(MemoryStorage):
-    """A storage that is worth many requests at a time."""
-
-    @property
-    def parallel(self) -> int:
-        """Returns enough for a store to fetch its files ahead."""
-        return 32
-
-
 @pytest.mark.parametrize("write", [write_checkpoint, write_rocks_checkpoint])
 def test_what_is_fetched_ahead_is_what_is_read(write: Any) -> None:
-    near, far = MemoryStorage(clock=Clock()), Far(clock=Clock())
+    near, far = MemoryStorage(clock=Clock()), HookedStorage(clock=Clock(), parallel=32)
     for storage in (near, far):
         write(storage, partitions=2)
     damaged = next(path for path in far.files if path.startswith("state/0/1/") and "7." in path)
@@ -319,34 +290,25 @@ def test_what_is_fetched_ahead_is_what_is_read(write: Any) -> None:
     assert reports[0].findings == reports[1].findings
 
 
-class Interrupted(MemoryStorage):
-    """A storage in which a key is pressed while a file of the first partition is open."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.opened, self.stopped, self._open = 0, Event(), Event()
-
-    def open(self, path: str) -> "_GeneratorContextManager[BinaryIO]":
-        """Interrupts once two stores are read; the other one goes on when all are stopped."""
-        if path.startswith("state/0/1/"):
-            assert self._open.wait(WAIT)
-            raise KeyboardInterrupt
-        if path.startswith("state/0/0/"):
-            self._open.set()
-            assert self.stopped.wait(WAIT)
-            self.opened += 1
-        return super().open(path)
-
-
 @pytest.mark.parametrize("verb", [verify, doctor, digest_stores])
 def test_an_interrupt_ends_reading_between_two_files_of_a_store(verb: Any) -> None:
-    storage, before = Interrupted(), set(running_threads())
+    """A key is pressed once two stores are read; the other one goes on when all are stopped."""
+    before, first_is_open = set(running_threads()), Event()
+
+    def press(verb: str, path: str) -> None:
+        if verb == "open" and path.startswith("state/0/1/"):
+            assert first_is_open.wait(WAIT)
+            raise KeyboardInterrupt
+        if verb == "open" and path.startswith("state/0/0/"):
+            first_is_open.set()
+            assert reading.stopped.wait(WAIT)
+
+    storage = HookedStorage(before=press)
     write_checkpoint(storage, partitions=2)
     reading = Stoppable(storage)
-    storage.stopped = reading.stopped
     with pytest.raises(KeyboardInterrupt):
         verb(reading, workers=2)
-    assert storage.opened == 1
+    assert len([one for one in storage.paths("open") if one.startswith("state/0/0/")]) == 1
     assert before.issuperset(running_threads())
 
 

@@ -8,6 +8,7 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan import diagnose_logs
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
+from tests.support.faults import LateStorage
 from tests.unit.codec.metadata.test_logs import OPERATOR
 
 
@@ -70,23 +71,12 @@ def test_only_the_newest_two_offsets_stop_a_restart() -> None:
 
 
 def test_a_hole_that_is_filled_at_a_second_look_was_none() -> None:
-    class Late(MemoryStorage):
-        """The listing of a query that purges: an entry in the middle goes first."""
-
-        looks = 0
-
-        def list(self, folder):  # type: ignore[no-untyped-def]
-            found = list(super().list(folder))
-            if folder == "commits":
-                self.looks += 1
-                if self.looks == 1:
-                    found = [one for one in found if one.path != "commits/18"]
-            return iter(found)
-
-    storage = Late()
+    """In the listing of a query that purges, an entry in the middle goes first."""
+    storage = MemoryStorage()
     write_checkpoint(storage)
-    assert verify(storage).findings == ()
-    assert storage.looks > 1
+    late = LateStorage(storage, "commits", "commits/18")
+    assert verify(late).findings == ()
+    assert late.paths("list").count("commits") > 1
     storage.delete("commits/18")
     assert [one.path for one in verify(storage).findings] == ["commits/18"]
 

@@ -16,7 +16,7 @@ from statemaint.provider import (
 )
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import delta_bytes
-from tests.support.faults import HookedStorage
+from tests.support.faults import HookedStorage, refuse
 
 STORE = StoreId(0, 3)
 PLACE = "memory:/state/0/3"
@@ -89,18 +89,14 @@ def test_an_aborted_store_leaves_nothing() -> None:
 
 
 def test_a_commit_that_failed_can_be_repeated() -> None:
-    def refuse(verb: str, path: str) -> None:
-        if verb == "write":
-            raise StorageError(path, "no space")
-
-    storage = HookedStorage(before=refuse)
+    storage = HookedStorage(before=refuse("write", error="no space"))
     provider, _ = provider_of(storage)
     store = provider.get_store(0)
     store.put(word(1), word(1))
     with pytest.raises(StorageError, match="no space"):
         store.commit()
     assert store.state is StoreState.UPDATING
-    storage.before = lambda _verb, _path: None
+    storage.works_again()
     assert store.commit() == 1
 
 
@@ -434,13 +430,10 @@ def test_a_setting_that_cannot_be_is_refused(name: str, value: str) -> None:
 
 
 def test_a_storage_that_fails_is_an_error_of_its_own() -> None:
-    class Unreachable(MemoryStorage):
-        def read(self, path: str) -> bytes:
-            raise StorageError(path, "unreachable")
-
     provider, storage = provider_of(max_versions_to_retain_in_memory=0)
     grown(provider, 1)
-    provider, _ = provider_of(Unreachable(storage.files))
+    unreachable = refuse("read", error="unreachable")
+    provider, _ = provider_of(HookedStorage(storage, before=unreachable))
     with pytest.raises(StorageError, match="unreachable") as caught:
         provider.get_store(1)
     assert not isinstance(caught.value, NotFoundError)

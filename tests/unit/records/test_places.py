@@ -1,17 +1,15 @@
 """The records write and delete below `_statemaint` only, whatever they are called with (S18)."""
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import statemaint.records
-from statemaint.listing import Entry
 from statemaint.records import claims, runs, segments, trashed, units
 from statemaint.storage import MemoryStorage
-from tests.support.faults import Clock
+from tests.support.faults import Clock, HookedStorage
 
 WRITING = {
     "append",
@@ -27,44 +25,18 @@ FOREIGN = "../../state/0/0"
 NOTE = runs.RunNote.of_nothing(MemoryStorage(), 0.0, 1, 0)
 
 
-class Watched(MemoryStorage):
-    """Remembers each path that is written or deleted."""
-
-    def __init__(self) -> None:
-        super().__init__(clock=Clock())
-        self.changed: list[str] = []
-
-    def write(self, path: str, chunks: Iterable[bytes], **how: Any) -> Entry:
-        self.changed.append(path)
-        return super().write(path, chunks, **how)
-
-    def append(self, path: str, lines: bytes) -> None:
-        self.changed.append(path)
-        super().append(path, lines)
-
-    def delete(self, path: str) -> None:
-        self.changed.append(path)
-        super().delete(path)
-
-    def delete_all(
-        self, paths: Sequence[str], *, before: Callable[[], object] = lambda: None
-    ) -> None:
-        self.changed += paths
-        super().delete_all(paths, before=before)
-
-
-def old_claims(storage: Watched) -> None:
+def old_claims(storage: HookedStorage) -> None:
     for number in (1, 2, 4):
         storage.write(claims.path_of(number), [b"{}"])
         storage._clock.now += 100  # type: ignore[attr-defined]
 
 
-def old_trash(storage: Watched) -> None:
+def old_trash(storage: HookedStorage) -> None:
     for name in ("manifest/0-0.jsonl", "state/0/0/1.delta"):
         storage.write(f"_statemaint/trash/run/{name}", [b'{"path": "x", "until": 1}\n'])
 
 
-CALLS: dict[str, Callable[[Watched], object]] = {
+CALLS: dict[str, Callable[[HookedStorage], object]] = {
     "claims.forget_before": lambda storage: claims.forget_before(storage, 3),
     "claims.take_back": lambda storage: claims.take_back(storage, 2),
     "runs.write_note": lambda storage: runs.write_note(storage, FOREIGN, FOREIGN, NOTE),
@@ -110,12 +82,13 @@ def test_each_function_of_the_records_that_writes_is_tried() -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_records_write_only_below_their_own_folder(name: str) -> None:
-    storage = Watched()
+    storage = HookedStorage(clock=Clock())
     old_claims(storage)
     old_trash(storage)
     storage.write("_statemaint/runs/old/maintain.json", [b"{}"])
-    storage.changed.clear()
+    storage.calls.clear()
     CALLS[name](storage)
-    assert storage.changed
-    assert all(path.startswith("_statemaint/") for path in storage.changed)
-    assert not any(".." in path.split("/")[:3] for path in storage.changed)
+    changed = storage.paths(*WRITING)
+    assert changed
+    assert all(path.startswith("_statemaint/") for path in changed)
+    assert not any(".." in path.split("/")[:3] for path in changed)

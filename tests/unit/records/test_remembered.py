@@ -23,6 +23,7 @@ from statemaint.records.remembered import parse_remembered, render_remembered
 from statemaint.scan import Handover, scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import COMMIT, write_checkpoint
+from tests.support.faults import HookedStorage
 
 POLICY = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)
 PARTITIONS = 4
@@ -137,23 +138,13 @@ def test_a_file_that_is_deleted_is_not_there_once_it_is_listed_again() -> None:
         reading.read("offsets/23")
 
 
-class Watched(MemoryStorage):
-    """A storage that notes what is read."""
-
-    paths: set[str] = set()  # noqa: RUF012 -- replaced, never changed
-
-    def read(self, path: str) -> bytes:
-        self.paths = {*self.paths, path}
-        return super().read(path)
-
-
 def test_without_tags_no_cache_is_written_or_asked_for() -> None:
-    storage = Watched(clock=map(float, count()).__next__, tagged=False)
+    storage = HookedStorage(clock=map(float, count()).__next__, tagged=False)
     write_checkpoint(storage, partitions=PARTITIONS)
     for _ in range(2):
         maintain(storage, POLICY)
-    assert "commits/24" in storage.paths
-    assert REMEMBERED not in storage.paths | storage.files.keys()
+    assert "commits/24" in storage.paths("read")
+    assert REMEMBERED not in {*storage.paths("read"), *storage.files}
 
 
 class Encrypted(MemoryStorage):
@@ -215,16 +206,16 @@ def test_the_end_of_a_run_of_tasks_remembers_what_the_tasks_wrote() -> None:
 
 
 def test_a_task_of_a_run_asks_for_no_cache() -> None:
-    storage = Watched(clock=map(float, count()).__next__)
+    storage = HookedStorage(clock=map(float, count()).__next__)
     write_checkpoint(storage, partitions=PARTITIONS)
     maintain(storage, POLICY)
     handover = prepare(storage, POLICY).handover
-    assert REMEMBERED in storage.paths
-    storage.paths = set()
+    assert REMEMBERED in storage.paths("read")
+    storage.calls.clear()
     request = Request(target=25, operators=frozenset({0}), partitions=frozenset({1}))
     maintain(storage, POLICY, request=request, run="r", holder=Holder("dag"), handover=handover)
-    assert "_statemaint/attestations/0/1/default.json" in storage.paths
-    assert REMEMBERED not in storage.paths
+    assert "_statemaint/attestations/0/1/default.json" in storage.paths("read")
+    assert REMEMBERED not in storage.paths("read")
 
 
 def test_few_new_contents_are_not_worth_a_cache() -> None:

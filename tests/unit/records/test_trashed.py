@@ -1,11 +1,9 @@
 """The runs in the trash, found without listing their files, and the index that saves looks."""
 
 import json
-from collections.abc import Iterator, Sequence
 
 import pytest
 
-from statemaint.listing import Entry
 from statemaint.maintain import maintain, undo
 from statemaint.model.policy import Policy
 from statemaint.records.manifest import FOLDER, manifest_path
@@ -20,29 +18,17 @@ from statemaint.records.trashed import (
 )
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
-from tests.support.faults import Clock
+from tests.support.faults import Clock, HookedStorage
 
 DAY = 86400.0
 POLICY = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0, trash_for=7 * DAY)
 
 
-class Listed(MemoryStorage):
-    """Remembers the folders that are listed."""
-
-    def __init__(self, clock: Clock | None = None) -> None:
-        super().__init__(clock=clock or Clock(5.0))
-        self.listed: list[str] = []
-
-    def list(self, prefix: str) -> Iterator[Entry]:
-        self.listed.append(prefix)
-        return super().list(prefix)
-
-    @property
-    def looks(self) -> Sequence[str]:
-        """Returns the folders in the trash that were listed since the last call."""
-        looks = [one for one in self.listed if one.startswith(FOLDER)]
-        self.listed.clear()
-        return looks
+def looks(storage: HookedStorage) -> list[str]:
+    """Returns the folders in the trash that were listed since the last call."""
+    listed = [path for path in storage.paths("list") if path.startswith(FOLDER)]
+    storage.calls.clear()
+    return listed
 
 
 def add(storage: MemoryStorage, run: str, *times: float, files: int = 1) -> None:
@@ -55,42 +41,42 @@ def add(storage: MemoryStorage, run: str, *times: float, files: int = 1) -> None
 
 
 def test_no_look_at_the_trash_lists_its_files() -> None:
-    storage = Listed()
+    storage = HookedStorage(clock=Clock(5.0))
     for run in "abc":
         add(storage, run, 7.0, 9.0, files=50)
     assert trashed_runs(storage) == dict.fromkeys("abc", 5.0)
     assert not expired(storage, 8.0)
-    assert set(storage.looks) == {f"{FOLDER}/{run}/manifest" for run in "abc"}
+    assert set(looks(storage)) == {f"{FOLDER}/{run}/manifest" for run in "abc"}
 
 
 def test_the_last_page_of_a_manifest_is_read_first() -> None:
-    storage = Listed()
+    storage = HookedStorage(clock=Clock(5.0))
     add(storage, "a", 1.0, 1.0, 1.0, 9.0)
     assert not expired(storage, 8.0)
     assert storage.requests["read"] == 2  # the index, and one page
 
 
 def test_four_runs_that_are_kept_are_looked_at_and_the_others_wait() -> None:
-    storage = Listed()
+    storage = HookedStorage(clock=Clock(5.0))
     for number in range(9):
         add(storage, f"run-{number}", 7.0)
     assert not expired(storage, 6.0)
-    assert len(storage.looks) == 4
+    assert len(looks(storage)) == 4
     assert expired(storage, 6.0).unknown == 9
     assert sorted(expired(storage, 7.0).runs) == [f"run-{number}" for number in range(9)]
 
 
 def test_the_index_answers_for_the_runs_that_it_has() -> None:
-    storage = Listed()
+    storage = HookedStorage(clock=Clock(5.0))
     for number in range(9):
         add(storage, f"run-{number}", 7.0, files=2)
     index_trash(storage, 9, 0)
-    assert len(storage.looks) == 9
+    assert len(looks(storage)) == 9
     found = expired(storage, 6.0)
     assert (found.runs, found.unknown) == ({}, 0)
     assert size_of_trash(storage) == (18, 54)
     assert len(trashed_runs(storage)) == 9
-    assert storage.looks == []
+    assert looks(storage) == []
 
 
 @pytest.mark.parametrize(("unknown", "files", "written"),
@@ -98,14 +84,14 @@ def test_the_index_answers_for_the_runs_that_it_has() -> None:
 def test_the_index_is_written_when_it_is_worth_it(
     *, unknown: int, files: int, written: bool
 ) -> None:
-    storage = Listed()
+    storage = HookedStorage(clock=Clock(5.0))
     add(storage, "run", 7.0)
     index_trash(storage, unknown, files)
     assert (INDEX in storage.files) is written
 
 
 def test_what_has_expired_by_the_index_goes_only_if_its_manifests_agree() -> None:
-    storage = Listed()
+    storage = HookedStorage(clock=Clock(5.0))
     add(storage, "run", 7.0)
     index_trash(storage, 3, 0)
     add(storage, "run", 7.0, 12.0)
@@ -114,7 +100,7 @@ def test_what_has_expired_by_the_index_goes_only_if_its_manifests_agree() -> Non
 
 
 def test_a_run_that_is_written_to_after_it_had_expired_stays() -> None:
-    storage = Listed()
+    storage = HookedStorage(clock=Clock(5.0))
     add(storage, "a", 7.0)
     add(storage, "b", 7.0)
     found = expired(storage, 8.0)
@@ -136,7 +122,7 @@ def cut(storage: MemoryStorage, run: str, page: int = 0) -> None:
 
 
 def test_a_page_without_a_whole_line_keeps_no_trash_forever() -> None:
-    storage = Listed()
+    storage = HookedStorage(clock=Clock(5.0))
     add(storage, "a", 7.0)
     cut(storage, "a", 1)
     cut(storage, "b")
@@ -147,7 +133,7 @@ def test_a_page_without_a_whole_line_keeps_no_trash_forever() -> None:
 
 
 def test_a_file_whose_line_cannot_be_read_is_kept() -> None:
-    storage = Listed()
+    storage = HookedStorage(clock=Clock(5.0))
     cut(storage, "a")
     storage.write(f"{FOLDER}/a/state/0/0/9.delta", [b"123"])
     add(storage, "b", 7.0)
@@ -156,7 +142,7 @@ def test_a_file_whose_line_cannot_be_read_is_kept() -> None:
 
 
 def test_runs_that_cannot_be_judged_hide_no_expired_one() -> None:
-    storage = Listed()
+    storage = HookedStorage(clock=Clock(5.0))
     for number in range(5):
         storage.write(manifest_path(f"a-{number}", "0-0.page-000000"), [b"{}\n"])
     add(storage, "b", 7.0)
@@ -166,12 +152,12 @@ def test_runs_that_cannot_be_judged_hide_no_expired_one() -> None:
 
 
 def test_an_expired_run_is_listed_once_when_it_is_deleted() -> None:
-    storage = Listed()
+    storage = HookedStorage(clock=Clock(5.0))
     add(storage, "a", 7.0, files=20)
     found = expired(storage, 8.0)
-    storage.looks  # noqa: B018 -- forgets them
+    storage.calls.clear()
     empty(storage, found, before=lambda: None)
-    assert storage.looks == [f"{FOLDER}/a"]
+    assert looks(storage) == [f"{FOLDER}/a"]
     assert storage.files == {}
 
 
@@ -180,7 +166,7 @@ def test_an_expired_run_is_listed_once_when_it_is_deleted() -> None:
                 b'{"runs": {"a": {"since": "x", "until": 99, "files": 1, "bytes": 1}}}', b"\xff"]
 )  # fmt: skip
 def test_an_index_that_cannot_be_read_is_as_none(content: bytes) -> None:
-    storage = Listed()
+    storage = HookedStorage(clock=Clock(5.0))
     add(storage, "a", 7.0)
     storage.write(INDEX, [content])
     assert sorted(expired(storage, 8.0).runs) == ["a"]
@@ -188,7 +174,7 @@ def test_an_index_that_cannot_be_read_is_as_none(content: bytes) -> None:
 
 
 def test_a_run_of_the_index_that_is_not_in_the_trash_counts_for_nothing() -> None:
-    storage = Listed()
+    storage = HookedStorage(clock=Clock(5.0))
     add(storage, "a", 7.0)
     index_trash(storage, 3, 0)
     for path in list(storage.files):
@@ -200,7 +186,7 @@ def test_a_run_of_the_index_that_is_not_in_the_trash_counts_for_nothing() -> Non
 
 
 def test_a_run_is_taken_out_of_the_index_alone() -> None:
-    storage = Listed()
+    storage = HookedStorage(clock=Clock(5.0))
     add(storage, "a", 7.0)
     add(storage, "b", 7.0)
     index_trash(storage, 3, 0)
@@ -211,8 +197,8 @@ def test_a_run_is_taken_out_of_the_index_alone() -> None:
     assert list(json.loads(storage.read(INDEX))["runs"]) == ["b"]
 
 
-def neglected(clock: Clock) -> Listed:
-    storage = Listed(clock)
+def neglected(clock: Clock) -> HookedStorage:
+    storage = HookedStorage(clock=clock)
     write_checkpoint(storage, partitions=1)
     return storage
 

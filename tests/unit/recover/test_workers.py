@@ -34,7 +34,7 @@ from statemaint.storage import MemoryStorage, ReadOnly, Without
 from statemaint.workers import Workers
 from tests.matrix.test_damage import cut
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
-from tests.support.faults import Clock, HookedStorage
+from tests.support.faults import Clock, HookedStorage, on, refuse
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 MONTH = 30 * 86_400.0
@@ -122,19 +122,10 @@ def test_a_plan_that_was_reviewed_is_carried_out_by_several(workers: int) -> Non
 # -- at the same time
 
 
-class Meeting(MemoryStorage):
-    """A storage in which two files are moved at the same time, or none is."""
-
-    def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        meet.wait(WAIT)
-        super().move(path, to, like=like)
-
-
-meet = Barrier(2)
-
-
 def test_two_stores_are_worked_on_at_the_same_time() -> None:
-    storage = Meeting(clock=Clock())
+    """Two files are moved at the same time, or none is."""
+    meet = Barrier(2)
+    storage = HookedStorage(before=on("move", "*", lambda: meet.wait(WAIT)), clock=Clock())
     write_checkpoint(storage, partitions=2)
     for partition in range(2):
         path = f"state/0/{partition}/20.snapshot"
@@ -278,21 +269,12 @@ def must_load_right_or_not_at_all(storage: MemoryStorage) -> None:
             assert digest_stores(storage, version=version) == digest_stores(right, version=version)
 
 
-class Interrupted(MemoryStorage):
-    """A storage in which one file cannot be moved."""
-
-    def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        if path == "state/0/1/second/23.delta":
-            raise StorageError(path, "refused")
-        super().move(path, to, like=like)
-
-
 @pytest.mark.parametrize("workers", [1, *WORKERS])
 def test_no_log_is_moved_while_state_of_any_store_is_left(workers: int) -> None:
-    storage = Interrupted(clock=Clock())
+    storage = HookedStorage(before=refuse("move", "state/0/1/second/23.delta"), clock=Clock())
     write_checkpoint(storage, partitions=3, stores=STORES)
     plan, before = plan_rollback(storage, 20), of_the_query(storage)
-    with pytest.raises(StorageError, match="refused"):
+    with pytest.raises(StorageError, match="Permission denied"):
         rollback(storage, 20, trash_for=MONTH, workers=workers)
     left = of_the_query(storage)
     must_be_in_order(plan, {one.path for one in plan.removes} - left.keys())
@@ -300,21 +282,15 @@ def test_no_log_is_moved_while_state_of_any_store_is_left(workers: int) -> None:
     assert {path for path in before if not path.startswith("state/")} <= left.keys()
 
 
-class Replacing(MemoryStorage):
-    """A storage in which a file is replaced as soon as another is moved."""
-
-    def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        """Replaces the file first."""
-        self.write(CHANGED, [b"another attempt"], overwrite=True)
-        super().move(path, to, like=like)
-
-
 CHANGED = "state/0/1/second/22.delta"
 
 
 @pytest.mark.parametrize("workers", [1, *WORKERS])
 def test_the_moves_of_all_workers_are_counted_when_a_file_has_changed(workers: int) -> None:
-    storage = Replacing(clock=Clock())
+    def change() -> None:
+        storage.write(CHANGED, [b"another attempt"], overwrite=True)
+
+    storage = HookedStorage(before=on("move", "*", change), clock=Clock())
     write_checkpoint(storage, partitions=3, stores=STORES)
     plan = plan_rollback(storage, 20)
     with pytest.raises(Superseded, match=r"was replaced since this was planned") as caught:

@@ -29,6 +29,7 @@ from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import UUID
+from tests.support.faults import HookedStorage, on
 from tests.support.rocks import (
     changelog_bytes,
     commit_bytes,
@@ -198,26 +199,17 @@ def test_a_zip_that_cannot_be_read_is_damage_where_it_counts(storage: MemoryStor
     assert found.stores[0].rocks.unreadable == {"state/0/0/7.zip"}
 
 
-class Vanishing(MemoryStorage):
-    """Somebody deletes a file once it was listed."""
-
-    gone = ""
-
-    def read(self, path: str) -> bytes:
-        if path == self.gone:
-            self._files.pop(path, None)
-        return super().read(path)
-
-
 @pytest.mark.parametrize("name", ["5.zip", "6_x.changelog"])
 def test_what_goes_while_we_look_is_not_there(name: str) -> None:
-    storage = Vanishing()
+    storage = HookedStorage()
     write_rocks_checkpoint(storage, last=9, partitions=1, with_ids=True)
     if name == "5.zip":
         put_zip(storage, name)
-    storage.gone = f"state/0/0/{name}".replace("6_x", f"9_{unique_id(STORE, 9)}")
+    gone = f"state/0/0/{name}".replace("6_x", f"9_{unique_id(STORE, 9)}")
+    storage.before = on("read", gone, lambda: storage.delete(gone))
     (store,) = scan(storage).stores
-    assert storage.gone not in [file.entry.path for file in store.files]
+    assert gone not in storage.files
+    assert gone not in [file.entry.path for file in store.files]
 
 
 # -- unique ids

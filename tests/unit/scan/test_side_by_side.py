@@ -1,11 +1,10 @@
 """What a scan of a far storage asks for side by side."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from threading import Event
 
 import pytest
 
-from statemaint.listing import Entry
 from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import UnitId
@@ -14,13 +13,14 @@ from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.scan import Recorder, ScanPart, scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
+from tests.support.faults import HookedStorage
 from tests.support.rocks import write_rocks_checkpoint
 
 POLICY = Policy(min_deltas_for_snapshot=2, min_batches_to_retain=2, grace=0)
 WAIT = 20.0
 
 
-class Far(MemoryStorage):
+class Far(HookedStorage):
     """A storage where what is asked of one folder waits until another one is asked, too.
 
     Attributes:
@@ -29,26 +29,14 @@ class Far(MemoryStorage):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(before=self._meet, parallel=2)
         self.first = self.second = "nothing"
         self.met = Event()
 
-    @property
-    def parallel(self) -> int:
-        return 2
-
-    def list(self, prefix: str) -> Iterator[Entry]:
-        self._meet(prefix)
-        return super().list(prefix)
-
-    def read(self, path: str) -> bytes:
-        self._meet(path)
-        return super().read(path)
-
-    def _meet(self, path: str) -> None:
-        if path.startswith(self.second):
+    def _meet(self, verb: str, path: str) -> None:
+        if verb in ("list", "read") and path.startswith(self.second):
             self.met.set()
-        elif path.startswith(self.first):
+        elif verb in ("list", "read") and path.startswith(self.first):
             assert self.met.wait(WAIT)
 
 

@@ -48,18 +48,11 @@ class Refusing(MemoryStorage):
             raise IncompleteListingError([StorageError(self.folder, "Permission denied")])
 
     def read(self, path: str) -> bytes:
-        self._check(path)
-        return super().read(path)
-
-    def open(self, path: str) -> Any:
-        self._check(path)
-        return super().open(path)
-
-    def _check(self, path: str) -> None:
         if path.startswith(f"{self.folder}/"):
             error = StorageError(path, "Permission denied")
             error.lasting = True
             raise error
+        return super().read(path)
 
 
 def files(**options: Any) -> dict[str, bytes]:

@@ -11,6 +11,7 @@ from statemaint.errors import ConfigError, StorageError
 from statemaint.spark.columns import OUTCOMES, arrow_schema
 from statemaint.spark.history import History
 from statemaint.storage import MemoryStorage
+from tests.support.faults import HookedStorage, refuse
 
 NOON = 1_795_521_600.0  # 2026-11-24T12:00:00Z
 DAY = 86400.0
@@ -54,14 +55,10 @@ def test_a_file_that_cannot_be_read_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_file_that_the_storage_does_not_give_is_not_replaced() -> None:
-    class Failing(MemoryStorage):
-        def read(self, path: str) -> bytes:
-            raise StorageError(path, "no")
-
     storage = MemoryStorage()
     path = History(storage).add("a", table(row("a", 2.0)), NOON, attempt=2)
     with pytest.raises(StorageError):
-        History(Failing(storage.files)).add("a", table(row("a", 1.0)), NOON)
+        History(HookedStorage(storage, before=refuse("read"))).add("a", table(row("a", 1.0)), NOON)
     assert pq.read_table(pa.BufferReader(storage.read(path))).to_pylist()[0]["seconds"] == 2.0
 
 
@@ -100,11 +97,7 @@ def test_what_is_no_history_says_nothing() -> None:
 
 
 def test_a_storage_that_fails_says_nothing() -> None:
-    class Failing(MemoryStorage):
-        def list(self, prefix: str) -> Any:
-            raise StorageError(prefix, "no")
-
-    assert History(Failing()).costs() == {}
+    assert History(HookedStorage(before=refuse("list"))).costs() == {}
 
 
 def test_a_place_where_no_folder_can_be_is_refused(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from statemaint.errors import LeaseHeldError, StorageError
+from statemaint.errors import LeaseHeldError
 from statemaint.execute import QUIET
 from statemaint.execute.lease import acquire
 from statemaint.listing import Entry
@@ -15,7 +15,7 @@ from statemaint.records.manifest import FOLDER, Note, Seen, manifest_path, rende
 from statemaint.spark.fleet import Target
 from statemaint.spark.leases import leases
 from statemaint.storage import MemoryStorage, Storage
-from tests.support.faults import Clock
+from tests.support.faults import Clock, HookedStorage, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +95,13 @@ def test_a_run_waits_for_all_queries_together() -> None:
     assert clock.now - before == 10
 
 
-class Full(MemoryStorage):
-    """Refuses to delete from the trash."""
-
-    def delete(self, path: str) -> None:
-        if path.startswith(FOLDER):
-            raise StorageError(path, "access denied")
-        super().delete(path)
-
-
-@pytest.mark.parametrize("kind", [MemoryStorage, Full])
-def test_the_end_of_a_run_tells_what_it_deleted_from_the_trash(kind: type[MemoryStorage]) -> None:
+@pytest.mark.parametrize("refused", [False, True])
+def test_the_end_of_a_run_tells_what_it_deleted_from_the_trash(*, refused: bool) -> None:
     clock = Clock()
-    target = InMemory("query", "memory:", storage=kind(clock=clock))
+    storage = HookedStorage(clock=clock)
+    if refused:
+        storage.before = refuse("delete", f"{FOLDER}/*")
+    target = InMemory("query", "memory:", storage=storage)
     expired = Note(Seen(Entry("state/0/0/1.delta", 3, 1.0)), clock.now - 1)
     target.storage.write(manifest_path("old", "0-0"), [render([expired])])
     target.storage.write(f"{FOLDER}/old/state/0/0/1.delta", [b"abc"])
@@ -115,7 +109,7 @@ def test_the_end_of_a_run_tells_what_it_deleted_from_the_trash(kind: type[Memory
     with leases() as held:
         held.take({target: holder})
         emptied = held.end({target: 0}, {target: holder}, "run")[target]
-    if kind is Full:
+    if refused:
         assert [one.code for one in emptied.findings] == [FindingCode.TRASH_NOT_EMPTIED]
         assert (emptied.files, emptied.bytes) == (0, 0)
     else:

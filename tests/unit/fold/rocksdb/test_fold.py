@@ -41,6 +41,7 @@ from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
 from statemaint.storage import MemoryStorage
 from tests.support import rocks_stores as rocks
+from tests.support.faults import HookedStorage
 from tests.support.rocks_stores import KEY, STORE, State, in_memory, key_of, rows_of
 
 CLEAR = Limits(compiled=1 << 60)
@@ -433,20 +434,15 @@ def test_an_sst_file_of_another_size_is_named(built: World, change: int) -> None
 
 def test_an_sst_file_of_another_size_is_not_read(built: World, tmp_path: Path) -> None:
     """A stray file may be larger than any disk for copies."""
-    path, opened = sst_of(built), []
+    path = sst_of(built)
     damaged(built, path, built.source.storage.read(path) + b"x")
-
-    class Watched(MemoryStorage):
-        def open(self, path: str):  # type: ignore[no-untyped-def]
-            opened.append(path)
-            return super().open(path)
-
     assert isinstance(built.source.storage, MemoryStorage)
-    source = replace(built.source, storage=Watched(built.source.storage.files))
+    watched = HookedStorage(built.source.storage)
+    source = replace(built.source, storage=watched)
     found = read_zip(source, built.snapshots[1])
     with pytest.raises(CodecError, match=r"1\.zip records"):
         fetch(source, found, tmp_path / "database")
-    assert path not in opened
+    assert path not in watched.paths("open")
 
 
 @limits_
