@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import statemaint.records
-from statemaint.records import claims, runs, segments, trashed, units
+from statemaint.records import claims, runs, savepoints, segments, trashed, units
 from statemaint.storage import MemoryStorage
 from tests.support.faults import Clock, HookedStorage
 
@@ -23,6 +23,10 @@ WRITING = {
 }
 FOREIGN = "../../state/0/0"
 NOTE = runs.RunNote.of_nothing(MemoryStorage(), 0.0, 1, 0)
+SAVED = savepoints.SavepointNote(
+    source=FOREIGN, query_id=FOREIGN, id=FOREIGN, batch=1, witness="", provider="", codec="",
+    build="", begun=0.0,
+)  # fmt: skip
 
 
 def old_claims(storage: HookedStorage) -> None:
@@ -43,6 +47,7 @@ CALLS: dict[str, Callable[[HookedStorage], object]] = {
     "runs.forget": lambda storage: runs.forget(
         storage, runs.RememberedRuns(since=1e12), before=lambda: None
     ),
+    "savepoints.write_savepoint": lambda storage: savepoints.write_savepoint(storage, SAVED),
     "segments.add_segment": lambda storage: segments.add_segment(
         storage, "0/0", segments.page_of(FOREIGN, 1), [b"{}\n"]
     ),
