@@ -120,6 +120,12 @@ def with_companions(name: str) -> str:
     return rf"{name}|\.{name}\.crc|\.{{1,2}}{name}{_TEMP_END}(?:\.crc)?"
 
 
+def temp_of(name: str) -> str | None:
+    """Returns the name of the file that a temp file was to become; `None` for any other file."""
+    match = re.fullmatch(rf"\.{{1,2}}(?P<name>.+?){_TEMP_END}(?:\.crc)?", name)
+    return match["name"] if match else None
+
+
 class FileNames:
     """The file names of one provider."""
 

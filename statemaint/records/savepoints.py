@@ -9,14 +9,18 @@ the savepoint, after the logs and before the true `metadata`.
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
 
 from statemaint.errors import CodecError, NotFoundError
+from statemaint.listing import LATEST
 from statemaint.storage import Storage
 
 SAVEPOINT = "_statemaint/savepoint.json"
 STORES = "_statemaint/savepoint"
 _FORMAT = 1
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,7 @@ class SavepointNote:
         build: the version of statemaint that wrote it.
         begun: when it was begun.
         ended: when everything but the true `metadata` was in place; `None` before.
+        expired: when its deletion began; it must not be completed any more. `None` before.
         stores: its stores, once it has ended.
         logs: the size of every other file of it, by path, once it has ended.
     """
@@ -65,6 +70,7 @@ class SavepointNote:
     build: str
     begun: float
     ended: float | None = None
+    expired: float | None = None
     stores: tuple[SavedStore, ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
 
@@ -86,16 +92,40 @@ def read_savepoint(storage: Storage) -> SavepointNote | None:
     Raises:
         CodecError: when it cannot be read, or another build wrote it in a format of its own.
     """
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 -- takes as long as a scan
-
     try:
-        content = storage.read(SAVEPOINT)
+        fields = _fields(storage.read(SAVEPOINT), SAVEPOINT)
     except NotFoundError:
         return None
+    if fields.get("format") != _FORMAT:
+        raise CodecError("a format of another version of statemaint", offset=0, path=SAVEPOINT)
+    note = _read_as(SavepointNote, fields, SAVEPOINT)
+    times = (note.begun, note.ended or 0.0, note.expired or 0.0)
+    if not all(0 <= time <= LATEST for time in times):
+        raise CodecError("it has a time beyond the year 9999", offset=0, path=SAVEPOINT)
+    return note
+
+
+def read_stores(storage: Storage) -> tuple[SavedStore, ...]:
+    """Returns the stores that are proved so far; an unreadable record counts as none."""
+    stores = []
+    for entry in storage.list(STORES):
+        with suppress(CodecError, NotFoundError):
+            fields = _fields(storage.read(entry.path), entry.path)
+            stores.append(_read_as(SavedStore, fields, entry.path))
+    return tuple(stores)
+
+
+def _fields(content: bytes, path: str) -> dict[str, Any]:
     try:
-        fields = json.loads(content)
-        if fields.pop("format") != _FORMAT:
-            raise CodecError("a format of another version of statemaint", offset=0, path=SAVEPOINT)
-        return TypeAdapter(SavepointNote).validate_python(fields)
-    except (ValidationError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise CodecError(f"not a savepoint's record: {error}", offset=0, path=SAVEPOINT) from error
+        return dict(json.loads(content))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise CodecError("not a savepoint's record", offset=0, path=path) from error
+
+
+def _read_as(kind: type[_T], fields: Mapping[str, Any], path: str) -> _T:
+    from pydantic import TypeAdapter  # noqa: PLC0415 -- takes as long as a scan
+
+    try:
+        return TypeAdapter(kind).validate_python(fields)
+    except (ValueError, OverflowError) as error:
+        raise CodecError("not a savepoint's record", offset=0, path=path) from error

@@ -12,6 +12,8 @@ from statemaint.storage.base import OURS, Identified, Storage, outside_link, own
 from statemaint.storage.local.storage import LocalStorage
 from statemaint.storage.memory import MemoryStorage
 from statemaint.storage.open import (
+    MARKS,
+    Opener,
     checkpoint_around,
     checkpoints_below,
     folders_in,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from statemaint.storage.s3.storage import S3Storage
 
 __all__ = [
+    "MARKS",
     "MOST_AHEAD",
     "OURS",
     "Ahead",
@@ -34,6 +37,7 @@ __all__ = [
     "Identified",
     "LocalStorage",
     "MemoryStorage",
+    "Opener",
     "ReadOnly",
     "S3Options",
     "S3Storage",

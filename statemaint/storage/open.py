@@ -1,7 +1,7 @@
 """From an address to a storage, and to the checkpoints that it leads to."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -22,7 +22,9 @@ _HADOOP = frozenset(
 )
 _DEPTH = 3
 _MOST_FOLDERS = 10_000
-_MARKS = frozenset({"offsets", "commits"})
+MARKS = frozenset({"offsets", "commits"})
+"""The folders of which a checkpoint has at least one, once a query has begun."""
+Opener = Callable[[str], Storage]
 
 
 def open_storage(uri: str, *, s3: S3Options | None = None) -> Storage:
@@ -83,21 +85,28 @@ def _exclusive_on(environment: Mapping[str, str]) -> frozenset[str]:
     return schemes
 
 
-def checkpoints_below(uri: str) -> list[str]:
+def checkpoints_below(
+    uri: str, *, marks: Collection[str] = MARKS, opened: Opener = open_storage
+) -> list[str]:
     """Returns the addresses of the checkpoints below a folder, up to three folders deep, sorted.
 
     Folders whose names begin with `.` or `_` are skipped. Nothing inside a checkpoint is listed.
+
+    Args:
+        uri: the address of the folder.
+        marks: the folders of which a checkpoint has at least one.
+        opened: opens the storage of an address.
     """
     checkpoints: list[str] = []
     level, seen = [uri.rstrip("/") or "/"], 0
     for _ in range(_DEPTH + 1):
         deeper: list[str] = []
         for folder in level:
-            names = folders_in(folder)
+            names = folders_in(folder, opened=opened)
             seen += 1
             if seen > _MOST_FOLDERS:
                 raise ConfigError(f"{uri}: more than {_MOST_FOLDERS:,} folders; name one of them")
-            if names & _MARKS:
+            if not names.isdisjoint(marks):
                 checkpoints.append(folder)
             else:
                 deeper += [f"{folder}/{name}" for name in sorted(names) if name[0] not in "._"]
@@ -105,9 +114,9 @@ def checkpoints_below(uri: str) -> list[str]:
     return sorted(checkpoints)
 
 
-def folders_in(uri: str) -> frozenset[str]:
+def folders_in(uri: str, *, opened: Opener = open_storage) -> frozenset[str]:
     """Returns the names of the folders directly in a folder; none if it does not exist."""
-    return frozenset(open_storage(uri).folders(""))
+    return frozenset(opened(uri).folders(""))
 
 
 def checkpoint_around(uri: str) -> str | None:
@@ -118,7 +127,7 @@ def checkpoint_around(uri: str) -> str | None:
         if not name or not address or address.endswith(":/"):
             return None
         try:
-            if folders_in(address) & _MARKS:
+            if folders_in(address) & MARKS:
                 return address
         except StorageError:
             return None

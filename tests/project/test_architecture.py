@@ -79,6 +79,7 @@ WRITERS = {
     "provider/bootstrap.py",
     "provider/files.py",
     "records",
+    "savepoint/expiry.py",
     "undo",
 }
 VERBS = {"write", "append", "move", "move_all", "delete", "delete_all"}

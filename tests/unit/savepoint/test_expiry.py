@@ -1,0 +1,189 @@
+"""Expiry deletes what a record names, in an order that leaves nothing startable at any kill."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from statemaint.codec.metadata.logs import parse_query_id
+from statemaint.errors import CodecError, Superseded
+from statemaint.records.savepoints import SAVEPOINT, read_savepoint
+from statemaint.savepoint.catalog import list_savepoints, look
+from statemaint.savepoint.expiry import Expired, expire, expire_in, restore
+from statemaint.savepoint.keep import SavepointState
+from statemaint.storage import LocalStorage, MemoryStorage, Storage
+from tests.support.checkpoints import NOW, paths
+from tests.support.faults import Clock, Crash, CrashingStorage
+from tests.support.savepoints import ID, savepoint_on_disk, write_small_savepoint
+
+LEFT_OVER = "state/0/0/.25.snapshot.0f6d2b1c-5a3e-4c7d-9b8a-112233445566.tmp"
+
+
+def expired(storage: Storage) -> Expired:
+    savepoint = look(storage, "here")
+    assert savepoint
+    return expire_in(storage, savepoint)
+
+
+def files_of_a_savepoint(*more: str) -> dict[str, bytes]:
+    storage = MemoryStorage(clock=Clock())
+    write_small_savepoint(storage)
+    for path in more:
+        storage.write(path, [b"x"])
+    return storage.files
+
+
+def refused(files: dict[str, bytes]) -> bool:
+    """Returns whether a Spark refuses to start, since it cannot read `metadata`."""
+    try:
+        parse_query_id(files["metadata"])
+    except CodecError:
+        return True
+    return False
+
+
+def changes() -> int:
+    storage = CrashingStorage(files_of_a_savepoint(LEFT_OVER), at=10**6, after=False, clock=Clock())
+    expired(storage)
+    return storage.changes
+
+
+def test_nothing_is_left_of_an_expired_savepoint() -> None:
+    storage = MemoryStorage(files_of_a_savepoint(LEFT_OVER, "_statemaint/metrics.json"))
+    assert expired(storage) == Expired("here", files=8, bytes=12 + 2 + 2 + 5 + 6 + 3 + 1)
+    assert storage.files == {}
+
+
+@pytest.mark.parametrize("at", range(changes()))
+@pytest.mark.parametrize("after", [False, True])
+def test_a_kill_leaves_it_whole_or_not_startable_and_the_next_expiry_completes_it(
+    *, at: int, after: bool
+) -> None:
+    files = files_of_a_savepoint(LEFT_OVER)
+    storage = CrashingStorage(dict(files), at=at, after=after, clock=Clock())
+    with pytest.raises(Crash):
+        expired(storage)
+    left = storage.files
+    others = {path for path in left if path != SAVEPOINT}
+    untouched = {path: files[path] for path in others} == {
+        path: content for path, content in files.items() if path != SAVEPOINT
+    }
+    assert untouched or not others or refused(left)
+    again = MemoryStorage(left, clock=Clock())
+    if left:
+        expired(again)
+    assert again.files == {}
+
+
+def test_an_unknown_file_stays_and_nothing_becomes_startable() -> None:
+    storage = MemoryStorage(files_of_a_savepoint("README.md"))
+    for files in (7, 0):  # a second expiry finds the same
+        done = expired(storage)
+        assert (done.files, done.left) == (files, ("README.md",))
+        assert sorted(storage.files) == ["README.md", SAVEPOINT, "metadata"]
+        assert refused(storage.files)
+    storage.delete("README.md")
+    expired(storage)
+    assert storage.files == {}
+
+
+def test_of_an_abandoned_savepoint_the_proved_stores_are_deleted() -> None:
+    storage = MemoryStorage(clock=Clock())
+    write_small_savepoint(storage, ended=None)
+    storage.write("state/0/2/25.snapshot", [b"not proved yet"])
+    storage.write("_statemaint/savepoint/broken.json", [b"["])
+    assert expired(storage) == Expired("here", 2, 12, left=("state/0/2/25.snapshot",))
+    assert refused(storage.files)
+    storage.delete("state/0/2/25.snapshot")
+    expired(storage)
+    assert storage.files == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda storage: storage.write("offsets/25", [b"x"]),
+        lambda storage: storage.delete("commits/24"),
+        lambda storage: storage.replace("metadata", [b'{"id":"x"}']),
+        lambda storage: storage.delete(SAVEPOINT),
+    ],
+)
+def test_what_has_changed_since_the_listing_is_left_alone(
+    change: Callable[[Storage], object],
+) -> None:
+    storage = MemoryStorage(files_of_a_savepoint())
+    savepoint = look(storage, "here")
+    assert savepoint
+    change(storage)
+    before = storage.files
+    with pytest.raises(Superseded, match="no longer as it was listed"):
+        expire_in(storage, savepoint)
+    assert storage.files == before
+
+
+@pytest.mark.parametrize(
+    ("path", "state"),
+    [("commits/25", SavepointState.STARTED), (SAVEPOINT, SavepointState.UNREADABLE)],
+)
+def test_a_checkpoint_or_an_unreadable_savepoint_is_never_deleted(
+    path: str, state: SavepointState
+) -> None:
+    storage = MemoryStorage(files_of_a_savepoint())
+    storage.replace(path, [b"x"])
+    before = storage.files
+    savepoint = look(storage, "here")
+    assert savepoint
+    assert savepoint.state is state
+    with pytest.raises(Superseded):
+        expire_in(storage, savepoint)
+    assert storage.files == before
+
+
+class Beginning(MemoryStorage):
+    """A query begins at the moment when `metadata` is replaced."""
+
+    def replace(self, path: str, chunks: Sequence[bytes]) -> None:  # type: ignore[override]
+        super().replace(path, chunks)
+        if path == "metadata" and "offsets/25" not in self.files:
+            self.write("offsets/25", [b"v1"])
+
+
+def test_a_query_that_begins_meanwhile_keeps_its_checkpoint() -> None:
+    before = files_of_a_savepoint()
+    storage = Beginning(before, clock=Clock())
+    with pytest.raises(Superseded, match="a query has begun to run from it"):
+        expired(storage)
+    assert storage.files == {**before, "offsets/25": b"v1"}
+    assert parse_query_id(storage.files["metadata"]) == ID
+
+
+def test_a_checkpoint_whose_expiry_was_killed_as_its_query_began_is_restored() -> None:
+    storage = MemoryStorage(clock=Clock())
+    note = write_small_savepoint(storage, whole=False, expired=NOW)
+    storage.write("offsets/25", [b"v1"])
+    restore(storage, note)
+    assert parse_query_id(storage.files["metadata"]) == ID
+    found = read_savepoint(storage)
+    assert found
+    assert found.expired is None
+
+
+def test_no_folder_is_left_on_disk(tmp_path: Path) -> None:
+    for batch in (24, 48):
+        savepoint_on_disk(tmp_path / f"clicks/{batch}", batch=batch)
+    first, second = list_savepoints(str(tmp_path))
+    expire(first, str(tmp_path))
+    assert [one.name for one in (tmp_path / "clicks").iterdir()] == ["48"]
+    assert list_savepoints(str(tmp_path)) == (second,)
+    expire(second, second.address)
+    assert paths(LocalStorage(tmp_path)) == []
+
+
+def test_a_link_out_of_the_savepoint_is_not_followed(tmp_path: Path) -> None:
+    root, other = tmp_path / "to/24", tmp_path / "other"
+    savepoint_on_disk(root)
+    (root / "state/0/1").rename(other)
+    (root / "state/0/1").symlink_to(other)
+    savepoint = list_savepoints(str(tmp_path / "to"))[0]
+    assert savepoint.state is SavepointState.STARTED  # its state is not what the record says
+    assert (other / "25.snapshot").exists()
