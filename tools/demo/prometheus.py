@@ -1,9 +1,9 @@
 """A real Pushgateway, Alertmanager and Prometheus on this machine, for the tests and `make up`.
 
 Each server leads its own process session, so that it can outlive the program that started it
-(`start_*`, later `stop` or `stop_all`) or end with everything it started
-(`with pushgateway(folder) as server:`). A folder holds at most one server of each kind: starting a
-second one there ends the first.
+(later `stop` or `stop_all`) or end with everything it started (`with pushgateway(folder) as
+server:`). A folder holds at most one server of each kind: starting a second one there ends the
+first.
 """
 
 import json
@@ -13,11 +13,10 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
@@ -78,7 +77,7 @@ class QueryRefusedError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server started by this module.
+    """A running server; a `with` block ends it.
 
     Attributes:
         url: its address, without a slash at the end.
@@ -87,6 +86,12 @@ class Server:
 
     url: str
     process: Process
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        stop(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,62 +115,7 @@ def find(program: str) -> str:
     return path
 
 
-@contextmanager
-def pushgateway(folder: Path) -> Iterator[Server]:
-    """Runs a Pushgateway for the duration of a `with` block; its log is written to `folder`."""
-    server = start_pushgateway(folder)
-    try:
-        yield server
-    finally:
-        stop(server)
-
-
-@contextmanager
-def alertmanager(folder: Path, *, inhibition: Path | None = None) -> Iterator[Server]:
-    """Runs an Alertmanager for the duration of a `with` block; see `start_alertmanager`."""
-    server = start_alertmanager(folder, inhibition=inhibition)
-    try:
-        yield server
-    finally:
-        stop(server)
-
-
-@contextmanager
-def exporter(folder: Path, queries: Path, *, every: str = "1s") -> Iterator[Server]:
-    """Runs `statemaint exporter` for the duration of a `with` block; see `start_exporter`."""
-    server = start_exporter(folder, queries, every=every)
-    try:
-        yield server
-    finally:
-        stop(server)
-
-
-@contextmanager
-def prometheus(
-    folder: Path,
-    *,
-    scrape: Sequence[str],
-    rules: Sequence[Path] = (),
-    exporters: Sequence[str] = (),
-    alertmanagers: Sequence[str] = (),
-    every: str = "1s",
-) -> Iterator[Server]:
-    """Runs a Prometheus for the duration of a `with` block; see `start_prometheus`."""
-    server = start_prometheus(
-        folder,
-        scrape=scrape,
-        rules=rules,
-        exporters=exporters,
-        alertmanagers=alertmanagers,
-        every=every,
-    )
-    try:
-        yield server
-    finally:
-        stop(server)
-
-
-def start_pushgateway(folder: Path, *, port: int | None = None) -> Server:
+def pushgateway(folder: Path, *, port: int | None = None) -> Server:
     """Starts a Pushgateway that runs until `stop`; it keeps pushed metrics in memory only.
 
     Args:
@@ -182,7 +132,7 @@ def start_pushgateway(folder: Path, *, port: int | None = None) -> Server:
     return _awaited(server, lambda: _answers(server), log=folder / "prometheus-pushgateway.log")
 
 
-def start_alertmanager(
+def alertmanager(
     folder: Path, *, port: int | None = None, inhibition: Path | None = None
 ) -> Server:
     """Starts an Alertmanager that runs until `stop`; it sends no notifications.
@@ -212,9 +162,7 @@ def start_alertmanager(
     return _awaited(server, lambda: _answers(server), log=folder / f"{name}.log")
 
 
-def start_exporter(
-    folder: Path, queries: Path, *, port: int | None = None, every: str = "1s"
-) -> Server:
+def exporter(folder: Path, queries: Path, *, port: int | None = None, every: str = "1s") -> Server:
     """Starts `statemaint exporter` for a queries file.
 
     Args:
@@ -238,7 +186,7 @@ def start_exporter(
     return _awaited(server, lambda: _exports(server), log=log)
 
 
-def start_prometheus(  # noqa: PLR0913 -- each is a separate choice
+def prometheus(  # noqa: PLR0913 -- each is a separate choice
     folder: Path,
     *,
     scrape: Sequence[str],

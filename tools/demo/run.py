@@ -3,8 +3,8 @@
 Each step prints its measurements. In any case, no started process is left running.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
@@ -56,7 +56,7 @@ def demo(places: Places, steps: Steps) -> None:
     neglect(places, steps)
     seen = _before(places, steps)
     with ExitStack() as running:
-        gateway = running.enter_context(_gateway(places, steps))
+        gateway = _gateway(places, steps, running)
         places.write_queries(gateway)
         with steps.step("start Airflow: api-server, scheduler, dag-processor") as advance:
             server = running.enter_context(airflow(places.setup(gateway), progress=advance))
@@ -87,19 +87,12 @@ def _before(places: Places, steps: Steps) -> SeenBefore:
     return SeenBefore(show.measure(places.checkpoint), states)
 
 
-@contextmanager
-def _gateway(places: Places, steps: Steps) -> Iterator[str | None]:
+def _gateway(places: Places, steps: Steps, running: ExitStack) -> str | None:
     try:
-        manager = pushgateway(places.servers)
-        server = manager.__enter__()
+        return running.enter_context(pushgateway(places.servers)).url
     except MissingPart as missing:
         steps.show("", f"No Pushgateway: {missing}", "Metrics go to textfiles instead.")
-        yield None
-        return
-    try:
-        yield server.url
-    finally:
-        manager.__exit__(None, None, None)
+        return None
 
 
 def _maintain(server: Airflow, steps: Steps) -> None:

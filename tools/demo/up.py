@@ -14,11 +14,11 @@ from tools.demo.places import AIRFLOW_PORT, ALERTS, BROKEN, HEALTHY, INHIBITION,
 from tools.demo.processes import free_port, wait_until
 from tools.demo.prometheus import (
     MissingPart,
+    alertmanager,
     alerts_of,
-    start_alertmanager,
-    start_exporter,
-    start_prometheus,
-    start_pushgateway,
+    exporter,
+    prometheus,
+    pushgateway,
     stop_all,
 )
 from tools.demo.run import HOURS, DemoFailedError, neglect
@@ -83,27 +83,27 @@ def _copy(places: Places) -> None:
 def _monitoring(places: Places) -> Monitoring:
     monitoring, folder = Monitoring(), places.servers
     try:
-        monitoring.gateway = start_pushgateway(folder, port=free_port(GATEWAY_PORT)).url
+        monitoring.gateway = pushgateway(folder, port=free_port(GATEWAY_PORT)).url
         monitoring.lines.append(f"Pushgateway {monitoring.gateway}")
     except MissingPart as missing:
         monitoring.lines.append(f"Metrics     {places.textfiles}: {missing}")
     places.write_queries(monitoring.gateway, HEALTHY, BROKEN)
-    exporter = start_exporter(folder, places.queries, port=free_port(EXPORTER_PORT)).url
-    monitoring.lines.append(f"Exporter    {exporter}/metrics")
+    exporting = exporter(folder, places.queries, port=free_port(EXPORTER_PORT)).url
+    monitoring.lines.append(f"Exporter    {exporting}/metrics")
     try:
-        monitoring.alertmanager = start_alertmanager(
+        monitoring.alertmanager = alertmanager(
             folder, port=free_port(ALERTMANAGER_PORT), inhibition=INHIBITION
         ).url
         monitoring.lines.append(f"Alertmanager {monitoring.alertmanager}")
     except MissingPart as missing:
         monitoring.lines.append(f"No alerts   {missing}")
-    monitoring.lines.append(_prometheus(places, monitoring, exporter))
+    monitoring.lines.append(_prometheus(places, monitoring, exporting))
     return monitoring
 
 
 def _prometheus(places: Places, monitoring: Monitoring, exporter: str) -> str:
     try:
-        server = start_prometheus(
+        server = prometheus(
             places.servers,
             scrape=[monitoring.gateway] if monitoring.gateway else [],
             rules=[ALERTS],

@@ -21,8 +21,8 @@ from tools.demo.prometheus import (
     Server,
     find,
     instant_query,
-    start_prometheus,
-    start_pushgateway,
+    prometheus,
+    pushgateway,
     stop,
     stop_all,
 )
@@ -86,7 +86,7 @@ def test_a_query_that_does_not_parse_is_refused_with_the_reason(monitored: Serve
 
 def test_stop_ends_the_process_group_and_may_be_repeated(tmp_path: Path) -> None:
     part("prometheus-pushgateway")
-    server = start_pushgateway(tmp_path)
+    server = pushgateway(tmp_path)
     assert answers(server)
     assert lives(server)
     pid = server.process.pid
@@ -101,8 +101,8 @@ def test_a_server_outlives_the_program_that_started_it_and_any_other_can_end_it(
 ) -> None:
     part("prometheus-pushgateway")
     program = (
-        "import pathlib, sys; from tools.demo.prometheus import start_pushgateway;"
-        "server = start_pushgateway(pathlib.Path(sys.argv[1]));"
+        "import pathlib, sys; from tools.demo.prometheus import pushgateway;"
+        "server = pushgateway(pathlib.Path(sys.argv[1]));"
         "print(server.url, server.process.pid, server.process.started)"
     )
     done = subprocess.run(
@@ -123,8 +123,8 @@ def test_a_server_outlives_the_program_that_started_it_and_any_other_can_end_it(
 
 def test_a_second_start_in_a_folder_ends_the_first(tmp_path: Path) -> None:
     part("prometheus-pushgateway")
-    first = start_pushgateway(tmp_path)
-    second = start_pushgateway(tmp_path)
+    first = pushgateway(tmp_path)
+    second = pushgateway(tmp_path)
     try:
         assert not lives(first)
         assert answers(second)
@@ -138,7 +138,7 @@ def test_a_server_that_does_not_start_says_why_and_leaves_nothing(tmp_path: Path
     broken.write_text("groups: [{name: x, rules: [{record: a, expr: 'sum('}]}]")
     started = time.monotonic()
     with pytest.raises(NotReadyError, match="unclosed left parenthesis"):
-        start_prometheus(tmp_path, scrape=[], rules=[broken])
+        prometheus(tmp_path, scrape=[], rules=[broken])
     assert time.monotonic() - started < 10, "it waited for a process that had ended"
     noted = json.loads((tmp_path / "prometheus.server.json").read_text(encoding="utf-8"))
     assert not lives(Server("", Process(**noted["prometheus"])))
