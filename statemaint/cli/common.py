@@ -58,6 +58,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("what was done here?", f"statemaint runs {CHECKPOINT}"),
         ("what did that run do, file by file?", f"statemaint runs {CHECKPOINT} RUN --all"),
     ),
+    "savepoint": (
+        (
+            "before a deployment, while the query runs",
+            f"statemaint savepoint {CHECKPOINT} /backup/hourly_revenue/before-2.0",
+        ),
+        (
+            "a fork for a trial",
+            f"statemaint savepoint {CHECKPOINT} /data/checkpoints/trial --new-id",
+        ),
+    ),
     "scan": (
         ("what is in it?", f"statemaint scan {CHECKPOINT}"),
         ("by its name in the queries file", "statemaint scan hourly_revenue"),

@@ -26,6 +26,7 @@ VERBS = {
     "repair": "recovery",
     "rollback": "recovery",
     "runs": "runs",
+    "savepoint": "savepoint",
     "scan": "scan",
     "show": "show",
     "stats": "stats",

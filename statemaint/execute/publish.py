@@ -29,6 +29,7 @@ from statemaint.listing import Entry
 from statemaint.plan import WriteSnapshot
 from statemaint.scan.rocks import shared_paths
 from statemaint.storage import Storage
+from statemaint.workers import nothing
 
 if TYPE_CHECKING:
     from statemaint.fold.rocksdb import Built
@@ -64,20 +65,22 @@ def publish(
     actions: tuple[WriteSnapshot, ...],
     folding: Folding,
     *,
+    like: str | None,
     before: Callable[[], object],
 ) -> Iterator[Published]:
     """Yields each snapshot as soon as it is in place; the next is written only on request.
 
-    `before` is called before each appears; whatever it raises keeps the file from appearing.
+    `like` is the file whose readers they get. `before` is called before each appears; whatever it
+    raises keeps the file from appearing.
     """
     first, *later = actions
     with SpooledTemporaryFile(_IN_MEMORY) as spool:
         fold = _Split(folding, first.version, spool)
-        yield _published(storage, first, first.like, and_then(fold, before), fold)
-        for action in later:  # the newest change has the readers of both: one read of its settings
+        yield _published(storage, first, like, and_then(fold, before), fold)
+        for action in later:
             spool.seek(0)
             pieces = iter(lambda: spool.read(_PIECE), b"")
-            yield _published(storage, action, first.like, and_then(pieces, before), fold)
+            yield _published(storage, action, like, and_then(pieces, before), fold)
 
 
 class _Split:
@@ -106,7 +109,11 @@ class _Split:
 
 
 def _published(
-    storage: Storage, action: WriteSnapshot, like: str, chunks: Iterable[bytes], fold: _Split
+    storage: Storage,
+    action: WriteSnapshot,
+    like: str | None,
+    chunks: Iterable[bytes],
+    fold: _Split,
 ) -> Published:
     summed = ChecksummedChunks(chunks)
     try:
@@ -117,7 +124,7 @@ def _published(
     return Published(entry, entry.size, fold.digest(action.version), beside)
 
 
-def write_like(storage: Storage, like: str, path: str, chunks: Iterable[bytes]) -> Entry:
+def write_like(storage: Storage, like: str | None, path: str, chunks: Iterable[bytes]) -> Entry:
     """Writes a snapshot's file for all readers of the newest change that it is made from (S22).
 
     Raises:
@@ -128,7 +135,7 @@ def write_like(storage: Storage, like: str, path: str, chunks: Iterable[bytes]) 
     try:
         return storage.write(path, chunks, like=like)
     except NotFoundError as error:
-        if error.path != like:
+        if like is None or error.path != like:
             raise
         raise Superseded(error.path, "existed when the run was planned and is missing") from error
 
@@ -147,7 +154,7 @@ def as_shown(written: Entry, shown: Entry) -> Entry:
     return shown
 
 
-def write_checksum(storage: Storage, like: str, value: int, owner: Entry) -> Entry:
+def write_checksum(storage: Storage, like: str | None, value: int, owner: Entry) -> Entry:
     """Writes Spark's checksum file, after its owner: in between Spark reads the owner unchecked."""
     path, content = f"{owner.path}.crc", checksum_file.spark(value, owner.size, storage.now())
     try:
@@ -194,8 +201,9 @@ def publish_zip(
     action: WriteSnapshot,
     made: "Built",
     *,
+    like: str | None,
     before: Callable[[], object],
-    last: Callable[[], object],
+    last: Callable[[], object] = nothing,
 ) -> Published:
     """Uploads the new SST files of a database, then the zip that makes it a snapshot.
 
@@ -214,7 +222,7 @@ def publish_zip(
             storage,
             write_like(
                 storage,
-                action.like,
+                like,
                 f"{directory}/SSTs/{one.stored}",
                 and_then(_pieces(one.local), before),
             ),
@@ -225,7 +233,7 @@ def publish_zip(
     content = snapshot_zip.render(made.members, made.metadata, mark=True)
     summed = ChecksummedChunks(and_then(and_then([content], last), before))
     try:
-        entry = write_like(storage, action.like, action.path, summed)
+        entry = write_like(storage, like, action.path, summed)
     except AlreadyExistsError:  # Spark was first; a comparison follows
         storage.delete_all([part.path for part in parts])
         return Published(storage.stat(action.path), 0, made.digest, None)
@@ -233,7 +241,7 @@ def publish_zip(
         before()
         storage.delete_all([part.path for part in parts])
         raise
-    beside = write_checksum(storage, action.like, summed.crc32c, entry) if action.checksum else None
+    beside = write_checksum(storage, like, summed.crc32c, entry) if action.checksum else None
     written = entry.size + sum(part.size for part in parts)
     return Published(entry, written, made.digest, beside, parts, refers)
 

@@ -122,8 +122,10 @@ class SnapshotWriter:
     def _published(self, actions: tuple[WriteSnapshot, ...]) -> Iterator[Published]:
         if self._store.rocks:
             return self._zips(actions)
-        chunks = self.folds.fold(actions[0].chain, tuple(action.version for action in actions))
-        return publish(self.context.storage, actions, chunks, before=self.context.fence.check)
+        first = actions[0]  # its newest change has the readers of both: one read of its settings
+        chunks = self.folds.fold(first.chain, tuple(action.version for action in actions))
+        storage, check = self.context.storage, self.context.fence.check
+        return publish(storage, actions, chunks, like=first.like, before=check)
 
     def _zips(self, actions: tuple[WriteSnapshot, ...]) -> Iterator[Published]:
         storage, check = self.context.storage, self.context.fence.check
@@ -131,7 +133,8 @@ class SnapshotWriter:
             for action, database in zip(actions, made, strict=True):
                 self._base_must_hold(action)
                 last = partial(self._must_come_next, action)
-                yield publish_zip(storage, action, database, before=check, last=last)
+                like = action.like
+                yield publish_zip(storage, action, database, like=like, before=check, last=last)
 
     def _base_must_hold(self, action: WriteSnapshot) -> None:
         if not (base := action.chain.base):

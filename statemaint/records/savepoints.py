@@ -129,3 +129,13 @@ def _read_as(kind: type[_T], fields: Mapping[str, Any], path: str) -> _T:
         return TypeAdapter(kind).validate_python(fields)
     except (ValueError, OverflowError) as error:
         raise CodecError("not a savepoint's record", offset=0, path=path) from error
+
+
+def note_store(storage: Storage, store: SavedStore) -> None:
+    """Records a store that is in place, for a run that continues after this one was killed."""
+    name = store.directory.replace("/", "-")
+    storage.replace(f"{STORES}/{name}.json", [json.dumps(asdict(store)).encode() + b"\n"])
+
+
+def forget_stores(storage: Storage) -> None:
+    storage.delete_all([entry.path for entry in storage.list(STORES)])

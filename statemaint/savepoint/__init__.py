@@ -1,1 +1,10 @@
-"""Savepoints: whole copies of one committed batch, from which a query starts."""
+"""A savepoint: a checkpoint of its own from which a query continues after a committed batch.
+
+It is written from any storage to any other, while the query runs. The source is only read, but for
+a pin. The order of the writes makes it whole or not startable (S23): a `metadata` that every Spark
+refuses, the logs, the stores, the true `metadata`.
+"""
+
+from statemaint.savepoint.run import SavepointReport, savepoint
+
+__all__ = ["SavepointReport", "savepoint"]

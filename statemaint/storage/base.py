@@ -249,6 +249,13 @@ class Storage(Protocol):
             before()
             self.delete(path)
 
+    def create_root(self) -> None:
+        """Creates the folder of the root, and those above it, unless it exists.
+
+        Nothing else does: a mistyped address stays an error. A storage in which folders exist only
+        with their files has nothing to do.
+        """
+
     def delete_folders(self, folder: str) -> None:
         """Deletes the empty folders at and below a folder.
 

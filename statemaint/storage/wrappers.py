@@ -1,7 +1,7 @@
 """Storages that wrap other storages."""
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from io import BytesIO
@@ -123,14 +123,14 @@ def stoppable(storage: Storage) -> Stoppable:
 
 
 class Without(ReadOnly):
-    """A storage as it would be without some files, on which a plan is proved beforehand."""
+    """A storage as it would be without some files, which are given by their paths or by a rule."""
 
-    def __init__(self, storage: Storage, hidden: Collection[str]) -> None:
+    def __init__(self, storage: Storage, hidden: Collection[str] | Callable[[str], bool]) -> None:
         super().__init__(storage)
-        self._hidden = frozenset(hidden)
+        self._hides = hidden if callable(hidden) else frozenset(hidden).__contains__
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        return (entry for entry in self._storage.list(prefix) if entry.path not in self._hidden)
+        return (entry for entry in self._storage.list(prefix) if not self._hides(entry.path))
 
     def stat(self, path: str) -> Entry:
         return self._storage.stat(self._seen(path))
@@ -145,7 +145,7 @@ class Without(ReadOnly):
         self._storage.check_readable(self._seen(path), like=self._seen(like))
 
     def _seen(self, path: str) -> str:
-        if path in self._hidden:
+        if self._hides(path):
             raise NotFoundError(path, "is left out")
         return path
 

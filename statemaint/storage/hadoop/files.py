@@ -107,6 +107,11 @@ class HadoopFiles:
         with translated(self.jvm, path):
             self._names.make_directory(self._path(path), mode)
 
+    def create_root(self) -> None:
+        self._requests.add("mkdir")
+        with translated(self.jvm, self.root):
+            self._files.mkdirs(self._path(""))
+
     def access(self, path: str) -> Access:
         self._requests.add("stat")
         with translated(self.jvm, path):

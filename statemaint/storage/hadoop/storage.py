@@ -289,6 +289,9 @@ class HadoopStorage(Storage):
         self._check(path)
         self._files.delete(path)
 
+    def create_root(self) -> None:
+        self._files.create_root()
+
     def delete_folders(self, folder: str) -> None:
         for name in self.folders(folder):
             self.delete_folders(f"{folder}/{name}")

@@ -216,6 +216,10 @@ class LocalStorage(Storage):
         ):
             os.unlink(name, dir_fd=directory)
 
+    def create_root(self) -> None:
+        with Translated(self._top):
+            self._root.mkdir(parents=True, exist_ok=True)
+
     def delete_folders(self, folder: str) -> None:
         with (
             Translated(folder),

@@ -54,7 +54,9 @@ def test_a_zip_has_a_checksum_file_where_its_query_writes_them(
     def last() -> None:
         there.append(-1)
 
-    found = publish_zip(storage, write(checksum=checksum), made, before=before, last=last)
+    found = publish_zip(
+        storage, write(checksum=checksum), made, like=CHANGE, before=before, last=last
+    )
     content = snapshot_zip.render(made.members, made.metadata, mark=True)
     assert storage.read(ZIP) == content
     assert storage.read(TABLE) == b"table"
@@ -71,7 +73,9 @@ def test_a_zip_that_must_not_come_leaves_nothing(storage: MemoryStorage, made: B
         raise Superseded("state/0/0/3.zip", "appeared")
 
     with pytest.raises(Superseded, match="appeared"):
-        publish_zip(storage, write(checksum=True), made, before=lambda: None, last=last)
+        publish_zip(
+            storage, write(checksum=True), made, like=CHANGE, before=lambda: None, last=last
+        )
     assert storage.files.keys() == {CHANGE}
 
 
@@ -89,7 +93,7 @@ def test_who_has_lost_the_lease_deletes_not_even_its_own_tables(
         raise Superseded("state/0/0/3.zip", "appeared")
 
     with pytest.raises(LeaseLostError):
-        publish_zip(storage, write(checksum=True), made, before=before, last=last)
+        publish_zip(storage, write(checksum=True), made, like=CHANGE, before=before, last=last)
     assert storage.files.keys() == {CHANGE, TABLE}
 
 
@@ -97,7 +101,9 @@ def test_where_an_executor_was_first_its_zip_stays_and_our_files_go(
     storage: MemoryStorage, made: Built
 ) -> None:
     storage.write(ZIP, [b"theirs"])
-    found = publish_zip(storage, write(checksum=True), made, before=lambda: None, last=lambda: None)
+    found = publish_zip(
+        storage, write(checksum=True), made, like=CHANGE, before=lambda: None, last=lambda: None
+    )
     assert storage.files.keys() == {CHANGE, ZIP}
     assert storage.read(ZIP) == b"theirs"
     assert (found.entry.size, found.written, found.digest) == (6, 0, DIGEST)

@@ -1,0 +1,99 @@
+"""`savepoint`: a checkpoint of its own from which a query continues after a batch."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+from rich.filesize import decimal
+
+from statemaint.cli.messages import note
+from statemaint.cli.options import NUMBER, as_json, uri, workers_flag
+from statemaint.cli.output import print_result
+from statemaint.cli.progress import work_done
+from statemaint.model.ids import version_of
+from statemaint.savepoint import SavepointReport, savepoint
+from statemaint.storage import open_storage
+from statemaint.wording import counted
+from statemaint.workers import Workers
+
+
+@click.command("savepoint")
+@uri
+@click.argument("dest", metavar="DEST")
+@click.option("--batch", type=NUMBER, help="A committed batch.  [default: the newest]")
+@click.option(
+    "--new-id", is_flag=True, help="Give the query that starts from it an id of its own, as a fork."
+)
+@click.option("--dry-run", is_flag=True, help="Report what would be saved; write nothing.")
+@workers_flag
+@as_json
+def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
+    uri: str,
+    dest: str,
+    *,
+    batch: int | None,
+    new_id: bool,
+    dry_run: bool,
+    workers: Workers,
+    as_json: bool,
+) -> None:
+    """Make DEST a checkpoint from which the query continues after a batch; it may run meanwhile.
+
+    DEST has one snapshot of each store, read back and compared, and what a restart reads of the
+    logs. It is an address as URI is, of any storage: an empty folder, or the same savepoint, which
+    is completed if it was interrupted. No Spark starts from one that is not complete.
+    """
+    with work_done("saving"):
+        report = savepoint(
+            open_storage(uri),
+            open_storage(dest),
+            batch=batch,
+            new_id=new_id,
+            dry_run=dry_run,
+            workers=workers,
+        )
+    print_result(
+        lambda: savepoint_json(report),
+        as_json=as_json,
+        table=lambda: click.echo("\n".join(_lines(report))),
+    )
+    if dry_run and not as_json:
+        note("nothing was written; leave --dry-run away to save it")
+
+
+def savepoint_json(report: SavepointReport) -> dict[str, Any]:
+    saved = report.note
+    return {
+        "checkpoint": saved.source,
+        "savepoint": report.dest,
+        "batch": saved.batch,
+        "version": version_of(saved.batch),
+        "query_id": saved.query_id,
+        "id": saved.id,
+        "dry_run": report.dry_run,
+        "begun": saved.begun,
+        "ended": saved.ended,
+        "stores": report.stores,
+        "rows": None if report.dry_run else report.rows,
+        "bytes_read": report.read,
+        "bytes_written": report.written,
+        "continued": report.continued,
+        "starts": report.starts,
+    }
+
+
+def _lines(report: SavepointReport) -> Iterator[str]:
+    saved, stores = report.note, counted(report.stores, "store")
+    yield f"savepoint {report.dest}"
+    yield f"of        batch {saved.batch} (version {version_of(saved.batch)}) of {saved.source}"
+    if saved.ended is None:
+        yield f"reads     {decimal(report.read)} of {stores}"
+        return
+    earlier = f", {report.continued:,} of them before" if report.continued else ""
+    yield f"stores    {report.stores:,}{earlier}, each read back and equal"
+    yield f"holds     {counted(report.rows, 'row')} in {decimal(report.written)}"
+    when = datetime.fromtimestamp(saved.ended, UTC)
+    yield f"ended     {when:%Y-%m-%d %H:%M:%S} UTC, {saved.ended - saved.begun:.1f} s after it began"
+    if saved.id != saved.query_id:
+        yield f"id        {saved.id}, of its own"

@@ -1,0 +1,145 @@
+"""What a savepoint consists of, by a scan of its source as it was after the batch."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from uuid import NAMESPACE_URL, uuid5
+
+from statemaint.codec.metadata import logs
+from statemaint.codec.metadata.logs import UniqueIds
+from statemaint.errors import ConfigError, DamagedError, UnsupportedError
+from statemaint.listing import Entry
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Provider, Store
+from statemaint.model.files import UnknownFile, classify_any, spark_checksums
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import batch_in, version_of
+from statemaint.plan import WriteSnapshot
+from statemaint.plan.reasons import SnapshotReason
+from statemaint.planning import damage, scan_checkpoint
+from statemaint.scan import check_links
+from statemaint.storage import Storage, Without
+
+_OPERATOR_METADATA = re.compile(r"state/[0-9]+/_metadata/v2/([0-9]{1,18})")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A savepoint that can be written.
+
+    Attributes:
+        storage: the source, read-only, as it was after the batch.
+        checkpoint: the scan of it.
+        batch: the batch after which a query continues.
+        stores: the file to write for each store that a restart reads.
+        ids: the unique ids of these files; empty if the checkpoint has none.
+    """
+
+    storage: Storage
+    checkpoint: Checkpoint
+    batch: int
+    stores: tuple[tuple[Store, WriteSnapshot], ...]
+    ids: UniqueIds
+
+    def refusal(self, finding: Finding) -> DamagedError:
+        return _refusal(self.checkpoint, self.batch, finding)
+
+
+def committed_batches(storage: Storage) -> list[int]:
+    """Returns the batches in the commit log, ascending."""
+    entries = (batch_in(entry.path, "commits") for entry in storage.list("commits"))
+    return sorted(batch for batch in entries if batch >= 0)
+
+
+def plan_savepoint(storage: Storage, batch: int, *, to: str) -> Planned:
+    """Returns the savepoint of a batch; writes nothing.
+
+    Args:
+        storage: the source, read-only.
+        batch: a committed batch.
+        to: the address of the savepoint, by which its unique ids are its own.
+
+    Raises:
+        ConfigError: when the batch is not committed.
+        DamagedError: when a restart after it would fail, or load wrong rows, as far as names show.
+        UnsupportedError: when the checkpoint is of a kind that cannot be read.
+    """
+    check_links(storage)
+    view = Without(storage, partial(_is_later, batch))
+    checkpoint = scan_checkpoint(view)
+    if checkpoint.committed != batch:
+        there = committed_batches(storage)
+        has = f"has batches {there[0]} to {there[-1]}" if there else "is empty"
+        raise ConfigError(f"{storage.root}: batch {batch} is not committed, the commit log {has}")
+    if checkpoint.stores and checkpoint.provider not in MAINTAINED:
+        raise UnsupportedError(storage.root, "an unknown state store provider", str(MAINTAINED))
+    _check_undamaged(checkpoint, batch)
+    ids = logs.parse_commit(view.read(f"commits/{batch}"))
+    renamed = {
+        one: _own_id(to, one)
+        for of_operator in ids.values()
+        for of_partition in of_operator
+        for one in of_partition
+    }
+    own = {
+        operator: tuple(tuple(renamed[one] for one in stores) for stores in partitions)
+        for operator, partitions in ids.items()
+    }
+    stores = ((store, _snapshot_of(store, checkpoint, renamed)) for store in _required(checkpoint))
+    return Planned(view, checkpoint, batch, tuple(stores), own)
+
+
+def _is_later(batch: int, path: str) -> bool:
+    """Returns whether a file is of a later batch: of the logs, of metadata, or of the state."""
+    if not path.startswith("state/"):
+        return max(batch_in(path, "offsets"), batch_in(path, "commits")) > batch
+    if found := _OPERATOR_METADATA.fullmatch(path):
+        return int(found[1]) > batch
+    file = classify_any(Entry(path, 0, None))
+    return not isinstance(file, UnknownFile) and file.version > version_of(batch)
+
+
+def _own_id(to: str, unique: str) -> str:
+    """Returns the id of a savepoint's file: the same whenever the savepoint is continued."""
+    return str(uuid5(NAMESPACE_URL, f"{to}#{unique}"))
+
+
+def _check_undamaged(checkpoint: Checkpoint, batch: int) -> None:
+    for finding in sorted(damage(checkpoint), key=lambda one: (one.code, one.detail)):
+        if not finding.batches or batch in finding.batches:
+            raise _refusal(checkpoint, batch, finding)
+
+
+def _refusal(checkpoint: Checkpoint, batch: int, finding: Finding) -> DamagedError:
+    detail = f"no savepoint of batch {batch}: {finding.detail}"
+    return DamagedError(checkpoint.root, detail, code=finding.code.value)
+
+
+def _required(checkpoint: Checkpoint) -> Iterator[Store]:
+    version = checkpoint.target
+    return (store for store in checkpoint.stores if checkpoint.asks(store.id, version))
+
+
+def _snapshot_of(store: Store, checkpoint: Checkpoint, ids: dict[str, str]) -> WriteSnapshot:
+    version = checkpoint.target or 0
+    chain = store.versions.chain(version)
+    if not isinstance(chain, Chain):
+        detail = (
+            f"version {version} does not load, so there is no savepoint of batch "
+            f"{checkpoint.committed}; `statemaint doctor {checkpoint.root}` says what to do"
+        )
+        raise DamagedError(store.id.directory, detail, code=FindingCode.BROKEN_CHAIN.value)
+    unique = ids.get(store.rocks.id_at(version) or "") if store.rocks else None
+    name = f"{version}_{unique}" if unique else str(version)
+    kind = "zip" if checkpoint.provider is Provider.ROCKSDB else "snapshot"
+    newest = chain.paths[-1] if chain.paths else ""
+    return WriteSnapshot(
+        store.id,
+        f"{store.id.directory}/{name}.{kind}",
+        chain,
+        SnapshotReason.FORCED,
+        checksum=newest in spark_checksums(store.files),
+        id=unique,
+        families=store.families_at(version),
+    )

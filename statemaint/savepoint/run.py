@@ -1,0 +1,268 @@
+"""Writes a savepoint: begun, continued or started over, and whole once its `metadata` is true."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from uuid import uuid4
+
+from statemaint import __version__
+from statemaint.errors import ConfigError, DamagedError, MissingSstError, NotFoundError, Superseded
+from statemaint.execute import leased
+from statemaint.execute.fence import Fence, superseded_if_missing
+from statemaint.records import Holder
+from statemaint.records.runs import new_run_id
+from statemaint.records.savepoints import (
+    SavedStore,
+    SavepointNote,
+    forget_stores,
+    note_store,
+    read_savepoint,
+    read_stores,
+    write_savepoint,
+)
+from statemaint.savepoint.logs import logs_of
+from statemaint.savepoint.plan import Planned, committed_batches, plan_savepoint
+from statemaint.savepoint.stores import StoreWriter
+from statemaint.storage import ReadOnly, Storage
+from statemaint.storage.address import overlaps
+from statemaint.storage.base import Chunks, is_ours
+from statemaint.workers import Workers
+
+METADATA = "metadata"
+UNFINISHED = (
+    b"this savepoint is not complete: run the same command of statemaint again to complete it\n"
+)
+"""The `metadata` of a savepoint until it is whole: no Spark can read it, so none starts."""
+_MOST_STARTS = 3
+_ADVICE = (
+    "the query cleans up faster than this reads: let it keep more batches "
+    "(spark.sql.streaming.minBatchesToRetain), or save a newer batch"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointReport:
+    """A savepoint, as it is or, of a dry run, as it would be.
+
+    Attributes:
+        dest: its address.
+        note: its record; without stores and logs if it was not written.
+        stores: the number of its stores.
+        read: the stored bytes of the chains that its stores are folded from.
+        continued: the number of its stores that an earlier, killed run had written.
+        starts: how often it was begun, as the query cleaned up what was being read.
+        dry_run: whether nothing was written.
+    """
+
+    dest: str
+    note: SavepointNote
+    stores: int
+    read: int = 0
+    continued: int = 0
+    starts: int = 1
+    dry_run: bool = False
+
+    @property
+    def rows(self) -> int:
+        return sum(store.rows for store in self.note.stores)
+
+    @property
+    def written(self) -> int:
+        """Returns the bytes of all its files but `metadata`."""
+        return sum(self.note.files.values())
+
+
+def savepoint(
+    source: Storage,
+    dest: Storage,
+    *,
+    batch: int | None = None,
+    new_id: bool = False,
+    dry_run: bool = False,
+    workers: Workers | int | None = None,
+) -> SavepointReport:
+    """Makes a storage's root a checkpoint from which the query continues after a batch.
+
+    The query may run, and so may maintenance. Safe to kill: no Spark starts from what is there
+    then, and the same call completes it.
+
+    Args:
+        source: where the checkpoint lives; nothing is written there.
+        dest: where the savepoint will live: an empty folder, or the same savepoint, unfinished.
+        batch: a committed batch; by default the newest. A savepoint of the newest starts over from
+            a newer one if the query cleans up what is being read, three times at most.
+        new_id: give the query that starts from it an id of its own.
+        dry_run: plan it, and write nothing.
+        workers: the number of stores that are worked on at a time; by default what suits the
+            storages.
+
+    Raises:
+        ConfigError: when the batch is not committed, or `dest` has other files or is inside of the
+            checkpoint.
+        DamagedError: when a restart after the batch would fail, or load wrong rows.
+        CheckpointError: when a file is damaged.
+        UnsupportedError: when the checkpoint is of a kind that cannot be read.
+        Superseded: when a file that is needed was deleted in the meantime.
+        LeaseHeldError: when another run writes or maintains `dest`.
+        StorageError: when either storage fails or refuses.
+    """
+    if any(overlaps({"the checkpoint": source.root, "the savepoint": dest.root})):
+        raise ConfigError(
+            f"{dest.root}: a savepoint cannot be inside of its own checkpoint ({source.root}), or "
+            "around it; give a folder of its own"
+        )
+    run = _Run(ReadOnly(source), dest, batch, new_id, Workers.of(workers))
+    begun = run.begun()
+    if begun and run.is_whole(begun) and batch == begun.batch and not dry_run:
+        return SavepointReport(dest.root, begun, len(begun.stores), continued=len(begun.stores))
+    if dry_run:
+        planned = run.planned(begun)
+        return run.report(planned, run.note(planned, begun))
+    dest.create_root()
+    with leased(dest, Holder(new_run_id(dest.now()))) as lease:
+        for starts in range(1, _MOST_STARTS + 1):
+            try:
+                return replace(run.write(lease), starts=starts)
+            except (Superseded, MissingSstError) as error:
+                if batch is not None or starts == _MOST_STARTS:
+                    error.add_note(_ADVICE)
+                    raise
+    raise AssertionError("unreachable")
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One call of `savepoint`; the arguments are its own, with `source` read-only."""
+
+    source: Storage
+    dest: Storage
+    batch: int | None
+    new_id: bool
+    workers: Workers
+
+    def begun(self) -> SavepointNote | None:
+        """Returns the record of a savepoint that was begun; `None` if the folder is empty.
+
+        Raises:
+            ConfigError: when it has other files, or is another savepoint.
+        """
+        note = read_savepoint(self.dest)
+        if note is None:
+            others = (one.path for one in self.dest.list("") if not is_ours(one.path))
+            if other := next(others, None):
+                raise ConfigError(f"{self.dest.root}: not empty, it has {other}; give a new folder")
+            return None
+        if self.is_whole(note) and self.batch != note.batch:
+            detail = f"it has the savepoint of batch {note.batch} already; give a new folder"
+            raise ConfigError(f"{self.dest.root}: {detail}")
+        if note.source != self.source.root:
+            detail = f"it has a savepoint of {note.source} that is not complete; give a new folder"
+            raise ConfigError(f"{self.dest.root}: {detail}")
+        return note
+
+    def is_whole(self, note: SavepointNote) -> bool:
+        return note.ended is not None and self._metadata() != UNFINISHED
+
+    def _metadata(self) -> bytes:
+        try:
+            return self.dest.read(METADATA)
+        except NotFoundError:
+            return UNFINISHED
+
+    def planned(self, begun: SavepointNote | None) -> Planned:
+        """Returns the savepoint to write: of the batch that was begun, as long as it can be."""
+        if self.batch is not None:
+            return plan_savepoint(self.source, self.batch, to=self.dest.root)
+        batches = committed_batches(self.source)
+        if begun and begun.batch in batches:
+            with suppress(DamagedError):  # its state was cleaned up
+                return plan_savepoint(self.source, begun.batch, to=self.dest.root)
+        return plan_savepoint(self.source, max(batches, default=0), to=self.dest.root)
+
+    def note(self, planned: Planned, begun: SavepointNote | None) -> SavepointNote:
+        """Returns the record of a savepoint that begins, or continues if it is the same."""
+        checkpoint, batch = planned.checkpoint, planned.batch
+        entries = (planned.storage.read(f"{log}/{batch}") for log in ("offsets", "commits"))
+        note = SavepointNote(
+            source=self.source.root,
+            query_id=checkpoint.query_id,
+            id=str(uuid4()) if self.new_id else checkpoint.query_id,
+            batch=batch,
+            witness=sha256(b"\n".join(entries)).hexdigest(),
+            provider=checkpoint.provider.value,
+            codec=checkpoint.codec,
+            build=__version__,
+            begun=self.dest.now(),
+        )
+        if begun is None or self.new_id != (begun.id != begun.query_id):
+            return note
+        same = replace(note, id=begun.id, begun=begun.begun)
+        return same if replace(begun, ended=None, stores=(), logs={}) == same else note
+
+    def report(self, planned: Planned, note: SavepointNote, continued: int = 0) -> SavepointReport:
+        read = sum(write.chain.size for _, write in planned.stores)
+        whole = note.ended is not None
+        stores = len(planned.stores)
+        return SavepointReport(self.dest.root, note, stores, read, continued, dry_run=not whole)
+
+    def write(self, fence: Fence) -> SavepointReport:
+        """Writes the savepoint, or what is left of it."""
+        begun = self.begun()
+        planned = self.planned(begun)
+        note = self.note(planned, begun)
+        done = {} if begun is None else self._cleared(begun, note)
+        write_savepoint(self.dest, note)
+        self.dest.replace(METADATA, [UNFINISHED])
+        with superseded_if_missing("this was planned"):
+            logs = {path: self._log(path, chunks) for path, chunks in self._logs(planned)}
+        stores = dict(done)
+        for store in StoreWriter(planned, self.dest, fence).write(done, self.workers):
+            note_store(self.dest, store)
+            stores[store.directory] = store
+        saved = tuple(stores[one.id.directory] for one, _ in planned.stores)
+        note = replace(note, ended=self.dest.now(), stores=saved, logs=logs)
+        self._check_whole(note)
+        fence.must_hold()
+        write_savepoint(self.dest, note)
+        self.dest.replace(METADATA, [self._true_metadata(note)])
+        forget_stores(self.dest)
+        return self.report(planned, note, len(done))
+
+    def _logs(self, planned: Planned) -> Iterator[tuple[str, Chunks]]:
+        storage, checkpoint = planned.storage, planned.checkpoint
+        return logs_of(storage, checkpoint, planned.batch, to=self.dest.root, ids=planned.ids)
+
+    def _log(self, path: str, chunks: Chunks) -> int:
+        return self.dest.write(path, chunks, overwrite=True).size
+
+    def _true_metadata(self, note: SavepointNote) -> bytes:
+        if note.id == note.query_id:
+            return self.source.read(METADATA)
+        return json.dumps({"id": note.id}, separators=(",", ":")).encode()
+
+    def _cleared(self, begun: SavepointNote, note: SavepointNote) -> dict[str, SavedStore]:
+        """Returns the stores that are in place by their directories; deletes everything else.
+
+        The folder was empty when the savepoint was begun, so all that it has is the savepoint's.
+        """
+        there = {one.path: one.size for one in self.dest.list("")}
+        noted = (*begun.stores, *read_stores(self.dest)) if _same(begun, note) else ()
+        whole = (one for one in noted if one.files.items() <= there.items())
+        done = {one.directory: one for one in whole}
+        kept = {METADATA, *(path for one in done.values() for path in one.files)}
+        if not done:
+            forget_stores(self.dest)
+        self.dest.delete_all([one for one in there if not is_ours(one) and one not in kept])
+        return done
+
+    def _check_whole(self, note: SavepointNote) -> None:
+        there = {one.path: one.size for one in self.dest.list("")}
+        for path, size in note.files.items():
+            if there.get(path) != size:
+                raise Superseded(f"{self.dest.root}/{path}", "was changed while it was written")
+
+
+def _same(begun: SavepointNote, note: SavepointNote) -> bool:
+    return (begun.batch, begun.witness, begun.id) == (note.batch, note.witness, note.id)

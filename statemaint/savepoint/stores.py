@@ -1,0 +1,100 @@
+"""Writes the stores of a savepoint, and proves each by reading it back."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from statemaint.audit.suspects import check_suspects
+from statemaint.errors import AlreadyExistsError
+from statemaint.execute.fence import Fence, superseded_if_missing
+from statemaint.execute.publish import Published, built, publish, publish_zip, read_back
+from statemaint.fold import Engine, Source, engine_for
+from statemaint.fold.needs import chains_need, loading
+from statemaint.model.checkpoint import Store
+from statemaint.plan import WriteSnapshot
+from statemaint.records.savepoints import SavedStore
+from statemaint.savepoint.plan import Planned
+from statemaint.storage import Storage
+from statemaint.workers import Job, Workers, as_they_come
+
+
+@dataclass(frozen=True, slots=True)
+class StoreWriter:
+    """Writes the stores of a savepoint.
+
+    Attributes:
+        planned: the savepoint.
+        dest: the storage that it is written to.
+        fence: the check that no other run writes there.
+    """
+
+    planned: Planned
+    dest: Storage
+    fence: Fence
+
+    def write(self, done: Iterable[str], workers: Workers) -> Iterator[SavedStore]:
+        """Yields each store as soon as it is written and proved, but for those `done` before.
+
+        Raises:
+            NotFoundError, Superseded: when a file is gone that existed when this was planned.
+            DamagedError: when a file that this relies on was replaced, and its rows may be wrong.
+            CheckpointError: when a file is damaged.
+        """
+        there, source = frozenset(done), self.planned.storage
+        stores = [one for one in self.planned.stores if one[0].id.directory not in there]
+        size = sum(write.chain.size for _, write in stores)
+        ahead = workers.ahead(source.parallel, len(stores), size)
+        provider = self.planned.checkpoint.provider
+        engine = engine_for(size, provider)
+        jobs = [
+            Job(
+                partial(self._store, engine, ahead, store, write),
+                partial(self._need, store, write),
+                write.chain.size,
+            )
+            for store, write in stores
+        ]
+        parallel = max(source.parallel, self.dest.parallel)
+        budget = workers.budget(loading(size, provider))
+        yield from as_they_come(jobs, threads=workers.threads(parallel, size), budget=budget)
+
+    def _source(self, store: Store, ahead: int = 1) -> Source:
+        return Source.of(self.planned.storage, store, self.planned.checkpoint, ahead=ahead)
+
+    def _need(self, store: Store, write: WriteSnapshot) -> int:
+        return chains_need((write.chain,), self._source(store), store, writes=1)
+
+    def _store(
+        self, engine: Engine, ahead: int, store: Store, write: WriteSnapshot
+    ) -> Iterator[SavedStore]:
+        source = self._source(store, ahead)
+        self._check_rows(source, engine, store)
+        published = self._published(source, engine, write)
+        if not published.written:  # it was cleared, and no other run may write here
+            raise AlreadyExistsError(write.path, "another writer has put a file there")
+        copy = replace(source, storage=self.dest, checksums={}, ahead=1)
+        copy = copy.beside(write.path) if write.checksum else copy
+        state = read_back(engine, copy, write.path, published.digest, self.fence)
+        written = (published.entry, published.checksum, *published.parts)
+        yield SavedStore(
+            directory=store.id.directory,
+            rows=state.rows,
+            digest=state.digest,
+            files={entry.path: entry.size for entry in written if entry},
+        )
+
+    def _published(self, source: Source, engine: Engine, write: WriteSnapshot) -> Published:
+        check = self.fence.check
+        if write.path.endswith(".zip"):
+            with built(source, (write,)) as (database,):
+                return publish_zip(self.dest, write, database, like=None, before=check)
+        with superseded_if_missing():
+            folding = engine.fold(source, write.chain, (write.version,))
+            (published,) = publish(self.dest, (write,), folding, like=None, before=check)
+        return published
+
+    def _check_rows(self, source: Source, engine: Engine, store: Store) -> None:
+        """Refuses a version of which a restart may load wrong rows, as its log was replaced."""
+        for finding in check_suspects(source, lambda: engine, store, self.planned.checkpoint):
+            if self.planned.batch in finding.batches:
+                raise self.planned.refusal(finding)

@@ -1,0 +1,255 @@
+"""A savepoint is whole or not startable, wherever its run is killed; the same call completes it."""
+
+import json
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from statemaint.audit import digest_stores, verify
+from statemaint.errors import (
+    CheckpointError,
+    ConfigError,
+    DamagedError,
+    LeaseHeldError,
+    StorageError,
+    Superseded,
+)
+from statemaint.execute import leased
+from statemaint.maintain import maintain
+from statemaint.records import Holder
+from statemaint.records.savepoints import read_savepoint
+from statemaint.savepoint import savepoint
+from statemaint.savepoint.run import UNFINISHED
+from statemaint.storage import LocalStorage, MemoryStorage, Storage
+from tests.support.archived import archived
+from tests.support.checkpoints import TIGHT
+from tests.support.faults import Clock, FailingStorage, HookedStorage, each_crash
+
+HDFS = ("4.3.0", "aggregation2")
+KINDS = [HDFS, ("rocks-4.3.0", "rocks-aggregation-ids")]
+
+
+class Source(HookedStorage):
+    """A checkpoint at an address of its own."""
+
+    @property
+    def root(self) -> str:
+        return "memory:source"
+
+
+@pytest.fixture(params=KINDS, ids=lambda one: one[1])
+def source(request: pytest.FixtureRequest) -> Source:
+    return Source(archived(request.param).files)
+
+
+@pytest.fixture
+def hdfs() -> Source:
+    return Source(archived(HDFS).files)
+
+
+def newest(storage: Storage) -> int:
+    return max(int(one.path[8:]) for one in storage.list("commits"))
+
+
+def has_true_metadata(storage: MemoryStorage) -> bool:
+    return storage.files.get("metadata", UNFINISHED) != UNFINISHED
+
+
+def may_start(storage: MemoryStorage) -> bool:
+    """Returns whether some Spark would start from it: with true metadata, or none beside others."""
+    if "metadata" in storage.files:
+        return has_true_metadata(storage)
+    return any(not path.startswith("_statemaint/") for path in storage.files)
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_a_killed_savepoint_does_not_start_and_the_same_call_completes_it(
+    source: Source, *, after: bool
+) -> None:
+    clock, expected, before = Clock(), digest_stores(source), source.files
+    empty, whole = MemoryStorage(clock=clock), 0
+    for _, left in each_crash(empty, clock, lambda dest: savepoint(source, dest), after=after):
+        whole += has_true_metadata(left)
+        if not has_true_metadata(left):
+            assert not may_start(left)
+            savepoint(source, left)
+        assert digest_stores(left) == expected
+        assert verify(left, deep=True).findings == ()
+    assert whole
+    assert source.files == before
+
+
+def test_a_continued_savepoint_writes_only_the_stores_that_are_left(source: Source) -> None:
+    clock = Clock()
+    continued = set()
+    for _, left in each_crash(
+        MemoryStorage(clock=clock), clock, lambda dest: savepoint(source, dest)
+    ):
+        if not has_true_metadata(left):
+            report = savepoint(source, left)
+            continued.add(report.continued)
+            stores = [one.files for one in report.note.stores]
+            old = [all(left._files[path][1] < clock.now for path in files) for files in stores]
+            assert old.count(True) == report.continued
+    assert continued == {*range(report.stores + 1)}
+
+
+def test_a_refused_write_leaves_nothing_that_starts(source: Source) -> None:
+    clock, expected = Clock(), digest_stores(source)
+    for after in (False, True):
+        for at in range(60):
+            dest = FailingStorage({}, at=at, after=after, clock=clock)
+            try:
+                savepoint(source, dest)
+            except StorageError:
+                assert not may_start(dest) or digest_stores(dest) == expected
+                clock.now += 120
+                if not has_true_metadata(dest):
+                    savepoint(source, dest)
+            assert digest_stores(dest) == expected
+
+
+def test_two_runs_do_not_write_one_savepoint(hdfs: Source) -> None:
+    dest = MemoryStorage(clock=Clock())
+    with leased(dest, Holder("another")), pytest.raises(LeaseHeldError):
+        savepoint(hdfs, dest)
+    assert all(path.startswith("_statemaint/lease/") for path in dest.files)
+
+
+@pytest.mark.parametrize("purged", [False, True])
+def test_a_query_that_cleans_up_makes_it_start_over(*, purged: bool) -> None:
+    """It is of the batch that it began with as long as that is committed, else of a newer one."""
+    later = archived(HDFS)
+    last = newest(later)
+    hidden = (f"offsets/{last}", f"commits/{last}", f"{last + 1}.delta")
+    earlier = {path: one for path, one in later.files.items() if not path.endswith(hidden)}
+
+    def clean_up(verb: str, path: str) -> None:
+        if (verb, path) == ("open", "state/0/0/2.delta") and newest(source) < last:
+            assert maintain(later, TIGHT).files_deleted
+            for number in range(last if purged else 0):
+                later.delete(f"commits/{number}")
+            source._files = later._files
+
+    source = Source(earlier, before=clean_up)
+    dest = MemoryStorage(clock=Clock())
+    report = savepoint(source, dest)
+    saved = last if purged else last - 1
+    assert (report.note.batch, report.starts) == (saved, 2)
+    assert digest_stores(dest) == digest_stores(later, version=saved + 1)
+    assert verify(dest, deep=True).findings == ()
+
+
+def test_a_query_that_always_cleans_up_is_told_which_setting_helps(hdfs: Source) -> None:
+    def gone(verb: str, path: str) -> None:
+        if verb == "open" and path.endswith(".delta"):
+            raise Superseded(path, "is missing")
+
+    hdfs.before = gone
+    dest = MemoryStorage(clock=Clock())
+    with pytest.raises(Superseded) as caught:
+        savepoint(hdfs, dest)
+    assert "minBatchesToRetain" in caught.value.__notes__[0]
+    assert not may_start(dest)
+
+
+def test_a_folder_with_other_files_is_refused_and_left_as_it_was(hdfs: Source) -> None:
+    dest = MemoryStorage({"notes.txt": b"mine"})
+    with pytest.raises(ConfigError, match=r"not empty, it has notes\.txt"):
+        savepoint(hdfs, dest)
+    assert dest.files == {"notes.txt": b"mine"}
+
+
+def test_a_whole_savepoint_is_left_as_it_is(hdfs: Source) -> None:
+    dest = MemoryStorage(clock=Clock())
+    batch = savepoint(hdfs, dest).note.batch
+    before = dest.files
+    again = savepoint(hdfs, dest, batch=batch)
+    assert (again.continued, again.note) == (again.stores, read_savepoint(dest))
+    for other in (None, batch - 1):
+        with pytest.raises(ConfigError, match=f"has the savepoint of batch {batch} already"):
+            savepoint(hdfs, dest, batch=other)
+    assert dest.files == before
+
+
+def test_an_unfinished_savepoint_of_another_checkpoint_is_refused(hdfs: Source) -> None:
+    clock = Clock()
+
+    class Other(Source):
+        @property
+        def root(self) -> str:
+            return "memory:other"
+
+    killed = each_crash(MemoryStorage(clock=clock), clock, lambda dest: savepoint(hdfs, dest))
+    _, left = next(one for one in killed if "commits" in "".join(one[1].files))
+    before = left.files
+    with pytest.raises(ConfigError, match="has a savepoint of memory:source that is not complete"):
+        savepoint(Other(hdfs.files), left)
+    assert left.files == before
+
+
+@pytest.mark.parametrize("place", ["", "savepoint", "state/0"])
+def test_a_savepoint_is_not_inside_of_its_own_checkpoint(tmp_path: Path, place: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be inside of its own checkpoint"):
+        savepoint(LocalStorage(tmp_path), LocalStorage(tmp_path / place))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_batch_that_is_not_committed_is_refused(hdfs: Source) -> None:
+    last = newest(hdfs)
+    dest = MemoryStorage()
+    for batch in (0, last + 1):
+        with pytest.raises(ConfigError, match=rf"batch {batch} is not committed.* to {last}$"):
+            savepoint(hdfs, dest, batch=batch)
+    assert not may_start(dest)
+
+
+def test_damage_is_refused_and_leaves_nothing_that_starts(source: Source) -> None:
+    chain = sorted(path for path in source.files if path.endswith((".delta", ".changelog")))
+    for path in chain[::5]:
+        for content in (source.files[path][:-3], b"\0" * len(source.files[path])):
+            dest = MemoryStorage(clock=Clock())
+            with pytest.raises(CheckpointError):
+                savepoint(Source({**source.files, path: content}), dest)
+            assert not may_start(dest)
+
+
+def test_a_gap_is_refused_before_anything_is_written(hdfs: Source) -> None:
+    last = newest(hdfs)
+    broken = {path: one for path, one in hdfs.files.items() if path != f"state/0/1/{last}.delta"}
+    dest = MemoryStorage()
+    with pytest.raises(DamagedError, match=rf"no savepoint of batch {last}.*{last}\.delta"):
+        savepoint(Source(broken), dest, dry_run=True)
+    assert not dest.files
+
+
+def test_a_fork_has_an_id_of_its_own_and_keeps_it_when_continued(hdfs: Source) -> None:
+    clock = Clock()
+    own = json.loads(hdfs.read("metadata"))["id"]
+    begun = MemoryStorage(clock=clock)
+    for _, left in each_crash(begun, clock, lambda dest: savepoint(hdfs, dest, new_id=True)):
+        note = read_savepoint(left)
+        done = savepoint(hdfs, left, new_id=True, batch=newest(hdfs)).note
+        assert note is None or note.id == done.id
+        assert json.loads(left.read("metadata")) == {"id": done.id}
+        assert UUID(done.id) != UUID(own) == UUID(done.query_id)
+    assert sum(one.rows for _, one in digest_stores(left)[1]) == sum(
+        one.rows for _, one in digest_stores(hdfs)[1]
+    )
+
+
+def test_a_dry_run_writes_nothing(hdfs: Source) -> None:
+    dest = MemoryStorage()
+    report = savepoint(hdfs, dest, dry_run=True)
+    assert (report.dry_run, report.note.batch, report.stores) == (True, newest(hdfs), 2)
+    assert report.read > 0
+    assert dest.files == {}
+
+
+def test_a_savepoint_is_maintained_like_any_checkpoint(source: Source) -> None:
+    dest = MemoryStorage(clock=Clock())
+    savepoint(source, dest)
+    before = {path for path in dest.files if path.startswith("state/")}
+    assert maintain(dest, TIGHT).exit_code == 0
+    assert {path for path in dest.files if path.startswith("state/")} == before
