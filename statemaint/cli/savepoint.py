@@ -94,6 +94,7 @@ def _lines(report: SavepointReport) -> Iterator[str]:
     yield f"stores    {report.stores:,}{earlier}, each read back and equal"
     yield f"holds     {counted(report.rows, 'row')} in {decimal(report.written)}"
     when = datetime.fromtimestamp(saved.ended, UTC)
-    yield f"ended     {when:%Y-%m-%d %H:%M:%S} UTC, {saved.ended - saved.begun:.1f} s after it began"
+    took = saved.ended - saved.begun
+    yield f"ended     {when:%Y-%m-%d %H:%M:%S} UTC, {took:.1f} s after it was begun"
     if saved.id != saved.query_id:
         yield f"id        {saved.id}, of its own"

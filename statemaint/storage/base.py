@@ -255,6 +255,7 @@ class Storage(Protocol):
         Nothing else does: a mistyped address stays an error. A storage in which folders exist only
         with their files has nothing to do.
         """
+        nothing()
 
     def delete_folders(self, folder: str) -> None:
         """Deletes the empty folders at and below a folder.

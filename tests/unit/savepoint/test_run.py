@@ -126,15 +126,15 @@ def test_a_query_that_cleans_up_makes_it_start_over(*, purged: bool) -> None:
     earlier = {path: one for path, one in later.files.items() if not path.endswith(hidden)}
 
     def clean_up(verb: str, path: str) -> None:
-        if (verb, path) == ("open", "state/0/0/2.delta") and newest(source) < last:
+        if (verb, path) == ("open", "state/0/0/2.delta") and newest(query) < last:
             assert maintain(later, TIGHT).files_deleted
             for number in range(last if purged else 0):
                 later.delete(f"commits/{number}")
-            source._files = later._files
+            query._files = later._files
 
-    source = Source(earlier, before=clean_up)
+    query = Source(earlier, before=clean_up)
     dest = MemoryStorage(clock=Clock())
-    report = savepoint(source, dest)
+    report = savepoint(query, dest)
     saved = last if purged else last - 1
     assert (report.note.batch, report.starts) == (saved, 2)
     assert digest_stores(dest) == digest_stores(later, version=saved + 1)
