@@ -154,6 +154,9 @@ class _Run:
             if other := next(others, None):
                 raise ConfigError(f"{self.dest.root}: not empty, it has {other}; give a new folder")
             return None
+        if note.expired is not None:
+            detail = "it has a savepoint that is being deleted; give a new folder"
+            raise ConfigError(f"{self.dest.root}: {detail}")
         if self.is_whole(note) and self.batch != note.batch:
             detail = f"it has the savepoint of batch {note.batch} already; give a new folder"
             raise ConfigError(f"{self.dest.root}: {detail}")

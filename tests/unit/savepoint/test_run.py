@@ -1,6 +1,7 @@
 """A savepoint is whole or not startable, wherever its run is killed; the same call completes it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from statemaint.errors import (
 from statemaint.execute import leased
 from statemaint.maintain import maintain
 from statemaint.records import Holder
-from statemaint.records.savepoints import read_savepoint
+from statemaint.records.savepoints import read_savepoint, write_savepoint
 from statemaint.savepoint import savepoint
 from statemaint.savepoint.run import UNFINISHED
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
@@ -170,6 +171,15 @@ def test_a_whole_savepoint_is_left_as_it_is(hdfs: Source) -> None:
     for other in (None, batch - 1):
         with pytest.raises(ConfigError, match=f"has the savepoint of batch {batch} already"):
             savepoint(hdfs, dest, batch=other)
+    assert dest.files == before
+
+
+def test_a_savepoint_that_is_being_deleted_is_not_completed(hdfs: Source) -> None:
+    dest = MemoryStorage(clock=Clock())
+    write_savepoint(dest, replace(savepoint(hdfs, dest).note, expired=1.0))
+    before = dest.files
+    with pytest.raises(ConfigError, match="has a savepoint that is being deleted"):
+        savepoint(hdfs, dest)
     assert dest.files == before
 
 
