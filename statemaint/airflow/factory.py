@@ -44,8 +44,8 @@ from statemaint.queries import (
     in_order,
     must_be_open,
 )
+from statemaint.queries.merged import groups
 from statemaint.queries.models import SparkSettings
-from statemaint.queries.together import groups
 
 # The delays between attempts double up to this.
 _LONGEST_DELAY = timedelta(hours=1)

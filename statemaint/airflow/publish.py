@@ -22,7 +22,7 @@ from statemaint.metrics.options import (
     origins_of,
 )
 from statemaint.queries import QueriesReading
-from statemaint.queries.interval import expected_interval
+from statemaint.queries.checks import expected_interval
 from statemaint.report.record import LastRun, Record, with_loss
 from statemaint.storage import Storage, storage_of
 

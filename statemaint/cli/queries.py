@@ -42,7 +42,7 @@ from statemaint.queries import (
     read_queries,
     state_folder,
 )
-from statemaint.queries.interval import expected_interval
+from statemaint.queries.checks import expected_interval
 from statemaint.queries.notifiers import unresolved
 from statemaint.report.record import with_loss
 from statemaint.storage import Storage, open_storage, storage_of
@@ -250,7 +250,7 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
     each reading. Airflow connections are unavailable: set keys in the environment.
     """
     try:
-        from statemaint.metrics.server import serving  # noqa: PLC0415 -- only this verb needs it
+        from statemaint.metrics.exporter import serving  # noqa: PLC0415 -- only this verb needs it
     except ImportError as error:
         raise NotInstalledError("prometheus-client", extra="metrics") from error
 

@@ -2,8 +2,7 @@
 
 from statemaint.errors import Superseded
 from statemaint.execute import leased
-from statemaint.maintain.run import OnOutcome, Work
-from statemaint.maintain.tidy import tidy
+from statemaint.maintain.run import OnOutcome, Work, tidy
 from statemaint.model.findings import FindingCode
 from statemaint.plan import MOST_SKEW, Plan
 from statemaint.planning import plan_checkpoint

@@ -1,40 +1,52 @@
-"""One run: plan, lease, execute, report."""
+"""One run: plan, lease, execute, report; and then the files of ours that nothing relies on."""
 
 import logging
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from resource import RUSAGE_SELF, getrusage
 
-from statemaint.errors import LeaseHeldError, StatemaintError
+from statemaint.errors import (
+    CodecError,
+    LeaseHeldError,
+    LeaseLostError,
+    StatemaintError,
+    StorageError,
+)
 from statemaint.execute import (
     Fence,
     Lease,
     adopt_announcements,
+    and_then,
+    compact_ledger,
     end_earlier,
     execute,
     forget_units,
     leased,
+    ledger_is_due,
 )
 from statemaint.listing import Entry
 from statemaint.maintain.runs import note_end, note_run
-from statemaint.maintain.tidy import tidy
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import MOST_SKEW, Attest, Plan, Request
 from statemaint.planning import plan_checkpoint
 from statemaint.records import (
+    REMEMBERED,
     Claim,
     ExpiredTrash,
     Holder,
+    Remembering,
     empty_trash,
     expired_trash,
+    index_trash,
     newest,
     recalling,
 )
-from statemaint.records.runs import new_run_id
+from statemaint.records.runs import forget, new_run_id, remembered
 from statemaint.report import Emptied, Outcome, Report, exit_code_of, summarize
 from statemaint.scan import Handover, check_links
 from statemaint.storage import Storage
@@ -307,3 +319,38 @@ class Work:
 def _peak_memory() -> int:
     peak = getrusage(RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def tidy(
+    storage: Storage,
+    lease: Lease,
+    *,
+    reading: Remembering | None = None,
+    unknown: int = 0,
+    moved: int = 0,
+) -> None:
+    """Tidies up after a run, now and then; never raises.
+
+    Compacts the ledger, forgets old runs, indexes the trash, and remembers what was read.
+    """
+    with _tried("the trash is not indexed"):
+        index_trash(storage, unknown, moved)
+    with _tried("the ledger is not compacted"):
+        if ledger_is_due(storage):
+            window = remembered(storage)
+            compact_ledger(storage, window, before=lease.check)
+            forget(storage, window, before=lease.check)
+    with _tried("what was read is not remembered"):
+        if reading is None:
+            reading = recalling(storage)
+            reading.catch_up()
+        if cache := reading.cache():
+            storage.replace(REMEMBERED, and_then([cache], lease.check))
+
+
+@contextmanager
+def _tried(failure: str) -> Iterator[None]:
+    try:
+        yield
+    except (CodecError, LeaseLostError, StorageError) as error:
+        _log.warning("%s, the next run tries again: %s", failure, error)

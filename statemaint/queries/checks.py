@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
@@ -32,6 +33,10 @@ _LABELS = (
 )
 # No year of the calendar is special to a cron expression, except for 29 February.
 _SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
+# Croniter knows the other presets.
+_QUARTERLY = "0 0 1 */3 *"
+# A year of weeks shows weekends, months and quarters.
+_RUNS = 60
 
 
 def duration_in_seconds(value: object) -> float:
@@ -107,6 +112,23 @@ def valid_schedule(schedule: str) -> str:
         why = " ".join(str(error).split())
         raise ValueError(f"{schedule!r} is not a valid cron expression: {why}") from None
     return schedule
+
+
+@lru_cache(maxsize=2048)
+def expected_interval(schedule: str | None) -> float | None:
+    """Returns the longest time between two runs of a schedule, in seconds.
+
+    Args:
+        schedule: a valid schedule of the queries file; `None` if an Asset or a user decides.
+
+    Returns:
+        `None` if no schedule decides.
+    """
+    if schedule in (None, "@once"):
+        return None
+    runs = croniter(_QUARTERLY if schedule == "@quarterly" else schedule, _SOME_DAY)
+    times = [runs.get_next(float) for _ in range(_RUNS)]
+    return float(max(later - earlier for earlier, later in pairwise(times)))
 
 
 def valid_connection(connection: str) -> str:

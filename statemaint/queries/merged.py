@@ -4,17 +4,32 @@ One file cannot affect the queries of another: what collides is a mistake of the
 last, or that is in the later file if both are new.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from statemaint.queries.models import Query
 from statemaint.queries.parsed import ParsedFile, entry_part
 from statemaint.queries.problems import Problem
-from statemaint.queries.together import groups, unlike
 from statemaint.storage import overlaps, place_of
 
 Part = tuple[str, str]
 """The path of a file, and a part of it."""
+# The keys of a DAG, its tasks and its Spark; all other keys are each query's own.
+SHARED = (
+    "schedule",
+    "after",
+    "spark",
+    "owner",
+    "pool",
+    "priority",
+    "queue",
+    "executor",
+    "timeout",
+    "retries",
+    "retry_delay",
+    "deadline",
+    "notify",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +160,24 @@ def without_overlaps(
     meeting = {name for pair in overlaps(addresses(together)) for name in pair} if kept else set()
     chosen.update((name, one) for name, one in kept.items() if name not in meeting)
     return chosen
+
+
+def groups(queries: Mapping[str, Query]) -> dict[str, list[str]]:
+    """Returns the enabled queries of each name of `together`, in the order of the file."""
+    by_name: dict[str, list[str]] = {}
+    for name, query in queries.items():
+        if query.enabled and query.together:
+            by_name.setdefault(query.together, []).append(name)
+    return by_name
+
+
+def unlike(queries: Mapping[str, Query]) -> Iterator[tuple[str, str]]:
+    """Yields each query that cannot share the DAG of the first one of its name, and why not."""
+    for shared, (first, *others) in groups(queries).items():
+        for name in others:
+            one, other = queries[first], queries[name]
+            differ = [key for key in SHARED if getattr(one, key) != getattr(other, key)]
+            if differ:
+                what = f"{name} differs from {first} in {', '.join(differ)}"
+                why = f"all queries of {shared!r} share one DAG and one Spark"
+                yield name, f"{what}, and {why}; give them the same, or another name"

@@ -8,9 +8,8 @@ from statemaint.maintain import new_run_id
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
 from statemaint.spark.engine import FleetRun, run_fleet
 from statemaint.spark.fleet import Queries, fleet_of, reading_of
-from statemaint.spark.frames import cores_of, frame_of, spread
+from statemaint.spark.frames import MOST_TASKS_A_CORE, cores_of, deal, frame_of, spread
 from statemaint.spark.history import History
-from statemaint.spark.packing import MOST_TASKS_A_CORE, deal
 from statemaint.spark.reporting import reporting
 from statemaint.spark.summary import summaries
 from statemaint.spark.units import Piece, check, make_plan, take_inventory

@@ -14,11 +14,10 @@ from statemaint.report import Emptied, exit_code_of
 from statemaint.report.task import BundleReport, Failure, loaded
 from statemaint.spark.columns import NOTED, OUTCOMES, arrow_schema
 from statemaint.spark.fleet import Target
-from statemaint.spark.frames import collected, cores_of, spread
+from statemaint.spark.frames import MOST_TASKS_A_CORE, collected, cores_of, deal, shares, spread
 from statemaint.spark.leases import Leases, leases
 from statemaint.spark.outcomes import Row, error_row, findings_rows, of_query, query_row
-from statemaint.spark.packing import MOST_TASKS_A_CORE, deal, shares
-from statemaint.spark.records import note_runs
+from statemaint.spark.reporting import note_runs
 from statemaint.spark.units import (
     Piece,
     PlannedQuery,

@@ -21,8 +21,7 @@ from statemaint.spark.fleet import Target, fleet_of, read_fleet
 from statemaint.spark.frames import collected, frame_of, must_be_new, not_written
 from statemaint.spark.handed import carry_out
 from statemaint.spark.outcomes import Row
-from statemaint.spark.records import note_verifications
-from statemaint.spark.reporting import reporting
+from statemaint.spark.reporting import note_verifications, reporting
 from statemaint.spark.session import session
 from statemaint.spark.summary import QuerySummary, summaries
 from statemaint.wording import counted

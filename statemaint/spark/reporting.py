@@ -1,20 +1,34 @@
-"""The driver's report on each query of a fleet while executors work on it: one group a query."""
+"""The driver's report on each query of a fleet: one group while executors work, then its record.
 
+Records are made as everywhere (`maintain.record`), of what executors have noted beside their rows.
+"""
+
+import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from statemaint.cli.messages import tell
 from statemaint.cli.queries import named_of, targets_of
-from statemaint.errors import ConfigError
+from statemaint.errors import ConfigError, StatemaintError
+from statemaint.maintain.record import is_refusal, note_run, note_verification
+from statemaint.maintain.work import TaskResults
 from statemaint.queries import QueriesReading
+from statemaint.report import Emptied
+from statemaint.report.record import code_of, with_emptied
 from statemaint.spark.fleet import Target
+from statemaint.spark.leases import each
+from statemaint.spark.outcomes import Row
 from statemaint.spark.summary import QuerySummary
+from statemaint.storage import Storage
 
 if TYPE_CHECKING:
     from statemaint.metrics.tasks import Task
 
+
+_log = logging.getLogger(__name__)
 Ended = Callable[[Iterable[QuerySummary]], None]
 _CHANGES = ("snapshots_written", "bytes_written", "files_deleted", "bytes_deleted")
 
@@ -66,3 +80,46 @@ def _tasks(
         tell(f"the progress of the fleet is not published: {error}")
         return []
     return [Task(of, f"{verb}-0", targets, retries=attempt - 1) for of, targets in wanted]
+
+
+def note_runs(
+    run: str, ends: Mapping[Target, TaskResults], emptied: Mapping[Target, Emptied]
+) -> None:
+    """Adds the end of a run to the record of each query, unless it was refused for its arguments.
+
+    A failure is only logged.
+    """
+
+    def note(target: Target, storage: Storage) -> None:
+        end = ends[target]
+        if not is_refusal(code_of(end.failure)):
+            last = end.ended(run, storage.now())
+            note_run(storage, with_emptied(last, emptied.get(target, Emptied())))
+
+    _noted(note, ends)
+
+
+def note_verifications(fleet: Iterable[Target], rows: Iterable[Row]) -> None:
+    """Adds the result of a verification to the record of each query all of whose shares ended."""
+    shares: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        shares[row["query"]].append(row)
+
+    def note(target: Target, storage: Storage) -> None:
+        found = shares[target.query]
+        codes = {one["code"] for row in found for one in row["findings"] or ()}
+        if found and not any(row["error"] for row in found):
+            healthy = all(row["healthy"] for row in found)
+            note_verification(storage, codes, healthy=healthy)
+
+    _noted(note, fleet)
+
+
+def _noted(note: Callable[[Target, Storage], None], targets: Iterable[Target]) -> None:
+    def noted(target: Target) -> None:
+        try:
+            note(target, target.open())
+        except StatemaintError as error:
+            _log.warning("%s: it is not in the metrics: %s", target.query, error)
+
+    each(noted, [one for one in targets if not one.mistake])

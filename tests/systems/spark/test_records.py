@@ -12,7 +12,7 @@ from statemaint.cli.main import program as command_line
 from statemaint.maintain.record import read_record
 from statemaint.report.record import Cause, Record
 from statemaint.spark import Target, maintain_fleet, verify_fleet
-from statemaint.spark.records import note_verifications
+from statemaint.spark.reporting import note_verifications
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import offsets_bytes, write_checkpoint
 from tests.systems.spark.fleets import FLAGS, POLICY

@@ -6,8 +6,7 @@ from itertools import count
 from pathlib import Path
 
 from statemaint.cli.queries import _places
-from statemaint.metrics.exporter import Exporter
-from statemaint.metrics.server import serving
+from statemaint.metrics.exporter import Exporter, serving
 from statemaint.queries import QueriesReader
 from statemaint.storage import open_storage
 from tests.support.metrics import plain, series_of

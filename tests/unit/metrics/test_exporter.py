@@ -9,7 +9,7 @@ from statemaint.errors import StorageError
 from statemaint.maintain.record import write_record
 from statemaint.metrics.exporter import Exporter, RecordPlace, RecordPlaces
 from statemaint.metrics.families import families, registry_of
-from statemaint.metrics.healthy import served
+from statemaint.metrics.page import served
 from statemaint.records.runs import METRICS
 from statemaint.report.record import Record
 from statemaint.storage import MemoryStorage, ReadOnly, Storage

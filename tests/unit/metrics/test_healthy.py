@@ -7,7 +7,7 @@ import pytest
 
 from statemaint.maintain import maintain
 from statemaint.metrics.families import families
-from statemaint.metrics.healthy import served
+from statemaint.metrics.page import served
 from statemaint.report.facts import Unit
 from statemaint.report.record import Cause, LastVerification, Record, next_record
 from tests.support.metrics import (

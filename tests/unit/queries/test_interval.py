@@ -2,8 +2,7 @@
 
 import pytest
 
-from statemaint.queries.checks import PRESET_SCHEDULES
-from statemaint.queries.interval import expected_interval
+from statemaint.queries.checks import PRESET_SCHEDULES, expected_interval
 
 HOUR, DAY = 3600.0, 86400.0
 

@@ -14,8 +14,8 @@ from statemaint.queries import (
     read_queries,
     valid_queries,
 )
+from statemaint.queries.merged import groups
 from statemaint.queries.notifiers import unresolved
-from statemaint.queries.together import groups
 from tests.support.paths import ROOT
 
 SCHEMA = ROOT / "docs" / "queries.schema.json"
