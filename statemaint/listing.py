@@ -1,9 +1,19 @@
 """One line of a storage's listing."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 LATEST = 253_402_300_799.0
 """The last second of the year 9999: nothing can show a later time."""
+_END_OF_TIME = 250_000_000_000.0  # the year 9892: there are times to be added to
+
+
+def valid_time(value: Any) -> float:
+    """Returns the time in a record; raises `ValueError` or `TypeError` if it cannot be one."""
+    time = float(value)
+    if not 0 <= time < _END_OF_TIME:
+        raise ValueError(value)
+    return time
 
 
 @dataclass(frozen=True, slots=True)

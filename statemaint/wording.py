@@ -1,5 +1,6 @@
 """Words that every interface of this package shares: numbers, commands, closed sets. Pure."""
 
+import json
 import shlex
 from enum import StrEnum
 from typing import Self
@@ -13,6 +14,11 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 def command(*words: str) -> str:
     """Returns a command of this program that a shell reads as these words, such as an address."""
     return shlex.join(("statemaint", *words))
+
+
+def printable(text: str) -> str:
+    """Returns a text without characters that move the cursor or change the terminal's colours."""
+    return text if text.isprintable() else json.dumps(text)[1:-1]
 
 
 class Explained(StrEnum):

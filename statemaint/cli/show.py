@@ -21,7 +21,7 @@ from statemaint.report.to_json import id_json
 from statemaint.state import StateRow, StateSelection, select_state
 from statemaint.state.diff import ChangedRow
 from statemaint.state.shuffle_key import holding
-from statemaint.wording import counted
+from statemaint.wording import counted, printable
 from statemaint.workers import Workers
 
 
@@ -202,7 +202,7 @@ class RowTables:
 
     def add(self, row: StateRow | ChangedRow, cells: dict[str, Any]) -> None:
         kind = row.store.operator, row.store.store, row.family or ""
-        self._columns.setdefault(kind, [tables.printable(name) for name in cells])
+        self._columns.setdefault(kind, [printable(name) for name in cells])
         self._cells[kind].append(json.dumps([tables.cell(one) for one in cells.values()]))
 
     def print(self, *, more: bool = False) -> None:

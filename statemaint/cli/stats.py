@@ -17,7 +17,7 @@ from statemaint.report.to_json import id_json
 from statemaint.state.figures import Figures, LargeKey, OperatorStats, StateStats, StoreStats
 from statemaint.state.stats import state_stats
 from statemaint.storage import Storage
-from statemaint.wording import counted
+from statemaint.wording import counted, printable
 
 _MEASURES = tuple(
     number(name, spare)
@@ -136,7 +136,7 @@ def _print_table(stats: StateStats) -> None:
         )
         tables.print_table((Column("largest keys"), number("bytes"), Column("key")), rows)
     for notice in stats.notices:
-        tables.print_line(f"{notice.code}: {tables.printable(notice.detail)}", wrap=False)
+        tables.print_line(f"{notice.code}: {printable(notice.detail)}", wrap=False)
 
 
 def _operator_cells(one: OperatorStats) -> tuple[str, ...]:

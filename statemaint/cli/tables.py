@@ -22,7 +22,7 @@ from rich.text import Text
 
 from statemaint.cli.messages import settings
 from statemaint.model.ids import StoreId
-from statemaint.wording import counted
+from statemaint.wording import counted, printable
 
 
 def files_of(number: int, size: int) -> str:
@@ -232,8 +232,3 @@ def known(count: int | None) -> str:
 
 def cell(value: Any) -> str:
     return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-
-
-def printable(text: str) -> str:
-    """Returns a text without characters that move the cursor or change the terminal's colours."""
-    return text if text.isprintable() else json.dumps(text)[1:-1]

@@ -16,7 +16,7 @@ from statemaint.execute.commits import Neighbours, must_stand, newest_commit
 from statemaint.execute.compaction import compact as compact_ledger
 from statemaint.execute.compaction import is_due as ledger_is_due
 from statemaint.execute.fence import Fence, and_then
-from statemaint.execute.lease import QUIET, Lease, end_earlier, leased
+from statemaint.execute.lease import QUIET, Lease, end_earlier, leased, renewing
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.recovery import recover
 from statemaint.execute.stores import execute
@@ -40,4 +40,5 @@ __all__ = [
     "must_stand",
     "newest_commit",
     "recover",
+    "renewing",
 ]

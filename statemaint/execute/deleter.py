@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from statemaint.errors import StorageError, Superseded
 from statemaint.execute.commits import must_stand
-from statemaint.execute.lease import TRUSTED
+from statemaint.execute.fence import TRUSTED
 from statemaint.execute.snapshot_writer import SnapshotWriter, must_be_unchanged
 from statemaint.execute.store_record import RunContext, StoreRecord
 from statemaint.execute.trash import Trash
@@ -58,10 +58,8 @@ class Deleter:
                 newest = max(one.version for one in deletes)
                 world, proof = None if start else store, self._proof
                 trash.note(page, world, target=context.target, gone=newest, proof=proof)
-            # As late as possible, once a page: the lease, then the commit.
-            must_stand(
-                context.storage, context.commit, store, context.look, first=context.fence.must_hold
-            )
+            # As late as possible, once a page: the lease, the pins, then the commit.
+            must_stand(context.storage, context.commit, store, context.look, first=self._may_delete)
             removed: list[Delete] = []
             try:
                 self._remove(page, trash, removed)
@@ -105,7 +103,7 @@ class Deleter:
         return [one for one in deletes if one.path not in there]
 
     def _must_stand(self, page: Page) -> None:
-        """Checks the files relied on and the lease until all were checked within a short time.
+        """Checks the files relied on, lease and pins until all were checked within a short time.
 
         Each check takes time, during which a file that was checked earlier may be replaced.
         """
@@ -113,9 +111,14 @@ class Deleter:
             self._base_must_stand(page)
             self._instead_must_stand(page)
             self._no_other_snapshot(page)
-            if self.context.fence.is_fresh:
+            if self.context.fence.is_fresh and self.context.pins.is_fresh:
                 return
-            self.context.fence.must_hold()
+            self._may_delete()
+
+    def _may_delete(self) -> None:
+        """Makes sure that the lease is held, and that nothing was pinned since planning."""
+        self.context.fence.must_hold()
+        self.context.pins.check()
 
     @property
     def _proved_now(self) -> bool:

@@ -2,8 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
 
 from statemaint.errors import NotFoundError, Superseded
+from statemaint.records.pins import read_pins
+from statemaint.storage import Storage
+
+# The seconds for which a holder trusts the storage's last answer that it holds the lease.
+TRUSTED = 2.0
 
 
 class Fence:
@@ -34,6 +41,48 @@ class Fence:
         """
         if not self.is_fresh:
             self.must_hold()
+
+
+@dataclass(slots=True)
+class PinWatch:
+    """Looks for pins below the floor of a run's plan; the threads of the run share its answers.
+
+    An answer counts for `TRUSTED` seconds, as the lease's does. Who makes a pin while a run holds
+    the lease therefore waits longer than that before relying on it.
+
+    Attributes:
+        floor: the oldest version that the plan keeps loadable; `None` if it deletes nothing.
+    """
+
+    storage: Storage
+    floor: int | None
+    _looked: float = float("-inf")
+    _lock: Lock = field(default_factory=Lock)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Returns whether no pin can be below the floor, or none was within `TRUSTED` seconds."""
+        lowest = self.floor is None or self.floor <= 1
+        return lowest or self.storage.now() - self._looked < TRUSTED
+
+    def check(self) -> None:
+        """Makes sure that no pin holds versions that the plan deletes files of.
+
+        Raises:
+            Superseded: when one does: the plan is of before it.
+        """
+        if not self.is_fresh:
+            with self._lock:
+                if not self.is_fresh:
+                    self._look()
+
+    def _look(self) -> None:
+        now = self.storage.now()
+        for pin in read_pins(self.storage):
+            if self.floor is not None and pin.version < self.floor and pin.holds(now):
+                what = "every batch" if pin.batch is None else f"batch {pin.batch}"
+                raise Superseded(pin.path, f"pins {what}, which the plan does not keep")
+        self._looked = now
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from statemaint.errors import (
     NotFoundError,
     StorageError,
 )
-from statemaint.execute.fence import Fence
+from statemaint.execute.fence import TRUSTED, Fence
 from statemaint.records.claims import (
     FOLDER,
     LAST,
@@ -43,8 +43,6 @@ from statemaint.scan import check_links
 from statemaint.storage import Storage
 
 _RENEWALS = 3
-# The seconds for which a holder trusts the storage's last answer that it holds the lease.
-TRUSTED = 2.0
 # How long a lease stays closed after it was ended under tasks that may be at work. Longer than
 # `TRUSTED` by the possible difference of two clocks in whole seconds, and by a request's duration.
 QUIET = 5.0
@@ -67,27 +65,37 @@ def leased(
         NotExclusiveError: when the storage cannot let exactly one of several writers create a file.
     """
     lease = acquire(storage, holder, seconds=seconds)
-    done = Event()
-    beat = Thread(target=_beat, args=(lease, done), name="statemaint-lease", daemon=True)
-    beat.start()
     try:
-        yield lease
+        with renewing(lease.renew, lease.seconds, "lease"):
+            yield lease
     finally:
-        done.set()
-        beat.join()
         if not keep:
             lease.release()
 
 
-def _beat(lease: "Lease", done: Event) -> None:
-    while not done.wait(lease.seconds / _RENEWALS):
+@contextmanager
+def renewing(renew: Callable[[], object], seconds: float, what: str) -> Iterator[None]:
+    """Renews, three times within its seconds, what the block relies on, from another thread."""
+    done = Event()
+    name, arguments = f"statemaint-{what}", (renew, seconds, what, done)
+    beat = Thread(target=_beat, args=arguments, name=name, daemon=True)
+    beat.start()
+    try:
+        yield
+    finally:
+        done.set()
+        beat.join()
+
+
+def _beat(renew: Callable[[], object], seconds: float, what: str, done: Event) -> None:
+    while not done.wait(seconds / _RENEWALS):
         try:
-            lease.renew()
+            renew()
         except StorageError as error:
             # Every deletion calls `must_hold` first, which raises this again if it matters.
-            _log.warning("the lease is not renewed: %s", error)
+            _log.warning("the %s is not renewed: %s", what, error)
         except LeaseLostError as error:
-            _log.warning("the lease is not renewed: %s", error)
+            _log.warning("the %s is not renewed: %s", what, error)
             return
 
 

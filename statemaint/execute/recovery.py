@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from statemaint.errors import Superseded
-from statemaint.execute.fence import Fence
+from statemaint.execute.fence import Fence, PinWatch
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.log_witness import must_be_as_planned, recovery_notes, rolled_back
 from statemaint.execute.memory import need_of
@@ -122,8 +122,9 @@ class _Recovery:
         alone = self._alone(step)
         source = Source.of(self.storage, alone.store, checkpoint)
         engine = engine_for(step.chain.size, checkpoint.provider)
+        watch = PinWatch(self.storage, None)  # it deletes nothing
         context = RunContext(
-            self.storage, engine, self.ledger, self.fence, target=checkpoint.target
+            self.storage, engine, self.ledger, self.fence, watch, target=checkpoint.target
         )
         for outcome in StoreExecutor.of(alone, source, context).carry_out(verify=True):
             if isinstance(outcome, SnapshotWritten):

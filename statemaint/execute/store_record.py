@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statemaint.errors import Superseded
 from statemaint.execute.announced import Announcement
 from statemaint.execute.commits import SharedLook
-from statemaint.execute.fence import Fence
+from statemaint.execute.fence import Fence, PinWatch
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.trash import Trash
 from statemaint.fold import Engine
@@ -30,6 +30,7 @@ class RunContext:
         aside: receives stale snapshots under every policy; `None` if there are none.
         commit: the newest entry of the commit log when the run was planned.
         look: looks at the lease and at that entry, for all stores.
+        pins: looks for pins before a deletion, for all stores.
         ahead: the number of files of a store that are fetched at a time.
     """
 
@@ -37,6 +38,7 @@ class RunContext:
     engine: Engine
     ledger: Ledger
     fence: Fence
+    pins: PinWatch
     trash: Trash | None = None
     aside: Trash | None = None
     target: int | None = None

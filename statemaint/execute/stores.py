@@ -21,7 +21,7 @@ from statemaint.errors import (
 )
 from statemaint.execute.announced import Announcement, announce
 from statemaint.execute.deleter import Deleter
-from statemaint.execute.fence import Fence
+from statemaint.execute.fence import Fence, PinWatch
 from statemaint.execute.ledger import Ledger, Noted
 from statemaint.execute.memory import bytes_read, need_of
 from statemaint.execute.snapshot_writer import SnapshotWriter, StoreFolds
@@ -121,6 +121,7 @@ def _context(plan: Plan, ledger: Ledger, engine: Engine | None) -> RunContext:
         engine=engine or engine_for(sum(map(bytes_read, plan.stores)), plan.provider),
         ledger=ledger,
         fence=ledger.fence,
+        pins=PinWatch(storage, plan.floor),
         trash=Trash(storage, run, trash_for) if trash_for else None,
         aside=Trash(storage, run, STALE_FOR),
         target=plan.target,

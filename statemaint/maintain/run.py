@@ -46,6 +46,7 @@ from statemaint.records import (
     newest,
     recalling,
 )
+from statemaint.records.pins import forget_ended
 from statemaint.records.runs import forget, new_run_id, remembered
 from statemaint.report import Emptied, Outcome, Report, exit_code_of, summarize
 from statemaint.scan import Handover, check_links
@@ -331,7 +332,8 @@ def tidy(
 ) -> None:
     """Tidies up after a run, now and then; never raises.
 
-    Compacts the ledger, forgets old runs, indexes the trash, and remembers what was read.
+    Compacts the ledger, forgets old runs and ended pins, indexes the trash, and remembers what was
+    read.
     """
     with _tried("the trash is not indexed"):
         index_trash(storage, unknown, moved)
@@ -340,6 +342,7 @@ def tidy(
             window = remembered(storage)
             compact_ledger(storage, window, before=lease.check)
             forget(storage, window, before=lease.check)
+            forget_ended(storage, before=lease.check)
     with _tried("what was read is not remembered"):
         if reading is None:
             reading = recalling(storage)

@@ -10,6 +10,7 @@ from statemaint.model.chain import Versions
 from statemaint.model.files import Delta, Snapshot, StateFile, snapshot_version
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, batch_of, version_of
+from statemaint.model.pins import Pin
 from statemaint.model.proof import Attestation, Outdated
 from statemaint.model.rocks import NOTHING_SEEN, Rocks, Uploads
 
@@ -276,6 +277,7 @@ class Checkpoint:
         commit: the newest entry of the commit log, as listed.
         running: the offset log entry of the next batch, if it has begun.
         file_sources: the newest entry that the newest batch reads of each file source's own log.
+        pins: the pins that hold, by id.
     """
 
     root: str
@@ -301,6 +303,7 @@ class Checkpoint:
     counts: Mapping[int, int] = field(default_factory=dict)
     pinned: int | None = None
     file_sources: Mapping[str, int] = field(default_factory=dict)
+    pins: tuple[Pin, ...] = ()
 
     def asks(self, store: StoreId, version: int | None) -> bool:
         """Returns whether a load of a version needs a store's partition.

@@ -244,6 +244,14 @@ class FindingCode(StrEnum):
     )
     BLOCKED_NAME = "BLOCKED_NAME", About(by_hand=True, next=_ASIDE)
     SNAPSHOT_WITHHELD = "SNAPSHOT_WITHHELD", About(damage=False, advised=True)
+    UNREADABLE_PIN = (
+        "UNREADABLE_PIN",
+        About(damage=False, advised=True, next="delete the pins that nothing needs"),
+    )
+    BROKEN_PIN = (
+        "BROKEN_PIN",
+        About(damage=False, advised=True, next="end the pins of batches that no longer load"),
+    )
     REFUSED_LINK = (
         "REFUSED_LINK",
         About(

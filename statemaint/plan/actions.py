@@ -10,6 +10,7 @@ from statemaint.model.checkpoint import Provider, Store, asks
 from statemaint.model.files import Snapshot
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import StoreId, UnitId
+from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation
 from statemaint.model.replay import Replay
@@ -257,6 +258,7 @@ class Plan:
         unclassified: files under `state/` that belong to no store.
         commit: the newest entry of the commit log, as it was listed.
         counts: the number of partitions of each batch, if a repartition has changed it.
+        pins: the pins that hold, by id.
     """
 
     root: str
@@ -275,6 +277,7 @@ class Plan:
     unclassified: tuple[Kept, ...] = ()
     commit: Entry | None = None
     counts: Mapping[int, int] = field(default_factory=dict)
+    pins: tuple[Pin, ...] = ()
 
     @property
     def loadable(self) -> int:

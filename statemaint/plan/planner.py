@@ -1,7 +1,7 @@
 """The decision for a checkpoint."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -11,6 +11,7 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import StateFile
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
+from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Action, Delete, Kept, Plan, Request, StorePlan
 from statemaint.plan.facts import Window
@@ -55,6 +56,8 @@ def plan(
     scope = request or Request()
     stores = _requested(checkpoint, scope)
     skewed = tuple(_skewed(stores, now if seen is None else seen, skew))
+    pins = tuple(pin for pin in checkpoint.pins if pin.holds(now))
+    checkpoint = replace(checkpoint, pins=pins)
     window = _window(checkpoint, policy, now, scope, skewed=bool(skewed))
     decided = _store_plans(checkpoint, stores, window)
     waits = long_waits(one for store in decided for one in store.withheld)
@@ -77,6 +80,7 @@ def plan(
         ),
         commit=checkpoint.commit,
         counts=checkpoint.counts,
+        pins=pins,
     )
 
 
@@ -103,9 +107,13 @@ def _target(checkpoint: Checkpoint, request: Request, newest: int) -> int:
     return request.target
 
 
-def _floor(policy: Policy, target: int, required: int) -> int:
-    """Returns the oldest version to keep: the lower of the policy's and the commit log's (S3)."""
-    return max(1, min(target - policy.min_batches_to_retain, required))
+def _floor(policy: Policy, target: int, required: int, pins: Iterable[Pin]) -> int:
+    """Returns the oldest version to keep: the policy's, the commit log's or the lowest pin's (S3).
+
+    What would be deleted without a pin may be kept for it, and never the other way round.
+    """
+    pinned = (pin.version for pin in pins)
+    return max(1, min(target - policy.min_batches_to_retain, required, *pinned))
 
 
 def _window(
@@ -116,7 +124,7 @@ def _window(
         return None
     target = _target(checkpoint, request, newest)
     return Window(
-        floor=_floor(policy, target, required),
+        floor=_floor(policy, target, required, checkpoint.pins),
         required=required,
         target=target,
         newest=newest,

@@ -20,7 +20,7 @@ from secrets import token_hex
 from typing import Any
 
 from statemaint.errors import CodecError, NotFoundError, StorageError, WrongKindError
-from statemaint.listing import Entry
+from statemaint.listing import Entry, valid_time
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/lease"
@@ -36,7 +36,6 @@ _LONGEST, _ORDINARY = 3600.0, 600.0
 STAYS = 60.0
 _DIGITS = 10
 LAST = 10**_DIGITS - 1
-_END_OF_TIME = 250_000_000_000.0  # the year 9892; a later time is not valid
 _NAME = re.compile(rf"{FOLDER}/([0-9]{{{_DIGITS}}})\.json")
 
 
@@ -196,7 +195,7 @@ def claim_of(storage: Storage, number: int) -> Claim:
 
 def _parsed(number: int, fields: dict[str, Any]) -> Claim:
     # Earlier builds wrote neither attempt nor nonce; their leases are never shared.
-    run, owner, deadline = str(fields["run"]), str(fields["owner"]), _time(fields["deadline"])
+    run, owner, deadline = str(fields["run"]), str(fields["owner"]), valid_time(fields["deadline"])
     holder = Holder(run, int(fields.get("attempt", 0)), str(fields.get("nonce", "")))
     return Claim(number, holder, owner, deadline, fields.get("ended") is True)
 
@@ -210,10 +209,3 @@ def _since(storage: Storage, path: str) -> float:
     """Returns when a claim's file was written, by the storage's clock."""
     modified = storage.stat(path).modified
     return storage.now() if modified is None else modified
-
-
-def _time(value: Any) -> float:
-    time = float(value)
-    if not 0 <= time < _END_OF_TIME:
-        raise ValueError(value)
-    return time

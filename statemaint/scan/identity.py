@@ -1,14 +1,24 @@
-"""Whether a storage holds a checkpoint, and that of the expected query; links in our files."""
+"""Whether a storage holds a checkpoint, and that of the expected query; links and pins there."""
 
 from collections.abc import Iterable, Iterator
 
 from statemaint.codec.metadata import logs
-from statemaint.errors import CodecError, ConfigError, NotACheckpointError, NotFoundError
+from statemaint.errors import (
+    CodecError,
+    ConfigError,
+    NotACheckpointError,
+    NotFoundError,
+    RefusedLinkError,
+)
 from statemaint.listing import Entry
 from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.pins import Pin
+from statemaint.records.pins import MOST_SECONDS, read_pins
 from statemaint.scan.query_logs import query_id
 from statemaint.storage import OURS, Storage, outside_link, own_link
 from statemaint.wording import counted
+
+_DAYS = int(MOST_SECONDS // 86400)
 
 
 def must_be_checkpoint(storage: Storage) -> None:
@@ -75,3 +85,25 @@ def check_links(storage: Storage) -> None:
     """Checks, before a run writes or deletes anything, that there are no links among our files."""
     for link in storage.links(OURS):
         raise own_link(link)
+
+
+# -- pins: batches that stay loadable (S3)
+
+
+def holding_pins(storage: Storage, now: float) -> tuple[Pin, ...]:
+    """Returns the pins that hold; none for a link among our files, which halts every store."""
+    try:
+        return tuple(pin for pin in read_pins(storage) if pin.holds(now))
+    except RefusedLinkError:
+        return ()
+
+
+def unreadable_pins(pins: Iterable[Pin]) -> Iterator[Finding]:
+    for pin in pins:
+        if pin.batch is None:
+            detail = (
+                f"{pin.path}: not a pin that this version of statemaint can read ({pin.by}), so it "
+                f"counts as a pin of every batch, and no file of a version is deleted, until "
+                f"{_DAYS} days after it was written. Delete it if nothing needs it"
+            )
+            yield Finding(FindingCode.UNREADABLE_PIN, detail, path=pin.path)

@@ -21,7 +21,12 @@ from statemaint.records.attestations import (
 )
 from statemaint.scan.families import FamilySchemas
 from statemaint.scan.handover import ScanPart
-from statemaint.scan.identity import link_findings, must_be_checkpoint
+from statemaint.scan.identity import (
+    holding_pins,
+    link_findings,
+    must_be_checkpoint,
+    unreadable_pins,
+)
 from statemaint.scan.layout import Layout, directories_named_as_files, schemas_lacking
 from statemaint.scan.partitions import may_have_changed, partition_counts
 from statemaint.scan.proofs import with_proofs, with_unreadable
@@ -74,7 +79,7 @@ def scan(
         return scan(storage, only)
     row_checksums = row_checksums_of(newest.conf, notes)
     ids = committed_ids(storage, commits, notes)
-    listed = storage.now()
+    pins = holding_pins(storage, listed := storage.now())
     refused = Refused()
     layout, codec, attested = _looked_up(storage, newest.conf, part, refused)
     _check_offsets(offsets, commits, layout, notes)
@@ -134,11 +139,13 @@ def scan(
         counts=counts,
         pinned=pinned,
         file_sources=newest.file_sources,
+        pins=pins,
         findings=(
             *link_findings(storage),
             *_needed(notes, layout, expected),
             *_undescribed(stores, layout),
             *_unknown(layout),
+            *(() if part else unreadable_pins(pins)),
             *findings_of_unused(evidence, unused, undeclared),
         ),
         unclassified=tuple(sorted(_unclassified(layout, unused))),

@@ -8,7 +8,8 @@ import pytest
 from statemaint.audit import verify
 from statemaint.errors import LeaseHeldError, LeaseLostError
 from statemaint.execute import Lease, end_earlier
-from statemaint.execute.lease import QUIET, TRUSTED, acquire
+from statemaint.execute.fence import TRUSTED
+from statemaint.execute.lease import QUIET, acquire
 from statemaint.maintain import end_run, maintain
 from statemaint.model.policy import Policy
 from statemaint.records import Claim, Holder

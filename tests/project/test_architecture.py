@@ -111,7 +111,7 @@ def exists(dotted: str) -> bool:
 
 def test_a_name_that_is_not_there_is_seen() -> None:
     assert exists("execute.deleter.Deleter.delete")
-    assert exists("execute.lease.TRUSTED")
+    assert exists("execute.fence.TRUSTED")
     assert not exists("execute.deleter.Deleter.remove")
     assert not exists("execute.step.StoreExecutor")
 

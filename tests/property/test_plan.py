@@ -10,6 +10,7 @@ from statemaint.model.chain import Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, UnknownFile
 from statemaint.model.ids import StoreId
+from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
 from statemaint.plan import Delete, DeleteReason, KeepReason, Plan, Request, plan
 from statemaint.report.to_json import plan_json
@@ -174,6 +175,51 @@ def test_8_every_long_chain_gets_a_snapshot_or_a_reason(
     seen: Checkpoint, policy: Policy, request: Request
 ) -> None:
     assert unexplained(plan(seen, policy, NOW, request=request)) == []
+
+
+PINS = st.lists(
+    st.builds(
+        Pin,
+        st.just("_statemaint/pins/x.json"),
+        st.one_of(st.none(), st.integers(0, LAST + 2)),
+        st.just(NOW - 9.0),
+        st.sampled_from([NOW + 9.0, None]),
+        st.just("test"),
+    ),
+    min_size=1,
+    max_size=3,
+).map(tuple)
+
+
+@given(checkpoints(), POLICIES, REQUESTS, PINS)
+def test_no_plan_deletes_what_a_pinned_version_needs(
+    seen: Checkpoint, policy: Policy, request: Request, pins: tuple[Pin, ...]
+) -> None:
+    """Whatever prefix of it is carried out, and every version above it keeps loading as well."""
+    decided = plan(replace(seen, pins=pins), policy, NOW, request=request)
+    assert seen.target is not None
+    lowest = min(pin.version for pin in pins)
+    before = {one.id: Versions.of(one.files).loadable(lowest, seen.target) for one in seen.stores}
+    for length in range(len(decided.actions) + 1):
+        for one in after(seen, decided.actions[:length], NOW).stores:
+            assert Versions.of(one.files).loadable(lowest, seen.target) >= before[one.id]
+
+
+@given(checkpoints(), POLICIES, REQUESTS, PINS)
+def test_a_pin_never_makes_a_plan_delete_more(
+    seen: Checkpoint, policy: Policy, request: Request, pins: tuple[Pin, ...]
+) -> None:
+    pinned = plan(replace(seen, pins=pins), policy, NOW, request=request)
+    assert deleted(pinned) <= deleted(plan(seen, policy, NOW, request=request))
+
+
+@given(checkpoints(), POLICIES, REQUESTS, PINS)
+def test_a_pin_that_has_ended_changes_nothing(
+    seen: Checkpoint, policy: Policy, request: Request, pins: tuple[Pin, ...]
+) -> None:
+    ended = tuple(replace(pin, until=NOW) for pin in pins)
+    pinned = plan(replace(seen, pins=ended), policy, NOW, request=request)
+    assert pinned == plan(seen, policy, NOW, request=request)
 
 
 @given(checkpoints(), POLICIES, st.integers(0, 8))

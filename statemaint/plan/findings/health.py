@@ -34,6 +34,7 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
         findings += _unreadable(store, first, last)
         findings += _above(store, checkpoint, last)
         findings += stale_findings(store, checkpoint)
+    findings += _broken_pins(store, checkpoint)
     findings += _outside(store)
     return tuple(findings)
 
@@ -78,6 +79,25 @@ def _broken(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Iter
             raise TypeError(chain)
     detail += ", nothing is deleted until then"
     yield Finding(code, detail, store.id, version, path=path, batches=lost)
+
+
+def _broken_pins(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Yields the pins whose version does not load here; damage is reported as such.
+
+    Spark's own clean-up knows no pin. What it has left stays as long as the pin.
+    """
+    first, last = checkpoint.span or (0, -1)
+    for pin in checkpoint.pins:
+        version, batch = pin.version, pin.batch
+        if batch is None or first <= version <= last or not checkpoint.asks(store.id, version):
+            continue
+        if version not in store.versions.loadable(version, version):
+            detail = (
+                f"{store.id.directory}: version {version} of batch {batch}, which {pin.path} pins "
+                f"({pin.by}), does not load: Spark's own clean-up heeds no pin. If no copy has its "
+                f"files, end it: `statemaint pins` with --end {pin.id}"
+            )
+            yield Finding(FindingCode.BROKEN_PIN, detail, store.id, version, path=pin.path)
 
 
 def _needed(checkpoint: Checkpoint, first: int, last: int) -> list[int]:

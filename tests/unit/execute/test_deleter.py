@@ -9,6 +9,7 @@ import pytest
 
 from statemaint.errors import AlreadyExistsError, Superseded
 from statemaint.execute import Fence, Ledger
+from statemaint.execute.fence import PinWatch
 from statemaint.execute.store_record import RunContext
 from statemaint.execute.stores import StoreExecutor
 from statemaint.execute.trash import Trash
@@ -68,7 +69,9 @@ def executor(storage: MemoryStorage, **context: Any) -> tuple[StoreExecutor, tup
     """Returns the work on a store with a proved base, and the deletions that are left."""
     maintain(storage, FIRST)
     plan = plan_checkpoint(storage, TIGHT)[1]
-    run = RunContext(storage, ClearEngine(), Ledger(storage, "r"), Fence(), **context)
+    run = RunContext(
+        storage, ClearEngine(), Ledger(storage, "r"), Fence(), PinWatch(storage, None), **context
+    )
     store = plan.stores[0]
     found = StoreExecutor.of(store, Source.of(storage, store.store, plan), run)
     return found, tuple(one for one in store.actions if isinstance(one, Delete))
@@ -166,7 +169,9 @@ def test_an_sst_file_that_a_zip_of_this_very_run_names_stays() -> None:
     storage = MemoryStorage()
     write_rocks_checkpoint(storage, partitions=1)
     plan = plan_checkpoint(storage, Policy())[1]
-    context = RunContext(storage, ClearEngine(), Ledger(storage, "r"), Fence())
+    context = RunContext(
+        storage, ClearEngine(), Ledger(storage, "r"), Fence(), PinWatch(storage, None)
+    )
     store = plan.stores[0]
     run = StoreExecutor.of(store, Source.of(storage, store.store, plan), context)
     written = Entry("state/0/0/25.zip", 1, None)

@@ -20,6 +20,7 @@ from statemaint.errors import (
 )
 from statemaint.execute import Lease, end_earlier, leased
 from statemaint.execute import lease as leases
+from statemaint.execute.fence import TRUSTED
 from statemaint.execute.lease import QUIET, acquire
 from statemaint.listing import Entry
 from statemaint.model.policy import Policy
@@ -425,7 +426,7 @@ def test_threads_that_wait_for_the_lease_share_one_look_at_it(clock: Clock) -> N
 
     storage = Telling(clock=clock)
     lease = acquire(storage, Holder("run"))
-    clock.now += leases.TRUSTED
+    clock.now += TRUSTED
     before = storage.requests
     threads = [threading.Thread(target=lease.check) for _ in range(8)]
     with lease._lock:
@@ -479,7 +480,7 @@ def test_an_answer_that_has_become_old_is_not_shared(storage: MemoryStorage, clo
     lease._looks -= 1  # as a thread sees it that came before the look
     lease.must_hold()
     assert storage.requests.get("stat", 0) == before
-    clock.now += leases.TRUSTED
+    clock.now += TRUSTED
     lease.must_hold()
     assert storage.requests.get("stat", 0) == before + 1
 
@@ -594,7 +595,7 @@ class Turns:
 
 def beat(lease: Lease, turns: int) -> Turns:
     done = Turns(turns)
-    leases._beat(lease, done)  # type: ignore[arg-type]
+    leases._beat(lease.renew, lease.seconds, "lease", done)  # type: ignore[arg-type]
     return done
 
 

@@ -6,6 +6,7 @@ import google_crc32c
 import pytest
 
 from statemaint.execute import Fence, Ledger
+from statemaint.execute.fence import PinWatch
 from statemaint.execute.snapshot_writer import SnapshotWriter, StoreFolds
 from statemaint.execute.store_record import RunContext, StoreRecord
 from statemaint.execute.stores import StoreExecutor
@@ -59,7 +60,9 @@ class Seeing(RocksEngine):
 def executor(storage: MemoryStorage, engine: Engine | None = None) -> StoreExecutor:
     plan = plan_checkpoint(storage, TIGHT)[1]
     folds = engine or engine_for(0, plan.provider)
-    context = RunContext(storage, folds, Ledger(storage, "r"), Fence(), target=25)
+    context = RunContext(
+        storage, folds, Ledger(storage, "r"), Fence(), PinWatch(storage, None), target=25
+    )
     store = plan.stores[0]
     return StoreExecutor.of(store, Source.of(storage, store.store, plan), context)
 
@@ -187,7 +190,7 @@ def test_that_the_query_can_read_a_snapshot_of_ours_is_checked_once(
     found: Store, path: str, written: tuple[str, ...], *, ours: bool, compared: bool
 ) -> None:
     place = Asked()
-    context = RunContext(place, ClearEngine(), Ledger(place, "r"), Fence())
+    context = RunContext(place, ClearEngine(), Ledger(place, "r"), Fence(), PinWatch(place, None))
     proof = Attestation(path, 3, 1, None, "", 0, 0, ours=ours)
     record = StoreRecord.of(context, replace(found, written=written))
     record.proofs[path] = proof

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from statemaint.execute import Fence, Ledger
+from statemaint.execute.fence import PinWatch
 from statemaint.execute.store_record import RunContext
 from statemaint.execute.stores import StoreExecutor, _share_a_fold
 from statemaint.fold import ClearEngine, Source
@@ -26,7 +27,9 @@ def notes(found: Store, *actions: Delete) -> bool:
     """Returns whether the work on a store begins with a note of executors' snapshots."""
     storage = MemoryStorage()
     described = (rocks_checkpoint if found.rocks else checkpoint)(found, batches=range(3))
-    context = RunContext(storage, ClearEngine(), Ledger(storage, "r"), Fence(), target=3)
+    context = RunContext(
+        storage, ClearEngine(), Ledger(storage, "r"), Fence(), PinWatch(storage, None), target=3
+    )
     plan = StorePlan(found, None, actions, (), ())
     StoreExecutor.of(plan, Source.of(storage, found, described), context)._note_uploads()
     return attestation_path(STORE) in storage.files

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from statemaint.errors import Superseded
-from statemaint.execute.fence import Fence
+from statemaint.execute.fence import Fence, PinWatch
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.store_record import RunContext, StoreRecord
 from statemaint.fold import ClearEngine
@@ -31,7 +31,9 @@ def proof(version: int) -> Attestation:
 
 def context(storage: MemoryStorage | None = None) -> RunContext:
     place = storage or MemoryStorage()
-    return RunContext(place, ClearEngine(), Ledger(place, "run"), Fence(), target=9)
+    return RunContext(
+        place, ClearEngine(), Ledger(place, "run"), Fence(), PinWatch(place, None), target=9
+    )
 
 
 def record(store: Store | None = None) -> StoreRecord:

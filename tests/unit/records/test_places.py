@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import statemaint.records
-from statemaint.records import claims, runs, savepoints, segments, trashed, units
+from statemaint.records import claims, pins, runs, savepoints, segments, trashed, units
 from statemaint.storage import MemoryStorage
 from tests.support.faults import Clock, HookedStorage
 
@@ -43,6 +43,10 @@ def old_trash(storage: HookedStorage) -> None:
 CALLS: dict[str, Callable[[HookedStorage], object]] = {
     "claims.forget_before": lambda storage: claims.forget_before(storage, 3),
     "claims.take_back": lambda storage: claims.take_back(storage, 2),
+    "pins._write": lambda storage: pins.write_pin(storage, 7, by=FOREIGN, seconds=1.0),
+    "pins.end_pin": lambda storage: pins.end_pin(
+        storage, pins.write_pin(storage, 7, by=FOREIGN, seconds=1.0)
+    ),
     "runs.write_note": lambda storage: runs.write_note(storage, FOREIGN, FOREIGN, NOTE),
     "runs.forget": lambda storage: runs.forget(
         storage, runs.RememberedRuns(since=1e12), before=lambda: None

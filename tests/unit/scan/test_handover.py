@@ -97,6 +97,7 @@ def test_a_task_lists_its_own_partition_and_reads_no_log_again() -> None:
         "state/0/2",
         "_statemaint/attestations/0/2",
         "_statemaint/ledger/rollback",
+        "_statemaint/pins",
     }
     assert set(watched.opened) == {"metadata"}
 

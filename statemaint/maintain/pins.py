@@ -1,0 +1,135 @@
+"""Pins a batch, so that maintenance keeps what it needs (S3): for a while, or during other work."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from statemaint.errors import ConfigError, DamagedError
+from statemaint.execute import QUIET, renewing
+from statemaint.model.checkpoint import Checkpoint
+from statemaint.model.findings import FindingCode
+from statemaint.model.ids import version_of
+from statemaint.model.pins import Pin
+from statemaint.model.policy import duration
+from statemaint.plan import diagnose
+from statemaint.planning import scan_checkpoint
+from statemaint.records import newest
+from statemaint.records.claims import pause
+from statemaint.records.pins import MOST_SECONDS, end_pin, read_pins, renew_pin, write_pin
+from statemaint.scan import must_be_checkpoint
+from statemaint.storage import Storage
+
+Pause = Callable[[float], object]
+
+
+@contextmanager
+def pinned(
+    storage: Storage, batch: int, *, by: str, for_seconds: float = 600.0, wait: Pause = pause
+) -> Iterator[Pin]:
+    """Holds a pin of a batch while the block runs, renewing it from another thread.
+
+    What a scan within the block shows of the batch, maintenance leaves there until the block ends.
+    Spark's own clean-up heeds no pin. A killed process leaves a pin that ends by itself.
+
+    Args:
+        storage: where the checkpoint lives.
+        batch: the batch.
+        by: who pins it and why, for the operator.
+        for_seconds: how long the pin lasts after each renewal; it is renewed three times as often.
+        wait: pauses for some seconds, while a run that may not have seen the pin is at work.
+
+    Raises:
+        ConfigError: when it would last longer than a pin may.
+        StorageError: when the pin cannot be written.
+    """
+    pin = _written(storage, batch, by, for_seconds, wait)
+    try:
+        with renewing(partial(renew_pin, storage, pin, for_seconds), for_seconds, "pin"):
+            yield pin
+    finally:
+        end_pin(storage, pin)
+
+
+def pin_batch(
+    storage: Storage, batch: int, *, by: str, for_seconds: float, wait: Pause = pause
+) -> Pin:
+    """Pins a batch for a while, and makes sure that it loads; otherwise it is not pinned.
+
+    Raises:
+        ConfigError: when the batch is not in the commit log, or a pin cannot last so long.
+        DamagedError: when its version does not load in every store.
+        NotACheckpointError: when there is no checkpoint.
+        StorageError: when the place cannot be read, or the pin cannot be written.
+    """
+    must_be_checkpoint(storage)
+    pin = _written(storage, batch, by, for_seconds, wait)
+    try:
+        _check_loads(scan_checkpoint(storage), batch)
+    except BaseException:
+        end_pin(storage, pin)
+        raise
+    return pin
+
+
+def list_pins(storage: Storage) -> tuple[Pin, ...]:
+    """Returns the pins that hold, by id."""
+    must_be_checkpoint(storage)
+    now = storage.now()
+    return tuple(pin for pin in read_pins(storage) if pin.holds(now))
+
+
+def end_pin_of(storage: Storage, pin: str) -> Pin:
+    """Ends the pin of an id, and returns it.
+
+    Raises:
+        ConfigError: when there is none.
+    """
+    must_be_checkpoint(storage)
+    found = next((one for one in read_pins(storage) if one.id == pin), None)
+    if found is None:
+        raise ConfigError(f"{storage.root}: there is no pin {pin!r}; `statemaint pins` lists them")
+    end_pin(storage, found)
+    return found
+
+
+def _written(storage: Storage, batch: int, by: str, for_seconds: float, wait: Pause) -> Pin:
+    """Returns a new pin that every deletion from now on has seen.
+
+    A run that holds the lease may have looked for pins a moment ago, and its request may be under
+    way. Any other run looks before its first deletion.
+    """
+    if not 0 < for_seconds <= MOST_SECONDS:
+        most = duration(MOST_SECONDS)
+        raise ConfigError(
+            f"a pin lasts more than 0s and at most {most}, not {duration(for_seconds)}"
+        )
+    pin = write_pin(storage, batch, by=by, seconds=for_seconds)
+    try:
+        current = newest(storage)
+        if current and current.deadline > storage.now():
+            wait(QUIET)
+    except BaseException:
+        end_pin(storage, pin)
+        raise
+    return pin
+
+
+def _check_loads(checkpoint: Checkpoint, batch: int) -> None:
+    root, version = checkpoint.root, version_of(batch)
+    if batch not in checkpoint.batches:
+        there = [*checkpoint.batches[:1], *checkpoint.batches[-1:]]
+        has = f"has batches {there[0]} to {there[1]}" if there else "is empty"
+        raise ConfigError(f"{root}: batch {batch} is not committed, the commit log {has}")
+    why = f"batch {batch} cannot be pinned: "
+    for finding in (one for one in checkpoint.findings if one.damage):
+        raise DamagedError(root, why + finding.detail, code=finding.code.value)
+    for store in checkpoint.stores:
+        if not checkpoint.asks(store.id, version):
+            continue
+        mine = [one for one in diagnose(store, checkpoint) if one.damage]
+        for finding in mine:
+            if batch in finding.batches or store.unread:
+                raise DamagedError(root, why + finding.detail, code=finding.code.value)
+        if version not in store.versions.loadable(version, version):
+            detail = f"{why}version {version} does not load in {store.id.directory}"
+            raise DamagedError(root, detail, code=FindingCode.BROKEN_CHAIN.value)
