@@ -49,6 +49,12 @@ def state(storage: Storage) -> dict[str, bytes]:
     return {entry.path: storage.read(entry.path) for entry in storage.list("state")}
 
 
+def of_the_query(storage: Storage) -> dict[str, bytes]:
+    """Returns the contents of all files but those of maintainers."""
+    found = (entry.path for entry in storage.list(""))
+    return {path: storage.read(path) for path in found if not path.startswith("_")}
+
+
 def files(notation: str, store: StoreId = STORE) -> tuple[StateFile, ...]:
     """Returns the files that the notation names, 100 bytes each."""
     found = []

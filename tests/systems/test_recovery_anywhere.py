@@ -7,15 +7,10 @@ from statemaint.maintain import undo
 from statemaint.recover import repair, rollback
 from statemaint.storage import HadoopStorage, LocalStorage, Storage
 from statemaint.storage.hadoop.jvm import Jvm
-from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
+from tests.support.checkpoints import of_the_query, snapshot_bytes, state_at, write_checkpoint
 from tests.support.s3 import Place
 
 DAY = 86_400.0
-
-
-def of_the_query(storage: Storage) -> dict[str, bytes]:
-    found = (entry.path for entry in storage.list(""))
-    return {path: storage.read(path) for path in found if not path.startswith("_")}
 
 
 def comes_through(storage: Storage) -> None:

@@ -6,32 +6,24 @@ out, safe mode, and directories that may not be written to.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from statemaint.audit import verify
 from statemaint.errors import StatemaintError, StorageError
 from statemaint.maintain import maintain, undo
-from statemaint.model.policy import Policy
-from statemaint.records import newest
-from statemaint.records.manifest import FOLDER
 from statemaint.recover import rollback
 from statemaint.storage import HadoopStorage
 from statemaint.storage.hadoop.jvm import Jvm
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import of_the_query, write_checkpoint
 from tests.support.hdfs import SUPERUSER, Hdfs, hdfs
 from tests.support.ipc_proxy import Fault, IpcProxy, ipc_proxy
 from tests.support.marks import long, undo_cases
+from tests.support.undone import DAY, KEEPING, end_lease, must_be_whole, undo_all
 from tests.systems.conftest import FS
 from tools.demo.processes import wait_until
 
-DAY = 86_400.0
-KEEPING = Policy(
-    min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0, trash_for=DAY
-)
 STATE = "state/0/0"
 Step = tuple[str, str, int]
 """A method of the NameNode, a part of the paths that it is called with, and which such call."""
@@ -71,14 +63,7 @@ class Bench:
         self._jvm, self._admin, self._proxy, self._folder = jvm, admin, proxy, folder
         self.sound = HadoopStorage(folder, jvm=jvm)
         write_checkpoint(self.sound, partitions=1, last=10, batches=range(6, 10))
-        self.before = self.of_the_query()
-
-    def of_the_query(self) -> dict[str, bytes]:
-        listed = [one.path for one in self.sound.list("")]
-        return {path: self.sound.read(path) for path in listed if not path.startswith("_")}
-
-    def trashed(self) -> set[str]:
-        return {one.path.split("/")[2] for one in self.sound.list(FOLDER)}
+        self.before = of_the_query(self.sound)
 
     @contextmanager
     def failing(self, step: Step, fault: str) -> Iterator[HadoopStorage]:
@@ -101,12 +86,7 @@ class Bench:
         finally:
             self._leave()
             self._allow("755")
-            self.end_lease()
-
-    def end_lease(self) -> None:
-        """Ends a lease that its run could not release, as a minute would."""
-        if (claim := newest(self.sound)) and claim.deadline:
-            self.sound.write(claim.path, [replace(claim, deadline=0.0).content], overwrite=True)
+            end_lease(self.sound)
 
     def behind(self, proxy: IpcProxy) -> HadoopStorage:
         """Returns the checkpoint as a client of a proxy sees it."""
@@ -129,12 +109,6 @@ class Bench:
     def _allow(self, mode: str) -> None:
         path = self._jvm.java(FS + "Path")(f"{self._folder}/{STATE}")
         self._admin.setPermission(path, self._jvm.java(FS + "permission.FsPermission")(mode))
-
-    def must_be_whole(self) -> None:
-        after = self.of_the_query()
-        assert {path: after.get(path) for path in self.before} == self.before
-        assert list(self.sound.list(FOLDER)) == []
-        assert verify(self.sound, deep=True).healthy
 
 
 @pytest.fixture
@@ -163,7 +137,7 @@ def test_every_file_comes_back_after_a_call_that_failed(
     with bench.failing(MAINTAIN[step], fault) as storage, suppress(StatemaintError):
         report = maintain(storage, KEEPING, run="a")
         assert report.exit_code == 5
-        gone = bench.before.keys() - bench.of_the_query().keys()
+        gone = bench.before.keys() - of_the_query(bench.sound).keys()
         if not moves or fault != "lost":
             assert report.files_deleted.total() == len(gone)
         if moves and fault in ("denied", "safe mode"):
@@ -171,9 +145,8 @@ def test_every_file_comes_back_after_a_call_that_failed(
             assert finding.detail.startswith(f"{STATE}/")
     assert maintain(bench.sound, KEEPING, run="b").exit_code == 0
     newest_first = [*MAINTAIN].index(step) % 2 == 0
-    for run in sorted(bench.trashed(), reverse=newest_first):
-        assert undo(bench.sound, run).left == {}
-    bench.must_be_whole()
+    undo_all(bench.sound, newest_first=newest_first)
+    must_be_whole(bench.sound, bench.before)
 
 
 @pytest.mark.parametrize(("step", "fault"), cases(UNDO))
@@ -181,18 +154,16 @@ def test_an_undo_whose_call_failed_is_done_again(bench: Bench, step: str, fault:
     maintain(bench.sound, KEEPING, run="a")
     with bench.failing(UNDO[step], fault) as storage, suppress(StatemaintError):
         undo(storage, "a")
-    if bench.trashed():
-        assert undo(bench.sound, "a").left == {}
-    bench.must_be_whole()
+    undo_all(bench.sound)
+    must_be_whole(bench.sound, bench.before)
 
 
 @pytest.mark.parametrize(("step", "fault"), cases(ROLLBACK))
 def test_a_rollback_whose_call_failed_is_undone(bench: Bench, step: str, fault: str) -> None:
     with bench.failing(ROLLBACK[step], fault) as storage, suppress(StatemaintError):
         rollback(storage, 8, trash_for=DAY)
-    for run in sorted(bench.trashed(), reverse=True):
-        assert undo(bench.sound, run).left == {}
-    bench.must_be_whole()
+    undo_all(bench.sound, newest_first=True)
+    must_be_whole(bench.sound, bench.before)
 
 
 @pytest.mark.long
@@ -214,11 +185,10 @@ def test_every_file_comes_back_after_the_datanode_was_gone(tmp_path: Path, jvm: 
                 bench.sound.write("_statemaint/x", [b"x"], overwrite=True)
             cluster.start("datanode")
             assert wait_until(lambda: _writes(bench.sound), seconds=60)
-            bench.end_lease()
+            end_lease(bench.sound)
         assert maintain(bench.sound, KEEPING, run="c").exit_code == 0
-        for run in sorted(bench.trashed()):
-            assert undo(bench.sound, run).left == {}
-        bench.must_be_whole()
+        undo_all(bench.sound)
+        must_be_whole(bench.sound, bench.before)
 
 
 def _admin_of(cluster: Hdfs, jvm: Jvm) -> Any:

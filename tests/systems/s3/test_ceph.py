@@ -13,12 +13,12 @@ from statemaint.errors import AlreadyExistsError, NotExclusiveError, StorageErro
 from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.planning import plan_checkpoint
-from statemaint.records.manifest import FOLDER
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import TIGHT, state, write_checkpoint
 from tests.support.iam import policy_of
 from tests.support.paths import ROOT
 from tests.support.s3 import Place
+from tests.support.undone import undo_all
 
 DELETE, PAGE = ROOT / "helm" / "iam" / "delete.json", ROOT / "docs" / "storage.md"
 _OTHER = "arn:aws:iam:::user/other"
@@ -155,8 +155,7 @@ def test_a_partition_that_the_policy_denies_halts_its_own_store(
     granted.grant(document)
     assert maintain(granted.storage, policy).exit_code == 0
     if trash_for:
-        for run in sorted({one.path.split("/")[2] for one in granted.storage.list(FOLDER)}):
-            assert undo(granted.storage, run).left == {}
+        undo_all(granted.storage)
         assert before.items() <= state(granted.storage).items()
 
 

@@ -8,20 +8,16 @@ import pytest
 
 from statemaint.errors import StatemaintError
 from statemaint.maintain import maintain, undo
-from statemaint.model.policy import Policy
-from statemaint.records.manifest import FOLDER
 from statemaint.recover import rollback
 from statemaint.storage import MemoryStorage, S3Storage
-from tests.support.checkpoints import state, write_checkpoint
+from tests.support.checkpoints import of_the_query, write_checkpoint
 from tests.support.fault_proxy import Answer, Fault, FaultProxy, Lost, Seen, error, fault_proxy
 from tests.support.marks import undo_cases
 from tests.support.s3 import Place
+from tests.support.undone import KEEPING, must_be_whole, undo_all
 
 # Minutes on both servers; `tests/unit/undo/test_undo_halfway.py` has each step in memory.
 pytestmark = pytest.mark.long
-KEEPING = Policy(
-    min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0, trash_for=86_400.0
-)
 MANY = 10_000
 When = Callable[[Seen], bool]
 
@@ -99,7 +95,7 @@ def test_every_file_comes_back_after_a_request_that_failed(
     """In either order: the newest run first in every second case."""
     proxy, broken = beside
     healthy = neglected(place)
-    before = state(healthy)
+    before = of_the_query(healthy)
     if step in IN_PARTS:  # as on a server that cannot copy whole objects
         method, when = STEPS["COPY"]
         proxy.fail(method, Answer(501, error("NotImplemented")), times=MANY, when=when)
@@ -115,13 +111,8 @@ def test_every_file_comes_back_after_a_request_that_failed(
     assert proxy.used >= 1 + (step in IN_PARTS or step == "DELETE")
     maintain(healthy, KEEPING)
     newest_first = CASES.index((step, fault)) % 2 == 0
-    runs = sorted({one.path.split("/")[2] for one in healthy.list(FOLDER)}, reverse=newest_first)
-    assert runs
-    for run in runs:
-        assert undo(healthy, run).left == {}
-    after = state(healthy)
-    assert {path: after.get(path) for path in before} == before
-    assert list(healthy.list(FOLDER)) == []
+    assert undo_all(healthy, newest_first=newest_first)
+    must_be_whole(healthy, before)
 
 
 @pytest.mark.parametrize(("step", "fault"), undo_cases([*product(("COPY", "DELETE"), FAULTS)], 3))
@@ -130,18 +121,15 @@ def test_an_undo_whose_request_failed_is_done_again(
 ) -> None:
     proxy, broken = beside
     healthy = neglected(place)
-    before = state(healthy)
+    before = of_the_query(healthy)
     run = maintain(healthy, KEEPING).run
     method = STEPS[step][0]
     proxy.fail(method, FAULTS[fault], when=nth(2, _names("/state/", copy=step == "COPY")))
     with suppress(StatemaintError):
         undo(broken.storage(healthy.root), run)
     assert proxy.used
-    if list(healthy.list(FOLDER)):
-        assert undo(healthy, run).left == {}
-    after = state(healthy)
-    assert {path: after.get(path) for path in before} == before
-    assert list(healthy.list(FOLDER)) == []
+    undo_all(healthy)
+    must_be_whole(healthy, before)
 
 
 def _of_log(seen: Seen) -> bool:
@@ -167,15 +155,12 @@ def test_a_rollback_whose_request_failed_is_undone(
 ) -> None:
     proxy, broken = beside
     healthy = neglected(place)
-    before = {one.path: healthy.read(one.path) for one in healthy.list("")}
+    before = of_the_query(healthy)
     method, when = ROLLBACK[step]
     proxy.fail(method, FAULTS[fault], when=nth(1, when))
     storage = broken.storage(healthy.root, attempts=2 if fault == "repeated" else 1)
     with suppress(StatemaintError):
         rollback(storage, 8, trash_for=86_400.0)
     assert proxy.used
-    for run in sorted({one.path.split("/")[2] for one in healthy.list(FOLDER)}, reverse=True):
-        assert undo(healthy, run).left == {}
-    after = {one.path: healthy.read(one.path) for one in healthy.list("")}
-    assert {path: after.get(path) for path in before} == before
-    assert list(healthy.list(FOLDER)) == []
+    undo_all(healthy, newest_first=True)
+    must_be_whole(healthy, before)

@@ -21,7 +21,7 @@ from statemaint.report import Report
 from statemaint.report.plan_file import MaintenanceFile, parse_plan
 from statemaint.report.to_json import plan_json, report_json, scan_json
 from statemaint.storage import MemoryStorage, Storage
-from tests.support.checkpoints import COMMIT, changes, delta_bytes, write_checkpoint
+from tests.support.checkpoints import COMMIT, changes, delta_bytes, state, write_checkpoint
 from tests.support.faults import Clock
 
 HOUR = 3600.0
@@ -58,10 +58,6 @@ def parsed(content: bytes) -> MaintenanceFile:
     plan = parse_plan("plan.json", content)
     assert isinstance(plan, MaintenanceFile)
     return plan
-
-
-def state(storage: MemoryStorage) -> dict[str, bytes]:
-    return {path: one for path, one in storage.files.items() if path.startswith("state/")}
 
 
 def commit(storage: MemoryStorage, batch: int) -> None:

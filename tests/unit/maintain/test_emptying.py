@@ -13,7 +13,6 @@ from statemaint.maintain import end_run, list_runs, maintain
 from statemaint.maintain.record import read_record, recorded
 from statemaint.metrics.families import families, registry_of
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.model.policy import Policy
 from statemaint.records import Holder
 from statemaint.records.manifest import FOLDER
 from statemaint.report import Emptied, Report
@@ -25,12 +24,7 @@ from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, HookedStorage, refuse
 from tests.support.going_on import run as run_query
 from tests.support.metrics import named, series_of
-
-DAY = 86_400.0
-KEEPING = Policy(
-    min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0, trash_for=DAY
-)
-
+from tests.support.undone import DAY, KEEPING
 
 REFUSED = "access denied, s3:DeleteObject is not allowed"
 

@@ -12,7 +12,7 @@ from statemaint.records.runs import FOLDER as RUNS
 from statemaint.recover import repair, rollback
 from statemaint.report import Report
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import of_the_query, state, write_checkpoint
 from tests.support.faults import HookedStorage, Ticking, refuse
 from tests.support.going_on import run as run_query
 from tests.unit.undo.test_undo_halfway import (
@@ -25,7 +25,6 @@ from tests.unit.undo.test_undo_halfway import (
     in_trash,
     neglected,
     passes,
-    state,
 )
 
 
@@ -138,7 +137,7 @@ def test_a_recovery_that_was_refused_says_how_its_moves_are_taken_back(verb: str
     write_checkpoint(storage, partitions=1)
     for version in (8, 10, 12, 14) if verb == "repair" else ():
         storage.write(f"{HOME}/{version}.snapshot", [b"broken"])
-    before = {path: one for path, one in storage.files.items() if not path.startswith("_")}
+    before = of_the_query(storage)
     work: dict[str, Callable[[], object]] = {
         "repair": lambda: repair(storage, trash_for=DAY),
         "rollback": lambda: rollback(storage, 19, trash_for=DAY),
@@ -153,6 +152,5 @@ def test_a_recovery_that_was_refused_says_how_its_moves_are_taken_back(verb: str
     )
     storage.works_again()
     assert undo(storage, noted.run).left == {}
-    after = {path: one for path, one in storage.files.items() if not path.startswith("_")}
-    assert after == before
+    assert of_the_query(storage) == before
     assert [path for path in storage.files if path.startswith(RUNS)]

@@ -21,7 +21,7 @@ from statemaint.records import Holder, expired_trash, trashed_runs
 from statemaint.records.manifest import FOLDER, contents
 from statemaint.report import Report
 from statemaint.storage import MemoryStorage, Storage
-from tests.support.checkpoints import COMMIT, NOW, changes, delta_bytes, write_checkpoint
+from tests.support.checkpoints import COMMIT, NOW, changes, delta_bytes, state, write_checkpoint
 from tests.support.faults import (
     Clock,
     CopyingStorage,
@@ -58,10 +58,6 @@ def neglected(clock: Clock) -> MemoryStorage:
         side = checksum_file.spark(google_crc32c.value(content), len(content), 0)
         found.write(f"{entry.path}.crc", [side])
     return found
-
-
-def state(storage: MemoryStorage) -> dict[str, bytes]:
-    return {path: one for path, one in storage.files.items() if path.startswith("state/")}
 
 
 def trash(storage: MemoryStorage) -> list[str]:

@@ -23,7 +23,7 @@ from statemaint.report.plan_file import MaintenanceFile, parse_plan
 from statemaint.report.to_json import plan_json
 from statemaint.storage import MemoryStorage, Stoppable
 from statemaint.workers import Workers
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import of_the_query, write_checkpoint
 from tests.support.faults import Clock, HookedStorage, on
 from tests.support.marks import long
 from tests.support.rocks import write_rocks_checkpoint
@@ -46,11 +46,6 @@ def rocks() -> MemoryStorage:
     return found
 
 
-def state(storage: MemoryStorage) -> dict[str, bytes]:
-    """Returns what a query would see of a checkpoint."""
-    return {path: one for path, one in storage.files.items() if not path.startswith("_statemaint")}
-
-
 def run_thrice(storage: MemoryStorage, workers: int) -> list[Any]:
     """Runs until all is done, and returns what each run reports of each store."""
     reports = [maintain(storage, TIGHT, workers=workers) for _ in range(3)]
@@ -70,7 +65,7 @@ def maintained() -> MemoryStorage:
 def test_many_workers_leave_what_one_leaves_and_report_it_in_the_same_order(workers: int) -> None:
     alone, together = three_stores(), three_stores()
     assert run_thrice(together, workers) == run_thrice(alone, 1)
-    assert state(together) == state(alone)
+    assert of_the_query(together) == of_the_query(alone)
     assert verify(together, deep=True).healthy
 
 
@@ -79,7 +74,7 @@ def test_many_workers_leave_what_one_leaves_of_rocksdb(workers: int) -> None:
     alone, together = rocks(), rocks()
     assert run_thrice(together, workers) == run_thrice(alone, 1)
     assert digest_stores(together, workers=workers) == digest_stores(alone, workers=1)
-    assert len(state(together)) == len(state(alone))
+    assert len(of_the_query(together)) == len(of_the_query(alone))
 
 
 def test_two_workers_work_at_the_same_time() -> None:
@@ -135,7 +130,7 @@ def test_a_lost_lease_stops_every_worker_and_the_next_run_goes_on(workers: int, 
     assert before.issuperset(running_threads())
     assert verify(storage, deep=True).healthy
     run_thrice(storage, 1)
-    assert state(storage) == state(maintained())
+    assert of_the_query(storage) == of_the_query(maintained())
 
 
 @pytest.mark.parametrize(
@@ -149,12 +144,12 @@ def test_a_caller_that_stops_leaves_no_thread_and_no_half_done_action(
     outcomes = execute(plan, storage, run="r", workers=workers)
     found = [next(outcomes) for _ in range(taken)]
     outcomes.close()  # type: ignore[attr-defined]
-    left = state(storage)
+    left = of_the_query(storage)
     assert before.issuperset(running_threads())
     assert {one.action.path for one in found if isinstance(one, SnapshotWritten)} <= left.keys()
     assert verify(storage, deep=True).healthy
     run_thrice(storage, 1)
-    assert state(storage) == state(maintained())
+    assert of_the_query(storage) == of_the_query(maintained())
 
 
 @pytest.mark.parametrize("workers", WORKERS)
@@ -176,11 +171,11 @@ def test_no_store_is_begun_once_the_time_is_over(workers: int) -> None:
 @pytest.mark.parametrize("workers", WORKERS)
 def test_what_all_of_them_moved_to_the_trash_comes_back(workers: int) -> None:
     storage = three_stores()
-    before = state(storage)
+    before = of_the_query(storage)
     report = maintain(storage, replace(TIGHT, trash_for=3600.0), workers=workers)
     assert report.files_deleted.total() > 100
     assert undo(storage, report.run).files == report.files_deleted.total()
-    assert before.items() <= state(storage).items()
+    assert before.items() <= of_the_query(storage).items()
 
 
 @pytest.mark.parametrize("workers", WORKERS)
@@ -192,7 +187,7 @@ def test_a_plan_is_applied_by_several(workers: int) -> None:
     report = apply(storage, plan, workers=workers)
     maintain(alone, TIGHT)
     assert report.snapshots_written == 2 * 15
-    assert state(storage) == state(alone)
+    assert of_the_query(storage) == of_the_query(alone)
 
 
 @pytest.mark.parametrize("workers", WORKERS[1:])
@@ -232,7 +227,7 @@ def test_memory_changes_the_order_of_work_and_nothing_else(memory: int) -> None:
     alone, together = three_stores(), three_stores()
     maintain(alone, TIGHT, workers=1)
     maintain(together, TIGHT, workers=Workers(4, memory))
-    assert state(together) == state(alone)
+    assert of_the_query(together) == of_the_query(alone)
     assert digest_stores(together, workers=Workers(4, memory)) == digest_stores(alone)
     assert verify(together, deep=True, workers=Workers(4, memory)).healthy
 
@@ -322,9 +317,9 @@ def test_an_interrupt_ends_a_run_between_two_actions_and_the_next_goes_on(worker
     with pytest.raises(KeyboardInterrupt):
         maintain(storage, TIGHT, workers=workers, on_outcome=press)
     assert before.issuperset(running_threads())
-    snapshots = [path for path in state(storage) if path.endswith(".snapshot")]
+    snapshots = [path for path in of_the_query(storage) if path.endswith(".snapshot")]
     assert snapshots
     assert workers > 1 or len(snapshots) == 1
     assert verify(storage, deep=True).healthy
     run_thrice(storage, 1)
-    assert state(storage) == state(maintained())
+    assert of_the_query(storage) == of_the_query(maintained())

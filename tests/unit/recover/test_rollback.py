@@ -24,6 +24,7 @@ from tests.support.checkpoints import (
     COMMIT,
     delta_bytes,
     names,
+    of_the_query,
     offsets_bytes,
     snapshot_bytes,
     state_at,
@@ -46,10 +47,6 @@ def storage() -> MemoryStorage:
     found.write("state/0/0/25.snapshot", [snapshot_bytes(state_at(25))])
     found.write("commits/.24.crc", [b"crc"])
     return found
-
-
-def of_the_query(storage: MemoryStorage) -> dict[str, bytes]:
-    return {path: one for path, one in storage.files.items() if not path.startswith("_")}
 
 
 # -- what goes

@@ -33,7 +33,7 @@ from statemaint.report.recovery_json import recovered_json, recovery_json
 from statemaint.storage import MemoryStorage, ReadOnly, Without
 from statemaint.workers import Workers
 from tests.matrix.test_damage import cut
-from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
+from tests.support.checkpoints import of_the_query, snapshot_bytes, state_at, write_checkpoint
 from tests.support.faults import Clock, HookedStorage, on, refuse
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
@@ -56,10 +56,6 @@ def damaged(kind: type[MemoryStorage] = MemoryStorage) -> MemoryStorage:
     found.write("state/0/2/27.snapshot", [snapshot_bytes(state_at(25))])
     found.write("state/0/1/.21.delta.crc", [b"crc\0\0\0\2\0\1\2\3\4"])
     return found
-
-
-def of_the_query(storage: MemoryStorage) -> dict[str, bytes]:
-    return {path: one for path, one in storage.files.items() if not path.startswith("_")}
 
 
 @pytest.mark.parametrize("workers", WORKERS)

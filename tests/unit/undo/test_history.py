@@ -66,14 +66,17 @@ def test_a_file_is_removed_again_by_a_later_run_alone() -> None:
 
 
 def test_a_file_was_removed_before_by_an_earlier_run_alone() -> None:
-    def removed(fence: int, run: str) -> bool:
-        history = {DELTA: (Removal(fence, run),), OTHER: (Removal(3, "mine"),)}
-        return LedgerHistory("mine", removed=history).removed_before(DELTA)
+    def removed(*history: tuple[int, str]) -> bool:
+        removals = tuple(Removal(*one) for one in history)
+        found = {DELTA: removals, OTHER: (Removal(3, "mine"),)}
+        return LedgerHistory("mine", removed=found).removed_before(DELTA)
 
-    assert removed(2, "other")
-    assert not removed(3, "other")
-    assert not removed(4, "other")
-    assert not removed(2, "mine")
+    assert removed((2, "other"))
+    assert removed((2, "other"), (3, "mine"))
+    assert not removed((3, "other"))
+    assert not removed((4, "other"))
+    assert not removed((2, "mine"))
+    assert not removed((3, "mine"), (4, "other"))
     assert not LedgerHistory("mine", removed={DELTA: (Removal(2, "other"),)}).removed_before(DELTA)
 
 
@@ -81,8 +84,9 @@ def test_what_was_removed_since_is_what_later_runs_removed() -> None:
     history = {
         DELTA: (Removal(3, "mine"), Removal(4, "other")),
         OTHER: (Removal(3, "other"), Removal(2, "old")),
+        "commits/4": (Removal(4, "other"),),
     }
-    assert LedgerHistory("mine", removed=history).removed_since() == {DELTA}
+    assert LedgerHistory("mine", removed=history).removed_since() == {DELTA, "commits/4"}
     assert LedgerHistory("nobody", removed=history).removed_since() == frozenset()
 
 

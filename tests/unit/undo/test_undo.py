@@ -21,16 +21,24 @@ from statemaint.records.manifest import (
 )
 from statemaint.recover import repair, rollback
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import UUID, delta_bytes, snapshot_bytes, state_at, write_checkpoint
+from tests.support.checkpoints import (
+    TIGHT,
+    UUID,
+    delta_bytes,
+    snapshot_bytes,
+    state,
+    state_at,
+    write_checkpoint,
+)
 from tests.support.faults import Clock, CopyingStorage, Ticking, each_crash, survived
 from tests.support.going_on import reset, rewind, rows, run
 from tests.support.rocks import parts_of
+from tests.support.undone import as_of_an_earlier_build
 from tests.unit.maintain.test_rocks import TIGHT as ROCKS
 from tests.unit.maintain.test_rocks import long_after
 
 DAY = 86_400.0
 MONTH = 30 * DAY
-TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 KEEPING = TIGHT.override(trash_for=7 * DAY)
 HOME = "state/0/0"
 
@@ -44,20 +52,6 @@ def snapshot(storage: MemoryStorage, version: int, *, of: int | None = None) -> 
 def rewritten(storage: MemoryStorage, version: int) -> None:
     content = delta_bytes(rows(version, 1))
     storage.write(f"{HOME}/{version}.delta", [content], overwrite=True)
-
-
-def state(storage: MemoryStorage) -> dict[str, bytes]:
-    return {path: one for path, one in storage.files.items() if path.startswith("state/")}
-
-
-def forget(storage: MemoryStorage, run_id: str) -> None:
-    """Makes a run's manifests those of an earlier build, and keeps their times."""
-    for path, (content, modified) in list(storage._files.items()):
-        if path.startswith(f"{FOLDER}/{run_id}/manifest/"):
-            lines = [json.loads(line) for line in content.splitlines()]
-            old = [{key: line[key] for key in ("path", "bytes", "until")} for line in lines]
-            text = "".join(json.dumps(line) + "\n" for line in old)
-            storage._files[path] = (text.encode(), modified)
 
 
 # -- a repair
@@ -178,7 +172,7 @@ def test_a_repair_of_an_earlier_build_is_undone_as_long_as_nothing_is_newer(
     storage: MemoryStorage, clock: Clock
 ) -> None:
     done = dropped(storage, clock)
-    forget(storage, done)
+    as_of_an_earlier_build(storage, done)
     other = survived(storage, clock)
     rewritten(other, 4)
     reason = undo(other, done).left[f"{HOME}/5.snapshot"]
@@ -427,7 +421,7 @@ def test_what_lies_above_a_log_that_was_cut_stays_away(
 def test_a_trash_of_an_earlier_build_comes_back_as_long_as_nothing_below_is_newer(
     storage: MemoryStorage, clock: Clock, trashed: str
 ) -> None:
-    forget(storage, trashed)
+    as_of_an_earlier_build(storage, trashed)
     run(storage, 25, 30)
     other = survived(storage, clock)
     assert undo(other, trashed).left == {}

@@ -10,11 +10,17 @@ from statemaint.audit import verify
 from statemaint.errors import StatemaintError, StorageError
 from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
-from statemaint.model.policy import Policy
 from statemaint.records.manifest import FOLDER
 from statemaint.recover import repair, rollback
 from statemaint.storage import LocalStorage, MemoryStorage
-from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
+from tests.support.checkpoints import (
+    TIGHT,
+    of_the_query,
+    snapshot_bytes,
+    state,
+    state_at,
+    write_checkpoint,
+)
 from tests.support.faults import (
     Clock,
     CopyingStorage,
@@ -24,14 +30,12 @@ from tests.support.faults import (
     survived,
 )
 from tests.support.marks import half, long
+from tests.support.undone import runs_in_trash
 
 DAY = 86_400.0
 HOME = "state/0/0"
-KEEPING = Policy(
-    min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0, trash_for=7 * DAY
-)
+KEEPING = TIGHT.override(trash_for=7 * DAY)
 KINDS = {False: MemoryStorage, True: CopyingStorage}
-Files = dict[str, bytes]
 
 
 def neglected(clock: Ticking, *, copies: bool) -> MemoryStorage:
@@ -42,18 +46,10 @@ def neglected(clock: Ticking, *, copies: bool) -> MemoryStorage:
     return storage
 
 
-def state(storage: MemoryStorage) -> Files:
-    return {path: one for path, one in storage.files.items() if path.startswith("state/")}
-
-
 def in_trash(storage: MemoryStorage) -> list[str]:
     return sorted(
         path for path in storage.files if path.startswith(f"{FOLDER}/") and "/state/" in path
     )
-
-
-def trashed_runs(storage: MemoryStorage) -> set[str]:
-    return {path.split("/")[2] for path in storage.files if path.startswith(f"{FOLDER}/")}
 
 
 def failing(storage: MemoryStorage, *, at: int, lost: bool, copies: bool) -> FailingStorage:
@@ -83,7 +79,7 @@ def undone(storage: MemoryStorage, runs: Sequence[str]) -> dict[str, str]:
     """Undoes runs in an order, and returns the files that stay in the trash."""
     left: dict[str, str] = {}
     for run in runs:
-        if run in trashed_runs(storage):
+        if run in runs_in_trash(storage):
             passes(storage)
             left.update(undo(storage, run).left)
     return left
@@ -139,7 +135,7 @@ def test_every_file_comes_back_after_a_repair_that_failed_at_any_request(
     for at, storage in failures(work, whole, lost=lost, copies=copies):
         passes(storage)
         work(storage)
-        runs = sorted(trashed_runs(storage), reverse=newest_first)
+        runs = sorted(runs_in_trash(storage), reverse=newest_first)
         assert runs
         assert undone(storage, runs) == {}, at
         assert before.items() <= state(storage).items(), at
@@ -160,8 +156,7 @@ def test_a_rollback_that_failed_at_any_request_is_undone(
         passes(storage)
         if again:
             work(storage)
-        runs = sorted(trashed_runs(storage), reverse=True)
-        assert undone(storage, runs) == {}, at
+        assert undone(storage, runs_in_trash(storage)[::-1]) == {}, at
         assert of_the_query(storage) == before, at
 
 
@@ -190,7 +185,7 @@ def test_a_rollback_that_several_stores_refused_halfway_is_undone(workers: int) 
     assert len(trashed) == workers
     assert of_the_query(storage) == before
     storage.refuses = False
-    assert undone(storage, [*trashed_runs(storage)]) == {}
+    assert undone(storage, runs_in_trash(storage)) == {}
     assert of_the_query(storage) == before
     assert in_trash(storage) == []
 
@@ -213,13 +208,9 @@ def test_a_rollback_that_noted_half_of_its_files_and_moved_none_is_undone() -> N
     passes(storage)
     with pytest.raises(StorageError):
         rollback(storage, 19, trash_for=DAY)
-    assert undone(storage, [*trashed_runs(storage)]) == {}
-    assert trashed_runs(storage) == set()
+    assert undone(storage, runs_in_trash(storage)) == {}
+    assert runs_in_trash(storage) == []
     assert of_the_query(storage) == before
-
-
-def of_the_query(storage: MemoryStorage) -> Files:
-    return {path: one for path, one in storage.files.items() if not path.startswith("_")}
 
 
 @half("rolled_back", "lost", "copies")
@@ -257,7 +248,7 @@ def test_an_undo_of_files_that_were_moved_in_the_second_of_their_writing_is_done
 
     for at, storage in failures(work, whole, lost=lost, copies=True):
         clock.now += 60
-        if run in trashed_runs(storage):
+        if run in runs_in_trash(storage):
             assert undo(storage, run).left == {}, at
         assert before.items() <= state(storage).items(), at
         assert in_trash(storage) == [], at
@@ -338,8 +329,7 @@ def test_a_run_that_noted_files_and_moved_none_keeps_no_file_in_the_trash(*, cop
         assert undone(second, ["a"]) == {}
         passes(second)
         for third, storage in failures(work, second, lost=False, copies=copies):
-            runs = sorted(trashed_runs(storage))
-            assert undone(storage, runs) == {}, (at, third)
+            assert undone(storage, runs_in_trash(storage)) == {}, (at, third)
             assert before.items() <= state(storage).items(), (at, third)
             assert in_trash(storage) == [], (at, third)
     assert halfway > 2

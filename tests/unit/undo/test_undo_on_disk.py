@@ -9,28 +9,19 @@ import resource
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from statemaint.audit import verify
 from statemaint.errors import StatemaintError
 from statemaint.maintain import maintain, undo
-from statemaint.model.policy import Policy
-from statemaint.records import newest
-from statemaint.records.manifest import FOLDER
 from statemaint.recover import rollback
 from statemaint.storage import LocalStorage
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import of_the_query, write_checkpoint
 from tests.support.failing_disk import failing
+from tests.support.undone import DAY, KEEPING, end_lease, must_be_whole, undo_all
 
-DAY = 86_400.0
-KEEPING = Policy(
-    min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0, trash_for=DAY
-)
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EACCES, errno.EROFS)
-Files = dict[str, bytes]
 Work = Callable[[LocalStorage], object]
 
 
@@ -39,21 +30,6 @@ def neglected(folder: Path) -> LocalStorage:
     storage = LocalStorage(folder)
     write_checkpoint(storage, partitions=1, last=10, batches=range(6, 10))
     return storage
-
-
-def of_the_query(storage: LocalStorage) -> Files:
-    listed = [one.path for one in storage.list("")]
-    return {path: storage.read(path) for path in listed if not path.startswith("_")}
-
-
-def trashed(storage: LocalStorage) -> set[str]:
-    return {one.path.split("/")[2] for one in storage.list(FOLDER)}
-
-
-def end_lease(storage: LocalStorage) -> None:
-    """Ends a lease that its run could not release, as a minute would."""
-    if (claim := newest(storage)) and claim.deadline:
-        storage.write(claim.path, [replace(claim, deadline=0.0).content], overwrite=True)
 
 
 def failures(
@@ -76,13 +52,6 @@ def failures(
     raise AssertionError("it never got through")
 
 
-def must_be_whole(storage: LocalStorage, before: Files, at: int) -> None:
-    after = of_the_query(storage)
-    assert {path: after.get(path) for path in before} == before, at
-    assert trashed(storage) == set(), at
-    assert verify(storage, deep=True).healthy, at
-
-
 AFTER = pytest.mark.parametrize("after", [False, True])
 
 
@@ -99,9 +68,8 @@ def test_every_file_comes_back_after_a_run_that_failed_at_any_call(
 
     for at, storage in failures(tmp_path, whole, work, after=after):
         assert maintain(storage, KEEPING, run="b").exit_code == 0, at
-        for run in sorted(trashed(storage), reverse=newest_first):
-            assert undo(storage, run).left == {}, at
-        must_be_whole(storage, before, at)
+        undo_all(storage, newest_first=newest_first)
+        must_be_whole(storage, before, at=at)
 
 
 @AFTER
@@ -114,9 +82,8 @@ def test_an_undo_that_failed_at_any_call_is_done_again(tmp_path: Path, *, after:
         undo(storage, "a")
 
     for at, storage in failures(tmp_path, whole, work, after=after):
-        if trashed(storage):
-            assert undo(storage, "a").left == {}, at
-        must_be_whole(storage, before, at)
+        undo_all(storage)
+        must_be_whole(storage, before, at=at)
 
 
 @AFTER
@@ -128,9 +95,8 @@ def test_a_rollback_that_failed_at_any_call_is_undone(tmp_path: Path, *, after: 
         rollback(storage, 8, trash_for=DAY)
 
     for at, storage in failures(tmp_path, whole, work, after=after):
-        for run in sorted(trashed(storage), reverse=True):
-            assert undo(storage, run).left == {}, at
-        must_be_whole(storage, before, at)
+        undo_all(storage, newest_first=True)
+        must_be_whole(storage, before, at=at)
 
 
 # -- a disk that is full
@@ -164,9 +130,8 @@ def test_every_file_comes_back_after_a_line_that_a_full_disk_cut(tmp_path: Path,
     with full(most), suppress(StatemaintError):
         undo(storage, "b")
     end_lease(storage)
-    for run in sorted(trashed(storage)):
-        assert undo(storage, run).left == {}
-    must_be_whole(storage, before, most)
+    undo_all(storage)
+    must_be_whole(storage, before)
 
 
 @pytest.mark.parametrize("most", MOSTS)
@@ -176,6 +141,5 @@ def test_a_rollback_is_undone_after_a_line_that_a_full_disk_cut(tmp_path: Path, 
     with full(most), suppress(StatemaintError):
         rollback(storage, 8, trash_for=DAY)
     end_lease(storage)
-    for run in sorted(trashed(storage)):
-        assert undo(storage, run).left == {}
-    must_be_whole(storage, before, most)
+    undo_all(storage)
+    must_be_whole(storage, before)

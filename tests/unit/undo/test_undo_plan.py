@@ -5,19 +5,16 @@ import pytest
 from statemaint.errors import ConfigError, NotACheckpointError, Superseded
 from statemaint.maintain import maintain, plan_undo, undo
 from statemaint.model.ids import RecoveryVerb
-from statemaint.model.policy import Policy
 from statemaint.plan import UndoPlan
 from statemaint.recover import rollback
 from statemaint.report.recovery_json import undo_fingerprint
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import UUID, delta_bytes
+from tests.support.checkpoints import TIGHT, UUID, delta_bytes
 from tests.support.faults import Clock
 from tests.support.going_on import rows, run
 
 DAY = 86_400.0
-KEEPING = Policy(
-    min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0, trash_for=7 * DAY
-)
+KEEPING = TIGHT.override(trash_for=7 * DAY)
 HOME = "state/0/0"
 STRAY = f"{HOME}/.3.delta.{UUID}.tmp"
 

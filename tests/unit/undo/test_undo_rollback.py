@@ -1,6 +1,5 @@
 """A rollback is taken back as long as the query has not gone on, and never after (S17)."""
 
-import json
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -9,16 +8,16 @@ import pytest
 from statemaint.audit import digest_stores, doctor, verify
 from statemaint.errors import ConfigError
 from statemaint.maintain import list_runs, maintain, undo
-from statemaint.model.policy import Policy
 from statemaint.planning import scan_checkpoint
 from statemaint.records.manifest import FOLDER
 from statemaint.recover import repair, rollback
 from statemaint.storage import MemoryStorage, Storage
-from statemaint.undo.history import LedgerHistory, Removal
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import (
     COMMIT,
+    TIGHT,
     delta_bytes,
+    of_the_query,
     offsets_bytes,
     snapshot_bytes,
     state_at,
@@ -32,10 +31,10 @@ from tests.support.faults import (
     survived,
 )
 from tests.support.going_on import begin, rewind, rows, run
+from tests.support.undone import as_of_an_earlier_build, runs_in_trash
 
 DAY = 86_400.0
 MONTH = 30 * DAY
-TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 HOME = "state/0/0"
 
 
@@ -51,10 +50,6 @@ def filled(found: MemoryStorage, clock: Clock | Ticking) -> MemoryStorage:
     found.write(f"{HOME}/20.snapshot", [snapshot_bytes(state_at(20))])
     clock.now += 60
     return found
-
-
-def of_the_query(storage: MemoryStorage) -> dict[str, bytes]:
-    return {path: one for path, one in storage.files.items() if not path.startswith("_")}
 
 
 @pytest.fixture
@@ -332,23 +327,6 @@ def test_an_entry_that_is_nowhere_leaves_a_hole(storage: MemoryStorage, back: st
     must_be_refused(storage, back, "commits/17 is neither in its place nor in the trash")
 
 
-def test_what_another_undo_brought_back_counts_only_if_it_was_gone_before() -> None:
-    history = LedgerHistory("mine", removed={
-        "commits/1": (Removal(3, "mine"),),
-        "commits/2": (Removal(2, "other"), Removal(3, "mine")),
-        "commits/3": (Removal(3, "mine"), Removal(4, "other")),
-        "commits/4": (Removal(4, "other"),),
-    })  # fmt: skip
-    assert [history.removed_before(f"commits/{one}") for one in range(1, 5)] == [
-        False, True, False, False,
-    ]  # fmt: skip
-    assert [bool(history.removed_again(f"commits/{one}")) for one in range(1, 5)] == [
-        False, False, True, False,
-    ]  # fmt: skip
-    assert history.removed_since() == {"commits/3", "commits/4"}
-    assert LedgerHistory("mine").removed_since() == set()
-
-
 # -- killed, and done again
 
 
@@ -441,12 +419,7 @@ def test_one_that_was_killed_and_done_again_is_taken_back_in_reverse(case: Rolle
 
 @pytest.fixture
 def old(storage: MemoryStorage, back: str) -> str:
-    path = f"{FOLDER}/{back}/manifest/rollback.jsonl"
-    content, modified = storage._files[path]
-    lines = [json.loads(line) for line in content.splitlines()]
-    kept = [{key: line[key] for key in ("path", "bytes", "until")} for line in lines]
-    text = "".join(json.dumps(line) + "\n" for line in kept)
-    storage._files[path] = (text.encode(), modified)
+    as_of_an_earlier_build(storage, back)
     return back
 
 
@@ -488,7 +461,7 @@ def test_one_that_was_killed_first_brings_nothing_back_above_what_has_run_since(
     rewind(rewound, 16)
     storage, at = killed(rewound, clock, "20.snapshot"), "17"
     assert "commits/16" in storage.files
-    (back,) = {path.split("/")[2] for path in storage.files if path.startswith(FOLDER)}
+    (back,) = runs_in_trash(storage)
     run(storage, 17, 17, attempt=0)
     why = f"{HOME}/20.snapshot is above commits/{at}, which is newer than the rollback"
     must_be_refused(storage, back, why)
@@ -503,7 +476,7 @@ def test_a_killed_undo_brings_no_snapshot_back_that_is_older_than_a_change_it_wo
     run(rewound, 17, 20, attempt=1)
     clock.now += 60
     storage = killed(rewound, clock, "20.snapshot")
-    (back,) = {path.split("/")[2] for path in storage.files if path.startswith(FOLDER)}
+    (back,) = runs_in_trash(storage)
     run(storage, 21, 21)
     must_be_refused(storage, back, f"{HOME}/18.delta may be newer than {HOME}/20.snapshot")
 
