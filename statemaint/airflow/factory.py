@@ -134,7 +134,7 @@ def _together(reading: QueriesReading, shared: str, names: Sequence[str], gatewa
             "description": f"Maintains the state of {len(names)} queries, together: {shared}",
             "doc_md": together_document(shared, names, query),
             "params": together_form(names),
-            "tags": sorted({"statemaint", *_tags(reading, names)}),
+            "tags": sorted({"statemaint"}.union(*(reading.queries[one].tags for one in names))),
             "deadline": deadline(shared, query),
         }
         with DAG(dag_id=identity, **arguments) as dag:  # noqa: AIR002 -- they have a schedule
@@ -145,10 +145,6 @@ def _together(reading: QueriesReading, shared: str, names: Sequence[str], gatewa
         what = f"`together: {shared}` in the queries file is not valid, so none of it is maintained"
         return _broken(reading, identity, what, [problem])
     return dag
-
-
-def _tags(reading: QueriesReading, names: Sequence[str]) -> Iterator[str]:
-    return (tag for one in names for tag in reading.queries[one].tags)
 
 
 def settings_of(reading: QueriesReading, name: str) -> QuerySettings:

@@ -79,7 +79,9 @@ class CheckpointSensor(BaseSensorOperator):
         facts: dict[str, Any] = {"checkpoint": self.checkpoint}
         try:
             storage = StatemaintHook(self.checkpoint, self.connection).get_conn()
-            reason = self._long(storage, facts) or (self._sick(storage) if self.healthy else None)
+            reason = self._long(storage, facts)
+            if self.healthy and not reason:
+                reason = health_of(storage, spark=self.spark_version).reason
         except NotACheckpointError as error:
             reason = f"{error.code}: {error}"  # the query may not have begun
         except StatemaintError as error:
@@ -97,6 +99,3 @@ class CheckpointSensor(BaseSensorOperator):
         if chain is None:
             return "no committed version loads in every store"
         return f"a restart replays {chain} deltas" if chain > self.max_chain else None
-
-    def _sick(self, storage: Storage) -> str | None:
-        return health_of(storage, spark=self.spark_version).reason

@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The result of `plan`.
+    """The result of `plan`, and of a run that one task carries out.
 
     Attributes:
         bundles: the partitions with work, as tasks of about equal work.
@@ -67,7 +67,8 @@ class Planned:
         decided: the facts for `report`.
         handover: the files that the tasks need not read again, as text.
         note: the result of a dry run, in a few lines.
-        shown: the XComs of a dry run for the pages, by their keys.
+        shown: the XComs for the pages, by their keys: of a dry run, or of a whole run.
+        report: the report of a whole run, or of a dry run in one task.
     """
 
     bundles: tuple[Bundle, ...] = ()
@@ -77,6 +78,7 @@ class Planned:
     handover: str | None = None
     note: str | None = None
     shown: Mapping[str, Any] = field(default_factory=dict)
+    report: dict[str, Any] | None = None
 
     @property
     def xcoms(self) -> dict[str, Any]:
@@ -291,23 +293,6 @@ def reported(
     return report, xcoms
 
 
-@dataclass(frozen=True, slots=True)
-class WholeRun:
-    """The result of a whole run.
-
-    Attributes:
-        report: the run's report; `None` if the task must wait.
-        failure: why the task must fail.
-        held: why the task must wait: another run holds the lease.
-        shown: the XComs for the pages, by their keys.
-    """
-
-    report: dict[str, Any] | None = None
-    failure: Failure | None = None
-    held: str | None = None
-    shown: Mapping[str, Any] = field(default_factory=dict)
-
-
 def maintain_query(
     settings: QuerySettings,
     options: Options,
@@ -315,16 +300,18 @@ def maintain_query(
     *,
     run: str,
     on_outcome: OnOutcome = ignored,
-) -> WholeRun:
-    """Maintains all partitions of a query in this process; `max_tasks` has no effect."""
+) -> Planned:
+    """Maintains all partitions of a query in this process; `max_tasks` has no effect.
+
+    Without a report, the task must wait.
+    """
     planned = plan_query(settings, options, holder, run=run)
     if planned.held:
-        return WholeRun(held=planned.held)
+        return planned
     if options.dry_run:
         report = {"query": settings.query, "checkpoint": settings.checkpoint, "dry_run": True}
         nothing = {"maintained": False, "broken": [], "success": planned.failure is None}
-        summary = {**report, **nothing, "note": planned.note}
-        return WholeRun(summary, planned.failure, shown=planned.shown)
+        return replace(planned, report={**report, **nothing, "note": planned.note})
     order = options.order(settings, planned.bundles, run=run, handover=planned.handover)
     reports = [
         maintain_bundle(settings, order, bundle, on_outcome=on_outcome)
@@ -334,8 +321,8 @@ def maintain_query(
     results = planned.results(reports, refused=refused)
     done = finish(settings, results, run=run)
     shown = figures_of_run(settings, results, success=done["success"])
-    failures = [one.failure for one in reports if one.failure]
-    return WholeRun(done, planned.failure or Failure.of_all(failures), shown=shown)
+    failure = planned.failure or Failure.of_all([one.failure for one in reports if one.failure])
+    return replace(planned, report=done, failure=failure, shown=shown)
 
 
 def run_costs(results: TaskResults) -> Costs:

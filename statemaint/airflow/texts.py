@@ -40,17 +40,13 @@ def plan_line(plan: Plan, query: str) -> str:
     writes = sum(1 for action in plan.actions if isinstance(action, WriteSnapshot))
     deletes = [action.entry.size for action in plan.actions if isinstance(action, Delete)]
     need = "needs" if len(plan.units) == 1 else "need"
-    units = counted(_units(plan), "partition")
+    units = counted(len({store.store.id.unit for store in plan.stores}), "partition")
     return (
         f"{query} at {plan.root}: batch {plan.committed} is committed; target version "
         f"{plan.target}, floor {plan.floor}; {len(plan.units)} of {units} "
         f"{need} attention: {counted(writes, 'snapshot')} to write, "
         f"{counted(len(deletes), 'file')} ({size(sum(deletes))}) to delete"
     )
-
-
-def _units(plan: Plan) -> int:
-    return len({store.store.id.unit for store in plan.stores})
 
 
 def dry_run_lines(plan: Plan) -> Iterator[str]:

@@ -49,7 +49,7 @@ def print_plan(plan: Plan) -> None:
         tables.print_line(f"withheld    {one}")
     for reason, count in _counts(plan).items():
         tables.print_line(f"{count:>8,} {'file' if count == 1 else 'files'} {reason}")
-    stores = sorted(plan.stores, key=_most_first)
+    stores = sorted(plan.stores, key=lambda x: (not x.halted, -len(x.actions), x.store.id))
     tables.print_first(_COLUMNS, [_plan_cells(one, plan.target) for one in stores], "store")
 
 
@@ -137,10 +137,6 @@ def _totals(plan: Plan) -> str:
     parts += [f"prove {counted(attested, 'snapshot')}"] if attested else []
     parts += [f"delete {files}, in {counted(len(plan.stores), 'store')}"]
     return ", ".join(parts) + (f"; {counted(halted, 'store')} halted" if halted else "")
-
-
-def _most_first(store: StorePlan) -> tuple[object, ...]:
-    return not store.halted, -len(store.actions), store.store.id
 
 
 def _plan_cells(store: StorePlan, target: int | None) -> tuple[str | Text, ...]:

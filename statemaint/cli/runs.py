@@ -21,7 +21,7 @@ from statemaint.cli.targets import Address
 from statemaint.errors import CheckpointError, ConfigError
 from statemaint.maintain import Run, Undone, list_actions, list_runs, plan_undo, undo
 from statemaint.maintain.record import recorded_recovery
-from statemaint.plan import PutBack, UndoPlan
+from statemaint.plan import UndoPlan
 from statemaint.report.recovery_json import undo_plan_json
 from statemaint.storage import Storage, open_storage
 from statemaint.wording import command, counted
@@ -234,12 +234,9 @@ def _print_plan(plan: UndoPlan) -> None:
         f"back ({decimal(plan.bytes)})"
     )
     files = sorted(plan.files, key=lambda one: one.comes_back)  # remaining files come first
-    rows = [(one.path, decimal(one.entry.size), _fate(one)) for one in files]
+    fates = {True: "comes back", False: "stays in the trash"}
+    rows = [(one.path, decimal(one.entry.size), fates[one.comes_back]) for one in files]
     tables.print_first(("file", number("bytes"), ""), rows, "file")
-
-
-def _fate(one: PutBack) -> str:
-    return "comes back" if one.comes_back else "stays in the trash"
 
 
 def undo_json(undone: Undone) -> Json:

@@ -91,7 +91,8 @@ class _Parser:
             self._note((), str(error), error.line)
         else:
             if isinstance(self.document.value, dict):
-                self._note_twice()
+                for path, line in self.document.twice:
+                    self._note(path, "appears twice in its mapping; remove one", line)
                 head = self._head(self.document.value)
                 entries, usable = self._entries(self.document.value)
                 queries = self._queries(entries)
@@ -111,10 +112,6 @@ class _Parser:
         self.problems[part].append(problem)
         if path and path[0] not in (*APART, "queries"):
             self.doubts.append((path, problem))
-
-    def _note_twice(self) -> None:
-        for path, line in self.document.twice:
-            self._note(path, "appears twice in its mapping; remove one", line)
 
     def _head(self, content: Mapping[Any, Any]) -> QueriesFile:
         """Returns the file without its queries, and without the values that are not valid."""

@@ -48,7 +48,8 @@ def expand(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str,
     rest = {key: value for key, value in entry.items() if key != _KEY}
     for combination in product(*values.values()):
         chosen = dict(zip(values, combination, strict=True))
-        yield _filled("name", name, chosen), _filled_entry(rest, chosen)
+        filled = {key: _filled_value(key, value, chosen) for key, value in rest.items()}
+        yield _filled("name", name, chosen), filled
 
 
 def _values(for_each: object) -> dict[str, tuple[str, ...]]:
@@ -67,10 +68,6 @@ def _listed(name: object, listed: object) -> tuple[str, ...]:
         what = f"{name} must be a list of texts (in quotes, where YAML reads one as something else)"
         raise PatternError(_KEY, what)
     return tuple(str(one) for one in listed)
-
-
-def _filled_entry(entry: Mapping[str, Any], chosen: Mapping[str, str]) -> dict[str, Any]:
-    return {key: _filled_value(key, value, chosen) for key, value in entry.items()}
 
 
 def _filled_value(key: str, value: Any, chosen: Mapping[str, str]) -> Any:

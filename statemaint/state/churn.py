@@ -136,7 +136,7 @@ class Log:
             if family not in self.families:
                 self.families[family] = Churn()
             fate = _Fate(self.families[family], self.first, self.last)
-            events = _unpacked(pieces)
+            events = chain.from_iterable(_EVENT.iter_unpack(packed) for _, packed in pieces)
             for version, kind, _ in ranges.among(key, events) if ranges else events:
                 fate.put(version) if kind == _PUT else fate.remove(version, ranged=kind == _RANGE)
             if (put := fate.end()) is not None:
@@ -145,10 +145,6 @@ class Log:
 
 _Event = tuple[int, int, int]
 """The version of an event of a key, its kind, and the number of ranges before it."""
-
-
-def _unpacked(pieces: Iterable[tuple[bytes, bytes]]) -> Iterator[_Event]:
-    return chain.from_iterable(_EVENT.iter_unpack(events) for _, events in pieces)
 
 
 class _Fate:

@@ -16,7 +16,7 @@ from operator import add
 
 from statemaint.errors import CodecError, ConfigError
 from statemaint.fold import Source
-from statemaint.fold.state import State, watched_state
+from statemaint.fold.state import watched_state
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.state.ahead import StoreReading, need_of, opened_ahead
@@ -177,7 +177,8 @@ def _measured(source: Source, part: Part, since: int | None, top: int) -> Iterat
             untouched = since is not None and put <= since
             tallies[key[:width]].add(key, value, untouched=untouched)
         deque(puts, maxlen=0)  # the keys that the log removed
-    names, family_of, readable = _names(state), families_of(source, part, state), Readable()
+    names = {_NUMBER.pack(number): name for number, name in state.families.items()}
+    family_of, readable = families_of(source, part, state), Readable()
     for number in sorted({*tallies, *log.families} or {b""}):
         figures = _figures(part.chain, since, tallies[number], log.families.get(number, Churn()))
         largest = tuple(_decoded(part, tallies[number], family_of, readable))
@@ -194,10 +195,6 @@ def _figures(chain: Chain, since: int | None, tally: _Tally, churn: Churn) -> Fi
         churn if logged else None,
         tally.untouched if dated else None,
     )
-
-
-def _names(state: State) -> dict[bytes, str]:
-    return {_NUMBER.pack(number): name for number, name in state.families.items()}
 
 
 def _decoded(

@@ -54,7 +54,8 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
     }
     gone = dags.keys() - active
     places |= {(one, "", query) for one in gone - invalid if (query := query_of(one)) is not None}
-    last = {one.dag_id: _run(one) for one in session.execute(_last_runs(dag))}
+    last_runs = _run_columns().where(DagRun.id.in_(_newest(dag)))
+    last = {one.dag_id: _run(one) for one in session.execute(last_runs)}
     figures = _figures(session, places, dag)
     places |= set(_deactivated(gone, figures))
     pools = dict(session.execute(_missing_pools(dag)).all())
@@ -143,10 +144,6 @@ def _run_columns() -> Any:
         DagRun.end_date,
         DagRun.conf,
     )
-
-
-def _last_runs(dag: str | None) -> Any:
-    return _run_columns().where(DagRun.id.in_(_newest(dag)))
 
 
 def _missing_pools(dag: str | None) -> Any:

@@ -10,7 +10,6 @@ import os
 import pwd
 import stat
 import struct
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 
@@ -121,14 +120,10 @@ def _acl(place: FileOrPath) -> bytes:
 
 
 def _with_acl(access: Access, acl: bytes) -> Access:
-    entries = list(_entries(acl))
+    entries = list(struct.iter_unpack("<HHI", acl[struct.calcsize("<I") :]))
     own = next((bits for tag, bits, _ in entries if tag == _GROUP), access.mode >> 3 & USE)
     named = tuple((_KINDS[tag], str(one), bits) for tag, bits, one in entries if tag in _KINDS)
     return Access(access.owner, access.group, access.mode, own, named)
-
-
-def _entries(acl: bytes) -> Iterator[tuple[int, int, int]]:
-    return struct.iter_unpack("<HHI", acl[struct.calcsize("<I") :])
 
 
 def _packed(access: Access) -> bytes:
