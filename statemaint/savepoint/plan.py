@@ -7,7 +7,6 @@ from functools import partial
 from uuid import NAMESPACE_URL, uuid5
 
 from statemaint.codec.metadata import logs
-from statemaint.codec.metadata.logs import UniqueIds
 from statemaint.errors import ConfigError, DamagedError, UnsupportedError
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
@@ -18,8 +17,10 @@ from statemaint.model.ids import batch_in, version_of
 from statemaint.plan import WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
 from statemaint.planning import damage, scan_checkpoint
+from statemaint.savepoint.logs import logs_of
 from statemaint.scan import check_links
 from statemaint.storage import Storage, Without
+from statemaint.storage.base import Chunks
 
 _OPERATOR_METADATA = re.compile(r"state/[0-9]+/_metadata/v2/([0-9]{1,18})")
 
@@ -33,14 +34,14 @@ class Planned:
         checkpoint: the scan of it.
         batch: the batch after which a query continues.
         stores: the file to write for each store that a restart reads.
-        ids: the unique ids of these files; empty if the checkpoint has none.
+        logs: every other file but `metadata`, in the order of its writing; read when it is written.
     """
 
     storage: Storage
     checkpoint: Checkpoint
     batch: int
     stores: tuple[tuple[Store, WriteSnapshot], ...]
-    ids: UniqueIds
+    logs: tuple[tuple[str, Chunks], ...]
 
     def refusal(self, finding: Finding) -> DamagedError:
         return _refusal(self.checkpoint, self.batch, finding)
@@ -87,7 +88,8 @@ def plan_savepoint(storage: Storage, batch: int, *, to: str) -> Planned:
         for operator, partitions in ids.items()
     }
     stores = ((store, _snapshot_of(store, checkpoint, renamed)) for store in _required(checkpoint))
-    return Planned(view, checkpoint, batch, tuple(stores), own)
+    files = logs_of(view, checkpoint, batch, to=to, ids=own)
+    return Planned(view, checkpoint, batch, tuple(stores), tuple(files))
 
 
 def _is_later(batch: int, path: str) -> bool:

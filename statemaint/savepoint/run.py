@@ -1,7 +1,6 @@
 """Writes a savepoint: begun, continued or started over, and whole once its `metadata` is true."""
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -22,7 +21,6 @@ from statemaint.records.savepoints import (
     read_stores,
     write_savepoint,
 )
-from statemaint.savepoint.logs import logs_of
 from statemaint.savepoint.plan import Planned, committed_batches, plan_savepoint
 from statemaint.savepoint.stores import StoreWriter
 from statemaint.storage import ReadOnly, Storage
@@ -117,14 +115,15 @@ def savepoint(
     begun = run.begun()
     if begun and run.is_whole(begun) and batch == begun.batch and not dry_run:
         return SavepointReport(dest.root, begun, len(begun.stores), continued=len(begun.stores))
+    planned = run.planned(begun)  # what is refused leaves no trace
     if dry_run:
-        planned = run.planned(begun)
         return run.report(planned, run.note(planned, begun))
     dest.create_root()
     with leased(dest, Holder(new_run_id(dest.now()))) as lease:
         for starts in range(1, _MOST_STARTS + 1):
             try:
-                return replace(run.write(lease), starts=starts)
+                planned = planned if starts == 1 else run.planned(run.begun())
+                return replace(run.write(planned, lease), starts=starts)
             except (Superseded, MissingSstError) as error:
                 if batch is not None or starts == _MOST_STARTS:
                     error.add_note(_ADVICE)
@@ -210,16 +209,15 @@ class _Run:
         stores = len(planned.stores)
         return SavepointReport(self.dest.root, note, stores, read, continued, dry_run=not whole)
 
-    def write(self, fence: Fence) -> SavepointReport:
+    def write(self, planned: Planned, fence: Fence) -> SavepointReport:
         """Writes the savepoint, or what is left of it."""
         begun = self.begun()
-        planned = self.planned(begun)
         note = self.note(planned, begun)
         done = {} if begun is None else self._cleared(begun, note)
         write_savepoint(self.dest, note)
         self.dest.replace(METADATA, [UNFINISHED])
         with superseded_if_missing("this was planned"):
-            logs = {path: self._log(path, chunks) for path, chunks in self._logs(planned)}
+            logs = {path: self._log(path, chunks) for path, chunks in planned.logs}
         stores = dict(done)
         for store in StoreWriter(planned, self.dest, fence).write(done, self.workers):
             note_store(self.dest, store)
@@ -232,10 +230,6 @@ class _Run:
         self.dest.replace(METADATA, [self._true_metadata(note)])
         forget_stores(self.dest)
         return self.report(planned, note, len(done))
-
-    def _logs(self, planned: Planned) -> Iterator[tuple[str, Chunks]]:
-        storage, checkpoint = planned.storage, planned.checkpoint
-        return logs_of(storage, checkpoint, planned.batch, to=self.dest.root, ids=planned.ids)
 
     def _log(self, path: str, chunks: Chunks) -> int:
         return self.dest.write(path, chunks, overwrite=True).size

@@ -36,12 +36,13 @@ _TIGHT = (
 )  # fmt: skip
 _PLAN, _NEWEST = "PLAN.json", "NEWEST"
 _WHOLE = ("verify", "--deep")
+_SAVEPOINT = ("savepoint", "DEST", "--dry-run")
 _HALTED = 3
 VERBS = (
     ("scan",), ("scan", "--json"), ("plan", *_TIGHT), ("plan", *_TIGHT, "--json"), ("runs",),
     ("verify",), ("verify", "--deep"), ("verify", "--sample=1/2", "--json"), ("doctor",),
     ("doctor", "--deep"), ("digest",), ("show", "--limit=3"), ("show", "--json", "--limit=3"),
-    ("diff", "--limit=3"), ("stats",), ("repair",), ("rollback", "--to-batch=5"),
+    ("diff", "--limit=3"), ("stats",), ("repair",), ("rollback", "--to-batch=5"), _SAVEPOINT,
     ("apply", _PLAN), _WHOLE, ("maintain", *_TIGHT), ("repair", "--apply"), ("undo", "first"),
     _WHOLE, ("maintain", *_TIGHT, "--trash-for=1h"), ("undo", _NEWEST),
     ("rollback", "--to-batch=7", "--apply"), ("undo", _NEWEST), ("verify", "--json"),
@@ -183,7 +184,8 @@ def _arguments(verb: tuple[str, ...], root: Path) -> list[str]:
     if verb == ("apply", _PLAN):
         return ["apply", str(root.with_name(_PLAN))]
     arguments = [verb[0], str(root), *verb[1:]]
-    return [_newest(root) if one == _NEWEST else one for one in arguments]
+    places = {_NEWEST: lambda: _newest(root), "DEST": lambda: f"{root}-savepoint"}
+    return [places[one]() if one in places else one for one in arguments]
 
 
 def _newest(root: Path) -> str:

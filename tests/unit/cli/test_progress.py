@@ -86,7 +86,7 @@ def test_what_takes_less_than_a_second_has_none(tmp_path: Path) -> None:
 
 VERBS = [
     "verify", "verify --deep", "doctor", "digest", "show", "diff", "stats", "rollback --to-batch 9",
-    "maintain --min-deltas-for-snapshot 5",
+    "maintain --min-deltas-for-snapshot 5", "savepoint DEST --batch 10",
 ]  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def test_every_verb_that_reads_state_has_progress(
     monkeypatch.setattr(progress, "_SHOWN_AFTER", 0.0)
     monkeypatch.setattr(progress, "_BETWEEN_LINES", 0.0)
     root = unpacked(AGGREGATION, tmp_path)
-    name, *flags = verb.split()
+    name, *flags = verb.replace("DEST", f"{tmp_path}-savepoint").split()
     lines = run(name, str(root), *flags).stderr.splitlines()
     assert re.fullmatch(rf"\w+: 1 of \d \w+ in 0\.\d s, {RATE}(, [\d.]+ s left)?", lines[0])
     assert run(name, str(root), *flags, "--quiet").stderr == ""

@@ -1,0 +1,100 @@
+"""`savepoint` as a person runs it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from statemaint.storage import LocalStorage
+from tests.support.checkpoints import write_checkpoint
+from tests.support.program import run
+
+
+@pytest.fixture
+def dest(tmp_path: Path) -> Path:
+    return tmp_path / "backup" / "orders" / "24"
+
+
+def files(root: Path) -> set[str]:
+    return {file.relative_to(root).as_posix() for file in root.rglob("*") if file.is_file()}
+
+
+def test_a_savepoint_is_one_snapshot_of_each_store(checkpoint: Path, dest: Path) -> None:
+    before = files(checkpoint)
+    done = run("savepoint", str(checkpoint), str(dest))
+    assert done.returncode == 0
+    first, second, third, *_ = done.stdout.splitlines()
+    assert first == f"savepoint {dest}"
+    assert second == f"of        batch 24 (version 25) of {checkpoint}"
+    assert third == "stores    2, each read back and equal"
+    state = {path for path in files(dest) if path.startswith("state/")}
+    assert state == {"state/0/0/25.snapshot", "state/0/1/25.snapshot"}
+    assert run("verify", str(dest), "--deep").returncode == 0
+    rows = [run("digest", str(one)).stdout for one in (checkpoint, dest)]
+    assert rows[0] == rows[1]
+    assert files(checkpoint) == before
+
+
+def test_an_older_batch_is_saved_by_its_number(checkpoint: Path, dest: Path) -> None:
+    done = run("savepoint", str(checkpoint), str(dest), "--batch", "20", "--json")
+    document = json.loads(done.stdout)
+    assert (document["batch"], document["version"], document["dry_run"]) == (20, 21, False)
+    assert (
+        run("digest", str(dest)).stdout == run("digest", str(checkpoint), "--version", "21").stdout
+    )
+
+
+def test_a_dry_run_says_what_it_would_read_and_writes_nothing(checkpoint: Path, dest: Path) -> None:
+    done = run("savepoint", str(checkpoint), str(dest), "--dry-run")
+    assert done.stdout.splitlines()[2].endswith(" of 2 stores")
+    assert done.stderr == "nothing was written; leave --dry-run away to save it\n"
+    assert not dest.parent.exists()
+
+
+def test_a_copy_without_its_metadata_is_refused(checkpoint: Path, dest: Path) -> None:
+    (checkpoint / "metadata").unlink()
+    done = run("savepoint", str(checkpoint), str(dest))
+    assert done.returncode == 3
+    assert "metadata, which has the query's id, is missing" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not dest.exists()
+
+
+@pytest.mark.parametrize(
+    ("batch", "code", "text"),
+    [
+        ("99", 2, "batch 99 is not committed, the commit log has batches 16 to 24"),
+        ("16", 3, "offsets/15: is missing, and a restart from the savepoint would ask for it"),
+    ],
+)
+def test_a_batch_that_cannot_be_saved_is_refused_in_one_line(
+    checkpoint: Path, dest: Path, batch: str, code: int, text: str
+) -> None:
+    (checkpoint / "offsets/15").unlink(missing_ok=True)
+    done = run("savepoint", str(checkpoint), str(dest), "--batch", batch)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert text in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (dest / "commits").exists()
+
+
+def test_what_cannot_be_written_is_one_line(checkpoint: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    done = run("savepoint", str(checkpoint), str(tmp_path / "file" / "dest"))
+    assert done.returncode == 5
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_savepoint_of_a_savepoint_is_equal(tmp_path: Path, dest: Path) -> None:
+    root = tmp_path / "ck"
+    root.mkdir()
+    write_checkpoint(LocalStorage(root))
+    assert run("savepoint", str(root), str(dest)).returncode == 0
+    again = tmp_path / "again"
+    assert run("savepoint", str(dest), str(again)).returncode == 0
+    own = {"_statemaint"}
+    shutil.rmtree(dest / "_statemaint")
+    assert files(dest) == {one for one in files(again) if one.split("/")[0] not in own}
+    for path in files(dest):
+        assert (again / path).read_bytes() == (dest / path).read_bytes()
