@@ -48,6 +48,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     _verb("queries", state.QueriesFile),
     _verb("exporter", state.ServedMetrics),
+    _verb("savepoint", recovering.SavedCheckpoint),
 )
 """The verbs that take `--json`."""
 

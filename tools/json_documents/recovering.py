@@ -198,3 +198,21 @@ class OneRun(Part, lines="actions"):
     actions: list[ActionOfARun] = said(
         "as recorded in the ledger, in order; of an old run, those that later runs need"
     )
+
+
+class SavedCheckpoint(Part):
+    _head: Head
+    savepoint: str = said("the address of the savepoint")
+    batch: int = said("after which a query that starts from it continues")
+    version: int = said("the state version that it has of every store")
+    query_id: QueryId
+    id: str = said("of a query that starts from it; with `--new-id` another one")
+    dry_run: bool = said("whether nothing was written")
+    begun: float = said("when it was begun, in seconds since the epoch")
+    ended: float | None = said("when all of it was in place; null in a dry run")
+    stores: int = said("the number of its stores")
+    rows: int | None = said("in all of them; null in a dry run")
+    bytes_read: int = said("the size of the files that its stores are made from")
+    bytes_written: int = said("the size of its files")
+    continued: int = said("the stores that an earlier run had written, which was interrupted")
+    starts: int = said("how often it was begun, because the query cleaned up what was being read")

@@ -33,7 +33,7 @@ TIGHT = "--min-deltas-for-snapshot 5 --min-batches-to-retain 2 --grace 0s --tras
 LOOKS = (
     "scan ROOT", f"plan ROOT {TIGHT}", "verify ROOT --deep", "verify ROOT", "doctor ROOT",
     "doctor ROOT --deep", "digest ROOT", "show ROOT", "diff ROOT", "stats ROOT", "repair ROOT",
-    "rollback ROOT --to-batch 9", f"maintain ROOT {TIGHT} --dry-run", "runs ROOT",
+    "rollback ROOT --to-batch 9", "savepoint ROOT DEST --dry-run", f"maintain ROOT {TIGHT} --dry-run", "runs ROOT",
     f"plan ROOT {TIGHT} --max-seconds-per-run 1h",
 )  # fmt: skip
 DIFFS = ("diff ROOT --from 5 --to 11", "diff ROOT --from 0")
