@@ -25,6 +25,12 @@ from statemaint.workers import Workers
 @click.option(
     "--new-id", is_flag=True, help="Give the query that starts from it an id of its own, as a fork."
 )
+@click.option(
+    "--pin/--no-pin",
+    default=True,
+    help="Whether to pin the batch meanwhile, which takes the right to write to URI.  "
+    "[default: pin]",
+)
 @click.option("--dry-run", is_flag=True, help="Report what would be saved; write nothing.")
 @workers_flag
 @as_json
@@ -34,6 +40,7 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
     *,
     batch: int | None,
     new_id: bool,
+    pin: bool,
     dry_run: bool,
     workers: Workers,
     as_json: bool,
@@ -50,6 +57,7 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
             open_storage(dest),
             batch=batch,
             new_id=new_id,
+            pin=pin,
             dry_run=dry_run,
             workers=workers,
         )

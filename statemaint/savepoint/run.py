@@ -1,15 +1,24 @@
 """Writes a savepoint: begun, continued or started over, and whole once its `metadata` is true."""
 
 import json
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from uuid import uuid4
 
 from statemaint import __version__
-from statemaint.errors import ConfigError, DamagedError, MissingSstError, NotFoundError, Superseded
+from statemaint.errors import (
+    ConfigError,
+    DamagedError,
+    MissingSstError,
+    NotFoundError,
+    StorageError,
+    Superseded,
+)
 from statemaint.execute import leased
 from statemaint.execute.fence import Fence, superseded_if_missing
+from statemaint.maintain.pins import pinned
 from statemaint.records import Holder
 from statemaint.records.runs import new_run_id
 from statemaint.records.savepoints import (
@@ -37,6 +46,10 @@ _MOST_STARTS = 3
 _ADVICE = (
     "the query cleans up faster than this reads: let it keep more batches "
     "(spark.sql.streaming.minBatchesToRetain), or save a newer batch"
+)
+_NO_PIN = (
+    "a savepoint pins its batch in the checkpoint; without the right to write there, leave that "
+    "away (--no-pin): then it starts over if maintenance deletes what it reads"
 )
 
 
@@ -72,12 +85,13 @@ class SavepointReport:
         return sum(self.note.files.values())
 
 
-def savepoint(
+def savepoint(  # noqa: PLR0913 -- each is a choice of its own
     source: Storage,
     dest: Storage,
     *,
     batch: int | None = None,
     new_id: bool = False,
+    pin: bool = True,
     dry_run: bool = False,
     workers: Workers | int | None = None,
 ) -> SavepointReport:
@@ -87,11 +101,13 @@ def savepoint(
     then, and the same call completes it.
 
     Args:
-        source: where the checkpoint lives; nothing is written there.
+        source: where the checkpoint lives; it is only read, but for a pin.
         dest: where the savepoint will live: an empty folder, or the same savepoint, unfinished.
-        batch: a committed batch; by default the newest. A savepoint of the newest starts over from
-            a newer one if the query cleans up what is being read, three times at most.
+        batch: a committed batch; by default the newest. If what is being read is cleaned up, the
+            savepoint starts over, three times at most, and from a newer batch if none was given.
         new_id: give the query that starts from it an id of its own.
+        pin: keep maintenance from deleting what the batch needs, which takes the right to write to
+            the checkpoint. Spark's own clean-up heeds no pin.
         dry_run: plan it, and write nothing.
         workers: the number of stores that are worked on at a time; by default what suits the
             storages.
@@ -121,14 +137,26 @@ def savepoint(
     dest.create_root()
     with leased(dest, Holder(new_run_id(dest.now()))) as lease:
         for starts in range(1, _MOST_STARTS + 1):
+            planned = planned if starts == 1 else run.planned(run.begun())
             try:
-                planned = planned if starts == 1 else run.planned(run.begun())
-                return replace(run.write(planned, lease), starts=starts)
+                with _held(source, planned.batch, dest.root) if pin else nullcontext():
+                    return replace(run.write(planned, lease), starts=starts)
             except (Superseded, MissingSstError) as error:
-                if batch is not None or starts == _MOST_STARTS:
+                if starts == _MOST_STARTS:
                     error.add_note(_ADVICE)
                     raise
     raise AssertionError("unreachable")
+
+
+@contextmanager
+def _held(source: Storage, batch: int, dest: str) -> Iterator[None]:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(pinned(source, batch, by=f"savepoint to {dest}"))
+        except StorageError as error:
+            error.add_note(_NO_PIN)
+            raise
+        yield
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,9 @@ def words_of(command: str, place: Path) -> list[str]:
     for at, word in enumerate(words):
         if words[at - 1] in _INSTEAD:
             words[at] = _INSTEAD[words[at - 1]]
-        if word == "URI" or word.startswith(("/data/", "s3://")):
+        if word.startswith("s3://backup/"):
+            words[at] = str(place / "backup")
+        elif word == "URI" or word.startswith(("/data/", "s3://")):
             words[at] = str(place) if word.endswith("checkpoints") else str(_root(word, place))
     return words
 

@@ -33,7 +33,8 @@ TIGHT = "--min-deltas-for-snapshot 5 --min-batches-to-retain 2 --grace 0s --tras
 LOOKS = (
     "scan ROOT", f"plan ROOT {TIGHT}", "verify ROOT --deep", "verify ROOT", "doctor ROOT",
     "doctor ROOT --deep", "digest ROOT", "show ROOT", "diff ROOT", "stats ROOT", "repair ROOT",
-    "rollback ROOT --to-batch 9", "savepoint ROOT DEST --dry-run", f"maintain ROOT {TIGHT} --dry-run", "runs ROOT",
+    "rollback ROOT --to-batch 9", f"maintain ROOT {TIGHT} --dry-run", "runs ROOT",
+    "savepoint ROOT DEST --dry-run",
     f"plan ROOT {TIGHT} --max-seconds-per-run 1h",
 )  # fmt: skip
 DIFFS = ("diff ROOT --from 5 --to 11", "diff ROOT --from 0")
@@ -157,7 +158,11 @@ def checkpoints(folder: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
 def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Printed]:
     """Returns documents of every verb, of healthy, damaged and impossible checkpoints."""
     folder, file = tmp_path_factory.mktemp("many"), tmp_path_factory.mktemp("plans") / "plan.json"
-    found = [printed(call, ROOT=root) for root, calls in checkpoints(folder) for call in calls]
+    dest = str(folder.parent / "savepoint")
+    found = [
+        printed(call, ROOT=root, DEST=dest) for root, calls in checkpoints(folder) for call in calls
+    ]
+    found.append(printed("savepoint ROOT DEST", ROOT=str(folder / "join"), DEST=dest))
     found += [printed(call, FOLDER=str(folder)) for call in MANY]
     found += maintained(neglected(folder / "neglected"), file)
     found.append(printed("repair ROOT --apply", ROOT=str(folder / "lonely")))

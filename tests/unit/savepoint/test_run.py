@@ -19,6 +19,7 @@ from statemaint.errors import (
 from statemaint.execute import leased
 from statemaint.maintain import maintain
 from statemaint.records import Holder
+from statemaint.records.pins import read_pins
 from statemaint.records.savepoints import read_savepoint, write_savepoint
 from statemaint.savepoint import savepoint
 from statemaint.savepoint.run import UNFINISHED
@@ -150,6 +151,36 @@ def test_a_query_that_always_cleans_up_is_told_which_setting_helps(hdfs: Source)
         savepoint(hdfs, dest)
     assert "minBatchesToRetain" in caught.value.__notes__[0]
     assert not may_start(dest)
+
+
+def test_what_is_being_saved_is_pinned_until_it_ends(source: Source) -> None:
+    pins: list[tuple[int | None, str]] = []
+
+    def look(verb: str, path: str) -> None:
+        if verb == "open" and path.startswith("state/"):
+            pins.extend((pin.batch, pin.by) for pin in read_pins(MemoryStorage(source.files)))
+
+    source.before = look
+    savepoint(source, MemoryStorage(clock=Clock()))
+    assert {*pins} == {(newest(source), "savepoint to memory:")}
+    assert read_pins(source) == ()
+    pins.clear()
+    savepoint(source, MemoryStorage(clock=Clock()), pin=False)
+    assert not pins
+
+
+def test_without_the_right_to_write_there_the_flag_is_named(hdfs: Source) -> None:
+    def refuse(verb: str, path: str) -> None:
+        if verb == "write":
+            raise StorageError(path, "Permission denied")
+
+    hdfs.before = refuse
+    dest = MemoryStorage(clock=Clock())
+    with pytest.raises(StorageError, match="Permission denied") as caught:
+        savepoint(hdfs, dest)
+    assert "--no-pin" in caught.value.__notes__[0]
+    assert not may_start(dest)
+    assert savepoint(hdfs, dest, pin=False).note.ended is not None
 
 
 def test_a_folder_with_other_files_is_refused_and_left_as_it_was(hdfs: Source) -> None:
