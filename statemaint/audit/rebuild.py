@@ -288,7 +288,7 @@ class _Rebuild:
         below, delta = self._chain(snapshot.version - 1), self.versions.deltas[snapshot.version]
         chain, base = Chain(snapshot.version, below.base, (*below.deltas, delta)), below.base
         try:
-            self._check_equal(snapshot, chain)
+            self._must_equal(snapshot, chain)
         except (CheckpointError, UnsupportedError):
             if base is None or base.version in self.trusted:
                 raise
@@ -304,19 +304,15 @@ class _Rebuild:
         """Lets the log decide which of two snapshots is wrong; the lower one was not compared."""
         if self._in_doubt(log):
             return
-        self._check_equal(snapshot, log)
+        self._must_equal(snapshot, log)
         self.trusted.add(snapshot.version)
         if not self._is_suspect(base):
             below = self.versions.from_log(base.version, proved=self.trusted)
-            self._check_equal(base, below or log)
+            self._must_equal(base, below or log)
 
-    def _check_equal(self, snapshot: Snapshot, chain: Chain) -> None:
-        path = snapshot.entry.path
-        digest = self.digests.get(path) or self.engine().digest(self.source, path)
-        folded = self.engine().fold(
-            self.source.like(snapshot), chain, (chain.version,), write=False
-        )
-        must_equal(path, digest, folded.digests[chain.version])
+    def _must_equal(self, snapshot: Snapshot, chain: Chain) -> None:
+        digest = self.digests.get(snapshot.entry.path)
+        must_equal_fold(self.source, self.engine(), snapshot, chain, digest)
 
     def _is_suspect(self, snapshot: Snapshot) -> bool:
         return snapshot.entry.path in self.suspects
@@ -333,6 +329,20 @@ class _Rebuild:
         if not isinstance(chain, Chain):  # pragma: no cover -- only loadable versions are requested
             raise TypeError(chain)
         return chain
+
+
+def must_equal_fold(
+    source: Source,
+    engine: Engine,
+    snapshot: Snapshot,
+    chain: Chain,
+    digest: StateDigest | None = None,
+) -> None:
+    """Raises `SnapshotMismatchError` unless a snapshot, of a digest or read, is a chain's fold."""
+    path, version = snapshot.entry.path, chain.version
+    digest = digest or engine.digest(source, path)
+    folded = engine.fold(source.like(snapshot), chain, (version,), write=False)
+    must_equal(path, digest, folded.digests[version])
 
 
 def _without_frames(error: _Bad) -> _Bad:

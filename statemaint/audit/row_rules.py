@@ -18,8 +18,7 @@ from typing import Any
 
 from statemaint.audit.results import NO_RESULTS, Results, UnitResult
 from statemaint.codec.metadata import logs
-from statemaint.codec.rows.state_read import key_reader, value_reader
-from statemaint.codec.rows.state_row import Wrapping
+from statemaint.codec.rows.state_row import Wrapping, key_reader, value_reader
 from statemaint.codec.rows.unsafe_read import Row
 from statemaint.errors import CheckpointError, CodecError, ConfigError, NotFoundError, Superseded
 from statemaint.fold import Source

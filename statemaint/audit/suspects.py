@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
-from statemaint.audit.rebuild import finding_of, spoiled
+from statemaint.audit.rebuild import finding_of, must_equal_fold, spoiled
 from statemaint.errors import CheckpointError, SnapshotMismatchError, UnsupportedError
-from statemaint.fold import Engine, Source, must_equal
+from statemaint.fold import Engine, Source
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
@@ -93,11 +93,8 @@ def differs(
     source: Source, engine: Engine, suspect: Suspect
 ) -> CheckpointError | UnsupportedError | None:
     """Returns the error of comparing a snapshot with the log; `None` if they are equal."""
-    folding, chain = source.like(suspect.snapshot), suspect.instead
     try:
-        digest = engine.digest(source, suspect.path)
-        folded = engine.fold(folding, chain, (chain.version,), write=False)
-        must_equal(suspect.path, digest, folded.digests[chain.version])
+        must_equal_fold(source, engine, suspect.snapshot, suspect.instead)
     except SnapshotMismatchError as error:
         return error.because(suspect.why)
     except (CheckpointError, UnsupportedError) as error:

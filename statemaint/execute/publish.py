@@ -12,7 +12,7 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING
 
 from statemaint.codec.integrity import checksum_file
-from statemaint.codec.integrity.crc32c import ChecksummedChunks
+from statemaint.codec.integrity.checksum_file import ChecksummedChunks
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.errors import (

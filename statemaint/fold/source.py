@@ -10,8 +10,7 @@ from statemaint.codec.compression.base import Block, Compression
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.hdfs import records
 from statemaint.codec.hdfs.records import Record
-from statemaint.codec.integrity.checksum_file import MOST_BYTES, parse_spark
-from statemaint.codec.integrity.crc32c import ChecksummedStream
+from statemaint.codec.integrity.checksum_file import MOST_BYTES, ChecksummedStream, parse_spark
 from statemaint.codec.integrity.digest import StateDigest, digest_key
 from statemaint.errors import CodecError, NotFoundError, StaleChecksumError
 from statemaint.listing import Entry

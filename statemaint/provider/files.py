@@ -12,8 +12,7 @@ from statemaint.codec.compression.base import encode
 from statemaint.codec.compression.registry import COMPRESSIONS, named
 from statemaint.codec.hdfs import records
 from statemaint.codec.hdfs.records import Record
-from statemaint.codec.integrity.checksum_file import spark
-from statemaint.codec.integrity.crc32c import ChecksummedChunks
+from statemaint.codec.integrity.checksum_file import ChecksummedChunks, spark
 from statemaint.errors import (
     CheckpointError,
     CodecError,

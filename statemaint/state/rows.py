@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from statemaint.codec.rows.display import shower
-from statemaint.codec.rows.state_read import key_reader, value_reader
-from statemaint.codec.rows.state_row import RowLayout, Wrapping
+from statemaint.codec.rows.state_row import RowLayout, Wrapping, key_reader, value_reader
 from statemaint.codec.rows.unsafe_read import Row
 from statemaint.errors import CodecError, ConfigError
 from statemaint.fold import Source

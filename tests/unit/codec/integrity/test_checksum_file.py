@@ -1,12 +1,14 @@
-"""Hadoop's and Spark's checksum files."""
+"""Hadoop's and Spark's checksum files, and the checksum of bytes that pass."""
 
 import io
 import json
 import zlib
 
+import google_crc32c
 import pytest
 
 from statemaint.codec.integrity import checksum_file
+from statemaint.codec.integrity.checksum_file import ChecksummedChunks, ChecksummedStream
 from statemaint.errors import CodecError
 
 CONTENT = bytes(range(256)) * 3
@@ -85,3 +87,52 @@ def test_sparks_file_is_one_line_of_json_without_spaces() -> None:
     assert checksum_file.spark(0xE3069283, 9, modified=12.5) == (
         b'{"algorithm":"CRC32C","value":-486108541,"mainFileSize":9,"timestampMs":12500}'
     )
+
+
+# -- bytes that pass
+
+PASSED = bytes(range(256)) * 300  # more than a piece of `drain`
+
+
+class CountedReads(io.BytesIO):
+    """Counts the reads of a stream."""
+
+    reads = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reads += 1
+        return super().read(size)
+
+
+def test_chunks_pass_unchanged_and_the_checksum_is_that_of_all() -> None:
+    chunks = ChecksummedChunks([PASSED[:3], b"", PASSED[3:]])
+    assert list(chunks) == [PASSED[:3], b"", PASSED[3:]]
+    assert chunks.crc32c == google_crc32c.value(PASSED)
+
+
+def test_the_checksum_covers_the_chunks_that_have_passed() -> None:
+    chunks = ChecksummedChunks([b"one", b"two"])
+    assert chunks.crc32c == 0
+    assert next(iter(chunks)) == b"one"
+    assert chunks.crc32c == google_crc32c.value(b"one")
+
+
+def test_a_stream_passes_unchanged_and_drain_completes_its_checksum() -> None:
+    stream = ChecksummedStream(io.BytesIO(PASSED))
+    assert stream.read(5) == PASSED[:5]
+    assert (stream.crc32c, stream.size) == (google_crc32c.value(PASSED[:5]), 5)
+    stream.drain()
+    assert (stream.crc32c, stream.size) == (google_crc32c.value(PASSED), len(PASSED))
+
+
+def test_the_end_of_a_stream_is_read_once() -> None:
+    below = CountedReads(b"all")
+    stream = ChecksummedStream(below)
+    assert [stream.read(), stream.read(), stream.read(1)] == [b"all", b"", b""]
+    assert below.reads == 2
+
+
+def test_a_read_of_nothing_is_not_the_end() -> None:
+    stream = ChecksummedStream(io.BytesIO(b"all"))
+    assert stream.read(0) == b""
+    assert stream.read() == b"all"

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.codec.rows.state_read import key_reader, value_reader
 from statemaint.codec.rows.state_row import (
     Bare,
     KeyEncoder,
@@ -20,7 +19,9 @@ from statemaint.codec.rows.state_row import (
     TimestampFirst,
     TimestampLast,
     Wrapping,
+    key_reader,
     parse_encoder,
+    value_reader,
 )
 from statemaint.codec.rows.types import AtomicType, Field, StructType
 from statemaint.errors import CodecError
