@@ -68,6 +68,17 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             f"statemaint savepoint {CHECKPOINT} /data/checkpoints/trial --new-id",
         ),
     ),
+    "savepoints": (
+        ("which are there?", "statemaint savepoints /data/savepoints"),
+        (
+            "which would expire by these rules?",
+            "statemaint savepoints /data/savepoints --keep last=7,weekly=4",
+        ),
+        (
+            "delete those",
+            "statemaint savepoints /data/savepoints --keep last=7,weekly=4 --delete",
+        ),
+    ),
     "scan": (
         ("what is in it?", f"statemaint scan {CHECKPOINT}"),
         ("by its name in the queries file", "statemaint scan hourly_revenue"),

@@ -27,6 +27,7 @@ VERBS = {
     "rollback": "recovery",
     "runs": "runs",
     "savepoint": "savepoint",
+    "savepoints": "savepoints",
     "scan": "scan",
     "show": "show",
     "stats": "stats",

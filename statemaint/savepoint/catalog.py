@@ -2,7 +2,8 @@
 
 A savepoint is whole if its record says that it has ended, every file of the record is there with
 its size, and `metadata` is the true one. Files beside those of the record, below the logs or the
-state, are those of a query that has run from it.
+state, are then those of a query that has run from it. Before, all files there are the savepoint's:
+its folder was empty when it was begun, and no Spark has started from it.
 """
 
 from collections import defaultdict
@@ -14,6 +15,7 @@ from statemaint.codec.metadata.logs import parse_query_id
 from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
 from statemaint.listing import Entry
 from statemaint.model.files import temp_of
+from statemaint.records.claims import FOLDER as LEASES
 from statemaint.records.remembered import REMEMBERED
 from statemaint.records.runs import METRICS
 from statemaint.records.savepoints import SAVEPOINT, STORES, SavepointNote, read_savepoint
@@ -30,8 +32,9 @@ from statemaint.workers import Job, in_turn
 
 METADATA = "metadata"
 _OF_A_QUERY = ("state/", "offsets/", "commits/", "sources/")
-# Beside the record: what `verify` leaves, and what is there until all stores are proved.
-_BESIDE = (METADATA, METRICS, REMEMBERED)
+# Beside the record: what `verify` leaves, the lease, and what is there until all stores are proved.
+_OURS = (SAVEPOINT, METADATA, METRICS, REMEMBERED)
+_FOLDERS = (f"{STORES}/", f"{LEASES}/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,40 +67,60 @@ class ListedSavepoint:
         return max(known) if known and len(known) == len(times) else None
 
     @property
-    def named(self) -> tuple[str, ...]:
-        """Returns the files of the record, and what an interrupted write of them has left."""
-        files = self.note.files if self.note else {}
-        return tuple(entry.path for entry in self.entries if _is_named(entry, files))
+    def query(self) -> tuple[str, str]:
+        """Returns the checkpoint that was saved and its query's id; empty if they are not known."""
+        return (self.note.source, self.note.query_id) if self.note else ("", "")
 
     @property
-    def beside(self) -> tuple[str, ...]:
-        """Returns our own files about it, the record last."""
-        own = (entry.path for entry in self.entries if entry.path != SAVEPOINT and _is_own(entry))
-        return (*own, SAVEPOINT)
+    def is_half_expired(self) -> bool:
+        """Returns whether a query has begun to run from it as its deletion began."""
+        marked = self.note is not None and self.note.expired is not None
+        return marked and self.state is SavepointState.STARTED
 
     @property
-    def unknown(self) -> tuple[str, ...]:
-        """Returns all other files."""
-        known = {*self.named, *self.beside}
-        return tuple(entry.path for entry in self.entries if entry.path not in known)
+    def named(self) -> tuple[Entry, ...]:
+        """Returns the files of the savepoint, and what an interrupted write of them has left."""
+        files = self.note.files if self.note and self.note.ended is not None else None
+        return tuple(entry for entry in self.entries if _is_named(entry, files))
+
+    @property
+    def unknown(self) -> tuple[Entry, ...]:
+        """Returns the files that are neither the savepoint's nor our own about it."""
+        named = {*self.named}
+        return tuple(one for one in self.entries if one not in named and not is_own(one.path))
+
+    def is_still(self, other: "ListedSavepoint | None") -> bool:
+        """Returns whether another look shows the same, apart from our own files about it."""
+        return other is not None and _shown(self) == _shown(other)
 
 
-def _is_own(entry: Entry) -> bool:
-    folder, _, name = entry.path.rpartition("/")
+def _shown(savepoint: ListedSavepoint) -> tuple[object, ...]:
+    named, unknown = savepoint.named, savepoint.unknown
+    return savepoint.state, savepoint.note, named, unknown
+
+
+def is_own(path: str) -> bool:
+    """Returns whether a file is our own about a savepoint, or was to become one."""
+    folder, _, name = path.rpartition("/")
     path = "/".join(filter(None, (folder, temp_of(name) or name)))
-    return path in (*_BESIDE, SAVEPOINT) or path.startswith(f"{STORES}/")
+    return path in _OURS or path.startswith(_FOLDERS)
 
 
-def _is_named(entry: Entry, files: Mapping[str, int]) -> bool:
-    if entry.path == METADATA or entry.outside:
+def _is_named(entry: Entry, files: Mapping[str, int] | None) -> bool:
+    """Returns whether a file is the savepoint's; `files` are those of its record, if it ended."""
+    if entry.outside or is_own(entry.path):
         return False
+    if files is None:
+        return entry.path.startswith(_OF_A_QUERY)
     folder, _, name = entry.path.rpartition("/")
     temp = temp_of(name)
     return f"{folder}/{temp}" in files if temp else files.get(entry.path) == entry.size
 
 
 def list_savepoints(dest: str, *, opened: Opener = open_storage) -> tuple[ListedSavepoint, ...]:
-    """Returns the savepoints below a folder, up to three folders deep, by address.
+    """Returns the savepoints below a folder, up to three folders deep.
+
+    Those of one query follow each other, the newest first.
 
     Each takes three requests and those that find its folder.
 
@@ -108,7 +131,12 @@ def list_savepoints(dest: str, *, opened: Opener = open_storage) -> tuple[Listed
     below = checkpoints_below(dest, marks=MARKS | {OURS}, opened=opened)
     jobs = [Job(partial(_looking, address, opened)) for address in below]
     looks = in_turn(jobs, threads=opened(dest).parallel)
-    return tuple(savepoint for savepoint in looks if savepoint)
+    return tuple(sorted(filter(None, looks), key=_order))
+
+
+def _order(savepoint: ListedSavepoint) -> tuple[tuple[str, str], float, str]:
+    note = savepoint.note
+    return savepoint.query, -note.begun if note else 0.0, savepoint.address
 
 
 def _looking(address: str, opened: Opener) -> Iterator[ListedSavepoint | None]:
@@ -142,15 +170,16 @@ def _query_id(storage: Storage) -> str | None:
 def _state(
     listed: ListedSavepoint, note: SavepointNote, query_id: str | None
 ) -> tuple[SavepointState, str]:
-    if note.ended is not None and any(path.startswith(_OF_A_QUERY) for path in listed.unknown):
+    if any(one.path.startswith(_OF_A_QUERY) for one in listed.unknown):
         return SavepointState.STARTED, ""
     if note.expired is not None:
         return SavepointState.EXPIRING, ""
-    if note.ended is None or query_id == "":
+    if query_id == "" or (note.ended is None and query_id is None and not listed.named):
         return SavepointState.UNFINISHED, ""
-    if query_id != note.id:
-        return SavepointState.DAMAGED, f"{METADATA} has not the id {note.id}"
-    if missing := sorted({*note.files} - {*listed.named, METADATA}):
+    if note.ended is None or query_id != note.id:
+        return SavepointState.DAMAGED, f"{METADATA} is not the one that statemaint wrote"
+    there = {entry.path for entry in listed.named}
+    if missing := sorted({*note.files} - there - {METADATA}):
         return SavepointState.DAMAGED, f"{missing[0]} is missing or has another size"
     return SavepointState.WHOLE, ""
 
@@ -178,9 +207,7 @@ def decide(
     """
     queries: dict[tuple[str, str], list[Candidate]] = defaultdict(list)
     for savepoint in savepoints:
-        note = savepoint.note
-        query = (note.source, note.query_id) if note else ("", "")
-        queries[query].append(_candidate(savepoint))
+        queries[savepoint.query].append(_candidate(savepoint))
     reasons: dict[str, tuple[Retention, ...]] = {}
     for candidates in queries.values():
         reasons |= retained(candidates, rules, now)

@@ -1,8 +1,8 @@
 """Checkpoints in which somebody, or something, has done what nobody foresaw.
 
-A tree is a healthy checkpoint, maintained once, or one whose rollback was killed, with a few
-strange things in it: names, numbers, lengths, nesting, links, pipes and sizes that no program of
-ours may follow without a bound.
+A tree is a healthy checkpoint, maintained once, or one whose rollback was killed, or a savepoint
+whose expiry was, with a few strange things in it: names, numbers, lengths, nesting, links, pipes
+and sizes that no program of ours may follow without a bound.
 """
 
 import json
@@ -20,10 +20,11 @@ from statemaint.recover import rollback
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support import outside
-from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
+from tests.support.checkpoints import NOW, snapshot_bytes, state_at, write_checkpoint
 from tests.support.faults import Crash, CrashingStorage
+from tests.support.savepoints import write_small_savepoint
 
-GROWN = ("written", "join", "rocks", "ids", "rollback")
+GROWN = ("written", "join", "rocks", "ids", "rollback", "savepoint")
 _POLICY = Policy(min_deltas_for_snapshot=2, min_batches_to_retain=2, grace=0, trash_for=1e9)
 _FOLDERS = (
     "", "commits", "offsets", "sources", "state", "state/0", "state/0/0", "state/0/1",
@@ -60,6 +61,10 @@ def prepare() -> dict[str, dict[str, bytes]]:
 def _healthy(kind: str) -> dict[str, bytes]:
     if kind == "rollback":
         return _half_rolled_back()
+    if kind == "savepoint":
+        storage = MemoryStorage()
+        write_small_savepoint(storage, whole=False, expired=NOW)
+        return dict(storage.files)
     if kind == "written":
         storage = MemoryStorage()
         write_checkpoint(storage)

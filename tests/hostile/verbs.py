@@ -46,6 +46,7 @@ VERBS = (
     ("apply", _PLAN), _WHOLE, ("maintain", *_TIGHT), ("repair", "--apply"), ("undo", "first"),
     _WHOLE, ("maintain", *_TIGHT, "--trash-for=1h"), ("undo", _NEWEST),
     ("rollback", "--to-batch=7", "--apply"), ("undo", _NEWEST), ("verify", "--json"),
+    ("savepoints", "--json"), ("savepoints", "--keep=last=1", "--delete"),
 )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tools.json_documents import looking, maintaining, recovering, state
+from tools.json_documents import looking, maintaining, recovering, savepoints, state
 from tools.json_documents.kinds import Choice, JsonObject, Kind, Part, Verb, parts_of
 
 
@@ -46,6 +46,7 @@ VERBS: tuple[Verb, ...] = (
         recovering.FinishedUndo,
         about="The document that the verb whose plan it carries out would have printed.",
     ),
+    _verb("savepoints", savepoints.SavepointsOfAFolder),
     _verb("queries", state.QueriesFile),
     _verb("exporter", state.ServedMetrics),
     _verb("savepoint", recovering.SavedCheckpoint),

@@ -17,10 +17,11 @@ from statemaint.cli.main import program
 from statemaint.cli.queries import _say
 from statemaint.codec.rows.types import AtomicType, Field, StructType
 from statemaint.storage import LocalStorage
-from tests.support.checkpoints import delta_bytes, snapshot_bytes, state_at, write_checkpoint
+from tests.support.checkpoints import NOW, delta_bytes, snapshot_bytes, state_at, write_checkpoint
 from tests.support.declared import Seen, labels, problems
 from tests.support.paths import ROOT
 from tests.support.program import run
+from tests.support.savepoints import savepoint_on_disk
 from tests.support.unsafe_rows import row
 from tests.unit.cli.test_show import unpacked
 from tools.json_documents.catalogue import VERBS, everything, named_in
@@ -154,6 +155,19 @@ def checkpoints(folder: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
             file.write_text(file.read_text().replace("lz4", "gzip"))
 
 
+def savepoints(folder: Path) -> Iterator[Printed]:
+    """Yields a folder of savepoints as it is listed, and as those that expire are deleted."""
+    for number in range(3):
+        savepoint_on_disk(folder / str(number), ended=NOW + number)
+    (folder / "0/notes.txt").write_text("of an operator")
+    (folder / "2/_statemaint/savepoint.json").write_text("of another kind")
+    rules = ("", " --keep last=1,weekly=1", " --keep last=1 --delete")
+    for call in (f"savepoints FOLDER{one}" for one in rules):
+        yield printed(call, FOLDER=str(folder))
+    savepoint_on_disk(folder / "3", ended=None)
+    yield printed("savepoints FOLDER", FOLDER=str(folder))
+
+
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Printed]:
     """Returns documents of every verb, of healthy, damaged and impossible checkpoints."""
@@ -174,6 +188,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Printed]:
     found += recovered(repairable(folder / "repairable"), "repair ROOT", file)
     root = repairable(folder / "again")
     found += [printed("repair ROOT --apply", ROOT=root), printed("repair ROOT --apply", ROOT=root)]
+    found += savepoints(tmp_path_factory.mktemp("savepoints"))
     file.write_text(QUERIES)
     with redirect_stdout(StringIO()) as said:
         _say("http://localhost:9808", as_json=True)

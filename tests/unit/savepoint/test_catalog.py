@@ -4,21 +4,26 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.records.savepoints import SAVEPOINT
+from statemaint.records.savepoints import SAVEPOINT, write_savepoint
 from statemaint.savepoint.catalog import ListedSavepoint, decide, list_savepoints, look
 from statemaint.savepoint.keep import KeepRules, Retention, SavepointState
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import NOW, write_checkpoint
 from tests.support.faults import Clock
-from tests.support.savepoints import savepoint_on_disk, write_small_savepoint
+from tests.support.savepoints import ID, savepoint_note, savepoint_on_disk, write_small_savepoint
 
 DAY = 86400.0
+UNFINISHED = SavepointState.UNFINISHED
 
 
 def seen(storage: Storage) -> ListedSavepoint:
     savepoint = look(storage, "here")
     assert savepoint
     return savepoint
+
+
+def unknown(savepoint: ListedSavepoint) -> list[str]:
+    return [entry.path for entry in savepoint.unknown]
 
 
 def whole() -> MemoryStorage:
@@ -33,7 +38,8 @@ def test_a_whole_savepoint_has_no_unknown_file() -> None:
     assert (found.state, found.unknown, found.why) == (SavepointState.WHOLE, (), "")
     assert found.bytes == sum(map(len, storage.files.values()))
     assert found.touched == NOW
-    assert sorted((*found.named, *found.beside)) == sorted(storage.files)
+    own = {SAVEPOINT, "metadata"}
+    assert {one.path for one in found.named} == storage.files.keys() - own
 
 
 def test_a_checkpoint_without_a_record_is_no_savepoint() -> None:
@@ -54,7 +60,7 @@ def test_a_file_beyond_the_record_in_logs_or_state_is_a_querys(path: str) -> Non
     storage = whole()
     storage.write(path, [b"x"])
     found = seen(storage)
-    assert (found.state, found.unknown) == (SavepointState.STARTED, (path,))
+    assert (found.state, unknown(found)) == (SavepointState.STARTED, [path])
 
 
 def test_a_named_file_of_another_size_is_a_querys() -> None:
@@ -79,6 +85,7 @@ def test_a_query_that_began_while_it_expired_is_seen() -> None:
         ".metadata.0f6d2b1c-5a3e-4c7d-9b8a-112233445566.tmp",
         "_statemaint/.savepoint.json.0f6d2b1c-5a3e-4c7d-9b8a-112233445566.tmp",
         "_statemaint/savepoint/state-0-0.json", "_statemaint/metrics.json",
+        "_statemaint/lease/0000000001.json",
         "_statemaint/remembered.zlib",
     ],
 )  # fmt: skip
@@ -88,25 +95,44 @@ def test_what_an_interrupted_write_and_verify_leave_is_its_own(path: str) -> Non
     assert (seen(storage).state, seen(storage).unknown) == (SavepointState.WHOLE, ())
 
 
-@pytest.mark.parametrize("path", ["README.md", "_statemaint/lease/0000000001.json", "metadata.old"])
+@pytest.mark.parametrize("path", ["README.md", "_statemaint/ledger/0/0/x.jsonl", "metadata.old"])
 def test_a_file_elsewhere_is_unknown_and_no_querys(path: str) -> None:
     storage = whole()
     storage.write(path, [b"x"])
-    assert (seen(storage).state, seen(storage).unknown) == (SavepointState.WHOLE, (path,))
+    assert (seen(storage).state, unknown(seen(storage))) == (SavepointState.WHOLE, [path])
 
 
-def test_a_savepoint_that_is_being_written_is_unfinished() -> None:
+def test_all_in_the_folders_of_a_savepoint_that_is_being_written_is_its_own() -> None:
     storage = MemoryStorage(clock=Clock())
     write_small_savepoint(storage, ended=None)
-    assert seen(storage).state is SavepointState.UNFINISHED
-    storage.delete("metadata")  # it comes right after the record
-    assert seen(storage).state is SavepointState.UNFINISHED
+    storage.write("offsets/24", [b"no store is proved yet"])
+    storage.write("notes.txt", [b"x"])
+    assert (seen(storage).state, unknown(seen(storage))) == (UNFINISHED, ["notes.txt"])
+
+
+def test_a_savepoint_that_has_just_begun_is_unfinished() -> None:
+    storage = MemoryStorage(clock=Clock())
+    write_savepoint(storage, savepoint_note())  # `metadata` comes right after the record
+    assert seen(storage).state is UNFINISHED
+
+
+@pytest.mark.parametrize("content", [None, b'{"id":"other"}', f'{{"id":"{ID}"}}'.encode()])
+def test_an_unfinished_savepoint_from_which_a_query_could_start_is_damaged(
+    content: bytes | None,
+) -> None:
+    storage = MemoryStorage(clock=Clock())
+    write_small_savepoint(storage, ended=None)
+    if content:
+        storage.replace("metadata", [content])
+    else:
+        storage.delete("metadata")
+    assert seen(storage).state is SavepointState.DAMAGED
 
 
 def test_a_savepoint_without_its_true_metadata_is_unfinished() -> None:
     storage = MemoryStorage(clock=Clock())
     write_small_savepoint(storage, whole=False)
-    assert seen(storage).state is SavepointState.UNFINISHED
+    assert seen(storage).state is UNFINISHED
 
 
 def test_missing_files_and_another_id_are_damage() -> None:

@@ -6,13 +6,16 @@ from pathlib import Path
 import pytest
 
 from statemaint.codec.metadata.logs import parse_query_id
-from statemaint.errors import CodecError, Superseded
+from statemaint.errors import CodecError, ConfigError, LeaseHeldError, Superseded
+from statemaint.execute.lease import acquire
+from statemaint.records import Holder
 from statemaint.records.savepoints import SAVEPOINT, read_savepoint
+from statemaint.savepoint import savepoint
 from statemaint.savepoint.catalog import list_savepoints, look
 from statemaint.savepoint.expiry import Expired, expire, expire_in, restore
 from statemaint.savepoint.keep import SavepointState
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
-from tests.support.checkpoints import NOW, paths
+from tests.support.checkpoints import NOW, paths, write_checkpoint
 from tests.support.faults import Clock, Crash, CrashingStorage
 from tests.support.savepoints import ID, savepoint_on_disk, write_small_savepoint
 
@@ -31,6 +34,10 @@ def files_of_a_savepoint(*more: str) -> dict[str, bytes]:
     for path in more:
         storage.write(path, [b"x"])
     return storage.files
+
+
+def without_lease(storage: MemoryStorage) -> dict[str, bytes]:
+    return {path: content for path, content in storage.files.items() if "lease" not in path}
 
 
 def refused(files: dict[str, bytes]) -> bool:
@@ -64,39 +71,70 @@ def test_a_kill_leaves_it_whole_or_not_startable_and_the_next_expiry_completes_i
     with pytest.raises(Crash):
         expired(storage)
     left = storage.files
-    others = {path for path in left if path != SAVEPOINT}
-    untouched = {path: files[path] for path in others} == {
-        path: content for path, content in files.items() if path != SAVEPOINT
-    }
-    assert untouched or not others or refused(left)
-    again = MemoryStorage(left, clock=Clock())
+    of_ours = {path for path in left if path.startswith("_statemaint/")}
+    blank = dict.fromkeys(of_ours, b"")
+    untouched = {**left, **blank} == {**files, **blank}
+    assert untouched or left.keys() == of_ours or refused(left)
+    again = MemoryStorage(left, clock=lambda: NOW + 100)  # the lease has expired
     if left:
         expired(again)
     assert again.files == {}
 
 
 def test_an_unknown_file_stays_and_nothing_becomes_startable() -> None:
-    storage = MemoryStorage(files_of_a_savepoint("README.md"))
+    clock = Clock()
+    storage = MemoryStorage(files_of_a_savepoint("README.md"), clock=clock)
     for files in (7, 0):  # a second expiry finds the same
         done = expired(storage)
+        clock.now += 100
         assert (done.files, done.left) == (files, ("README.md",))
-        assert sorted(storage.files) == ["README.md", SAVEPOINT, "metadata"]
+        others = {path for path in storage.files if "lease" not in path}
+        assert others == {"README.md", SAVEPOINT, "metadata"}
         assert refused(storage.files)
     storage.delete("README.md")
     expired(storage)
     assert storage.files == {}
 
 
-def test_of_an_abandoned_savepoint_the_proved_stores_are_deleted() -> None:
+def test_of_an_abandoned_savepoint_all_is_deleted_in_the_folders_of_logs_and_state() -> None:
     storage = MemoryStorage(clock=Clock())
     write_small_savepoint(storage, ended=None)
-    storage.write("state/0/2/25.snapshot", [b"not proved yet"])
-    storage.write("_statemaint/savepoint/broken.json", [b"["])
-    assert expired(storage) == Expired("here", 2, 12, left=("state/0/2/25.snapshot",))
+    storage.write("state/0/2/25.snapshot", [b"unproved"])
+    storage.write("offsets/24", [b"v1"])
+    storage.write("notes.txt", [b"x"])
+    assert expired(storage) == Expired("here", 4, 12 + 8 + 2, left=("notes.txt",))
     assert refused(storage.files)
-    storage.delete("state/0/2/25.snapshot")
+    storage.delete("notes.txt")
     expired(storage)
     assert storage.files == {}
+
+
+def test_a_savepoint_that_another_run_writes_is_left_to_it() -> None:
+    storage = MemoryStorage(clock=Clock())
+    write_small_savepoint(storage, ended=None)
+    acquire(storage, Holder("other"))
+    before = storage.files
+    with pytest.raises(LeaseHeldError):
+        expired(storage)
+    assert storage.files == before
+
+
+def test_an_expiring_savepoint_is_completed_by_no_run(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    write_checkpoint(LocalStorage(tmp_path / "source"))
+    savepoint_on_disk(tmp_path / "to", whole=False, expired=NOW)
+    with pytest.raises(ConfigError, match="being deleted"):
+        savepoint(LocalStorage(tmp_path / "source"), LocalStorage(tmp_path / "to"))
+
+
+def test_a_real_savepoint_is_whole_and_nothing_is_left_of_it(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    write_checkpoint(LocalStorage(tmp_path / "source"))
+    savepoint(LocalStorage(tmp_path / "source"), LocalStorage(tmp_path / "to/24"))
+    [made] = list_savepoints(str(tmp_path / "to"))
+    assert (made.state, made.unknown) == (SavepointState.WHOLE, ())
+    expire(made, str(tmp_path / "to"))
+    assert list((tmp_path / "to").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -118,7 +156,7 @@ def test_what_has_changed_since_the_listing_is_left_alone(
     before = storage.files
     with pytest.raises(Superseded, match="no longer as it was listed"):
         expire_in(storage, savepoint)
-    assert storage.files == before
+    assert without_lease(storage) == before
 
 
 @pytest.mark.parametrize(
@@ -136,7 +174,7 @@ def test_a_checkpoint_or_an_unreadable_savepoint_is_never_deleted(
     assert savepoint.state is state
     with pytest.raises(Superseded):
         expire_in(storage, savepoint)
-    assert storage.files == before
+    assert without_lease(storage) == before
 
 
 class Beginning(MemoryStorage):
@@ -153,7 +191,7 @@ def test_a_query_that_begins_meanwhile_keeps_its_checkpoint() -> None:
     storage = Beginning(before, clock=Clock())
     with pytest.raises(Superseded, match="a query has begun to run from it"):
         expired(storage)
-    assert storage.files == {**before, "offsets/25": b"v1"}
+    assert without_lease(storage) == {**before, "offsets/25": b"v1"}
     assert parse_query_id(storage.files["metadata"]) == ID
 
 
