@@ -1,14 +1,25 @@
 """A query in memory that operators rewind, with the true state of every version beside it."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from itertools import count
 
+from statemaint.audit import verify
+from statemaint.model.findings import Finding
+from statemaint.model.ids import StoreId
+from statemaint.model.policy import Policy
+from statemaint.records import attestation_path
 from statemaint.storage import MemoryStorage
 from tests.certify.files import State, applied, decode, encode, split
 from tests.support.checkpoints import COMMIT, offsets_bytes
 from tests.support.faults import CrashingStorage
 
 HOME = "state/0/0"
+TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=10, grace=0, orphan_age=0)
+
+
+def codes(findings: Iterable[Finding]) -> set[str]:
+    return {finding.code.value for finding in findings}
 
 
 class RewoundQuery:
@@ -64,6 +75,26 @@ class RewoundQuery:
             if folder in ("commits", "offsets") and int(name) < batch:
                 self.storage.delete(path)
 
+    def upload(self, version: int, rows: State | None = None) -> None:
+        """Writes a snapshot, as an executor does: of a version's true state, or of other rows."""
+        content = encode((self.truth[version] if rows is None else rows).items())
+        self.storage.write(f"{HOME}/{version}.snapshot", [content], overwrite=True)
+
+    def swap(self, one: int, other: int) -> None:
+        """Swaps two deltas; each keeps its time, as `mv` does."""
+        first, second = (f"{HOME}/{version}.delta" for version in (one, other))
+        for path, to in ((first, "aside"), (second, first), ("aside", second)):
+            self.storage.move(path, to)
+
+    def forget_proof(self, name: str) -> None:
+        """Leaves the ledger as a run does that is killed before it has proved a snapshot."""
+        path = attestation_path(StoreId(0, 0))
+        noted = json.loads(self.storage.files[path])
+        proofs = [one for one in noted["attestations"] if not one["path"].endswith(f"/{name}")]
+        assert len(proofs) == len(noted["attestations"]) - 1
+        content = json.dumps(noted | {"attestations": proofs}).encode()
+        self.storage.write(path, [content], overwrite=True)
+
     def crashing(self, whole: MemoryStorage, stop: int) -> CrashingStorage:
         """Returns a copy with its times and no lease, that crashes before or after a change."""
         free = {path: file for path, file in whole._files.items() if "/lease/" not in path}
@@ -95,6 +126,11 @@ class RewoundQuery:
         return [
             batch + 1 for batch in sorted(commits) if loaded.get(batch + 1) != self.truth[batch + 1]
         ]
+
+    def must_be_right(self) -> None:
+        """Every retained version loads as it was written, and a deep check finds nothing."""
+        assert self.wrong == []
+        assert verify(self.storage, deep=True).findings == ()
 
     @property
     def names(self) -> set[str]:
