@@ -25,9 +25,7 @@ Work = Callable[[Storage], object]
 
 
 def to_maintain() -> MemoryStorage:
-    found = MemoryStorage(clock=Clock())
-    write_checkpoint(found, last=6, batches=range(3, 6), partitions=1)
-    return found
+    return write_checkpoint(MemoryStorage(clock=Clock()), last=6, batches=range(3, 6), partitions=1)
 
 
 def to_undo() -> MemoryStorage:

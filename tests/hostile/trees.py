@@ -66,8 +66,7 @@ def _healthy(kind: str) -> dict[str, bytes]:
         write_small_savepoint(storage, whole=False, expired=NOW)
         return dict(storage.files)
     if kind == "written":
-        storage = MemoryStorage()
-        write_checkpoint(storage)
+        storage = write_checkpoint(MemoryStorage())
     else:
         version, name = {
             "join": ("4.3.0", "join1"),
@@ -81,8 +80,7 @@ def _healthy(kind: str) -> dict[str, bytes]:
 
 def _half_rolled_back() -> dict[str, bytes]:
     """Returns the files of a rollback that was killed while it moved the state."""
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     version = max(one for one in range(30) if f"state/0/0/{one}.delta" in storage.files)
     storage.write(f"state/0/0/{version}.snapshot", [snapshot_bytes(state_at(version))])
     for at in range(100):

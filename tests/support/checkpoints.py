@@ -9,6 +9,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from statemaint.codec.compression import base as compression
 from statemaint.codec.compression.registry import COMPRESSIONS
@@ -20,6 +21,8 @@ from statemaint.model.files import StateFile, classify
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.storage import Storage
+
+AnyStorage = TypeVar("AnyStorage", bound=Storage)
 
 NOW = 2_000_000_000.0
 OLD = 1_000_000_000.0
@@ -156,7 +159,7 @@ COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
 
 
 def write_checkpoint(  # noqa: PLR0913 -- what a test says of its checkpoint, all by name
-    storage: Storage,
+    storage: AnyStorage,
     *,
     last: int = 25,
     batches: Iterable[int] | None = None,
@@ -164,8 +167,8 @@ def write_checkpoint(  # noqa: PLR0913 -- what a test says of its checkpoint, al
     stores: Sequence[str] = ("default",),
     codec: str = "lz4",
     row_checksums: bool = False,
-) -> None:
-    """Writes a neglected checkpoint: a delta for each version from 1, and no snapshot.
+) -> AnyStorage:
+    """Returns a storage with a neglected checkpoint: a delta for each version, and no snapshot.
 
     `batches` are those still in the commit log; the last nine by default.
     """
@@ -183,3 +186,4 @@ def write_checkpoint(  # noqa: PLR0913 -- what a test says of its checkpoint, al
                 rows = changes(version, partition)
                 content = delta_bytes(rows, codec=codec, row_checksums=row_checksums)
                 storage.write(f"{directory}/{version}.delta", [content])
+    return storage

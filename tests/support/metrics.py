@@ -37,9 +37,7 @@ def named(query: str = "q", **settings: object) -> Named:
 def neglected(
     now: float, partitions: int = 2, stores: tuple[str, ...] = ("default",)
 ) -> MemoryStorage:
-    storage = MemoryStorage(clock=lambda: now)
-    write_checkpoint(storage, partitions=partitions, stores=stores)
-    return storage
+    return write_checkpoint(MemoryStorage(clock=lambda: now), partitions=partitions, stores=stores)
 
 
 def ended(report: Report, now: float, run: str = "run", *, every_unit: bool = False) -> LastRun:

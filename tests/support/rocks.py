@@ -20,7 +20,7 @@ from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, State
 from statemaint.model.ids import StoreId
 from statemaint.model.rocks import Rocks
 from statemaint.storage import Storage
-from tests.support.checkpoints import COMMIT, NOW, OLD, STORE, changes, offsets_bytes
+from tests.support.checkpoints import COMMIT, NOW, OLD, STORE, AnyStorage, changes, offsets_bytes
 
 _TOKEN = re.compile(
     r"(?P<version>\d+)(?:_(?P<id>\w))?(?P<kind>[czk])(?::(?P<parts>[a-z+]+))?(?:@(?P<age>\d+))?"
@@ -118,15 +118,15 @@ def commit_bytes(ids: Mapping[str, list[list[str]]] | None = None) -> bytes:
 
 
 def write_rocks_checkpoint(
-    storage: Storage,
+    storage: AnyStorage,
     *,
     last: int = 25,
     batches: Iterable[int] | None = None,
     partitions: int = 2,
     with_ids: bool = False,
     contents: Callable[[int, int], list[Change]] = rocks_changes,
-) -> None:
-    """Writes a neglected checkpoint: a changelog for each version from 1, and no zip."""
+) -> AnyStorage:
+    """Returns a storage with a neglected checkpoint: a changelog for each version, and no zip."""
     committed = tuple(range(last - 9, last) if batches is None else batches)
     pinned = offsets_bytes({"providerClass": PROVIDER})
     storage.write("metadata", [b'{"id":"11111111-2222-3333-4444-555555555555"}'])
@@ -140,6 +140,7 @@ def write_rocks_checkpoint(
             write_changelog(
                 storage, store, version, contents(version, partition), with_ids=with_ids
             )
+    return storage
 
 
 def write_changelog(

@@ -115,8 +115,7 @@ class TestExclusiveCreate(StorageContract):
 def test_a_file_system_that_no_trial_shows_is_refused_with_the_setting_in_words(
     address: str, jvm: Jvm
 ) -> None:
-    storage = HadoopStorage(address, jvm=jvm)
-    write_checkpoint(storage, last=12)
+    storage = write_checkpoint(HadoopStorage(address, jvm=jvm), last=12)
     before = {entry.path for entry in storage.list("")}
     with pytest.raises(NotExclusiveError, match="set STATEMAINT_HADOOP_EXCLUSIVE=gs, else keep"):
         maintain(storage, TIGHT)

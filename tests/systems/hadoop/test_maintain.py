@@ -16,7 +16,7 @@ from tests.checkpoints.archive import contents
 from tests.support.checkpoints import TIGHT, state, write_checkpoint
 
 DAY = 86400.0
-Build = Callable[[Storage], None]
+Build = Callable[[Storage], object]
 
 
 def _of_spark(storage: Storage) -> None:

@@ -17,8 +17,7 @@ from tests.systems.conftest import FS
 @pytest.fixture
 def denied(folder: str, jvm: Jvm, admin: Any) -> HadoopStorage:
     """A checkpoint of three partitions, the second of which only the superuser may list."""
-    storage = HadoopStorage(folder, jvm=jvm)
-    write_checkpoint(storage, partitions=3, last=12)
+    storage = write_checkpoint(HadoopStorage(folder, jvm=jvm), partitions=3, last=12)
     path = jvm.java(FS + "Path")(f"{folder}/state/0/1")
     admin.setOwner(path, "superuser", "supergroup")
     admin.setPermission(path, jvm.java(FS + "permission.FsPermission")("700"))
@@ -61,8 +60,7 @@ def test_a_partition_that_may_not_be_written_or_read_halts_its_own_store(
     folder: str, jvm: Jvm, admin: Any, kind: tuple[str, str, str, str]
 ) -> None:
     folder_mode, file_mode, path, who = kind
-    storage = HadoopStorage(folder, jvm=jvm)
-    write_checkpoint(storage, partitions=3, last=12)
+    storage = write_checkpoint(HadoopStorage(folder, jvm=jvm), partitions=3, last=12)
     make, permission = jvm.java(FS + "Path"), jvm.java(FS + "permission.FsPermission")
     for entry in list(storage.list("state/0/1")):
         admin.setOwner(make(f"{folder}/{entry.path}"), who, who)

@@ -26,9 +26,7 @@ _UNKNOWN = "s3:GetBucketOwnershipControls"
 
 
 def neglected() -> MemoryStorage:
-    memory = MemoryStorage()
-    write_checkpoint(memory)
-    return memory
+    return write_checkpoint(MemoryStorage())
 
 
 # -- a user who has the documented policy, by the policy of the bucket

@@ -94,8 +94,7 @@ def lake(opened: Lake) -> Lake:
 @pytest.fixture
 def neglected(opened: Lake) -> Lake:
     """A checkpoint with much to delete."""
-    memory = MemoryStorage()
-    write_checkpoint(memory, partitions=1)
+    memory = write_checkpoint(MemoryStorage(), partitions=1)
     return opened.fill(memory.files)
 
 

@@ -32,8 +32,7 @@ def filled(place: Place, folder: Path, files: Mapping[str, bytes]) -> tuple[Stor
 
 
 def neglected(**options: Any) -> Mapping[str, bytes]:
-    memory = MemoryStorage()
-    write_checkpoint(memory, **options)
+    memory = write_checkpoint(MemoryStorage(), **options)
     return memory.files
 
 

@@ -45,8 +45,7 @@ def listed(storage: S3Storage) -> list[tuple[Any, str]]:
 
 def neglected(place: Place, root: str = "", **options: Any) -> S3Storage:
     """Returns a checkpoint of three stores, of each of which 15 deltas are no longer needed."""
-    memory = MemoryStorage()
-    write_checkpoint(memory, **{"last": 24, "partitions": 3, **options})
+    memory = write_checkpoint(MemoryStorage(), **{"last": 24, "partitions": 3, **options})
     storage = place.storage(root)
     place.fill(storage.root, memory.files)
     return storage

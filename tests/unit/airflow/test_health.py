@@ -13,9 +13,7 @@ LAST = 25
 
 def made(folder: Path) -> LocalStorage:
     folder.mkdir()
-    storage = LocalStorage(folder)
-    write_checkpoint(storage, last=LAST, batches=range(16, LAST), partitions=2)
-    return storage
+    return write_checkpoint(LocalStorage(folder), last=LAST, batches=range(16, LAST), partitions=2)
 
 
 def torn(folder: Path) -> LocalStorage:

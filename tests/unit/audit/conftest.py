@@ -9,6 +9,4 @@ from tests.support.checkpoints import write_checkpoint
 @pytest.fixture
 def storage() -> MemoryStorage:
     """Batches 16 to 24 are in the log of two partitions."""
-    found = MemoryStorage()
-    write_checkpoint(found)
-    return found
+    return write_checkpoint(MemoryStorage())

@@ -116,9 +116,7 @@ def test_a_chain_that_nobody_can_read_has_no_time(storage: MemoryStorage) -> Non
 
 def written(last: int) -> MemoryStorage:
     """Two partitions with all of their batches in the log."""
-    found = MemoryStorage()
-    write_checkpoint(found, last=last, batches=range(last))
-    return found
+    return write_checkpoint(MemoryStorage(), last=last, batches=range(last))
 
 
 def noise(size: int) -> bytes:
@@ -154,8 +152,7 @@ def test_two_damaged_files_of_a_store_are_both_named(storage: MemoryStorage) -> 
 
 def test_what_lies_within_a_file_is_seen_although_it_begins_and_ends_well() -> None:
     """The disk itself has flipped a bit: no time and no tag says so."""
-    storage = MemoryStorage(clock=lambda: 1000.5, tagged=False)
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage(clock=lambda: 1000.5, tagged=False))
     maintain(storage, TIGHT)
     path = "state/0/1/17.snapshot"
     content = bytearray(storage.read(path))

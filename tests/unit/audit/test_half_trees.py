@@ -19,8 +19,7 @@ WITH_WATERMARK = (
 
 
 def without(*trees: str) -> MemoryStorage:
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     for path in list(storage.files):
         if path.partition("/")[0] in trees:
             storage.delete(path)
@@ -107,8 +106,7 @@ def test_another_folder_is_none() -> None:
 
 
 def test_a_query_that_never_committed_would_load_what_another_one_left() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, last=3, batches=[0])
+    storage = write_checkpoint(MemoryStorage(), last=3, batches=[0])
     storage.delete("commits/0")
     storage.write("state/0/0/3.snapshot", [snapshot_bytes(state_at(3))])
     found = doctor(storage)
@@ -116,8 +114,7 @@ def test_a_query_that_never_committed_would_load_what_another_one_left() -> None
 
 
 def test_with_unique_ids_the_commit_that_names_the_attempt_is_what_is_missing() -> None:
-    storage = MemoryStorage()
-    write_rocks_checkpoint(storage, with_ids=True, partitions=1)
+    storage = write_rocks_checkpoint(MemoryStorage(), with_ids=True, partitions=1)
     for batch in (23, 24):
         storage.delete(f"commits/{batch}")
     found = [one for one in verify(storage).findings if one.code == "BROKEN_CHAIN"]

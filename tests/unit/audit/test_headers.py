@@ -59,8 +59,7 @@ class Counting(MemoryStorage):
 
 def large(codec: str) -> Counting:
     """Batches 16 to 24 are in the log; what version 20 changes is large."""
-    storage = Counting()
-    write_checkpoint(storage, partitions=1, codec=codec)
+    storage = write_checkpoint(Counting(), partitions=1, codec=codec)
     storage.write(PATH, [delta_bytes(LARGE.items(), codec=codec)], overwrite=True)
     return storage
 
@@ -162,8 +161,7 @@ def test_the_first_record_must_be_one() -> None:
 
 
 def test_row_checksums_are_of_the_first_record_too() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, partitions=1, row_checksums=True)
+    storage = write_checkpoint(MemoryStorage(), partitions=1, row_checksums=True)
     assert found(storage) == []
     storage.write(PATH, [delta_bytes([(b"key", b"value")])], overwrite=True)
     assert [one.code for one, _ in found(storage)] == [FindingCode.CORRUPT_FILE]
@@ -208,8 +206,7 @@ def test_an_end_is_an_end_mark_and_nothing_else() -> None:
 def attested() -> Counting:
     """Snapshots of versions 17 and 25, each with its attestation; every change has its own time."""
     times = count(1000.0)
-    storage = Counting(clock=lambda: next(times))
-    write_checkpoint(storage, partitions=1)
+    storage = write_checkpoint(Counting(clock=lambda: next(times)), partitions=1)
     maintain(storage, TIGHT)
     assert storage.files.keys() >= {"state/0/0/17.snapshot", "state/0/0/25.snapshot"}
     storage.taken.clear()

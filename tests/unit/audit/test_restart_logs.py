@@ -31,8 +31,7 @@ def files(entry: int) -> str:
 
 def with_sources(entries: Iterable[str], end: bytes, start: bytes) -> MemoryStorage:
     """Batches 16 to 24 are in the log; the source's own log has some entries."""
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     storage.write("offsets/23", [start], overwrite=True)
     storage.write("offsets/24", [end], overwrite=True)
     for name in entries:

@@ -19,8 +19,7 @@ NEWEST = "state/0/0/20.snapshot"
 @pytest.fixture
 def storage() -> MemoryStorage:
     """Batches 16 to 24 are in the log of two partitions, one of which has a bad snapshot."""
-    found = MemoryStorage()
-    write_checkpoint(found)
+    found = write_checkpoint(MemoryStorage())
     found.write(NEWEST, [snapshot_bytes(state_at(20))[:-30]])
     return found
 
@@ -64,8 +63,7 @@ def test_an_older_snapshot_is_where_it_begins_then(storage: MemoryStorage) -> No
 
 
 def test_a_restart_past_a_bad_snapshot_replays_at_most_500_changes() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, last=501, batches=range(498, 501), partitions=1)
+    storage = write_checkpoint(MemoryStorage(), last=501, batches=range(498, 501), partitions=1)
     storage.write("state/0/0/499.snapshot", [b""])
     assert not doctor(storage).restarts
     storage.write("state/0/0/2.snapshot", [snapshot_bytes(state_at(2))])
@@ -85,8 +83,7 @@ def test_what_repair_mends_is_said_first(storage: MemoryStorage) -> None:
 
 
 def test_two_commits_that_are_missing_make_the_newest_batch_run_again() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     for batch in (23, 24):
         storage.delete(f"commits/{batch}")
     found = doctor(storage)

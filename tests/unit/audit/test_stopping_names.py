@@ -54,8 +54,7 @@ def test_a_zip_that_is_none_stops_rocksdb() -> None:
 
 
 def test_a_zip_with_an_id_stops_a_query_without_ids() -> None:
-    storage = MemoryStorage()
-    write_rocks_checkpoint(storage, last=4, batches=range(4))
+    storage = write_rocks_checkpoint(MemoryStorage(), last=4, batches=range(4))
     path = "state/0/0/3_4a4e0c4e-0000-4000-8000-000000000000.zip"
     storage.write(path, [b"left"])
     assert ("UNLOADABLE_NAME", path) in damage(storage)
@@ -116,8 +115,7 @@ def test_only_a_snapshots_name_blocks_a_load(storage: MemoryStorage) -> None:
 
 
 def test_rocksdb_passes_over_a_directory_that_is_named_as_a_zip() -> None:
-    storage = MemoryStorage()
-    write_rocks_checkpoint(storage, last=4, batches=range(4))
+    storage = write_rocks_checkpoint(MemoryStorage(), last=4, batches=range(4))
     storage.write("state/0/0/4.zip/file", [b"left"])
     assert damage(storage) == [("BLOCKED_NAME", "state/0/0/4.zip")]
     found = doctor(storage)
@@ -129,8 +127,7 @@ def test_rocksdb_passes_over_a_directory_that_is_named_as_a_zip() -> None:
 
 def test_with_unique_ids_a_directory_with_a_plain_name_is_a_notice() -> None:
     """The query writes `26_<id>.changelog`, and executors upload `26_<id>.zip`."""
-    storage = MemoryStorage()
-    write_rocks_checkpoint(storage, with_ids=True)
+    storage = write_rocks_checkpoint(MemoryStorage(), with_ids=True)
     for name in ("26.changelog", "26.zip", "20.zip"):
         storage.write(f"state/0/0/{name}/file", [b"left"])
     assert damage(storage) == []

@@ -21,9 +21,7 @@ TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 
 @pytest.fixture
 def storage() -> MemoryStorage:
-    found = MemoryStorage()
-    write_checkpoint(found, partitions=1)
-    return found
+    return write_checkpoint(MemoryStorage(), partitions=1)
 
 
 def codes(storage: MemoryStorage, *, deep: bool = False) -> list[FindingCode]:
@@ -50,8 +48,7 @@ def test_finds_a_snapshot_that_does_not_fit_its_deltas(storage: MemoryStorage) -
 
 
 def test_shares_are_together_all_partitions_and_each_is_whole() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, partitions=5)
+    storage = write_checkpoint(MemoryStorage(), partitions=5)
     seen = [
         {one.id.partition for one in verify(storage, sample=(number, 3)).checkpoint.stores}
         for number in (1, 2, 3)
@@ -63,8 +60,7 @@ def test_shares_are_together_all_partitions_and_each_is_whole() -> None:
 
 
 def test_a_share_finds_what_is_in_it() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, partitions=2)
+    storage = write_checkpoint(MemoryStorage(), partitions=2)
     flip(storage, "state/0/1/20.delta")
     found = [[one.code for one in verify(storage, sample=(n, 2)).findings] for n in (1, 2)]
     assert found == [[], [FindingCode.CORRUPT_FILE]]
@@ -168,8 +164,7 @@ def test_a_file_that_goes_while_it_is_read_is_superseded(storage: MemoryStorage)
 
 
 def test_before_the_first_commit_there_is_nothing_to_verify() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, last=1, batches=[0])
+    storage = write_checkpoint(MemoryStorage(), last=1, batches=[0])
     storage.delete("commits/0")
     found = verify(storage)
     assert (found.versions_checked, found.healthy) == (0, True)

@@ -16,8 +16,7 @@ def checkpoint(tmp_path: Path) -> Path:
     """Batches 16 to 24 are in the log of two partitions, and a snapshot of one is cut."""
     root = tmp_path / "ck"
     root.mkdir()
-    storage = LocalStorage(root)
-    write_checkpoint(storage)
+    storage = write_checkpoint(LocalStorage(root))
     storage.write("state/0/0/20.snapshot", [snapshot_bytes(state_at(20))[:50]])
     return root
 

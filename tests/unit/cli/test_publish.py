@@ -16,8 +16,7 @@ TORN = "state/0/0/20.snapshot"
 @pytest.fixture
 def queries(tmp_path: Path) -> Path:
     (tmp_path / "ck").mkdir()
-    storage = LocalStorage(tmp_path / "ck")
-    write_checkpoint(storage)
+    storage = write_checkpoint(LocalStorage(tmp_path / "ck"))
     storage.write(TORN, [b"torn"])
     file = tmp_path / "queries.yaml"
     entries = {"orders": {"checkpoint": str(tmp_path / "ck")}}

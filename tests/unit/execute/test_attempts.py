@@ -38,9 +38,7 @@ def stopping(_seconds: float) -> None:
 
 
 def checkpoint(clock: Clock) -> MemoryStorage:
-    found = MemoryStorage(clock=clock)
-    write_checkpoint(found, last=9, batches=range(6, 9), partitions=2)
-    return found
+    return write_checkpoint(MemoryStorage(clock=clock), last=9, batches=range(6, 9), partitions=2)
 
 
 def no_work(_storage: Storage) -> Rows:

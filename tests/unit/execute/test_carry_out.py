@@ -58,9 +58,7 @@ engines = pytest.mark.parametrize("engine", [ClearEngine(), FastEngine()], ids=[
 
 @pytest.fixture
 def storage() -> MemoryStorage:
-    found = MemoryStorage()
-    write_checkpoint(found)
-    return found
+    return write_checkpoint(MemoryStorage())
 
 
 def names(storage: Storage, partition: int = 0) -> set[str]:
@@ -582,8 +580,7 @@ def test_without_verification_snapshots_appear_and_nothing_goes(storage: MemoryS
 
 
 def test_many_deletions_are_noted_page_by_page() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, last=450, batches=range(441, 450), partitions=1)
+    storage = write_checkpoint(MemoryStorage(), last=450, batches=range(441, 450), partitions=1)
     assert maintain(storage, TIGHT).files_deleted == {"below_base": 441}
     assert len(ledger_lines(storage, "0/0")) == 443
 
@@ -619,8 +616,7 @@ def converge(files: dict[str, bytes], policy: Policy) -> MemoryStorage:
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("policy", [TIGHT, TIGHT.override(min_deltas_for_snapshot=10)])
 def test_after_a_crash_at_any_change_the_next_run_converges(policy: Policy, *, after: bool) -> None:
-    clean = MemoryStorage()
-    write_checkpoint(clean, partitions=1)
+    clean = write_checkpoint(MemoryStorage(), partitions=1)
     goal = {path for path in converge(clean.files, policy).files if path.startswith("state/")}
     crashes, act = 0, partial(maintain, policy=policy, run="the same run")
     for crashes, left in each_crash(clean, Clock(0), act, after=after, pause=0):
@@ -788,8 +784,7 @@ def test_a_checksum_file_of_somebody_else_is_compared_too(storage: MemoryStorage
 
 
 def test_snapshots_and_the_deletions_that_follow_are_one_page_of_the_ledger() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, partitions=1)
+    storage = write_checkpoint(MemoryStorage(), partitions=1)
     ordered = HookedStorage(storage)
     report = maintain(ordered, TIGHT)
     assert (report.snapshots_written, sum(report.files_deleted.values())) == (2, 16)

@@ -58,8 +58,7 @@ def test_a_changelog_that_has_appeared_since_was_written_by_a_rewound_query(
 
 
 def test_a_changelog_without_an_id_that_has_appeared_since_is_of_a_rewound_query() -> None:
-    plain = MemoryStorage()
-    write_checkpoint(plain, last=6, batches=range(4, 6))
+    plain = write_checkpoint(MemoryStorage(), last=6, batches=range(4, 6))
     store = planned(plain)
     plain.write(f"{HOME}/6.delta", [delta_bytes([(b"above", b"target")])], overwrite=True)
     must_stand(plain, PURGED, store)

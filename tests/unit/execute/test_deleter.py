@@ -78,15 +78,11 @@ def executor(storage: MemoryStorage, **context: Any) -> tuple[StoreExecutor, tup
 
 
 def hdfs(files: int = 25) -> Watched:
-    storage = Watched()
-    write_checkpoint(storage, last=files, partitions=1)
-    return storage
+    return write_checkpoint(Watched(), last=files, partitions=1)
 
 
 def rocks() -> Watched:
-    storage = Watched()
-    write_rocks_checkpoint(storage, partitions=1)
-    return storage
+    return write_rocks_checkpoint(Watched(), partitions=1)
 
 
 # -- the base
@@ -166,8 +162,7 @@ def test_a_snapshot_of_hdfs_needs_no_tables() -> None:
 
 
 def test_an_sst_file_that_a_zip_of_this_very_run_names_stays() -> None:
-    storage = MemoryStorage()
-    write_rocks_checkpoint(storage, partitions=1)
+    storage = write_rocks_checkpoint(MemoryStorage(), partitions=1)
     plan = plan_checkpoint(storage, Policy())[1]
     context = RunContext(
         storage, ClearEngine(), Ledger(storage, "r"), Fence(), PinWatch(storage, None)
@@ -251,9 +246,7 @@ class Copying(Watched):
 
 
 def copying(files: int = 25) -> Copying:
-    storage = Copying()
-    write_checkpoint(storage, last=files, partitions=1)
-    return storage
+    return write_checkpoint(Copying(), last=files, partitions=1)
 
 
 def stats(storage: MemoryStorage, work: Callable[[], object]) -> int:
@@ -320,8 +313,7 @@ class Overwriting(Watched):
 
 
 def test_a_file_that_an_earlier_attempt_has_copied_is_compared_before_it_goes() -> None:
-    storage = Overwriting()
-    write_checkpoint(storage, partitions=1)
+    storage = write_checkpoint(Overwriting(), partitions=1)
     trash = Trash(storage, "r", 60.0)
     run, deletes = executor(storage, trash=trash)
     same, other = deletes[0], deletes[1]

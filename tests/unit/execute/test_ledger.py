@@ -41,8 +41,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def storage(clock: Clock) -> MemoryStorage:
-    found = MemoryStorage(clock=clock)
-    write_checkpoint(found, last=9, batches=range(4, 9), partitions=1)
+    found = write_checkpoint(MemoryStorage(clock=clock), last=9, batches=range(4, 9), partitions=1)
     clock.now += 60
     return found
 

@@ -16,9 +16,7 @@ MONTH = 30 * 86_400.0
 
 @pytest.fixture
 def storage() -> MemoryStorage:
-    found = MemoryStorage()
-    write_checkpoint(found, last=6, batches=range(2, 6), partitions=1)
-    return found
+    return write_checkpoint(MemoryStorage(), last=6, batches=range(2, 6), partitions=1)
 
 
 def sums(storage: MemoryStorage, *versions: int) -> dict[str, int]:

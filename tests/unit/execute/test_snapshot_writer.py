@@ -39,9 +39,7 @@ PATH, BELOW = f"{HOME}/25.snapshot", f"{HOME}/10.snapshot"
 
 @pytest.fixture
 def storage() -> MemoryStorage:
-    found = MemoryStorage(clock=Clock())
-    write_checkpoint(found, partitions=1)
-    return found
+    return write_checkpoint(MemoryStorage(clock=Clock()), partitions=1)
 
 
 @dataclass(frozen=True)
@@ -134,8 +132,7 @@ def test_a_file_in_doubt_is_noted_with_its_bytes(storage: MemoryStorage) -> None
 
 
 def test_a_zip_is_ours_by_its_mark_and_is_proved_with_its_tables() -> None:
-    storage = MemoryStorage(clock=Clock())
-    write_rocks_checkpoint(storage, partitions=1)
+    storage = write_rocks_checkpoint(MemoryStorage(clock=Clock()), partitions=1)
     run = executor(storage)
     (written,) = run.writer.write((newest(run),), verify=True)
     path, tables = written.entry.path, sorted(written.refers)

@@ -25,9 +25,7 @@ FIRST, SECOND = StoreId(0, 0), StoreId(0, 1)
 
 @pytest.fixture
 def storage() -> MemoryStorage:
-    found = MemoryStorage()
-    write_checkpoint(found)
-    return found
+    return write_checkpoint(MemoryStorage())
 
 
 def planned(storage: MemoryStorage, policy: Policy = TIGHT) -> Plan:
@@ -103,6 +101,5 @@ def test_stale_snapshots_are_kept_for_a_week_under_every_policy(
 )
 def test_the_time_is_up_at_the_limit(limit: float | None, seconds: float, *, out: bool) -> None:
     policy = replace(TIGHT, max_seconds_per_run=limit)
-    storage = MemoryStorage()
-    write_checkpoint(storage, last=2, batches=range(2), partitions=1)
+    storage = write_checkpoint(MemoryStorage(), last=2, batches=range(2), partitions=1)
     assert _out_of_time(planned(storage, policy), seconds) is out

@@ -18,8 +18,7 @@ def line(run: str, **fields: object) -> bytes:
 
 
 def test_the_actions_of_a_run_are_those_that_it_reported() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, partitions=2)
+    storage = write_checkpoint(MemoryStorage(), partitions=2)
     report = maintain(storage, TIGHT)
     actions = list_actions(storage, report.run)
     deleted = [one for one in actions if one["action"] == "delete"]

@@ -36,9 +36,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def storage(clock: Clock) -> MemoryStorage:
-    found = MemoryStorage(clock=clock)
-    write_checkpoint(found)
-    return found
+    return write_checkpoint(MemoryStorage(clock=clock))
 
 
 def planned(
@@ -263,8 +261,7 @@ def test_what_is_no_plan_is_told_in_one_line(storage: MemoryStorage) -> None:
 @settings(max_examples=200)
 @given(data=st.data())
 def test_a_plan_that_was_cut_or_flipped_never_gives_a_fault(data: st.DataObject) -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, last=6, batches=range(3, 6), partitions=1)
+    storage = write_checkpoint(MemoryStorage(), last=6, batches=range(3, 6), partitions=1)
     whole = bytearray(json.dumps(planned(storage)).encode())
     at = data.draw(st.integers(0, len(whole) - 1))
     whole[at] = data.draw(st.integers(0, 255))

@@ -37,8 +37,7 @@ def clock() -> Clock:
 @pytest.fixture
 def storage(clock: Clock) -> HookedStorage:
     """A checkpoint whose query has gone on since a run whose trash cannot be emptied."""
-    found = HookedStorage(clock=clock)
-    write_checkpoint(found, partitions=1)
+    found = write_checkpoint(HookedStorage(clock=clock), partitions=1)
     assert maintain(found, KEEPING, run="old").files_deleted.total() == 16
     clock.now += 2 * DAY
     run_query(found, 25, 45, retain=9)

@@ -133,8 +133,7 @@ def test_a_recovery_that_was_refused_says_how_its_moves_are_taken_back(verb: str
         if verb == "move" and len(storage.paths("move")) > 3:
             raise StorageError(path, REFUSED)
 
-    storage = HookedStorage(before=check, clock=Ticking())
-    write_checkpoint(storage, partitions=1)
+    storage = write_checkpoint(HookedStorage(before=check, clock=Ticking()), partitions=1)
     for version in (8, 10, 12, 14) if verb == "repair" else ():
         storage.write(f"{HOME}/{version}.snapshot", [b"broken"])
     before = of_the_query(storage)

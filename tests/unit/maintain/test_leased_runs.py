@@ -23,9 +23,7 @@ def clock() -> Clock:
 
 
 def checkpoint(clock: Clock) -> MemoryStorage:
-    found = MemoryStorage(clock=clock)
-    write_checkpoint(found, last=10, batches=range(6, 10), partitions=1)
-    return found
+    return write_checkpoint(MemoryStorage(clock=clock), last=10, batches=range(6, 10), partitions=1)
 
 
 def test_a_plan_and_a_dry_run_take_no_lease_and_write_nothing(clock: Clock) -> None:

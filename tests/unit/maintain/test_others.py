@@ -30,9 +30,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def storage(clock: Clock) -> MemoryStorage:
-    found = MemoryStorage(clock=clock)
-    write_checkpoint(found)
-    return found
+    return write_checkpoint(MemoryStorage(clock=clock))
 
 
 def found_in(one: Report | Plan, code: FindingCode) -> list[Finding]:

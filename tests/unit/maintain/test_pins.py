@@ -27,9 +27,7 @@ def clock() -> Clock:
 @pytest.fixture
 def storage(clock: Clock) -> HookedStorage:
     """A checkpoint of versions 1 to 25, of which the commit log has 20 to 25."""
-    found = HookedStorage(clock=clock)
-    write_checkpoint(found, batches=range(19, 25))
-    return found
+    return write_checkpoint(HookedStorage(clock=clock), batches=range(19, 25))
 
 
 def loads(storage: HookedStorage, batch: int) -> bool:

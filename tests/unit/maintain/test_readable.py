@@ -71,9 +71,7 @@ class Strict(MemoryStorage):
 
 
 def strict(*refused: str) -> Strict:
-    found = Strict(*refused)
-    write_checkpoint(found, last=10, batches=range(6, 10), partitions=2)
-    return found
+    return write_checkpoint(Strict(*refused), last=10, batches=range(6, 10), partitions=2)
 
 
 def state(storage: MemoryStorage, partition: int = 0) -> dict[str, bytes]:
@@ -99,8 +97,7 @@ def test_both_snapshots_of_a_fold_are_like_the_newest_change_that_it_reads() -> 
 
 
 def test_zips_and_their_tables_are_like_the_newest_changelog() -> None:
-    storage = Strict()
-    write_rocks_checkpoint(storage, last=10, batches=range(6, 10), partitions=1)
+    storage = write_rocks_checkpoint(Strict(), last=10, batches=range(6, 10), partitions=1)
     maintain(storage, TIGHT)
     written = {path: like for path, like in storage.written.items() if like}
     assert {path.rpartition(".")[2] for path in written} == {"zip", "sst"}
@@ -131,8 +128,7 @@ def test_a_change_that_goes_meanwhile_supersedes_the_run() -> None:
                 return super().write(path, content, overwrite=overwrite, like=like)
             return super().write(path, chunks, overwrite=overwrite, like=like)
 
-    storage = Cleaning()
-    write_checkpoint(storage, last=10, batches=range(6, 10), partitions=1)
+    storage = write_checkpoint(Cleaning(), last=10, batches=range(6, 10), partitions=1)
     report = maintain(storage, TIGHT)
     (finding,) = report.findings
     assert (report.exit_code, finding.code) == (6, FindingCode.SUPERSEDED)
@@ -186,8 +182,7 @@ def test_one_that_goes_meanwhile_supersedes_the_run() -> None:
             self.delete(like)
             super().check_readable(path, like=like)
 
-    storage = Cleaning()
-    write_checkpoint(storage, last=10, batches=range(6, 10), partitions=1)
+    storage = write_checkpoint(Cleaning(), last=10, batches=range(6, 10), partitions=1)
     maintain(storage, TIGHT.override(grace=DAY))
     forget_readable(storage)
     report = maintain(storage, TIGHT)
@@ -208,8 +203,7 @@ def test_what_executors_wrote_is_the_querys_own() -> None:
 
 
 def test_a_zip_shares_no_table_of_one_that_might_not_be_read() -> None:
-    storage = Strict()
-    write_rocks_checkpoint(storage, last=10, batches=range(6, 10), partitions=1)
+    storage = write_rocks_checkpoint(Strict(), last=10, batches=range(6, 10), partitions=1)
     maintain(storage, TIGHT.override(grace=DAY))
     forget_readable(storage)
     storage.refused.add("state/0/0/10.zip")
@@ -302,8 +296,7 @@ class Listed(Strict):
 
 
 def listed(**ours: Access) -> Listed:
-    found = Listed()
-    write_checkpoint(found, last=10, batches=range(6, 10), partitions=1)
+    found = write_checkpoint(Listed(), last=10, batches=range(6, 10), partitions=1)
     maintain(found, TIGHT.override(grace=DAY))
     found.ours = {name.replace("_", "."): access for name, access in ours.items()}
     return found
@@ -420,8 +413,7 @@ def test_undo_leaves_what_might_not_be_read_and_says_why() -> None:
 
 
 def test_undo_of_a_rollback_brings_nothing_back_that_might_not_be_read() -> None:
-    storage = Strict()
-    write_checkpoint(storage, last=10, batches=range(6, 10), partitions=1)
+    storage = write_checkpoint(Strict(), last=10, batches=range(6, 10), partitions=1)
     run = rollback(storage, 8, trash_for=DAY).run
     trash = f"_statemaint/trash/{run}/"
     moved = [path for path in storage.files if path.startswith(trash) and "manifest" not in path]

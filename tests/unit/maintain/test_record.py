@@ -41,8 +41,7 @@ TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0.0)
 def maintained_before() -> tuple[MemoryStorage, Record]:
     """Returns a storage that a run `a` has maintained some time ago, and its record."""
     clock = Clock(1000.0)
-    storage = MemoryStorage(clock=clock)
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage(clock=clock))
     recorded(storage, partial(maintain, storage, Policy(), run="a"))
     record = read_record(storage)
     assert record is not None
@@ -100,8 +99,7 @@ def test_where_nothing_can_be_written_a_verification_ends_all_the_same(
 
 
 def test_a_run_without_airflow_has_its_figures_and_adds_to_the_totals() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     for run in ("a", "b"):
         recorded(storage, partial(maintain, storage, TIGHT, run=run))
     record = read_record(storage)
@@ -154,8 +152,7 @@ def test_a_run_that_was_refused_for_its_arguments_changes_no_record(error: State
 
 
 def test_a_first_run_that_fails_at_planning_has_a_record() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     storage.write("offsets/24", [offsets_bytes(codec="gzip")], overwrite=True)
     with pytest.raises(UnsupportedError):
         recorded(storage, partial(maintain, storage, TIGHT))
@@ -166,8 +163,7 @@ def test_a_first_run_that_fails_at_planning_has_a_record() -> None:
 
 
 def test_a_run_of_a_part_counts_in_the_totals_and_the_last_run_of_all_stays() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, partitions=2)
+    storage = write_checkpoint(MemoryStorage(), partitions=2)
     storage.delete("state/0/1/20.delta")
     part = partial(maintain, storage, TIGHT, request=Request(partitions=frozenset({0})))
     done = recorded(storage, part, part=True)
@@ -212,8 +208,7 @@ def test_a_repair_a_rollback_and_an_undo_leave_the_record_and_no_figure_changes(
 
 
 def test_a_recovery_that_cannot_repair_or_take_the_lease_is_recorded_as_failed() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     storage.write("state/0/0/20.snapshot", [b"torn"], overwrite=True)
     lease = acquire(storage, Holder("other"), seconds=600.0)
     with pytest.raises(LeaseHeldError):

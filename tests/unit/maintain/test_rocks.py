@@ -199,8 +199,7 @@ def test_once_executors_have_been_quiet_zips_and_tables_go_too() -> None:
 
 
 def test_in_the_next_versions_it_shares_no_table_with_what_executors_may_delete() -> None:
-    storage = MemoryStorage()
-    write_rocks_checkpoint(storage, last=12, batches=range(9, 12), partitions=1)
+    storage = write_rocks_checkpoint(MemoryStorage(), last=12, batches=range(9, 12), partitions=1)
     maintain(storage, TIGHT)
     first = tables(storage)
     grow(storage, 13, 17)
@@ -362,8 +361,7 @@ def test_a_damaged_changelog_halts_its_store(storage: MemoryStorage) -> None:
 
 
 def test_a_zip_that_does_not_hold_the_fold_is_found_before_anything_goes() -> None:
-    storage = MemoryStorage()
-    write_rocks_checkpoint(storage, last=12, batches=range(9, 12), partitions=1)
+    storage = write_rocks_checkpoint(MemoryStorage(), last=12, batches=range(9, 12), partitions=1)
     other = MemoryStorage()
     write_rocks_checkpoint(
         other, last=9, batches=range(6, 9), partitions=1,
@@ -379,8 +377,7 @@ def test_a_zip_that_does_not_hold_the_fold_is_found_before_anything_goes() -> No
 
 
 def test_spark_being_first_with_a_zip_leaves_none_of_our_tables() -> None:
-    storage = MemoryStorage()
-    write_rocks_checkpoint(storage, last=12, batches=range(9, 12), partitions=1)
+    storage = write_rocks_checkpoint(MemoryStorage(), last=12, batches=range(9, 12), partitions=1)
     theirs = MemoryStorage(storage.files)
     maintain(theirs, TIGHT)
 

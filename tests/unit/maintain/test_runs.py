@@ -42,9 +42,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def storage(clock: Clock) -> FailingStorage:
-    found = FailingStorage(clock=clock)
-    write_checkpoint(found, last=300, partitions=1)
-    return found
+    return write_checkpoint(FailingStorage(clock=clock), last=300, partitions=1)
 
 
 def only_run(storage: MemoryStorage) -> Run:
@@ -99,8 +97,7 @@ SHARED = Holder("r")
 
 def half_halted(clock: Clock) -> MemoryStorage:
     """Returns a checkpoint after a run `r` of two tasks, of which one found only damage."""
-    storage = MemoryStorage(clock=clock)
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage(clock=clock))
     storage.delete("state/0/0/20.delta")
     codes = [
         maintain(
@@ -132,7 +129,6 @@ def test_a_run_that_succeeds_when_it_is_repeated_has_failed_no_longer(clock: Clo
 
 
 def test_a_run_that_changed_nothing_is_not_listed_for_its_damage() -> None:
-    storage = MemoryStorage(clock=Clock())
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage(clock=Clock()))
     end_run(storage, SHARED, sound=False, run="r", exit_code=3)
     assert list_runs(storage) == ()

@@ -33,8 +33,7 @@ EAGER = Policy(min_deltas_for_snapshot=1, min_batches_to_retain=1, grace=0, orph
 @pytest.fixture
 def storage() -> MemoryStorage:
     """Batches 16 to 24 are in the log of two partitions; version 25 has a snapshot in one."""
-    found = MemoryStorage()
-    write_checkpoint(found)
+    found = write_checkpoint(MemoryStorage())
     found.write("state/0/0/25.snapshot", [snapshot_bytes(state_at(25))])
     return found
 

@@ -84,9 +84,7 @@ def test_an_executor_that_fell_silent_delays_snapshots_and_each_run_says_until_w
 
 
 def neglected() -> MemoryStorage:
-    storage = MemoryStorage(clock=lambda: NOW)
-    write_checkpoint(storage, partitions=2)
-    return storage
+    return write_checkpoint(MemoryStorage(clock=lambda: NOW), partitions=2)
 
 
 def test_a_run_whose_time_is_over_names_the_snapshots_that_it_did_not_write() -> None:

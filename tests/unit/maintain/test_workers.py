@@ -35,15 +35,11 @@ WORKERS = [1, 2, 3, 16]
 
 
 def three_stores() -> MemoryStorage:
-    found = MemoryStorage(clock=Clock())
-    write_checkpoint(found, partitions=5, stores=STORES)
-    return found
+    return write_checkpoint(MemoryStorage(clock=Clock()), partitions=5, stores=STORES)
 
 
 def rocks() -> MemoryStorage:
-    found = MemoryStorage(clock=Clock())
-    write_rocks_checkpoint(found, partitions=4)
-    return found
+    return write_rocks_checkpoint(MemoryStorage(clock=Clock()), partitions=4)
 
 
 def run_thrice(storage: MemoryStorage, workers: int) -> list[Any]:
@@ -261,8 +257,7 @@ class Crowded(MemoryStorage):
 
 
 def test_stores_that_each_exceed_the_memory_run_alone() -> None:
-    storage = Crowded()
-    write_checkpoint(storage, partitions=8)
+    storage = write_checkpoint(Crowded(), partitions=8)
     report = maintain(storage, TIGHT, workers=Workers(8, memory=1))
     assert report.snapshots_written == 16
     assert storage.most == 1
@@ -298,8 +293,7 @@ def test_an_interrupt_ends_reading_between_two_files_of_a_store(verb: Any) -> No
             first_is_open.set()
             assert reading.stopped.wait(WAIT)
 
-    storage = HookedStorage(before=press)
-    write_checkpoint(storage, partitions=2)
+    storage = write_checkpoint(HookedStorage(before=press), partitions=2)
     reading = Stoppable(storage)
     with pytest.raises(KeyboardInterrupt):
         verb(reading, workers=2)

@@ -72,8 +72,7 @@ def test_only_the_newest_two_offsets_stop_a_restart() -> None:
 
 def test_a_hole_that_is_filled_at_a_second_look_was_none() -> None:
     """In the listing of a query that purges, an entry in the middle goes first."""
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     late = LateStorage(storage, "commits", "commits/18")
     assert verify(late).findings == ()
     assert late.paths("list").count("commits") > 1
@@ -82,8 +81,7 @@ def test_a_hole_that_is_filled_at_a_second_look_was_none() -> None:
 
 
 def test_a_schema_that_the_operators_metadata_promises_is_missed() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     storage.write("state/0/_metadata/metadata", [OPERATOR])
     found = verify(storage)
     assert [one.code for one in found.findings] == [FindingCode.MISSING_SCHEMA]
@@ -97,8 +95,7 @@ def test_a_schema_that_the_operators_metadata_promises_is_missed() -> None:
 
 @pytest.mark.parametrize("stray", [1_000_000, 20_261_122, 10**14, 2**63 - 2])
 def test_a_commit_far_above_the_others_is_no_more_work(stray: int) -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     storage.write(f"commits/{stray}", [storage.read("commits/24")])
     found = verify(storage).findings
     assert [(one.code, one.path) for one in found] == [
@@ -116,8 +113,7 @@ def test_a_commit_far_above_the_others_is_no_more_work(stray: int) -> None:
 
 
 def test_a_name_beyond_the_numbers_of_spark_is_no_batch() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     for number in (2**63 - 1, 2**63, 10**30, 10**200):
         storage.write(f"commits/{number}", [b""])
         storage.write(f"offsets/{number}", [b""])

@@ -155,8 +155,7 @@ class Encrypted(MemoryStorage):
 
 
 def test_where_tags_are_no_md5_nothing_is_remembered() -> None:
-    storage = Encrypted(clock=map(float, count()).__next__)
-    write_checkpoint(storage, partitions=PARTITIONS)
+    storage = write_checkpoint(Encrypted(clock=map(float, count()).__next__), partitions=PARTITIONS)
     report = maintain(storage, POLICY)
     assert report.snapshots_written == 2 * PARTITIONS
     assert REMEMBERED not in storage.files

@@ -198,9 +198,7 @@ def test_a_run_is_taken_out_of_the_index_alone() -> None:
 
 
 def neglected(clock: Clock) -> HookedStorage:
-    storage = HookedStorage(clock=clock)
-    write_checkpoint(storage, partitions=1)
-    return storage
+    return write_checkpoint(HookedStorage(clock=clock), partitions=1)
 
 
 def test_an_undo_of_an_indexed_run_leaves_no_size_of_before() -> None:

@@ -48,9 +48,7 @@ Spoil = Callable[[bytes], bytes]
 @pytest.fixture
 def storage() -> MemoryStorage:
     """Batches 16 to 24 are in the log of two partitions, whose chains begin with version 1."""
-    found = MemoryStorage()
-    write_checkpoint(found)
-    return found
+    return write_checkpoint(MemoryStorage())
 
 
 def snapshot(storage: MemoryStorage, version: int, *, of: int | None = None) -> str:
@@ -354,8 +352,7 @@ def test_the_only_zip_of_a_store_with_column_families_stays() -> None:
 
 @pytest.mark.parametrize("steps", [1, 3])
 def test_a_step_is_proved_without_reading_other_partitions_again(steps: int) -> None:
-    storage = HookedStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(HookedStorage())
     other = Counter(opened_by(storage, verified, partition=1))
     for version in range(18, 18 + steps):
         spoil(storage, snapshot(storage, version))
@@ -412,8 +409,7 @@ def test_a_checksum_of_another_file_stays_where_the_file_is_damaged(storage: Mem
 
 @pytest.mark.parametrize("codec", ["zstd", "snappy"])
 def test_a_codec_that_checks_nothing_needs_a_witness(codec: str) -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, codec=codec)
+    storage = write_checkpoint(MemoryStorage(), codec=codec)
     path = with_stale_checksum(storage, "20.delta")
     (reason,) = plan_repair(storage).unrepaired
     assert reason == (
@@ -428,8 +424,7 @@ def test_a_codec_that_checks_nothing_needs_a_witness(codec: str) -> None:
 
 
 def test_a_snapshot_is_compared_with_the_log_below_it() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, codec="zstd")
+    storage = write_checkpoint(MemoryStorage(), codec="zstd")
     storage.write("state/0/0/22.snapshot", [snapshot_bytes(state_at(22), codec="zstd")])
     path = with_stale_checksum(storage, "22.snapshot")
     assert removed(plan_repair(storage)) == [(path, "stale_checksum")]
@@ -445,8 +440,7 @@ def test_a_snapshot_is_compared_with_the_log_below_it() -> None:
 def test_a_checksum_that_is_none_goes_where_the_file_checks_itself(
     codec: str, *, row_checksums: bool, sure: bool
 ) -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, codec=codec, row_checksums=row_checksums)
+    storage = write_checkpoint(MemoryStorage(), codec=codec, row_checksums=row_checksums)
     path = "state/0/0/.20.delta.crc"
     storage.write(path, [b"\0" * 12])
     assert removed(plan_repair(storage)) == ([(path, "stale_checksum")] if sure else [])
@@ -626,8 +620,7 @@ def test_a_bad_file_does_not_come_back_over_the_new_one(storage: MemoryStorage) 
 
 def test_a_bad_snapshot_that_is_all_of_a_store_stays() -> None:
     """Of an operator that the query does not have, for instance; without it there is no store."""
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     path = "state/1/0/999.snapshot"
     storage.write(path, [b"anything"])
     plan = plan_repair(storage)

@@ -42,8 +42,7 @@ POLICY = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orp
 @pytest.fixture
 def storage() -> MemoryStorage:
     """Batches 16 to 24 are in the log of two partitions; version 25 has a snapshot in one."""
-    found = MemoryStorage()
-    write_checkpoint(found)
+    found = write_checkpoint(MemoryStorage())
     found.write("state/0/0/25.snapshot", [snapshot_bytes(state_at(25))])
     found.write("commits/.24.crc", [b"crc"])
     return found

@@ -45,8 +45,7 @@ STORES = ("default", "second")
 
 def damaged(kind: type[MemoryStorage] = MemoryStorage) -> MemoryStorage:
     """Three partitions of two stores; snapshots of four stores are bad, one more has none left."""
-    found = kind(clock=Clock())
-    write_checkpoint(found, partitions=3, stores=STORES)
+    found = write_checkpoint(kind(clock=Clock()), partitions=3, stores=STORES)
     for partition, name, version in (
         (0, "default", 18), (0, "default", 20), (0, "second", 20),
         (1, "default", 18), (1, "default", 19), (1, "default", 22), (2, "second", 25),
@@ -98,9 +97,7 @@ def test_several_roll_back_what_one_does_and_all_of_it_comes_back(workers: int) 
 
 
 def sound() -> MemoryStorage:
-    found = MemoryStorage(clock=Clock())
-    write_checkpoint(found, partitions=3, stores=STORES)
-    return found
+    return write_checkpoint(MemoryStorage(clock=Clock()), partitions=3, stores=STORES)
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -28,9 +28,7 @@ NOW = 1_800_000_000.0
 
 
 def neglected(partitions: int = 7) -> MemoryStorage:
-    storage = MemoryStorage(clock=lambda: NOW)
-    write_checkpoint(storage, partitions=partitions)
-    return storage
+    return write_checkpoint(MemoryStorage(clock=lambda: NOW), partitions=partitions)
 
 
 def looked_at(storage: MemoryStorage, *partitions: int) -> Report:
@@ -127,8 +125,7 @@ def test_a_value_at_a_bound_lies_below_it_and_one_beyond_all_has_a_place() -> No
 
 
 def test_what_is_not_committed_loads_in_no_store() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, last=1, batches=())
+    storage = write_checkpoint(MemoryStorage(), last=1, batches=())
     storage.write("offsets/0", [b'v1\n{"conf":{}}\n-'])
     facts = facts_of(maintain(storage, TIGHT))
     assert facts.sums["unloadable"] == facts.sums["stores"]

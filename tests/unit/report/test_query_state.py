@@ -8,8 +8,7 @@ from tests.support.checkpoints import write_checkpoint
 
 
 def test_a_query_lags_as_far_as_its_worst_store() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, partitions=2)
+    storage = write_checkpoint(MemoryStorage(), partitions=2)
     checkpoint, plan = plan_checkpoint(storage, Policy(min_deltas_for_snapshot=1000))
     assert plan.committed is not None
     assert plan.target == plan.committed + 1
@@ -22,8 +21,7 @@ def test_a_query_lags_as_far_as_its_worst_store() -> None:
 
 
 def test_a_query_without_stores_does_not_lag_and_one_without_a_target_cannot() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     checkpoint, _ = plan_checkpoint(storage, Policy())
     assert lag([], 7) == 0
     assert lag(checkpoint.stores, None) is None

@@ -43,8 +43,7 @@ def test_a_whole_savepoint_has_no_unknown_file() -> None:
 
 
 def test_a_checkpoint_without_a_record_is_no_savepoint() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     assert look(storage, "here") is None
 
 

@@ -23,8 +23,7 @@ def saved(
 
 def reading(*sources: str, newest: bool = True) -> MemoryStorage:
     """Returns a checkpoint of batches 0 to 3, whose batch 2 had read its sources so far."""
-    storage = MemoryStorage()
-    write_checkpoint(storage, last=4, batches=range(4))
+    storage = write_checkpoint(MemoryStorage(), last=4, batches=range(4))
     for batch in range(4):
         lines = [one if batch == 2 else one.replace("2", str(batch)) for one in sources]
         text = "\n".join(lines if newest or batch < 3 else ["-"] * len(lines))

@@ -121,9 +121,7 @@ def clock() -> Clock:
 
 
 def neglected(clock: Clock) -> MemoryStorage:
-    found = MemoryStorage(clock=clock)
-    write_checkpoint(found, partitions=4)
-    return found
+    return write_checkpoint(MemoryStorage(clock=clock), partitions=4)
 
 
 OF_AGE = [path for path, (provider, kind) in STATE.items() if provider is HDFS and kind is TempFile]

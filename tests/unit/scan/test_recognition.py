@@ -28,17 +28,14 @@ def lost_offsets(storage: MemoryStorage) -> MemoryStorage:
 
 
 def with_zips() -> MemoryStorage:
-    storage = MemoryStorage()
-    write_rocks_checkpoint(storage, last=10, batches=range(10))
+    storage = write_rocks_checkpoint(MemoryStorage(), last=10, batches=range(10))
     assert maintain(storage, Policy(min_deltas_for_snapshot=3, grace=0)).exit_code == 0
     assert any("/SSTs/" in path for path in storage.files)
     return storage
 
 
 def with_ids() -> MemoryStorage:
-    storage = MemoryStorage()
-    write_rocks_checkpoint(storage, with_ids=True)
-    return storage
+    return write_rocks_checkpoint(MemoryStorage(), with_ids=True)
 
 
 @pytest.mark.parametrize("make", [with_zips, with_ids])
@@ -89,8 +86,7 @@ def test_files_of_both_providers_leave_it_unknown_and_untouched() -> None:
 
 
 def test_an_entry_that_names_the_provider_outweighs_the_files() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     storage.write("state/0/0/5.changelog", [b"left"])
     assert scan_checkpoint(storage).provider is Provider.HDFS_BACKED
     storage.write("offsets/24", [b"v1\n{}"], overwrite=True)
@@ -105,15 +101,13 @@ def test_no_state_file_is_of_the_default_provider() -> None:
 
 @pytest.mark.parametrize("codec", COMPRESSIONS)
 def test_the_codec_is_the_one_that_decodes_the_changes(codec: str) -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, codec=codec)
+    storage = write_checkpoint(MemoryStorage(), codec=codec)
     storage.write("state/0/0/2.delta", [b"?"], overwrite=True)
     assert scan_checkpoint(lost_offsets(storage)).codec == codec
 
 
 def test_a_pinned_codec_is_not_guessed() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, codec="zstd")
+    storage = write_checkpoint(MemoryStorage(), codec="zstd")
     storage.write("offsets/24", [offsets_bytes(codec="lzf")], overwrite=True)
     assert scan_checkpoint(storage).codec == "lzf"
 

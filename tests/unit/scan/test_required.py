@@ -144,8 +144,7 @@ def drop(storage: MemoryStorage, folder: str) -> None:
 
 
 def test_a_partition_whose_folder_is_missing_is_damage() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, partitions=3)
+    storage = write_checkpoint(MemoryStorage(), partitions=3)
     drop(storage, "state/0/1")
     (found,) = [one for one in verify(storage).findings if one.damage]
     assert (found.code, found.path) == ("BROKEN_CHAIN", "state/0/1")
@@ -159,8 +158,7 @@ def test_a_partition_whose_folder_is_missing_is_damage() -> None:
 
 
 def test_an_operator_that_the_ledger_knows_and_that_is_missing_is_damage() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     for path, content in list(storage.files.items()):
         if path.startswith("state/0/"):
             storage.write(path.replace("state/0/", "state/1/"), [content])
@@ -171,8 +169,7 @@ def test_an_operator_that_the_ledger_knows_and_that_is_missing_is_damage() -> No
 
 
 def test_an_operator_whose_schema_alone_is_left_has_lost_its_state() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     drop(storage, "state")
     assert doctor(storage).restarts  # as a query without stateful operators does
     storage.write("state/0/0/_metadata/schema", [schema("hour", "host")])
@@ -191,19 +188,16 @@ def test_schemas_show_the_stores_of_a_join_and_no_others() -> None:
 
 
 def test_where_no_ids_name_the_operators_doctor_says_what_it_cannot_see() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     assert "operators that left no trace, and operators of another query" in (
         doctor(storage, deep=True).unseen
     )
-    named = MemoryStorage()
-    write_rocks_checkpoint(named, with_ids=True)
+    named = write_rocks_checkpoint(MemoryStorage(), with_ids=True)
     assert doctor(named, deep=True).unseen == ()
 
 
 def test_another_querys_operator_stops_a_restart() -> None:
-    storage = MemoryStorage()
-    write_rocks_checkpoint(storage, with_ids=True)
+    storage = write_rocks_checkpoint(MemoryStorage(), with_ids=True)
     metadata = {
         "operatorInfo": {"operatorId": 3, "operatorName": "dedupe"},
         "stateStoreInfo": [{"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 2}],
@@ -217,8 +211,7 @@ def test_another_querys_operator_stops_a_restart() -> None:
 
 
 def test_a_lost_partition_with_unique_ids_is_damage_of_its_lineage() -> None:
-    storage = MemoryStorage()
-    write_rocks_checkpoint(storage, with_ids=True)
+    storage = write_rocks_checkpoint(MemoryStorage(), with_ids=True)
     drop(storage, "state/0/1")
     found = [one for one in verify(storage).findings if one.damage]
     assert {(one.code.value, one.path) for one in found} == {
@@ -228,8 +221,7 @@ def test_a_lost_partition_with_unique_ids_is_damage_of_its_lineage() -> None:
 
 
 def test_what_belongs_to_no_partition_is_kept_and_said() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     storage.write("state/0/7/1.delta", [b"anything"])
     found = scan_checkpoint(storage)
     assert [(one.code, one.damage) for one in found.findings] == [("UNUSED_STORE", False)]

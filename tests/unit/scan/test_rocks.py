@@ -81,8 +81,7 @@ def test_versions_and_checksum_files_are_known_without_the_provider() -> None:
 
 
 def test_tables_are_part_of_their_store_and_of_no_other() -> None:
-    storage = MemoryStorage()
-    write_rocks_checkpoint(storage, last=3, batches=range(3), partitions=1)
+    storage = write_rocks_checkpoint(MemoryStorage(), last=3, batches=range(3), partitions=1)
     for path in (f"SSTs/{SST}", SST, "SSTs/5.zip", f"logs/{SST}", "SSTs/foo.bar"):
         storage.write(f"state/0/0/{path}", [b"x"])
     (store,) = scan(storage).stores
@@ -99,8 +98,7 @@ def test_tables_are_part_of_their_store_and_of_no_other() -> None:
 
 
 def test_a_named_store_has_tables_of_its_own() -> None:
-    storage = MemoryStorage()
-    write_rocks_checkpoint(storage, last=2, batches=range(2), partitions=1)
+    storage = write_rocks_checkpoint(MemoryStorage(), last=2, batches=range(2), partitions=1)
     for path, content in list(storage.files.items()):
         if path.startswith("state/0/0/"):
             storage.write(path.replace("0/0/", "0/0/special/"), [content])
@@ -122,9 +120,7 @@ def put_zip(storage: MemoryStorage, name: str, *tables: tuple[str, int]) -> None
 
 @pytest.fixture
 def storage() -> MemoryStorage:
-    found = MemoryStorage()
-    write_rocks_checkpoint(found, last=9, batches=range(5, 9), partitions=1)
-    return found
+    return write_rocks_checkpoint(MemoryStorage(), last=9, batches=range(5, 9), partitions=1)
 
 
 def codes(found: Checkpoint) -> list[FindingCode]:
@@ -201,8 +197,7 @@ def test_a_zip_that_cannot_be_read_is_damage_where_it_counts(storage: MemoryStor
 
 @pytest.mark.parametrize("name", ["5.zip", "6_x.changelog"])
 def test_what_goes_while_we_look_is_not_there(name: str) -> None:
-    storage = HookedStorage()
-    write_rocks_checkpoint(storage, last=9, partitions=1, with_ids=True)
+    storage = write_rocks_checkpoint(HookedStorage(), last=9, partitions=1, with_ids=True)
     if name == "5.zip":
         put_zip(storage, name)
     gone = f"state/0/0/{name}".replace("6_x", f"9_{unique_id(STORE, 9)}")

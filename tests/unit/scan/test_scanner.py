@@ -31,9 +31,7 @@ JOIN = (
 
 @pytest.fixture
 def storage() -> MemoryStorage:
-    found = MemoryStorage()
-    write_checkpoint(found, last=5, batches=(3, 4))
-    return found
+    return write_checkpoint(MemoryStorage(), last=5, batches=(3, 4))
 
 
 def codes(storage: MemoryStorage) -> list[FindingCode]:
@@ -56,8 +54,7 @@ def test_temp_files_and_side_files_are_no_commits(storage: MemoryStorage) -> Non
 
 
 def test_finds_the_named_stores_of_a_join() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, last=2, stores=JOIN)
+    storage = write_checkpoint(MemoryStorage(), last=2, stores=JOIN)
     assert [one.id.store for one in scan(storage).stores] == [*JOIN, *JOIN]
 
 
@@ -121,22 +118,19 @@ def test_a_stray_partition_does_not_invent_others(storage: MemoryStorage) -> Non
 
 
 def test_an_operator_without_a_key_has_one_partition() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, last=3, partitions=1)
+    storage = write_checkpoint(MemoryStorage(), last=3, partitions=1)
     storage.write("state/0/_metadata/metadata", [OPERATOR])
     assert [one.id.partition for one in scan(storage).stores] == [0]
 
 
 def test_a_store_that_a_sibling_has_is_expected_everywhere() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, last=1, stores=["one", "other"])
+    storage = write_checkpoint(MemoryStorage(), last=1, stores=["one", "other"])
     storage.write("state/0/1/third/1.delta", [b""])
     assert len(scan(storage).stores) == 6
 
 
 def test_a_join_has_four_stores_in_each_partition() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, last=1, stores=JOIN[1:])
+    storage = write_checkpoint(MemoryStorage(), last=1, stores=JOIN[1:])
     assert [one.id.store for one in scan(storage).stores if not one.files] == [JOIN[0]] * 2
 
 
@@ -166,8 +160,7 @@ def test_metadata_that_cannot_be_read_is_a_finding(storage: MemoryStorage, path:
 
 def test_a_schema_of_a_store_that_the_query_does_not_have_is_no_damage() -> None:
     """A real Spark 4.3 restarts such a join with right rows, HDFS-backed and with RocksDB."""
-    storage = MemoryStorage()
-    write_checkpoint(storage, last=5, batches=(3, 4), stores=JOIN)
+    storage = write_checkpoint(MemoryStorage(), last=5, batches=(3, 4), stores=JOIN)
     before = scan(storage)
     storage.write(path := "state/0/0/_metadata/schema", [b"left by somebody"])
     found = scan(storage)
@@ -183,8 +176,7 @@ def test_a_query_id_that_cannot_be_read_is_a_finding(storage: MemoryStorage) -> 
 
 
 def test_nothing_committed_is_said() -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, last=1, batches=())
+    storage = write_checkpoint(MemoryStorage(), last=1, batches=())
     storage.write("offsets/0", [offsets_bytes()])
     found = scan(storage)
     assert [one.code for one in found.findings] == [FindingCode.NO_COMMITTED_BATCH]

@@ -56,8 +56,7 @@ class Refusing(MemoryStorage):
 
 
 def files(**options: Any) -> dict[str, bytes]:
-    memory = MemoryStorage(clock=Clock())
-    write_checkpoint(memory, **{"partitions": 3, **options})
+    memory = write_checkpoint(MemoryStorage(clock=Clock()), **{"partitions": 3, **options})
     return dict(memory.files)
 
 
@@ -185,8 +184,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, int], None]:
 def test_a_directory_of_a_disk_that_cannot_be_listed_halts_its_own_store(
     tmp_path: Path, refused: Callable[[Path, int], None], number: int
 ) -> None:
-    storage = LocalStorage(tmp_path)
-    write_checkpoint(storage, partitions=3)
+    storage = write_checkpoint(LocalStorage(tmp_path), partitions=3)
     refused(tmp_path / PARTITION, number)
     report = maintain(storage, TIGHT)
     assert (report.exit_code, damage(report.findings)) == (5, ONLY)
@@ -208,8 +206,7 @@ def test_a_partition_that_another_user_owns_halts_its_own_store(
     mode: int, below: int, path: str
 ) -> None:
     with shared_folder() as root:
-        storage = LocalStorage(root)
-        write_checkpoint(storage, partitions=3)
+        storage = write_checkpoint(LocalStorage(root), partitions=3)
         owned = {path for path in root.rglob("*") if not path.is_relative_to(root / PARTITION)}
         for one in (root, *owned):
             os.chown(one, MAINTAINER, MAINTAINER)
@@ -235,8 +232,7 @@ def test_a_partition_that_another_user_owns_halts_its_own_store(
 def test_a_listing_without_some_directories_ends_with_an_error_that_names_each(
     tmp_path: Path, refused: Callable[[Path, int], None]
 ) -> None:
-    storage = LocalStorage(tmp_path)
-    write_checkpoint(storage, partitions=3)
+    storage = write_checkpoint(LocalStorage(tmp_path), partitions=3)
     refused(tmp_path / PARTITION, errno.EACCES)
     listed = storage.list("state")
     found: list[str] = []
@@ -249,8 +245,7 @@ def test_a_listing_without_some_directories_ends_with_an_error_that_names_each(
 
 
 def test_a_zip_that_cannot_be_read_halts_its_own_store() -> None:
-    memory = MemoryStorage(clock=Clock())
-    write_rocks_checkpoint(memory, partitions=3)
+    memory = write_rocks_checkpoint(MemoryStorage(clock=Clock()), partitions=3)
     maintain(memory, TIGHT)
     assert any(path.endswith(".zip") for path in memory.files)
     storage = Refusing(dict(memory.files), folder=PARTITION, lists=True)

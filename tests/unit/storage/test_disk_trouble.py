@@ -70,8 +70,7 @@ def test_a_file_system_without_fsync_is_named_with_the_path_and_the_remedy(
 def test_a_disk_without_hard_links_is_refused_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage = LocalStorage(tmp_path)
-    write_checkpoint(storage)
+    storage = write_checkpoint(LocalStorage(tmp_path))
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))

@@ -82,8 +82,7 @@ def root() -> Iterator[Path]:
 @pytest.fixture(scope="module", autouse=True)
 def _everything_is_imported() -> None:
     """A child that is another user can import nothing more."""
-    storage = MemoryStorage()
-    write_checkpoint(storage)
+    storage = write_checkpoint(MemoryStorage())
     run = maintain(storage, KEEPING).run
     undo(storage, run)
     verify(storage)

@@ -160,8 +160,7 @@ class TestLocal(StorageContract):
         assert (storage.stat("1.delta"), list(storage.list(""))) == (unknown, [unknown])
 
     def test_what_has_no_time_is_of_no_age_and_stays(self, tmp_path: Path) -> None:
-        storage = LocalStorage(tmp_path)
-        write_checkpoint(storage)
+        storage = write_checkpoint(LocalStorage(tmp_path))
         orphan = tmp_path / "state/0/0/.9.delta.0f6d2b1c-5a3e-4c7d-9b8a-112233445566.tmp"
         orphan.touch()
         os.utime(orphan, (0, 0))

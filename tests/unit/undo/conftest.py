@@ -15,7 +15,6 @@ def clock() -> Clock:
 @pytest.fixture(params=[MemoryStorage, CopyingStorage])
 def storage(request: pytest.FixtureRequest, clock: Clock) -> MemoryStorage:
     """Batches 16 to 24 are in the log of one partition, whose chain begins with version 1."""
-    found: MemoryStorage = request.param(clock=clock)
-    write_checkpoint(found, partitions=1)
+    found: MemoryStorage = write_checkpoint(request.param(clock=clock), partitions=1)
     clock.now += 60
     return found

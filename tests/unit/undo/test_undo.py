@@ -483,8 +483,7 @@ def test_an_undo_that_is_killed_anywhere_is_done_again(
     work: Callable[[MemoryStorage], str], *, after: bool, copies: bool
 ) -> None:
     clock, kind = Ticking(), CopyingStorage if copies else MemoryStorage
-    whole = kind(clock=clock)
-    write_checkpoint(whole, partitions=1)
+    whole = write_checkpoint(kind(clock=clock), partitions=1)
     done = work(whole)
     goal = survived(whole, clock, kind)
     assert undo(goal, done).left == {}
@@ -501,8 +500,7 @@ def test_an_undo_that_is_killed_anywhere_is_done_again(
 @pytest.mark.parametrize("copies", [False, True])
 def test_a_run_that_is_killed_anywhere_is_undone(*, copies: bool) -> None:
     clock, kind = Ticking(), CopyingStorage if copies else MemoryStorage
-    whole = kind(clock=clock)
-    write_checkpoint(whole, partitions=1)
+    whole = write_checkpoint(kind(clock=clock), partitions=1)
     snapshot(whole, 5)
     undone = 0
     for at, again in each_crash(

@@ -39,8 +39,7 @@ KINDS = {False: MemoryStorage, True: CopyingStorage}
 
 
 def neglected(clock: Ticking, *, copies: bool) -> MemoryStorage:
-    storage = KINDS[copies](clock=clock)
-    write_checkpoint(storage, partitions=1)
+    storage = write_checkpoint(KINDS[copies](clock=clock), partitions=1)
     storage.write(f"{HOME}/5.snapshot", [snapshot_bytes(state_at(5))])
     clock.now += 60
     return storage
@@ -175,8 +174,7 @@ class KeepingStorage(CopyingStorage):
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_rollback_that_several_stores_refused_halfway_is_undone(workers: int) -> None:
-    storage = KeepingStorage(clock=Ticking())
-    write_checkpoint(storage, partitions=3)
+    storage = write_checkpoint(KeepingStorage(clock=Ticking()), partitions=3)
     before = of_the_query(storage)
     passes(storage)
     with pytest.raises(StorageError):
@@ -202,8 +200,7 @@ class TearingStorage(MemoryStorage):
 
 
 def test_a_rollback_that_noted_half_of_its_files_and_moved_none_is_undone() -> None:
-    storage = TearingStorage(clock=Ticking())
-    write_checkpoint(storage, partitions=3)
+    storage = write_checkpoint(TearingStorage(clock=Ticking()), partitions=3)
     before = of_the_query(storage)
     passes(storage)
     with pytest.raises(StorageError):
@@ -238,8 +235,7 @@ def test_an_undo_of_files_that_were_moved_in_the_second_of_their_writing_is_done
 ) -> None:
     """Their times in the trash are equal by chance, and not because moves keep times."""
     clock = Clock()
-    whole = CopyingStorage(clock=clock)
-    write_checkpoint(whole, partitions=1)
+    whole = write_checkpoint(CopyingStorage(clock=clock), partitions=1)
     before, run = state(whole), maintain(whole, KEEPING).run
     clock.now += 60
 

@@ -27,9 +27,7 @@ Work = Callable[[LocalStorage], object]
 
 def neglected(folder: Path) -> LocalStorage:
     folder.mkdir()
-    storage = LocalStorage(folder)
-    write_checkpoint(storage, partitions=1, last=10, batches=range(6, 10))
-    return storage
+    return write_checkpoint(LocalStorage(folder), partitions=1, last=10, batches=range(6, 10))
 
 
 def failures(
