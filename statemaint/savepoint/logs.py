@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from statemaint.codec.metadata import logs
-from statemaint.errors import CodecError, DamagedError, NotFoundError
+from statemaint.errors import CodecError, DamagedError
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import FindingCode
 from statemaint.savepoint.compactible import pieces, source_log_of
@@ -24,6 +24,10 @@ from statemaint.storage.base import OURS, Chunks
 
 _FOLDERS = frozenset({"commits", "offsets", "sources", "state", OURS})
 _SCHEMA_LOG = "/_schema_log_"
+_NEEDED = (
+    "is missing, and a restart from the savepoint would ask for it; save a newer batch, or put the "
+    "entry back from a copy"
+)
 
 
 def logs_of(
@@ -44,7 +48,11 @@ def logs_of(
     Raises:
         DamagedError: when a file is missing that a restart after the batch asks for.
         CodecError: when one cannot be read.
+        NotFoundError: when one was deleted in the meantime.
     """
+    for entry in (batch - 1, batch):
+        if entry >= 0 and entry not in checkpoint.offsets:
+            raise DamagedError(f"offsets/{entry}", _NEEDED, code=FindingCode.UNREADABLE_OFFSET)
     read = _offsets(storage, batch)
     before = _offsets(storage, batch - 1) if batch else None
     commit = _commit(storage, batch, ids)
@@ -59,7 +67,7 @@ def logs_of(
 
 def _offsets(storage: Storage, batch: int) -> logs.Offsets:
     path = f"offsets/{batch}"
-    content = _read(storage, path, FindingCode.UNREADABLE_OFFSET)
+    content = storage.read(path)
     try:
         return logs.parse_offsets(content)
     except CodecError as error:
@@ -68,23 +76,12 @@ def _offsets(storage: Storage, batch: int) -> logs.Offsets:
 
 def _commit(storage: Storage, batch: int, ids: logs.UniqueIds) -> bytes:
     path = f"commits/{batch}"
-    content = _read(storage, path, FindingCode.UNREADABLE_COMMIT)
+    content = storage.read(path)
     try:
         logs.check_commit(content)
         return logs.with_unique_ids(content, ids) if ids else content
     except CodecError as error:
         raise error.at(path) from error
-
-
-def _read(storage: Storage, path: str, code: FindingCode) -> bytes:
-    try:
-        return storage.read(path)
-    except NotFoundError as error:
-        detail = (
-            "is missing, and a restart from the savepoint would ask for it; save a newer batch, or "
-            "put the entry back from a copy"
-        )
-        raise DamagedError(path, detail, code=code) from error
 
 
 def _schema_logs(storage: Storage) -> Iterator[tuple[str, Chunks]]:

@@ -195,6 +195,14 @@ def _crowded_join(spark: SparkSession, directory: Path) -> DataFrame:
     return left.join(right, f.expr(_PAID_SOON), "leftOuter")
 
 
+def _chained(spark: SparkSession, directory: Path) -> DataFrame:
+    """Three stateful operators, each of which reads what the one before has put out."""
+    unique = read_stream(spark, directory / "events").dropDuplicates(["id", "at"])
+    hourly = unique.groupBy(f.window("at", "1 hour"), "key").agg(f.sum("amount").alias("amount"))
+    later = hourly.groupBy(f.window("window", "3 hours"))
+    return later.agg(f.count("*").alias("keys"), f.sum("amount"))
+
+
 def _changelogs(enabled: bool) -> dict[str, str]:  # noqa: FBT001
     return {f"{STATE_STORE}.rocksdb.changelogCheckpointing.enabled": str(enabled).lower()}
 
@@ -237,6 +245,9 @@ ROCKS_KINDS = (
     _rocks("zstd", _OTHERS["aggregation2-zstd"]),
     _rocks("rowchecksum", _OTHERS["aggregation2-rowchecksum"]),
 )
+
+_CHAINED = Kind("chained", _chained, since=(3, 5))
+CHAINED_KINDS = (_CHAINED, _rocks("chained", _CHAINED), _with_ids(_rocks("chained", _CHAINED)))
 
 _EVOLVING = _rocks("evolving", Kind("", _evolving, _ONLY_WITH_DATA, (4, 0)))
 EVOLVING_KINDS = (_EVOLVING, _with_ids(_EVOLVING))

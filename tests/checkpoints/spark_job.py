@@ -20,10 +20,15 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tests.checkpoints.queries import KINDS
-from tests.checkpoints.rocks_queries import EVOLVING_KINDS, MAINTAINED_KINDS, ROCKS_KINDS
+from tests.checkpoints.rocks_queries import (
+    CHAINED_KINDS,
+    EVOLVING_KINDS,
+    MAINTAINED_KINDS,
+    ROCKS_KINDS,
+)
 from tests.checkpoints.state_reader import read
 
-_ALL = (*KINDS, *ROCKS_KINDS, *MAINTAINED_KINDS, *EVOLVING_KINDS)
+_ALL = (*KINDS, *ROCKS_KINDS, *MAINTAINED_KINDS, *EVOLVING_KINDS, *CHAINED_KINDS)
 _CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",

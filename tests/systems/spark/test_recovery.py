@@ -7,7 +7,6 @@ has run three more. Copies of it are broken, one kind of damage each.
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import SparkSession
 
 from statemaint.audit import doctor, verify
 from statemaint.codec.integrity.checksum_file import hadoop
@@ -27,15 +25,13 @@ from statemaint.model.policy import Policy
 from statemaint.plan import RemoveReason, Request
 from statemaint.recover import repair, rollback
 from statemaint.storage import open_storage
-from tests.checkpoints import state_reader
 from tests.checkpoints.environments import packages
-from tests.checkpoints.queries import KINDS, Kind, write_input
-from tests.checkpoints.rocks_queries import ROCKS_KINDS
+from tests.checkpoints.queries import Kind
+from tests.systems.spark.runner import KIND, Runner, copied, newest_batch
 from tests.unit.audit.test_row_rules import remove_one
 
 POLICY = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 BEFORE, BROKEN, AFTER = 13, 16, 18
-KIND = {kind.name: kind for kind in (*KINDS, *ROCKS_KINDS)}
 FEW = ("aggregation2", "rocks-aggregation-ids")
 MANY = (
     *FEW, "dedup", "session-window", "join2", "pandas-state", "rocks-aggregation", "rocks-join2",
@@ -54,39 +50,6 @@ BY_BATCH = ("pandas-state", "rocks-timed", "rocks-timed-ids")
 NUMBERED = ("rocks-join2", "rocks-join3", "rocks-join4")
 HOME = "state/0/0"
 MONTH = 30 * 86_400.0
-
-
-@dataclass(frozen=True)
-class Runner:
-    """Runs a query for some batches, and keeps the rows that each batch has put out."""
-
-    spark: SparkSession
-    kind: Kind
-
-    def run(self, root: Path, batches: int) -> None:
-        write_input(root.parent / "input", range(batches))
-        session = self.spark.newSession()
-        for key, value in {"spark.sql.streaming.minBatchesToRetain": "8", **self.kind.conf}.items():
-            session.conf.set(key, value)
-        (root / "output").mkdir(parents=True, exist_ok=True)
-
-        def put_out(rows: DataFrame, batch: int) -> None:
-            row = f.to_json(f.struct(*rows.columns), {"ignoreNullFields": "false"})
-            lines = sorted(found[0] for found in rows.select(row).collect())
-            (root / "output" / f"{batch}.json").write_text(json.dumps(lines))
-
-        writer = self.kind.query(session, root.parent / "input").writeStream.outputMode("append")
-        writer = writer.option("checkpointLocation", str(root / "checkpoint"))
-        writer.foreachBatch(put_out).trigger(availableNow=True).start().awaitTermination()
-
-    def output(self, root: Path) -> list[str]:
-        files = (root / "output").glob("*.json")
-        return sorted(line for file in files for line in json.loads(file.read_text()))
-
-    def state(self, root: Path) -> dict[str, Any]:
-        """What Spark's own reader finds at the newest batch, by store."""
-        found = state_reader.read(self.spark, root / "checkpoint")
-        return {name: batches[max(batches, key=int)] for name, batches in found.items()}
 
 
 @dataclass(frozen=True)
@@ -119,22 +82,9 @@ def query(spark: SparkSession, kind: Kind, place: Path) -> Query:
     return Query(runner, root, runner.output(twin), runner.state(twin), newest_batch(twin))
 
 
-def newest_batch(root: Path) -> int:
-    return int(last("commits")(root / "checkpoint").name)
-
-
 @pytest.fixture
 def broken(whole: Query, tmp_path: Path) -> tuple[Query, Path]:
     return whole, copied(whole.root, tmp_path.name)
-
-
-def copied(root: Path, name: str) -> Path:
-    """Copies a query to a place that its operators' metadata knows."""
-    other = Path(shutil.copytree(root, root.with_name(name)))
-    for path in other.glob("checkpoint/state/*/_metadata/v2/[0-9]*"):
-        path.write_text(path.read_text().replace(str(root), str(other)))
-        path.with_name(f".{path.name}.crc").unlink()
-    return other
 
 
 # -- files of a checkpoint
