@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -31,11 +30,11 @@ from statemaint.airflow.names import (
     dag_id,
     together_id,
 )
-from statemaint.airflow.publish import metrics_settings
+from statemaint.airflow.publish import with_metrics
 from statemaint.airflow.run_tasks import Terms, run_tasks
 from statemaint.airflow.settings import QuerySettings
 from statemaint.airflow.together import together_tasks
-from statemaint.metrics.options import MetricsSettings
+from statemaint.metrics.options import Named, Targets
 from statemaint.model.policy import Policy
 from statemaint.queries import (
     Problem,
@@ -156,7 +155,7 @@ def _settings(reading: QueriesReading, name: str, gateway: Gateway) -> QuerySett
     file = reading.settings_of(name)
     outputs = Outputs(gateway(name), file.textfile, file.plans)
     settings = query_settings(name, reading.queries[name], reading.policy_of(name), outputs)
-    return replace(settings, metrics=metrics_settings(reading, name))
+    return with_metrics(settings, reading)
 
 
 def query_settings(name: str, query: Query, policy: Policy, outputs: Outputs) -> QuerySettings:
@@ -169,10 +168,12 @@ def query_settings(name: str, query: Query, policy: Policy, outputs: Outputs) ->
         max_tasks=query.max_tasks,
         engine=query.engine,
         spark=query.spark or SparkSettings(),
-        gateway=outputs.gateway,
-        textfile=Path(outputs.textfile) if outputs.textfile else None,
         plans=Path(outputs.plans) if outputs.plans else logs / "statemaint_plans",
-        metrics=MetricsSettings(schedule=query.schedule, every_unit=query.detail == "partition"),
+        schedule=query.schedule,
+        named=Named(name, every_unit=query.detail == "partition"),
+        targets=Targets(
+            outputs.gateway, textfile=Path(outputs.textfile) if outputs.textfile else None
+        ),
     )
 
 

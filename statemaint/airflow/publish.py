@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from dataclasses import replace
 
 from airflow.configuration import conf
 from airflow.sdk import Connection
@@ -15,9 +16,7 @@ from statemaint.errors import StatemaintError
 from statemaint.maintain.record import may_record, read_record, with_run, write_record
 from statemaint.metrics.options import (
     GatewayAuth,
-    MetricsSettings,
     Named,
-    Targets,
     namespace_of,
     origins_of,
 )
@@ -34,7 +33,7 @@ def publish(settings: QuerySettings, last: LastRun, *, store: bool = True) -> No
     from statemaint.metrics.publish import publish_record  # noqa: PLC0415 -- not for parsing a DAG
 
     storage, record = _record(settings, last)
-    where = targets(settings)
+    where = settings.targets
     if where.gateway or where.textfile:
         word = credentials(settings)
         if not publish_record(named(settings), record, where, credentials=word) and record.totals:
@@ -46,51 +45,49 @@ def publish(settings: QuerySettings, last: LastRun, *, store: bool = True) -> No
 def publish_held(settings: QuerySettings) -> None:
     from statemaint.metrics.publish import publish_waiting  # noqa: PLC0415 -- as above
 
-    where = targets(settings)
+    where = settings.targets
     if where.gateway or where.textfile:
         word = credentials(settings)
         publish_waiting(named(settings), time.time(), where, credentials=word)
 
 
 def named(settings: QuerySettings) -> Named:
+    """Returns the data of a query's metrics beyond its record, as far as this task knows it."""
     from statemaint import __version__  # noqa: PLC0415 -- as above
 
-    about = settings.metrics
-    return Named(
+    return replace(
+        settings.named,
         query=settings.query,
-        dag=about.dag,
-        origin=about.origin,
-        interval=expected_interval(about.schedule),
+        interval=expected_interval(settings.schedule),
         version=__version__,
-        every_unit=about.every_unit,
-        former=about.former,
         namespace=namespace_of(os.environ),
         storage=storage_of(settings.checkpoint),
-        routing=about.routing,
     )
 
 
-def metrics_settings(reading: QueriesReading, name: str) -> MetricsSettings:
+def with_metrics(settings: QuerySettings, reading: QueriesReading) -> QuerySettings:
+    """Returns the settings of a query with what its file says of its metrics."""
+    name = settings.query
     known, detailed = reading.names_for_pruning(name)
     auth, query = reading.settings_of(name).pushgateway_auth, reading.queries[name]
     address = conf.get("api", "base_url", fallback="")
     origin, digest = origins_of(os.environ, address, reading.path)
-    return MetricsSettings(
-        dag=together_id(query.together) if query.together else dag_id(name),
-        origin=origin,
-        former=digest,
-        schedule=query.schedule,
-        every_unit=query.detail == "partition",
-        routing=reading.routing_of(name),
-        auth=GatewayAuth(**auth.model_dump()) if auth else GatewayAuth(),
-        known=known,
-        detailed=detailed,
+    return replace(
+        settings,
+        named=replace(
+            settings.named,
+            dag=together_id(query.together) if query.together else dag_id(name),
+            origin=origin,
+            former=digest,
+            routing=reading.routing_of(name),
+        ),
+        targets=replace(
+            settings.targets,
+            auth=GatewayAuth(**auth.model_dump()) if auth else GatewayAuth(),
+            known=known,
+            detailed=detailed,
+        ),
     )
-
-
-def targets(settings: QuerySettings) -> Targets:
-    about = settings.metrics
-    return Targets(settings.gateway, about.auth, settings.textfile, about.known, about.detailed)
 
 
 def _record(settings: QuerySettings, last: LastRun) -> tuple[Storage | None, Record]:
@@ -114,8 +111,8 @@ def _write(storage: Storage, record: Record) -> None:
 
 def credentials(settings: QuerySettings) -> tuple[str | None, str] | None:
     """Returns the login and password of the Pushgateway's Airflow connection."""
-    name = settings.metrics.auth.connection
-    if name is None or settings.gateway is None:
+    name = settings.targets.auth.connection
+    if name is None or settings.targets.gateway is None:
         return None
     try:
         connection = Connection.get(name)

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import (
     DownstreamTasksSkipped,
 )
 
-from statemaint.airflow.publish import credentials, named, targets
+from statemaint.airflow.publish import credentials, named
 from statemaint.airflow.settings import QuerySettings
 from statemaint.maintain.bundles import MOST_TASKS
 
@@ -57,7 +57,7 @@ def all_reporting(
         return tasks.Task(
             of=named(settings),
             name=f"{verb}-{part}",
-            targets=targets(settings),
+            targets=settings.targets,
             credentials=credentials(settings),
             retries=ti.try_number - 1,
             earlier=[f"{verb}-{one}" for one in others],

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from statemaint.errors import ConfigError
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.work import WorkOrder
-from statemaint.metrics.options import MetricsSettings
+from statemaint.metrics.options import Named, Targets
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.queries.models import SparkSettings
@@ -29,10 +29,10 @@ class QuerySettings:
         connection: the id of the Airflow connection that reaches it; `None` for the environment.
         max_tasks: the number of tasks that share more partitions than that; `None` for as many
             as the work is worth.
-        gateway: the Pushgateway's address; `None` without one.
-        textfile: the folder for metrics files; `None` to write none.
         plans: the folder for the plans of dry runs; `None` to write none.
-        metrics: the other settings of its metrics.
+        schedule: when it runs; `None` if an Asset or a user decides.
+        named: the data of its metrics beyond its record, as far as the queries file has it.
+        targets: the destinations of its metrics.
         engine: what does the work: mapped tasks, or one task with Spark's executors.
         spark: the Spark of `engine: spark`.
     """
@@ -42,10 +42,10 @@ class QuerySettings:
     policy: Policy
     connection: str | None = None
     max_tasks: int | None = None
-    gateway: str | None = None
-    textfile: Path | None = None
     plans: Path | None = None
-    metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    schedule: str | None = None
+    named: Named = field(default_factory=lambda: Named(""))
+    targets: Targets = field(default_factory=Targets)
     engine: Engine = "tasks"
     spark: SparkSettings = field(default_factory=SparkSettings)
 
@@ -124,7 +124,7 @@ class Options:
             bundles=tuple(bundles),
             force_snapshot=self.force_snapshot,
             handover=handover,
-            every_unit=settings.metrics.every_unit,
+            every_unit=settings.named.every_unit,
         )
 
 

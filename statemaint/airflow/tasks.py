@@ -144,7 +144,7 @@ def _planned(
     _log.info(texts.plan_line(plan, settings.query))
     _tell(plan.all_findings, before=f"{settings.query}: ")
     decided = replace(
-        prepared.summary(every_unit=settings.metrics.every_unit),
+        prepared.summary(every_unit=settings.named.every_unit),
         units=tuple(planned_units(plan)),
         scope=options.scope,
     )

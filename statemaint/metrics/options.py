@@ -90,33 +90,6 @@ class Targets:
     detailed: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsSettings:
-    """The metrics of a query of the queries file, for its tasks.
-
-    Attributes:
-        dag: the id of its DAG.
-        origin: the installation.
-        schedule: its schedule, if it has one.
-        every_unit: whether each partition has its own series.
-        former: as in `Named`.
-        routing: as in `Named`.
-        auth: the credentials for the Pushgateway.
-        known: as in `Targets`.
-        detailed: as in `Targets`.
-    """
-
-    dag: str = ""
-    origin: str = ""
-    schedule: str | None = None
-    every_unit: bool = False
-    former: str = ""
-    routing: Mapping[str, str] = field(default_factory=dict)
-    auth: GatewayAuth = GatewayAuth()
-    known: frozenset[str] | None = None
-    detailed: frozenset[str] = frozenset()
-
-
 def origins_of(environment: Mapping[str, str], *facts: str) -> tuple[str, str]:
     """Returns the name of an installation, and the one that it has without a variable.
 

@@ -22,6 +22,7 @@ from statemaint.maintain import apply, list_runs, maintain
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.record import read_record, recorded
 from statemaint.maintain.work import TaskResults
+from statemaint.metrics.options import Targets
 from statemaint.model.policy import Policy
 from statemaint.records import Holder
 from statemaint.records.runs import METRICS
@@ -49,8 +50,12 @@ POLICY = Policy(min_batches_to_retain=5, grace=0.0)
 NOWHERE = "http://127.0.0.1:1"
 
 
-def settings(checkpoint: Path, **more: object) -> QuerySettings:
-    return replace(QuerySettings("hourly", str(checkpoint), POLICY), **more)  # type: ignore[arg-type]
+def settings(
+    checkpoint: Path, gateway: str | None = None, textfile: Path | None = None, **more: object
+) -> QuerySettings:
+    targets = Targets(gateway, textfile=textfile)
+    given = QuerySettings("hourly", str(checkpoint), POLICY, targets=targets)
+    return replace(given, **more)  # type: ignore[arg-type]
 
 
 def maintained(where: QuerySettings, bundle: Bundle, options: Options = Options()) -> BundleReport:  # noqa: B008 -- frozen
@@ -311,7 +316,7 @@ def test_requests_of_a_bundle_are_pushed_once(tmp_path: Path) -> None:
     done = work_on(where, planned.bundles[0])
     assert done.facts
     with takings() as taken:
-        where = replace(where, gateway=taken.url)
+        where = replace(where, targets=Targets(taken.url))
         finish(where, planned.results([done]), run="r")
     pushed = taken.query("hourly")
     lines = [one for one in pushed.splitlines() if "_last_run_storage_requests{" in one]
