@@ -36,6 +36,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("what would it do?", f"statemaint maintain {CHECKPOINT} --dry-run"),
         ("with a way back for a week", f"statemaint maintain {CHECKPOINT} --trash-for 7d"),
     ),
+    "pin": (
+        (
+            "a way back after a deployment",
+            f"statemaint pin {CHECKPOINT} --batch 24 --for 7d --note 'before 2.1'",
+        ),
+    ),
+    "pins": (
+        ("what is pinned?", f"statemaint pins {CHECKPOINT}"),
+        ("end a pin", f"statemaint pins {CHECKPOINT} --end ID"),
+    ),
     "plan": (
         ("what would a run do, and why?", f"statemaint plan {CHECKPOINT}"),
         (

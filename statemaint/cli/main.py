@@ -21,6 +21,8 @@ VERBS = {
     "doctor": "doctor",
     "exporter": "queries",
     "maintain": "maintain",
+    "pin": "pins",
+    "pins": "pins",
     "plan": "plan",
     "queries": "queries",
     "repair": "recovery",

@@ -11,6 +11,7 @@ from statemaint.cli import tables
 from statemaint.cli.options import as_json_or_lines, policy_flags, scope_flags, uri
 from statemaint.cli.output import end_with, print_result
 from statemaint.cli.tables import BAD, Column, files_of, number
+from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
 from statemaint.plan import Action, Delete, Plan, Request, StorePlan, WriteSnapshot, by_reason
 from statemaint.planning import plan_checkpoint
@@ -41,6 +42,8 @@ def print_plan(plan: Plan) -> None:
     tables.print_line(f"committed   {tables.committed(plan.committed, plan.target)}")
     if plan.floor is not None:
         why = f" ({_FLOOR_OF_LOG})" if floor_of_log(plan) else ""
+        if pin := floor_of_pin(plan):
+            why = f" (pinned: {tables.pinned(pin)})"
         tables.print_line(f"floor       version {plan.floor}{_kept_versions(plan)}{why}")
     tables.print_line(f"would       {_totals(plan)}")
     if not plan.actions:
@@ -66,6 +69,16 @@ _COLUMNS = (
 
 def floor_of_log(plan: Plan) -> bool:
     """Returns whether the floor is the commit log's, because it is lower than the policy's (S3)."""
+    return _is_below_policy(plan) and floor_of_pin(plan) is None
+
+
+def floor_of_pin(plan: Plan) -> Pin | None:
+    """Returns the pin that makes the floor lower than the policy's."""
+    pins = (pin for pin in plan.pins if pin.version == plan.floor)
+    return next(pins, None) if _is_below_policy(plan) else None
+
+
+def _is_below_policy(plan: Plan) -> bool:
     if plan.target is None or plan.floor is None:
         return False
     return plan.floor < plan.target - plan.policy.min_batches_to_retain
@@ -100,6 +113,8 @@ def why_nothing_deleted(plan: Plan) -> str:
         return "--no-verify disables deletion"
     if plan.findings or any(one.halted for one in plan.stores):
         return "see the findings"
+    if pin := floor_of_pin(plan):
+        return f"what a pinned batch needs is kept: {tables.pinned(pin)}"
     if floor_of_log(plan):
         return (
             f"the commit log still has the batch of version {plan.floor}, and what its "

@@ -76,6 +76,8 @@ def _heading(checkpoint: Checkpoint) -> Iterator[str]:
         yield f"required    version {checkpoint.required} is the oldest in the commit log"
     for operator in checkpoint.operators:
         yield f"operator    {operator.id}: {operator.name}"
+    for pin in checkpoint.pins:
+        yield f"pinned      {tables.pinned(pin)}"
 
 
 def _totals(stores: Sequence[Json]) -> Iterator[str | tuple[str, str]]:

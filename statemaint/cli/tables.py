@@ -10,6 +10,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import Any
 
@@ -22,6 +23,7 @@ from rich.text import Text
 
 from statemaint.cli.messages import settings
 from statemaint.model.ids import StoreId
+from statemaint.model.pins import Pin
 from statemaint.wording import counted, printable
 
 
@@ -216,6 +218,18 @@ def _padded(cell: Cell, width: int, right: bool) -> str:  # noqa: FBT001 -- a ce
 
 def committed(batch: int | None, version: int | None) -> str:
     return "no batch yet" if batch is None else f"batch {batch}, so the target version is {version}"
+
+
+def pinned(pin: Pin) -> str:
+    batch = "every batch" if pin.batch is None else f"batch {pin.batch} (version {pin.version})"
+    return f"{batch} until {until(pin)}: {pin.by}"
+
+
+def until(pin: Pin) -> str:
+    """Returns the end of a pin in UTC."""
+    if pin.until is None:
+        return "its file is deleted"
+    return f"{datetime.fromtimestamp(pin.until, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def short(store: StoreId) -> str:

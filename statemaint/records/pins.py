@@ -98,7 +98,8 @@ def _read(storage: Storage, entry: Entry) -> Pin | None:
     except NotFoundError:
         return None
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError, CodecError) as error:
-        return Pin(entry.path, None, entry.modified or 0.0, latest, _note(repr(error)))
+        why = _note(f"{type(error).__name__}: {error}")
+        return Pin(entry.path, None, entry.modified or 0.0, latest, why)
     ends = [one for one in (pin.until, latest) if one is not None]
     return replace(pin, until=min(ends))
 

@@ -12,6 +12,7 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
+from statemaint.model.pins import Pin
 from statemaint.model.proof import Attestation
 from statemaint.plan import Action, Attest, Delete, Plan, Withheld, WriteSnapshot, diagnose
 from statemaint.report.outcome import Report, StoreReport
@@ -46,8 +47,20 @@ def _scan_json(checkpoint: Checkpoint, stores: list[Json]) -> Json:
         "floor": checkpoint.required,
         "provider": checkpoint.provider,
         "codec": checkpoint.codec,
+        "pins": [pin_json(pin) for pin in checkpoint.pins],
         "stores": stores,
         "findings": findings_json(checkpoint.findings),
+    }
+
+
+def pin_json(pin: Pin) -> Json:
+    return {
+        "id": pin.id,
+        "batch": pin.batch,
+        "version": pin.version,
+        "created": pin.created,
+        "until": pin.until,
+        "by": pin.by,
     }
 
 

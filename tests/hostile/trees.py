@@ -30,7 +30,7 @@ _FOLDERS = (
     "", "commits", "offsets", "sources", "state", "state/0", "state/0/0", "state/0/1",
     "state/0/_metadata", "state/0/0/_metadata", "state/0/0/SSTs", "state/0/0/logs", "state/1/0",
     "_statemaint", "_statemaint/lease", "_statemaint/ledger", "_statemaint/trash",
-    "_statemaint/runs", "_statemaint/attestations/0/0",
+    "_statemaint/runs", "_statemaint/attestations/0/0", "_statemaint/pins",
 )  # fmt: skip
 _NUMBERS = (
     0, 1, 5, 24, 25, 26, 100, 999, 20_261_122, 2**31 - 1, 2**31, 2**53, 2**63 - 2, 2**63 - 1,

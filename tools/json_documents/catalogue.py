@@ -47,6 +47,8 @@ VERBS: tuple[Verb, ...] = (
         about="The document that the verb whose plan it carries out would have printed.",
     ),
     _verb("savepoints", savepoints.SavepointsOfAFolder),
+    _verb("pin", maintaining.PinnedBatch),
+    _verb("pins", maintaining.PinsOfACheckpoint),
     _verb("queries", state.QueriesFile),
     _verb("exporter", state.ServedMetrics),
     _verb("savepoint", recovering.SavedCheckpoint),

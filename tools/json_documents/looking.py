@@ -13,6 +13,7 @@ from tools.json_documents.shared import (
     Format,
     Head,
     LastCommittedBatch,
+    Pins,
     Provider,
     QueryId,
     Store,
@@ -34,6 +35,7 @@ class OneCheckpointScanned(Part, lines="stores"):
     floor: int | None = said("the oldest version that the commit log requires; null without one")
     provider: Provider
     codec: Codec
+    pins: Pins
     stores: list[Store] = said("every store")
     findings: Findings
 

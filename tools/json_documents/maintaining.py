@@ -29,6 +29,8 @@ from tools.json_documents.shared import (
     LastCommittedBatch,
     OutcomeName,
     Path,
+    Pin,
+    Pins,
     ProofOfASnapshot,
     Provider,
     QueryId,
@@ -131,6 +133,7 @@ class PlanOfMaintenance(Part, lines="actions"):
     floor: Floor
     provider: Provider
     codec: Codec
+    pins: Pins
     stores: list[Store] = said("only the requested ones")
     findings: Findings
     actions: list[StepOfAPlan] = said("in the order in which they happen")
@@ -179,3 +182,15 @@ class RunOfMaintenance(Part):
         "what a run would do, in the order in which it would happen; only of a dry run",
         optional=True,
     )
+
+
+class PinnedBatch(Part):
+    _head: Head
+    _pin: Pin
+
+
+class PinsOfACheckpoint(Part, lines="pins"):
+    """With `--end`, those that are left."""
+
+    _head: Head
+    pins: Pins

@@ -55,6 +55,18 @@ class Finding(Part):
     )
 
 
+class Pin(Part):
+    id: str = said("its id, for `pins --end`")
+    batch: int | None = said("the pinned batch; null for every batch, if its file cannot be read")
+    version: int = said("the version that stays loadable with all above it")
+    created: float = said("when it was made, in seconds since the epoch")
+    until: float | None = said("when it ends; null if it ends only with its file")
+    by: str = said("who made it and why, or why its file cannot be read")
+
+
+Pins = Annotated[list[Pin], "the pins that hold, by id"]
+
+
 class StoreId(Part):
     operator: int = said("the stateful operator")
     partition: int = said("the partition")

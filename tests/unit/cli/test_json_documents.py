@@ -36,6 +36,7 @@ LOOKS = (
     "doctor ROOT --deep", "digest ROOT", "show ROOT", "diff ROOT", "stats ROOT", "repair ROOT",
     "rollback ROOT --to-batch 9", f"maintain ROOT {TIGHT} --dry-run", "runs ROOT",
     "savepoint ROOT DEST --dry-run",
+    "pin ROOT --batch 10 --for 7d", "pins ROOT",
     f"plan ROOT {TIGHT} --max-seconds-per-run 1h",
 )  # fmt: skip
 DIFFS = ("diff ROOT --from 5 --to 11", "diff ROOT --from 0")

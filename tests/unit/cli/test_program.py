@@ -25,7 +25,7 @@ from tests.support.program import run as run_here
 VERBS = [
     "completion", "scan", "plan", "apply", "maintain", "undo", "runs", "verify", "doctor",
     "repair", "rollback", "digest", "show", "diff", "stats", "queries", "exporter",
-    "savepoint", "savepoints",
+    "savepoint", "savepoints", "pin", "pins",
 ]  # fmt: skip
 TIGHT = ["--min-deltas-for-snapshot", "5", "--min-batches-to-retain", "8", "--grace", "0s"]
 
@@ -101,6 +101,7 @@ def test_scan_json_has_the_contracts_fields(checkpoint: Path) -> None:
         "floor": 17,
         "provider": "HDFSBackedStateStoreProvider",
         "codec": "lz4",
+        "pins": [],
         "findings": [],
     }
     assert isinstance(stores, list)
