@@ -25,6 +25,7 @@ NAVIGATION = {
     "Use": [
         "docs/policy.md",
         "docs/operations.md",
+        "docs/savepoints.md",
         "docs/runbook.md",
         "docs/state.md",
         "docs/airflow.md",

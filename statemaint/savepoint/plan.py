@@ -26,7 +26,7 @@ _OPERATOR_METADATA = re.compile(r"state/[0-9]+/_metadata/v2/([0-9]{1,18})")
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class SavepointPlan:
     """A savepoint that can be written.
 
     Attributes:
@@ -53,7 +53,7 @@ def committed_batches(storage: Storage) -> list[int]:
     return sorted(batch for batch in entries if batch >= 0)
 
 
-def plan_savepoint(storage: Storage, batch: int, *, to: str) -> Planned:
+def plan_savepoint(storage: Storage, batch: int, *, to: str) -> SavepointPlan:
     """Returns the savepoint of a batch; writes nothing.
 
     Args:
@@ -89,7 +89,7 @@ def plan_savepoint(storage: Storage, batch: int, *, to: str) -> Planned:
     }
     stores = ((store, _snapshot_of(store, checkpoint, renamed)) for store in _required(checkpoint))
     files = logs_of(view, checkpoint, batch, to=to, ids=own)
-    return Planned(view, checkpoint, batch, tuple(stores), tuple(files))
+    return SavepointPlan(view, checkpoint, batch, tuple(stores), tuple(files))
 
 
 def _is_later(batch: int, path: str) -> bool:

@@ -30,7 +30,7 @@ from statemaint.records.savepoints import (
     read_stores,
     write_savepoint,
 )
-from statemaint.savepoint.plan import Planned, committed_batches, plan_savepoint
+from statemaint.savepoint.plan import SavepointPlan, committed_batches, plan_savepoint
 from statemaint.savepoint.stores import StoreWriter
 from statemaint.storage import ReadOnly, Storage
 from statemaint.storage.address import overlaps
@@ -201,7 +201,7 @@ class _Run:
         except NotFoundError:
             return UNFINISHED
 
-    def planned(self, begun: SavepointNote | None) -> Planned:
+    def planned(self, begun: SavepointNote | None) -> SavepointPlan:
         """Returns the savepoint to write: of the batch that was begun, as long as it can be."""
         if self.batch is not None:
             return plan_savepoint(self.source, self.batch, to=self.dest.root)
@@ -211,7 +211,7 @@ class _Run:
                 return plan_savepoint(self.source, begun.batch, to=self.dest.root)
         return plan_savepoint(self.source, max(batches, default=0), to=self.dest.root)
 
-    def note(self, planned: Planned, begun: SavepointNote | None) -> SavepointNote:
+    def note(self, planned: SavepointPlan, begun: SavepointNote | None) -> SavepointNote:
         """Returns the record of a savepoint that begins, or continues if it is the same."""
         checkpoint, batch = planned.checkpoint, planned.batch
         entries = (planned.storage.read(f"{log}/{batch}") for log in ("offsets", "commits"))
@@ -231,13 +231,14 @@ class _Run:
         same = replace(note, id=begun.id, begun=begun.begun)
         return same if replace(begun, ended=None, stores=(), logs={}) == same else note
 
-    def report(self, planned: Planned, note: SavepointNote, continued: int = 0) -> SavepointReport:
+    def report(
+        self, planned: SavepointPlan, note: SavepointNote, continued: int = 0
+    ) -> SavepointReport:
         read = sum(write.chain.size for _, write in planned.stores)
-        whole = note.ended is not None
-        stores = len(planned.stores)
+        stores, whole = len(planned.stores), note.ended is not None
         return SavepointReport(self.dest.root, note, stores, read, continued, dry_run=not whole)
 
-    def write(self, planned: Planned, fence: Fence) -> SavepointReport:
+    def write(self, planned: SavepointPlan, fence: Fence) -> SavepointReport:
         """Writes the savepoint, or what is left of it."""
         begun = self.begun()
         note = self.note(planned, begun)

@@ -13,7 +13,7 @@ from statemaint.fold.needs import chains_need, loading
 from statemaint.model.checkpoint import Store
 from statemaint.plan import WriteSnapshot
 from statemaint.records.savepoints import SavedStore
-from statemaint.savepoint.plan import Planned
+from statemaint.savepoint.plan import SavepointPlan
 from statemaint.storage import Storage
 from statemaint.workers import Job, Workers, as_they_come
 
@@ -28,7 +28,7 @@ class StoreWriter:
         fence: the check that no other run writes there.
     """
 
-    planned: Planned
+    planned: SavepointPlan
     dest: Storage
     fence: Fence
 

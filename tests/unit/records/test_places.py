@@ -23,6 +23,7 @@ WRITING = {
 }
 FOREIGN = "../../state/0/0"
 NOTE = runs.RunNote.of_nothing(MemoryStorage(), 0.0, 1, 0)
+STORED = savepoints.SavedStore(directory="state/0/0", rows=1, digest="0", files={})
 SAVED = savepoints.SavepointNote(
     source=FOREIGN, query_id=FOREIGN, id=FOREIGN, batch=1, witness="", provider="", codec="",
     build="", begun=0.0,
@@ -40,6 +41,11 @@ def old_trash(storage: HookedStorage) -> None:
         storage.write(f"_statemaint/trash/run/{name}", [b'{"path": "x", "until": 1}\n'])
 
 
+def forgotten_stores(storage: HookedStorage) -> None:
+    savepoints.note_store(storage, STORED)
+    savepoints.forget_stores(storage)
+
+
 CALLS: dict[str, Callable[[HookedStorage], object]] = {
     "claims.forget_before": lambda storage: claims.forget_before(storage, 3),
     "claims.take_back": lambda storage: claims.take_back(storage, 2),
@@ -51,6 +57,8 @@ CALLS: dict[str, Callable[[HookedStorage], object]] = {
     "runs.forget": lambda storage: runs.forget(
         storage, runs.RememberedRuns(since=1e12), before=lambda: None
     ),
+    "savepoints.forget_stores": forgotten_stores,
+    "savepoints.note_store": lambda storage: savepoints.note_store(storage, STORED),
     "savepoints.write_savepoint": lambda storage: savepoints.write_savepoint(storage, SAVED),
     "segments.add_segment": lambda storage: segments.add_segment(
         storage, "0/0", segments.page_of(FOREIGN, 1), [b"{}\n"]
