@@ -25,7 +25,8 @@ from statemaint.metrics.publish import publish_record, publish_waiting
 from statemaint.model.policy import Policy
 from statemaint.report.record import Record, next_record
 from statemaint.storage import LocalStorage
-from tests.support.metrics import JOIN, ended, named, neglected
+from tests.support.checkpoints import JOIN
+from tests.support.metrics import ended, named, neglected
 from tools.demo.processes import wait_until
 from tools.demo.prometheus import Server, exporter
 

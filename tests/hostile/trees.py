@@ -20,7 +20,7 @@ from statemaint.recover import rollback
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support import outside
-from tests.support.checkpoints import NOW, snapshot_bytes, state_at, write_checkpoint
+from tests.support.checkpoints import NOW, put_files, snapshot_bytes, state_at, write_checkpoint
 from tests.support.faults import Crash, CrashingStorage
 from tests.support.savepoints import write_small_savepoint
 
@@ -95,10 +95,7 @@ def _half_rolled_back() -> dict[str, bytes]:
 def grow(healthy: Mapping[str, Mapping[str, bytes]], root: Path, random: Random) -> list[str]:
     """Puts a checkpoint into a directory, with strange things in it; returns what they are."""
     kind = random.choice(GROWN)
-    for path, content in healthy[kind].items():
-        file = root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
+    put_files(root, healthy[kind])
     acts = random.choices(list(_ACTS.values()), weights=list(_WEIGHTS), k=random.randint(1, 4))
     return [kind, *(act(root, random) for act in acts)]
 

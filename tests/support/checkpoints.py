@@ -9,6 +9,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from statemaint.codec.compression import base as compression
@@ -37,6 +38,13 @@ _NAMES = {
     "t": ".{}.delta." + UUID + ".tmp",
 }
 STORE = StoreId(0, 0)
+JOIN = (
+    "left-keyToNumValues",
+    "left-keyWithIndexToValue",
+    "right-keyToNumValues",
+    "right-keyWithIndexToValue",
+)
+"""The names of a join's stores."""
 
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
@@ -56,6 +64,15 @@ def of_the_query(storage: Storage) -> dict[str, bytes]:
     """Returns the contents of all files but those of maintainers."""
     found = (entry.path for entry in storage.list(""))
     return {path: storage.read(path) for path in found if not path.startswith("_")}
+
+
+def put_files(root: Path, files: Mapping[str, bytes]) -> Path:
+    """Writes files below a folder of this machine, and returns it."""
+    for path, content in files.items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    return root
 
 
 def files(notation: str, store: StoreId = STORE) -> tuple[StateFile, ...]:

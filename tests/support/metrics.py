@@ -8,23 +8,18 @@ from prometheus_client.samples import Sample
 
 from statemaint import __version__
 from statemaint.maintain import maintain
+from statemaint.maintain.record import read_record
 from statemaint.metrics.options import Named
 from statemaint.model.policy import Policy
 from statemaint.report import Report
 from statemaint.report.facts import facts_of
 from statemaint.report.record import Cause, LastRun, Record, next_record
 from statemaint.report.task import lag
-from statemaint.storage import MemoryStorage
+from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 ORIGIN = "an installation"
-JOIN = (
-    "left-keyToNumValues",
-    "left-keyWithIndexToValue",
-    "right-keyToNumValues",
-    "right-keyWithIndexToValue",
-)
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
@@ -38,6 +33,14 @@ def neglected(
     now: float, partitions: int = 2, stores: tuple[str, ...] = ("default",)
 ) -> MemoryStorage:
     return write_checkpoint(MemoryStorage(clock=lambda: now), partitions=partitions, stores=stores)
+
+
+def last_record(storage: Storage) -> tuple[Record, LastRun]:
+    """Returns the record in a checkpoint, and the run that it was written after."""
+    record = read_record(storage)
+    assert record is not None
+    assert record.last is not None
+    return record, record.last
 
 
 def ended(report: Report, now: float, run: str = "run", *, every_unit: bool = False) -> LastRun:

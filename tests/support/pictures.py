@@ -15,6 +15,7 @@ from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage
 from tests.checkpoints.archive import contents
+from tests.support.checkpoints import put_files
 from tests.support.paths import ROOT
 
 FOLDER = ROOT / "docs" / "images"
@@ -153,11 +154,7 @@ def pictures() -> Iterator[tuple[str, str]]:
 
 
 def _unpacked(archive: str, kind: str, root: Path) -> Listing:
-    for path, content in contents(archive)[kind].items():
-        file = root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-    return listed(root)
+    return listed(put_files(root, contents(archive)[kind]))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from tests.checkpoints.archive import contents
+from tests.support.checkpoints import put_files
 from tests.support.paths import ROOT
 from tests.support.terminal import at_terminal, in_pipe
 from tests.transcripts.wide import write_wide_join
@@ -56,12 +57,12 @@ def join(root: Path) -> None:
 
 
 def rocksdb(root: Path) -> None:
-    _unpack("rocks-4.3.0", "rocks-timed", root)
+    put_files(root, contents("rocks-4.3.0")["rocks-timed"])
 
 
 def damaged(root: Path) -> None:
     """Unpacks an aggregation, and takes a delta away and a bit of another one."""
-    _unpack("4.3.0", "aggregation2", root)
+    put_files(root, contents("4.3.0")["aggregation2"])
     (root / "state/0/0/9.delta").unlink()
     file = root / "state/0/1/10.delta"
     content = bytearray(file.read_bytes())
@@ -70,13 +71,6 @@ def damaged(root: Path) -> None:
 
 
 MAKERS = {"join": join, "rocksdb": rocksdb, "damaged": damaged}
-
-
-def _unpack(archive: str, kind: str, root: Path) -> None:
-    for path, content in contents(archive)[kind].items():
-        file = root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
 
 
 def transcript(name: str, place: Path, width: str, verbs: Collection[str] = ()) -> Iterator[str]:

@@ -17,7 +17,7 @@ from statemaint.codec.hdfs import records
 from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.codec.rows.murmur3 import partition_of
 from tests.checkpoints.archive import contents
-from tests.support.checkpoints import delta_bytes
+from tests.support.checkpoints import delta_bytes, put_files
 
 PARTITIONS = 200
 _ID = {"type": "struct", "fields": [{"name": "id", "type": "string", "nullable": True}]}
@@ -28,10 +28,7 @@ _COUNTS = (r'(spark\.sql\.shuffle\.partitions":\s*")\d+', r'("numPartitions":)\d
 
 def write_wide_join(root: Path) -> None:
     found = contents("4.3.0")["join2"]
-    for path, content in (*_logs(found), *_schemas(found), *_deltas(found)):
-        file = root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
+    put_files(root, dict((*_logs(found), *_schemas(found), *_deltas(found))))
 
 
 def _with_checksum(path: str, content: bytes) -> Iterator[tuple[str, bytes]]:

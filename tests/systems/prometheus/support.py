@@ -16,8 +16,8 @@ from statemaint.metrics.push import Gateway
 from statemaint.metrics.tasks import Task, TaskState, task_families
 from statemaint.report.record import LastVerification, Record, next_record
 from statemaint.storage import LocalStorage
-from tests.support.checkpoints import write_checkpoint
-from tests.support.metrics import JOIN, TIGHT, ended, named
+from tests.support.checkpoints import JOIN, write_checkpoint
+from tests.support.metrics import TIGHT, ended, named
 from tests.support.paths import ROOT
 from tools.demo.prometheus import MissingPart, find
 

@@ -20,7 +20,8 @@ from statemaint.report.facts import facts_of, total
 from statemaint.report.record import LastRun, next_record
 from statemaint.report.to_json import report_json
 from statemaint.storage import MemoryStorage
-from tests.support.metrics import JOIN, TIGHT, maintained, named, neglected
+from tests.support.checkpoints import JOIN
+from tests.support.metrics import TIGHT, maintained, named, neglected
 from tests.systems.prometheus.support import ALERTS, part
 from tools.demo.processes import wait_until
 from tools.demo.prometheus import (

@@ -20,7 +20,8 @@ from statemaint.report.facts import CHAIN_BOUNDS, SIZE_BOUNDS, TASK_BOUNDS, fact
 from statemaint.report.record import Cause, LastRun, LastVerification, Record, next_record
 from statemaint.report.to_json import action_json, report_json
 from statemaint.storage import MemoryStorage
-from tests.support.metrics import JOIN, TIGHT, Series, named, neglected
+from tests.support.checkpoints import JOIN
+from tests.support.metrics import TIGHT, Series, named, neglected
 from tests.systems.prometheus.support import part
 from tools.demo.prometheus import Server, instant_query, prometheus, pushgateway
 

@@ -15,6 +15,7 @@ from pyspark.sql import functions as f
 from statemaint.state import read_state
 from tests.checkpoints import state_reader
 from tests.checkpoints.archive import contents, recorded
+from tests.support.checkpoints import put_files
 from tests.support.state_rows import as_spark, store_of
 
 EVERY = [(name, kind) for name in ("4.3.0", "rocks-4.3.0") for kind in recorded(name)]
@@ -25,10 +26,7 @@ Rows = dict[str, list[str]]
 
 def unpack(archive: str, kind: str, root: Path) -> None:
     """Unpacks a checkpoint, and tells its operators where their schema files are now."""
-    for path, content in contents(archive)[kind].items():
-        file = root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
+    put_files(root, contents(archive)[kind])
     for metadata in root.glob("state/*/_metadata/v2/[0-9]*"):
         metadata.write_text(PLACE.sub(f"file:{root}/state/", metadata.read_text()))
         metadata.with_name(f".{metadata.name}.crc").unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from statemaint.model.policy import Policy
 from statemaint.provider import HDFSBackedStateStoreProvider
 from statemaint.storage import LocalStorage, MemoryStorage
 from tests.support import outside
-from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
+from tests.support.checkpoints import put_files, snapshot_bytes, state_at, write_checkpoint
 from tests.support.program import run
 from tests.support.rocks import write_rocks_checkpoint
 
@@ -61,11 +61,7 @@ WRITTEN = {kind: written(kind) for kind in ("hdfs", "rocks")}
 
 
 def grown(root: Path, kind: str = "hdfs") -> Path:
-    for path, content in WRITTEN[kind].items():
-        file = root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-    return root
+    return put_files(root, WRITTEN[kind])
 
 
 def told(root: Path, *verb: str) -> str:

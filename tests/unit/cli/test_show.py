@@ -12,7 +12,7 @@ import pytest
 
 from statemaint.codec.rows.types import AtomicType, Field, StructType
 from tests.checkpoints.archive import contents
-from tests.support.checkpoints import delta_bytes
+from tests.support.checkpoints import delta_bytes, put_files
 from tests.support.program import run as run_program
 from tests.support.unsafe_rows import row as unsafe_row
 
@@ -22,11 +22,7 @@ AGGREGATION = "aggregation2"
 def unpacked(kind: str, root: Path) -> Path:
     archive = "rocks-4.3.0" if kind.startswith("rocks-") else "4.3.0"
     archive = "rocks-maintained-4.3.0" if kind.endswith("-maintained") else archive
-    for path, content in contents(archive)[kind].items():
-        file = root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-    return root
+    return put_files(root, contents(archive)[kind])
 
 
 def run(root: Path, *args: str) -> subprocess.CompletedProcess[str]:

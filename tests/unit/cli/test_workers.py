@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 from statemaint.cli.main import program
 from statemaint.storage import LocalStorage
 from tests.checkpoints.archive import contents
+from tests.support.checkpoints import put_files
 
 VERBS = [
     ("show",), ("show", "--limit", "3"), ("show", "--csv"),
@@ -18,11 +19,7 @@ VERBS = [
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for path, content in contents("4.3.0")["aggregation2"].items():
-        file = tmp_path / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-    return tmp_path
+    return put_files(tmp_path, contents("4.3.0")["aggregation2"])
 
 
 def run(root: Path, verb: str, *args: str) -> Result:

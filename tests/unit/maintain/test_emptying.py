@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 from statemaint.cli.maintain import end_with_report
 from statemaint.errors import LeaseLostError, StorageError
 from statemaint.maintain import end_run, list_runs, maintain
-from statemaint.maintain.record import read_record, recorded
+from statemaint.maintain.record import recorded
 from statemaint.metrics.families import families, registry_of
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.records import Holder
@@ -23,7 +23,7 @@ from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, HookedStorage, refuse
 from tests.support.going_on import run as run_query
-from tests.support.metrics import named, series_of
+from tests.support.metrics import last_record, named, series_of
 from tests.support.undone import DAY, KEEPING
 
 REFUSED = "access denied, s3:DeleteObject is not allowed"
@@ -153,19 +153,15 @@ def test_files_that_were_deleted_before_a_failure_are_counted(storage: HookedSto
 
 def test_metrics_show_what_was_emptied_and_that_it_failed(storage: HookedStorage) -> None:
     recorded(storage, partial(maintain, storage, KEEPING, run="new"))
-    record = read_record(storage)
-    assert record is not None
-    assert record.last is not None
-    assert (record.last.failed, record.last.storage_errors) == ((Cause.STORAGE,), 1)
-    assert record.last.facts is not None
-    assert record.last.facts.findings == {"TRASH_NOT_EMPTIED": 1}
+    record, last = last_record(storage)
+    assert (last.failed, last.storage_errors) == ((Cause.STORAGE,), 1)
+    assert last.facts is not None
+    assert last.facts.findings == {"TRASH_NOT_EMPTIED": 1}
     storage.works_again()
     size = sum(len(storage.files[one]) for one in in_trash(storage, "old"))
     recorded(storage, partial(maintain, storage, KEEPING, run="next"))
-    record = read_record(storage)
-    assert record is not None
-    assert record.last is not None
-    assert record.last.failed == ()
+    record, last = last_record(storage)
+    assert last.failed == ()
     shown = series_of(generate_latest(registry_of(families(named(), record))).decode())
     assert shown["last_run_trash_files_deleted", ()] == 16
     assert shown["last_run_trash_bytes_deleted", ()] == size

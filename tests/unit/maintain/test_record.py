@@ -34,6 +34,7 @@ from statemaint.report.record import Cause, LastRun, LastVerification, Record, n
 from statemaint.storage import MemoryStorage, ReadOnly
 from tests.support.checkpoints import offsets_bytes, write_checkpoint
 from tests.support.faults import Clock, HookedStorage, refuse
+from tests.support.metrics import last_record
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0.0)
 
@@ -102,11 +103,9 @@ def test_a_run_without_airflow_has_its_figures_and_adds_to_the_totals() -> None:
     storage = write_checkpoint(MemoryStorage())
     for run in ("a", "b"):
         recorded(storage, partial(maintain, storage, TIGHT, run=run))
-    record = read_record(storage)
-    assert record is not None
-    assert record.last is not None
-    assert (record.last.committed, record.last.lag, record.last.failed) == (24, 0, ())
-    assert record.success == record.last.ended
+    record, last = last_record(storage)
+    assert (last.committed, last.lag, last.failed) == (24, 0, ())
+    assert record.success == last.ended
     assert record.totals["files"] == 32
     storage.delete("state/0/0/20.delta")
     recorded(storage, partial(maintain, storage, TIGHT, run="c"))
@@ -156,10 +155,8 @@ def test_a_first_run_that_fails_at_planning_has_a_record() -> None:
     storage.write("offsets/24", [offsets_bytes(codec="gzip")], overwrite=True)
     with pytest.raises(UnsupportedError):
         recorded(storage, partial(maintain, storage, TIGHT))
-    record = read_record(storage)
-    assert record is not None
-    assert record.last is not None
-    assert (record.last.failed, record.success) == ((Cause.PLAN,), None)
+    record, last = last_record(storage)
+    assert (last.failed, record.success) == ((Cause.PLAN,), None)
 
 
 def test_a_run_of_a_part_counts_in_the_totals_and_the_last_run_of_all_stays() -> None:
@@ -173,25 +170,21 @@ def test_a_run_of_a_part_counts_in_the_totals_and_the_last_run_of_all_stays() ->
     assert record.totals["files"] == done.files_deleted.total() > 0
     recorded(storage, partial(maintain, storage, TIGHT, run="a"))
     recorded(storage, part, part=True)
-    record = read_record(storage)
-    assert record is not None
-    assert record.last is not None
-    assert (record.last.run, record.last.failed, record.success) == ("a", (Cause.DAMAGE,), None)
+    record, last = last_record(storage)
+    assert (last.run, last.failed, record.success) == ("a", (Cause.DAMAGE,), None)
     assert (record.totals["runs/succeeded"], record.totals["runs/failed"]) == (2, 1)
-    assert next_record(record, record.last).totals == record.totals
+    assert next_record(record, last).totals == record.totals
 
 
 def test_a_repair_a_rollback_and_an_undo_leave_the_record_and_no_figure_changes() -> None:
     storage, first = maintained_before()
     storage.write("state/0/0/20.snapshot", [b"torn"], overwrite=True)
     repaired = recorded_recovery(storage, partial(repair, storage, trash_for=600.0))
-    record = read_record(storage)
-    assert record is not None
-    assert record.last is not None
-    assert (record.last.run, record.last.ended) == (repaired.run, 2000.0)
-    assert (record.last.failed, record.last.done.sums["snapshots"]) == ((), 1)
-    assert record.last.done.counts["deleted"] == {"bad_snapshot": 1}
-    assert record.last.done.counts["requests"]["list"] > 0
+    record, last = last_record(storage)
+    assert (last.run, last.ended) == (repaired.run, 2000.0)
+    assert (last.failed, last.done.sums["snapshots"]) == ((), 1)
+    assert last.done.counts["deleted"] == {"bad_snapshot": 1}
+    assert last.done.counts["requests"]["list"] > 0
     assert (record.success, record.known) == (first.success, first.last)
     assert record.trash is not None
     assert (record.trash.files, record.trash.seen) == (1, 2000.0)
@@ -199,10 +192,8 @@ def test_a_repair_a_rollback_and_an_undo_leave_the_record_and_no_figure_changes(
     assert Record.from_json(record.to_json()) == record
     rolled = recorded_recovery(storage, partial(rollback, storage, 22, trash_for=600.0))
     back = recorded_recovery(storage, partial(undo, storage, rolled.run))
-    record = read_record(storage)
-    assert record is not None
-    assert record.last is not None
-    assert (record.last.run, record.last.done.sums) == (back.undo, {})
+    record, last = last_record(storage)
+    assert (last.run, last.done.sums) == (back.undo, {})
     assert record.totals["runs/succeeded"] == 4
     assert record.totals["files"] == first.totals["files"] + 1 + len(rolled.removed)
 
@@ -213,17 +204,13 @@ def test_a_recovery_that_cannot_repair_or_take_the_lease_is_recorded_as_failed()
     lease = acquire(storage, Holder("other"), seconds=600.0)
     with pytest.raises(LeaseHeldError):
         recorded_recovery(storage, partial(repair, storage, trash_for=600.0))
-    record = read_record(storage)
-    assert record is not None
-    assert record.last is not None
-    assert record.last.failed == (Cause.LEASE,)
+    record, last = last_record(storage)
+    assert last.failed == (Cause.LEASE,)
     lease.release()
     storage.delete("state/0/0/23.delta")
     assert recorded_recovery(storage, partial(repair, storage, trash_for=600.0)).incomplete
-    record = read_record(storage)
-    assert record is not None
-    assert record.last is not None
-    assert (record.last.failed, record.success) == ((Cause.DAMAGE,), None)
+    record, last = last_record(storage)
+    assert (last.failed, record.success) == ((Cause.DAMAGE,), None)
 
 
 def test_a_run_whose_listing_fails_leaves_nothing_where_nobody_has_seen_a_checkpoint() -> None:
@@ -236,7 +223,5 @@ def test_a_run_whose_listing_fails_leaves_nothing_where_nobody_has_seen_a_checkp
     write_record(storage, Record(None))
     with pytest.raises(StorageError, match="refused"):
         recorded(storage, partial(maintain, storage, TIGHT))
-    record = read_record(storage)
-    assert record is not None
-    assert record.last is not None
-    assert record.last.failed == (Cause.STORAGE,)
+    _, last = last_record(storage)
+    assert last.failed == (Cause.STORAGE,)

@@ -33,8 +33,8 @@ from statemaint.report.facts import (
 )
 from statemaint.report.record import Cause, LastRun, LastVerification, Record, next_record
 from statemaint.report.to_json import report_json
+from tests.support.checkpoints import JOIN
 from tests.support.metrics import (
-    JOIN,
     TIGHT,
     Series,
     ended,

@@ -17,6 +17,7 @@ from statemaint.scan import Handover, Recorder
 from statemaint.storage import MemoryStorage, ReadOnly
 from tests.support.checkpoints import (
     COMMIT,
+    JOIN,
     changes,
     delta_bytes,
     offsets_bytes,
@@ -25,12 +26,6 @@ from tests.support.checkpoints import (
 
 POLICY = Policy(min_batches_to_retain=5, grace=0.0)
 LAST = 25
-JOIN = (
-    "left-keyToNumValues",
-    "left-keyWithIndexToValue",
-    "right-keyToNumValues",
-    "right-keyWithIndexToValue",
-)
 
 
 class Watched(ReadOnly):

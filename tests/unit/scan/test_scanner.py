@@ -17,16 +17,9 @@ from statemaint.records.attestations import StoreNotes
 from statemaint.recover import plan_repair
 from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import ROW_CHECKSUMS, UUID, offsets_bytes, write_checkpoint
+from tests.support.checkpoints import JOIN, ROW_CHECKSUMS, UUID, offsets_bytes, write_checkpoint
 from tests.support.faults import HookedStorage
 from tests.unit.codec.metadata.test_logs import OPERATOR
-
-JOIN = (
-    "left-keyToNumValues",
-    "left-keyWithIndexToValue",
-    "right-keyToNumValues",
-    "right-keyWithIndexToValue",
-)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.records import REMEMBERED
 from statemaint.scan import Recorder
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import JOIN, write_checkpoint
 from tests.support.faults import Clock
 from tests.support.rocks import write_rocks_checkpoint
 from tests.support.users import MAINTAINER, as_user, needs_root, shared_folder
@@ -112,18 +112,12 @@ def test_the_other_partitions_are_maintained_as_ever() -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_any_partition_of_a_join_may_be_the_one(number: int) -> None:
-    stores = (
-        "left-keyToNumValues",
-        "left-keyWithIndexToValue",
-        "right-keyToNumValues",
-        "right-keyWithIndexToValue",
-    )
     folder = f"state/0/{number}"
-    storage = Refusing(files(stores=stores), folder=folder)
+    storage = Refusing(files(stores=JOIN), folder=folder)
     _, plan = plan_checkpoint(storage, TIGHT)
     code = FindingCode.STORAGE_FAILED.value
     assert damage(plan.all_findings) == {
-        (code, f"op 0 / part {number} / {name}", folder) for name in stores
+        (code, f"op 0 / part {number} / {name}", folder) for name in JOIN
     }
     assert {one.store.partition for one in plan.actions} == {0, 1, 2} - {number}
 
