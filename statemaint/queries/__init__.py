@@ -22,7 +22,7 @@ from statemaint.queries.models import (
     json_schema,
 )
 from statemaint.queries.problems import InvalidQueriesError, Problem
-from statemaint.queries.reader import QueriesReader, read_queries, valid_queries
+from statemaint.queries.reader import QueriesReader, read_queries
 from statemaint.queries.reading import BrokenEntry, QueriesReading, in_order
 
 __all__ = [
@@ -41,5 +41,4 @@ __all__ = [
     "must_be_open",
     "read_queries",
     "state_folder",
-    "valid_queries",
 ]

@@ -14,7 +14,7 @@ from zlib import crc32
 from statemaint.queries.memory import Doubt, FileMemory, LastGood, Memory, MemoryFile
 from statemaint.queries.merged import Merge, Part, QuerySource, merge, without_overlaps
 from statemaint.queries.parsed import APART, ParsedFile, entry_part, parse
-from statemaint.queries.problems import InvalidQueriesError, Problem
+from statemaint.queries.problems import Problem
 from statemaint.queries.reading import BrokenEntry, QueriesReading, in_order
 from statemaint.queries.yaml_file import YamlError, texts_at
 
@@ -31,19 +31,6 @@ def read_queries(path: str | Path) -> QueriesReading:
     key of its file, concerns: its intended policy is unknown.
     """
     return QueriesReader(path, clock=lambda: 0.0).read()  # it has no last good version to date
-
-
-def valid_queries(path: str | Path) -> QueriesReading:
-    """Returns the queries of a file or a folder without mistakes.
-
-    Raises:
-        InvalidQueriesError: when there is one; a line for each problem names the file, the line,
-            the key, the problem and the solution.
-    """
-    reading = read_queries(path)
-    if reading.all_problems:
-        raise InvalidQueriesError(reading.all_problems)
-    return reading
 
 
 class QueriesReader:

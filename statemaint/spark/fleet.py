@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +41,6 @@ class Target:
         if self.mistake:
             raise ConfigError(self.mistake)
         return open_storage(self.checkpoint)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> "Target":
-        return cls(**{**fields, "policy": Policy(**fields["policy"])})
 
 
 Queries = str | Path | QueriesReading | Mapping[str, str] | Iterable[Target]

@@ -14,6 +14,7 @@ from typing import Any
 
 from statemaint.maintain import maintain
 from statemaint.planning import plan_checkpoint, scan_checkpoint
+from statemaint.report.task import loaded
 from statemaint.spark import Target, inventory, maintain_fleet, plan_fleet
 from statemaint.spark.columns import INVENTORY, PLAN
 from statemaint.spark.outcomes import inventory_rows, plan_rows
@@ -31,7 +32,7 @@ class Step:
 
     Attributes:
         verb: `inventory`, `plan` or `maintain`.
-        fleet: the queries, as `Target.to_json` encodes them.
+        fleet: the queries, as `dumped` encodes them.
     """
 
     verb: str
@@ -160,7 +161,7 @@ def main() -> None:
 
 
 def _fleet(step: Step) -> list[Target]:
-    return [Target.from_json(one) for one in step.fleet]
+    return [loaded(Target, one) for one in step.fleet]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from statemaint.report.task import dumped
 from tests.benchmarks.far import FarBucket, far_bucket
 from tests.benchmarks.fleet.child import THREADS, Job, Step, Took
 from tests.benchmarks.fleet.cluster import cluster
@@ -73,7 +74,7 @@ def run(
 
 def step(verb: str, fleet: Fleet, base: str | None = None) -> Step:
     """Returns a verb on a fleet, on local disk or below another address."""
-    return Step(verb, [one.to_json() for one in fleet.targets(base)])
+    return Step(verb, [dumped(one) for one in fleet.targets(base)])
 
 
 def work(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from statemaint.model.policy import Policy
+from statemaint.report.task import dumped
 from statemaint.spark import Target
 from statemaint.storage import Storage
 from tests.benchmarks.cases import Case
@@ -61,7 +62,7 @@ def measured(stores: int, folder: Path, engine: str) -> dict[str, Took]:
     case = Case("hours", rows=16, deltas=_FIRST, share=0.25, inserts=0.0, base=0, partitions=stores)
     root = generate(Shape("hours", case, queries=2), folder).root  # the second one is to warm up
     step, warm = (
-        Step("maintain", [Target(f"q{one}", f"s3://far/{one}", POLICY).to_json()]) for one in (0, 1)
+        Step("maintain", [dumped(Target(f"q{one}", f"s3://far/{one}", POLICY))]) for one in (0, 1)
     )
     with far_bucket(root, 0) as bucket:
         for one in "10":

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import statemaint
-from statemaint.queries import valid_queries
+from tests.support.queries import valid_queries
 from tests.systems.helm.support import CHART, SCENARIOS, Manifest, one, render, scenario, texts
 from tools.demo.prometheus import MissingPart, find
 

@@ -12,9 +12,10 @@ import yaml
 
 from statemaint.cli.main import program
 from statemaint.model.policy import Policy
-from statemaint.queries import QueriesReading, valid_queries
+from statemaint.queries import QueriesReading
 from statemaint.report import Report
 from tests.support.planted import secret
+from tests.support.queries import valid_queries
 from tests.systems.helm.support import SCENARIOS, Manifest, one, render, scenario, texts
 
 pytestmark = pytest.mark.helm

@@ -12,11 +12,11 @@ from statemaint.queries import (
     Query,
     json_schema,
     read_queries,
-    valid_queries,
 )
 from statemaint.queries.merged import groups
 from statemaint.queries.notifiers import unresolved
 from tests.support.paths import ROOT
+from tests.support.queries import valid_queries
 
 SCHEMA = ROOT / "docs" / "queries.schema.json"
 PACKAGED = ROOT / "statemaint" / "queries" / "schema.json"

@@ -6,8 +6,9 @@ import pytest
 
 from statemaint.errors import ConfigError
 from statemaint.model.policy import PRESETS, Policy
-from statemaint.queries import valid_queries
+from statemaint.report.task import dumped, loaded
 from statemaint.spark.fleet import Target, fleet_of
+from tests.support.queries import valid_queries
 
 FILE = """
 defaults: {min_batches_to_retain: 7}
@@ -43,7 +44,7 @@ def test_settings_of_the_run_count_for_every_query(file: Path) -> None:
 
 def test_a_target_travels_as_it_is() -> None:
     target = Target("a", "/c/a", Policy(max_seconds_per_run=3.5))
-    assert Target.from_json(json.loads(json.dumps(target.to_json()))) == target
+    assert loaded(Target, json.loads(json.dumps(dumped(target)))) == target
 
 
 @pytest.mark.parametrize("text", ["", "queries: ["])
@@ -78,7 +79,7 @@ def test_a_query_with_a_mistake_is_not_opened(tmp_path: Path) -> None:
     target = Target("a", str(tmp_path), mistake="queries.yaml:3: queries.a: is wrong")
     with pytest.raises(ConfigError, match=r"^queries\.yaml:3: queries\.a: is wrong$"):
         target.open()
-    assert Target.from_json(json.loads(json.dumps(target.to_json()))) == target
+    assert loaded(Target, json.loads(json.dumps(dumped(target)))) == target
 
 
 def test_the_last_good_version_of_an_entry_is_maintained_and_its_file_has_the_mistake(

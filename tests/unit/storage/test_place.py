@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemaint.errors import ConfigError
-from statemaint.queries import valid_queries
 from statemaint.storage import overlaps, place_of, storage_of
+from tests.support.queries import valid_queries
 
 SAME = [
     ("/data/x", "/data/x"),
