@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import _GeneratorContextManager
 from fnmatch import fnmatchcase
 from pathlib import Path
+from threading import Lock
 from typing import BinaryIO, TypeVar
 
-from statemaint.errors import AlreadyExistsError, StorageError
+from statemaint.errors import AlreadyExistsError, LeaseLostError, StorageError
+from statemaint.execute import Fence
 from statemaint.listing import Entry
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import NOW
@@ -378,3 +380,22 @@ class KilledStorage(LocalStorage):
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         self._point()
         super().move(path, to, like=like)
+
+
+class ShakyFence(Fence):
+    """A lease that is lost after some looks at it."""
+
+    def __init__(self, looks: int) -> None:
+        self._left, self._lock = looks, Lock()
+        self.lost = False
+
+    @property
+    def is_fresh(self) -> bool:
+        return False
+
+    def must_hold(self) -> None:
+        with self._lock:
+            self._left -= 1
+            self.lost = self.lost or self._left < 0
+        if self.lost:
+            raise LeaseLostError("memory:", 1)

@@ -34,11 +34,6 @@ TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def storage(clock: Clock) -> MemoryStorage:
     return MemoryStorage(clock=clock)
 

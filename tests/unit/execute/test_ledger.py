@@ -35,11 +35,6 @@ HOME = "state/0/0"
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def storage(clock: Clock) -> MemoryStorage:
     found = write_checkpoint(MemoryStorage(clock=clock), last=9, batches=range(4, 9), partitions=1)
     clock.now += 60

@@ -30,11 +30,6 @@ LATER = 2 * HOUR
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def storage(clock: Clock) -> MemoryStorage:
     return write_checkpoint(MemoryStorage(clock=clock))
 

@@ -30,11 +30,6 @@ REFUSED = "access denied, s3:DeleteObject is not allowed"
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def storage(clock: Clock) -> HookedStorage:
     """A checkpoint whose query has gone on since a run whose trash cannot be emptied."""
     found = write_checkpoint(HookedStorage(clock=clock), partitions=1)

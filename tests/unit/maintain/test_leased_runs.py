@@ -17,11 +17,6 @@ from tests.support.ledgers import ledger_lines
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
 def checkpoint(clock: Clock) -> MemoryStorage:
     return write_checkpoint(MemoryStorage(clock=clock), last=10, batches=range(6, 10), partitions=1)
 

@@ -24,11 +24,6 @@ TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def storage(clock: Clock) -> MemoryStorage:
     return write_checkpoint(MemoryStorage(clock=clock))
 

@@ -20,11 +20,6 @@ DAY = 86400.0
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def storage(clock: Clock) -> HookedStorage:
     """A checkpoint of versions 1 to 25, of which the commit log has 20 to 25."""
     return write_checkpoint(HookedStorage(clock=clock), batches=range(19, 25))

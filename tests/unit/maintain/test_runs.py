@@ -36,11 +36,6 @@ class FailingStorage(HookedStorage):
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def storage(clock: Clock) -> FailingStorage:
     return write_checkpoint(FailingStorage(clock=clock), last=300, partitions=1)
 

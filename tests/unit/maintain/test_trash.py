@@ -40,11 +40,6 @@ AIRFLOW = "manual__2026-11-21T14:00:00+00:00"
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def storage(clock: Clock) -> MemoryStorage:
     return neglected(clock)
 

@@ -11,7 +11,7 @@ import pytest
 
 from statemaint.audit import digest_stores, doctor, verify
 from statemaint.errors import CodecError, LeaseLostError
-from statemaint.execute import Fence, execute
+from statemaint.execute import execute
 from statemaint.listing import Entry
 from statemaint.maintain import apply, maintain, undo
 from statemaint.model.findings import FindingCode
@@ -24,7 +24,7 @@ from statemaint.report.to_json import plan_json
 from statemaint.storage import MemoryStorage, Stoppable
 from statemaint.workers import Workers
 from tests.support.checkpoints import of_the_query, write_checkpoint
-from tests.support.faults import Clock, HookedStorage, on
+from tests.support.faults import Clock, HookedStorage, ShakyFence, on
 from tests.support.marks import long
 from tests.support.rocks import write_rocks_checkpoint
 
@@ -95,25 +95,6 @@ def test_a_damaged_store_is_halted_and_the_others_are_maintained(workers: int) -
     assert report.exit_code == 3
 
 
-class Shaky(Fence):
-    """A lease that is lost after some looks at it."""
-
-    def __init__(self, looks: int) -> None:
-        self._left, self._lock = looks, Lock()
-        self.lost = False
-
-    @property
-    def is_fresh(self) -> bool:
-        return False
-
-    def must_hold(self) -> None:
-        with self._lock:
-            self._left -= 1
-            self.lost = self.lost or self._left < 0
-        if self.lost:
-            raise LeaseLostError("memory:", 1)
-
-
 @pytest.mark.parametrize(
     ("workers", "looks"), [(1, 0), (2, 1), (3, 7), (16, 40), (2, 90), (16, 0), long(1, 40), (3, 40)]
 )
@@ -122,7 +103,7 @@ def test_a_lost_lease_stops_every_worker_and_the_next_run_goes_on(workers: int, 
     maintain(storage, replace(TIGHT, max_deletes_per_run=0))
     plan = plan_checkpoint(storage, TIGHT)[1]
     with pytest.raises(LeaseLostError):
-        list(execute(plan, storage, run="r", fence=Shaky(looks), workers=workers))
+        list(execute(plan, storage, run="r", fence=ShakyFence(looks), workers=workers))
     assert before.issuperset(running_threads())
     assert verify(storage, deep=True).healthy
     run_thrice(storage, 1)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from threading import Barrier, Lock
+from threading import Barrier
 from threading import enumerate as running_threads
 
 import pytest
@@ -34,7 +34,7 @@ from statemaint.storage import MemoryStorage, ReadOnly, Without
 from statemaint.workers import Workers
 from tests.matrix.test_damage import cut
 from tests.support.checkpoints import of_the_query, snapshot_bytes, state_at, write_checkpoint
-from tests.support.faults import Clock, HookedStorage, on, refuse
+from tests.support.faults import Clock, HookedStorage, ShakyFence, on, refuse
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 MONTH = 30 * 86_400.0
@@ -194,25 +194,6 @@ def test_a_step_of_a_store_that_is_not_listed_is_superseded() -> None:
 # -- an early end
 
 
-class Shaky(Fence):
-    """A lease that is lost after some looks at it."""
-
-    def __init__(self, looks: int) -> None:
-        self._left, self._lock = looks, Lock()
-        self.lost = False
-
-    @property
-    def is_fresh(self) -> bool:
-        return False
-
-    def must_hold(self) -> None:
-        with self._lock:
-            self._left -= 1
-            self.lost = self.lost or self._left < 0
-        if self.lost:
-            raise LeaseLostError("memory:", 1)
-
-
 def carried_out(
     storage: MemoryStorage, plan: RecoveryPlan, fence: Fence, workers: int
 ) -> list[str]:
@@ -232,7 +213,7 @@ def test_a_lost_lease_stops_every_worker_between_two_moves(workers: int, looks: 
     storage, threads = sound(), set(running_threads())
     plan = plan_rollback(storage, 20)
     with pytest.raises(LeaseLostError):
-        carried_out(storage, plan, Shaky(looks), workers)
+        carried_out(storage, plan, ShakyFence(looks), workers)
     assert threads.issuperset(running_threads())
     moved = {one.path for one in plan.removes} - storage.files.keys()
     assert len(moved) <= looks

@@ -115,11 +115,6 @@ def test_another_name_there_is_not(path: str) -> None:
 # -- when they go
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
 def neglected(clock: Clock) -> MemoryStorage:
     return write_checkpoint(MemoryStorage(clock=clock), partitions=4)
 

@@ -7,11 +7,6 @@ from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, CopyingStorage
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
 @pytest.fixture(params=[MemoryStorage, CopyingStorage])
 def storage(request: pytest.FixtureRequest, clock: Clock) -> MemoryStorage:
     """Batches 16 to 24 are in the log of one partition, whose chain begins with version 1."""
