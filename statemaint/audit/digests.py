@@ -56,8 +56,6 @@ def digest_stores(
 
 @dataclass(frozen=True, slots=True)
 class _Digest:
-    """Digests the states of stores."""
-
     storage: Storage
     checkpoint: Checkpoint
     engine: Engine

@@ -184,8 +184,6 @@ def _check(
 
 
 class _RowCheck:
-    """Checks the rows of one store, and records its findings."""
-
     def __init__(
         self,
         checkpoint: Checkpoint,

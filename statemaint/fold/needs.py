@@ -150,7 +150,6 @@ class _Counted:
         return piece
 
     def payload_of(self, compression: Compression) -> Iterator[bytes]:
-        """Yields the beginning of the payload."""
         for block in compression.blocks(cast("BinaryIO", self)):
             self.payload += len(block.payload)
             yield bytes(block.payload)

@@ -46,7 +46,6 @@ def _pieces(source: Source, chain: Chain, versions: tuple[int, ...], *, write: b
 
 
 def _states(source: Source, chain: Chain, versions: tuple[int, ...]) -> dict[int, State]:
-    """Returns the state at each of the requested versions."""
     state = dict(source.rows(chain.base.entry.path)) if chain.base else {}
     states = {chain.start: dict(state)} if chain.start in versions else {}
     for delta in chain.deltas:

@@ -158,7 +158,6 @@ def _counting(
 def _report(
     run: str, plan: RecoveryPlan, done: Iterable[Remove | SnapshotWritten]
 ) -> RecoveryReport:
-    """Returns the report, in the order of the plan."""
     place = {(type(step), step.path): number for number, step in enumerate(plan.actions)}
     removed = [one for one in done if isinstance(one, Remove)]
     written = [one for one in done if isinstance(one, SnapshotWritten)]

@@ -68,8 +68,6 @@ def _one_by_one(storage: Storage, readings: Iterable[StoreReading[_T]]) -> Gener
 
 
 class _Window(Generic[_T]):
-    """The readings in progress, in their order."""
-
     def __init__(
         self, storage: Storage, readings: Iterable[StoreReading[_T]], threads: int, memory: int
     ) -> None:

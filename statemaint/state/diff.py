@@ -277,8 +277,6 @@ class DiffSelection:
 
 
 class _Kept:
-    """The requested rows."""
-
     def __init__(
         self,
         keep: Callable[[ChangedRow], bool],

@@ -128,8 +128,6 @@ def _since(
 
 
 class _Tally:
-    """The rows of one column family, as they pass."""
-
     def __init__(self, top: int) -> None:
         self._top = top
         self.rows = self.bytes = self.untouched = 0

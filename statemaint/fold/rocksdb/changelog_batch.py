@@ -311,7 +311,6 @@ class FastPath:
 
 
 def _size(header: Header, content: bytes) -> int:
-    """Returns the size in bytes of a header that has been read."""
     if header.format == 1:
         return 0
     lineage = 2 + int.from_bytes(content[4:6]) if header.format in _WITH_LINEAGE else 0
