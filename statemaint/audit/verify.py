@@ -124,8 +124,7 @@ def verify_at(
 
     scanned, log_findings = settled(look, _doubtful)
     checkpoint = _expecting(scanned, rebuilt or {})
-    sizes = [sum(file.entry.size for file in store.files) for store in checkpoint.stores]
-    size = sum(sizes)
+    size = sum(store.size for store in checkpoint.stores)
     engine = cache(partial(engine_for, size, checkpoint.provider))
     known = known.valid(checkpoint, depth)
     ahead = crew.ahead(storage.parallel, len(checkpoint.stores), size)
@@ -133,8 +132,8 @@ def verify_at(
     deep = depth is Depth.ROWS
     findings = [*checkpoint.findings, *unfinished_rollbacks(reading), *log_findings]
     jobs = [
-        Job(partial(check.at, store), partial(check.need, store), one)
-        for store, one in zip(checkpoint.stores, sizes, strict=True)
+        Job(partial(check.at, store), partial(check.need, store), store.size)
+        for store in checkpoint.stores
     ]
     threads = crew.threads(storage.parallel, size)
     budget = crew.budget(loading(size, checkpoint.provider) if depth > Depth.HEADERS else 0)

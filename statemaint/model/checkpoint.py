@@ -78,6 +78,11 @@ class Store:
         return self._versions
 
     @property
+    def size(self) -> int:
+        """Returns the bytes of its files."""
+        return sum(file.entry.size for file in self.files)
+
+    @property
     def unread(self) -> bool:
         """Returns whether it could not be listed or read, so that nothing else is known of it."""
         return any(one.code is FindingCode.STORAGE_FAILED for one in self.findings)

@@ -118,8 +118,8 @@ def _check_log(
     reading, crew = stoppable(storage), Workers.of(workers)
     check = partial(_suspects, reading, checkpoint)
     need = partial(_need, reading, checkpoint)
-    jobs = [Job(partial(check, one), partial(need, one), _stored(one)) for one in checkpoint.stores]
-    size = sum(_stored(one) for one in checkpoint.stores if judge(one, checkpoint).suspects)
+    jobs = [Job(partial(check, one), partial(need, one), one.size) for one in checkpoint.stores]
+    size = sum(one.size for one in checkpoint.stores if judge(one, checkpoint).suspects)
     threads = crew.threads(storage.parallel, size)
     budget = crew.budget(loading(size, checkpoint.provider))
     for findings in in_turn(jobs, threads=threads, budget=budget, stop=reading.stop):
@@ -133,17 +133,12 @@ def _check_log(
 
 def _suspects(storage: Storage, checkpoint: Checkpoint, store: Store) -> Iterator[list[Finding]]:
     source = Source.of(storage, store, checkpoint)
-    engine = partial(engine_for, _stored(store), checkpoint.provider)
+    engine = partial(engine_for, store.size, checkpoint.provider)
     yield [*check_suspects(source, engine, store, checkpoint)]
 
 
 def _need(storage: Storage, checkpoint: Checkpoint, store: Store) -> int:
     return check_need(store, Source.of(storage, store, checkpoint))
-
-
-def _stored(store: Store) -> int:
-    """Returns the stored bytes of a store that its check may read."""
-    return sum(file.entry.size for file in store.files)
 
 
 def _check_stores(before: Checkpoint, after: Checkpoint, batch: int) -> None:

@@ -188,7 +188,7 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
     halted = [one.after.id for one in report.stores if one.state is StoreOutcome.HALTED]
     spreads = {
         "chains": Spread.of(loads, CHAIN_BOUNDS),
-        "sizes": Spread.of([_size(one.after) for one in report.stores], SIZE_BOUNDS),
+        "sizes": Spread.of([one.after.size for one in report.stores], SIZE_BOUNDS),
         "tasks": Spread.of([report.seconds] if task else [], TASK_BOUNDS),
     }
     return RunFacts(
@@ -277,7 +277,7 @@ def _unit(unit: UnitId, stores: Sequence[StoreReport]) -> Unit:
         partition=unit.partition,
         chain=max(replay.chain for replay in loads) if len(loads) == len(replays) else None,
         files=sum(len(store.after.files) for store in stores),
-        bytes=sum(_size(store.after) for store in stores),
+        bytes=sum(store.after.size for store in stores),
         replay_files=sum(replay.files for replay in loads),
         replay_bytes=sum(replay.bytes for replay in loads),
         reclaimable=sum(store.reclaimable for store in stores),
@@ -286,10 +286,6 @@ def _unit(unit: UnitId, stores: Sequence[StoreReport]) -> Unit:
         seconds=round(sum(replay.seconds for replay in loads), 3),
         halted=sum(store.state is StoreOutcome.HALTED for store in stores),
     )
-
-
-def _size(store: Store) -> int:
-    return sum(file.entry.size for file in store.files)
 
 
 def _snapshot(store: Store) -> float:

@@ -132,7 +132,7 @@ def store_json(store: Store, target: int | None, findings: Iterable[Finding]) ->
         "snapshots": sorted(versions.snapshots),
         "chain_length": chain_length(store, target),
         "files": len(store.files),
-        "bytes": sum(file.entry.size for file in store.files),
+        "bytes": store.size,
         "findings": findings_json(findings),
     }
 

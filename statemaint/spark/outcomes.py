@@ -120,15 +120,15 @@ def report_rows(target: Target, report: Report, *, run: str, unit: str | None) -
 
 
 def _store_row(store: StoreReport) -> Row:
-    proof, files = store.attestation, store.after.files
+    proof = store.attestation
     return {
         **id_json(store.before.id),
         "outcome": store.state.value,
         "version": store.target,
         "chain_before": chain_length(store.before, store.target),
         "chain_after": chain_length(store.after, store.target),
-        "files": len(files),
-        "bytes": sum(file.entry.size for file in files),
+        "files": len(store.after.files),
+        "bytes": store.after.size,
         "snapshots_written": store.snapshots_written,
         "bytes_written": store.bytes_written,
         "files_deleted": store.files_deleted.total(),
