@@ -55,6 +55,11 @@ def paths(storage: Storage, prefix: str = "") -> list[str]:
     return sorted(entry.path for entry in storage.list(prefix))
 
 
+def drop(storage: Storage, folder: str) -> None:
+    """Deletes all files below a folder."""
+    storage.delete_all(paths(storage, folder))
+
+
 def state(storage: Storage) -> dict[str, bytes]:
     """Returns the contents of all files of the state."""
     return {entry.path: storage.read(entry.path) for entry in storage.list("state")}

@@ -19,6 +19,7 @@ from statemaint.planning import plan_checkpoint
 from statemaint.recover import plan_repair, plan_rollback, repair
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
+from tests.support.checkpoints import drop
 from tests.support.rocks import parts_of
 
 EVOLVED = ["rocks-evolving", "rocks-evolving-ids"]
@@ -117,16 +118,14 @@ def test_a_partition_without_changes_needs_no_names() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_operator_with_families_needs_its_metadata(kind: str) -> None:
     storage = checkpoint_of(kind)
-    for path in [one for one in storage.files if one.startswith("state/0/_metadata/")]:
-        storage.delete(path)
+    drop(storage, "state/0/_metadata")
     assert damage(storage) == {FindingCode.UNREADABLE_METADATA}
     assert not doctor(storage).restarts
 
 
 def test_another_operator_writes_its_metadata_again() -> None:
     storage = checkpoint_of("rocks-aggregation")
-    for path in [one for one in storage.files if one.startswith("state/0/_metadata/")]:
-        storage.delete(path)
+    drop(storage, "state/0/_metadata")
     assert not damage(storage)
     assert doctor(storage).restarts
 

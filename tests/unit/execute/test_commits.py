@@ -14,7 +14,7 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta
 from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import COMMIT, delta_bytes, write_checkpoint
+from tests.support.checkpoints import COMMIT, delta_bytes, drop, write_checkpoint
 from tests.support.faults import HookedStorage, on
 from tests.support.rocks_query import Habits, Query
 
@@ -69,8 +69,7 @@ def test_a_changelog_without_an_id_that_has_appeared_since_is_of_a_rewound_query
 
 def test_a_store_that_is_not_there_any_more_tells_nothing(storage: MemoryStorage) -> None:
     store = planned(storage)
-    for path in [one for one in storage.files if one.startswith("state/")]:
-        storage.delete(path)
+    drop(storage, "state")
     with pytest.raises(Superseded, match=HOME):
         must_stand(storage, PURGED, store)
 

@@ -14,7 +14,7 @@ from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.recover import plan_repair
 from statemaint.scan.query_logs import provider_in
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import delta_bytes, offsets_bytes, write_checkpoint
+from tests.support.checkpoints import delta_bytes, drop, offsets_bytes, write_checkpoint
 from tests.support.rocks import write_rocks_checkpoint
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=2, grace=0, orphan_age=0)
@@ -22,8 +22,7 @@ BOTH = "no readable entry of offsets/ names the provider, and state/ has files o
 
 
 def lost_offsets(storage: MemoryStorage) -> MemoryStorage:
-    for path in [one for one in storage.files if one.startswith("offsets/")]:
-        storage.delete(path)
+    drop(storage, "offsets")
     return storage
 
 

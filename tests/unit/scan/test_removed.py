@@ -18,7 +18,7 @@ from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.recover import plan_rollback
 from statemaint.scan import Handover, Recorder
 from statemaint.storage import MemoryStorage, ReadOnly
-from tests.support.checkpoints import COMMIT, changes, delta_bytes, offsets_bytes
+from tests.support.checkpoints import COMMIT, changes, delta_bytes, drop, offsets_bytes
 from tests.support.long_rows import schema
 from tests.unit.codec.metadata.test_logs import OPERATOR
 
@@ -69,11 +69,6 @@ def of_operator(storage: MemoryStorage, number: int) -> dict[str, bytes]:
     return {path: one for path, one in storage.files.items() if path.startswith(inside)}
 
 
-def drop(storage: MemoryStorage, folder: str) -> None:
-    for path in [one for one in storage.files if one.startswith(folder)]:
-        storage.delete(path)
-
-
 # -- it has left the query
 
 
@@ -115,13 +110,13 @@ def test_the_advice_leads_to_a_checkpoint_without_any_notice() -> None:
         storage.write(f"commits/{batch}", [COMMIT])
     (notice,) = scan_checkpoint(storage).findings
     assert "Move state/1, and with it _statemaint/attestations/1, away" in notice.detail
-    drop(storage, "state/1/")
+    drop(storage, "state/1")
     (notice,) = scan_checkpoint(storage).findings
     assert (notice.code, notice.path) == (FindingCode.UNDECLARED_OPERATOR, "state/1")
     assert "no state: if the operator was removed" in notice.detail
     assert "with it _statemaint/attestations/1, away" in notice.detail
     assert not doctor(storage).restarts, "its folder may just as well be lost"
-    drop(storage, "_statemaint/attestations/1/")
+    drop(storage, "_statemaint/attestations/1")
     assert scan_checkpoint(storage).findings == ()
     assert doctor(storage).next == (
         "run `statemaint maintain`: a restart reads more files than it needs to",
@@ -181,7 +176,7 @@ def one_partition_shorter() -> MemoryStorage:
 
 def one_partition_missing() -> MemoryStorage:
     storage = upgraded()
-    drop(storage, "state/1/1/")
+    drop(storage, "state/1/1")
     return storage
 
 
@@ -202,7 +197,7 @@ def put_back_from_an_old_copy() -> MemoryStorage:
     """The log still has the upgrade, and all times are those of the copying."""
     storage = lost_newest(upgraded(), LAST)
     copy = of_operator(upgraded(), 1)
-    drop(storage, "state/1/")
+    drop(storage, "state/1")
     for path, content in copy.items():
         storage.write(path, [content])
     return storage
@@ -232,7 +227,7 @@ def metadata_of_the_higher_one() -> MemoryStorage:
 def noted_later() -> MemoryStorage:
     storage = lost_newest(upgraded(), LAST)
     assert maintain(storage, TIGHT).exit_code == 0
-    drop(storage, "state/1/")
+    drop(storage, "state/1")
     for batch in range(UPGRADE):
         run_batch(storage, batch, operators=[1])
     run_batch(storage, LAST - 1, operators=[0])  # so that no time contradicts

@@ -23,7 +23,7 @@ from statemaint.scan.required import (
     unused_stores,
 )
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import drop, write_checkpoint
 from tests.support.long_rows import schema
 from tests.support.rocks import write_rocks_checkpoint
 
@@ -136,11 +136,6 @@ def test_the_ledgers_files_name_stores(path: str, store: StoreId | None) -> None
 
 
 # -- what it comes to
-
-
-def drop(storage: MemoryStorage, folder: str) -> None:
-    for path in [one for one in storage.files if one.startswith(f"{folder}/")]:
-        storage.delete(path)
 
 
 def test_a_partition_whose_folder_is_missing_is_damage() -> None:
