@@ -227,8 +227,6 @@ def pinned(pin: Pin) -> str:
 
 def until(pin: Pin) -> str:
     """Returns the end of a pin in UTC."""
-    if pin.until is None:
-        return "its file is deleted"
     return f"{datetime.fromtimestamp(pin.until, UTC):%Y-%m-%d %H:%M:%S}"
 
 

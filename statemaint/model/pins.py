@@ -14,14 +14,14 @@ class Pin:
         batch: the batch whose state stays loadable; `None` for every batch, if the file cannot be
             read.
         created: when it was written first.
-        until: when it ends unless it is renewed; `None` if it ends only with its file.
+        until: when it ends unless it is renewed.
         by: who made it, and why; of a file that cannot be read, the reason.
     """
 
     path: str
     batch: int | None
     created: float
-    until: float | None
+    until: float
     by: str
 
     @property
@@ -35,4 +35,4 @@ class Pin:
         return 1 if self.batch is None else version_of(self.batch)
 
     def holds(self, now: float) -> bool:
-        return self.until is None or now < self.until
+        return now < self.until

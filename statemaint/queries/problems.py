@@ -11,13 +11,11 @@ from pydantic_core import ErrorDetails
 
 from statemaint.errors import ConfigError
 from statemaint.queries.models import (
-    KeepSettings,
     Notifier,
     PolicySettings,
     PushgatewayAuth,
     QueriesFile,
     Query,
-    SavepointSettings,
     SparkSettings,
 )
 
@@ -111,8 +109,6 @@ _MODELS: Mapping[str, type[BaseModel]] = MappingProxyType(
         "notify": Notifier,
         "pushgateway_auth": PushgatewayAuth,
         "spark": SparkSettings,
-        "savepoint": SavepointSettings,
-        "keep": KeepSettings,
     }
 )
 

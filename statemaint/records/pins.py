@@ -14,7 +14,7 @@ from secrets import token_hex
 from typing import Any
 
 from statemaint.errors import CodecError, NotFoundError
-from statemaint.listing import Entry, valid_time
+from statemaint.listing import LATEST, Entry, valid_time
 from statemaint.model.pins import Pin
 from statemaint.storage import OURS, Storage
 from statemaint.storage.base import must_be_small
@@ -91,7 +91,7 @@ def _entries(storage: Storage) -> Iterator[Entry]:
 
 def _read(storage: Storage, entry: Entry) -> Pin | None:
     """Returns the pin in a file; `None` if it was ended since it was listed."""
-    latest = None if entry.modified is None else entry.modified + MOST_SECONDS
+    latest = LATEST if entry.modified is None else entry.modified + MOST_SECONDS
     try:
         must_be_small(entry.size, entry.path, _MOST_BYTES)
         pin = _parsed(entry.path, json.loads(storage.read(entry.path)))
@@ -100,8 +100,7 @@ def _read(storage: Storage, entry: Entry) -> Pin | None:
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError, CodecError) as error:
         why = _note(f"{type(error).__name__}: {error}")
         return Pin(entry.path, None, entry.modified or 0.0, latest, why)
-    ends = [one for one in (pin.until, latest) if one is not None]
-    return replace(pin, until=min(ends))
+    return replace(pin, until=min(pin.until, latest))
 
 
 def _parsed(path: str, fields: dict[str, Any]) -> Pin:

@@ -91,19 +91,19 @@ def _above_target_goes(facts: Facts, file: TempFile) -> Fate:
 # -- S3: the floor
 
 
-def _floor_of_policy(policy: Policy, target: int, _: int) -> int:
+def _floor_of_policy(policy: Policy, target: int, _: int, __: object) -> int:
     return max(1, target - policy.min_batches_to_retain)
 
 
-def _floor_of_log(_: Any, __: int, required: int) -> int:
+def _floor_of_log(_: Any, __: int, required: int, ___: object) -> int:
     return required
 
 
 _true_floor = planning._floor
 
 
-def _floor_off_by_one(policy: Policy, target: int, required: int) -> int:
-    found: int = _true_floor(policy, target, required)
+def _floor_off_by_one(policy: Policy, target: int, required: int, pins: Any) -> int:
+    found: int = _true_floor(policy, target, required, pins)
     return min(found + 1, target)
 
 

@@ -183,7 +183,7 @@ PINS = st.lists(
         st.just("_statemaint/pins/x.json"),
         st.one_of(st.none(), st.integers(0, LAST + 2)),
         st.just(NOW - 9.0),
-        st.sampled_from([NOW + 9.0, None]),
+        st.just(NOW + 9.0),
         st.just("test"),
     ),
     min_size=1,

@@ -29,7 +29,7 @@ from tools.json_documents.shared import (
     LastCommittedBatch,
     OutcomeName,
     Path,
-    Pin,
+    PinFacts,
     Pins,
     ProofOfASnapshot,
     Provider,
@@ -186,7 +186,8 @@ class RunOfMaintenance(Part):
 
 class PinnedBatch(Part):
     _head: Head
-    _pin: Pin
+    batch: int = said("the pinned batch")
+    _pin_facts: PinFacts
 
 
 class PinsOfACheckpoint(Part, lines="pins"):

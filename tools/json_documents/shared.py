@@ -55,16 +55,20 @@ class Finding(Part):
     )
 
 
-class Pin(Part):
+class PinFacts(Part):
     id: str = said("its id, for `pins --end`")
-    batch: int | None = said("the pinned batch; null for every batch, if its file cannot be read")
     version: int = said("the version that stays loadable with all above it")
     created: float = said("when it was made, in seconds since the epoch")
-    until: float | None = said("when it ends; null if it ends only with its file")
+    until: float = said("when it ends")
     by: str = said("who made it and why, or why its file cannot be read")
 
 
-Pins = Annotated[list[Pin], "the pins that hold, by id"]
+class HeldPin(Part):
+    batch: int | None = said("the pinned batch; null for every batch, if its file cannot be read")
+    _pin_facts: PinFacts
+
+
+Pins = Annotated[list[HeldPin], "the pins that hold, by id"]
 
 
 class StoreId(Part):

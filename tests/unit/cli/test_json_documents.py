@@ -141,6 +141,8 @@ def checkpoints(folder: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield neglected(folder / "spoilt", spoilt="state/0/0/22.delta"), ("doctor ROOT",)
     yield neglected(folder / "old", spoilt="state/0/0/20.snapshot"), ("doctor ROOT",)
     yield str(unpacked("rocks-zips", folder / "zips")), ("stats ROOT", "diff ROOT", "scan ROOT")
+    LocalStorage(folder / "zips").write("_statemaint/pins/other", [b"{"])
+    yield str(folder / "zips"), ("pins ROOT", "scan ROOT", "plan ROOT")
     held = unpacked("rocks-aggregation-maintained", folder / "held")
     yield str(held), ("plan ROOT --min-deltas-for-snapshot 1",)
     condemned = neglected(folder / "condemned")
