@@ -71,7 +71,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "savepoint": (
         (
             "before a deployment, while the query runs",
-            f"statemaint savepoint {CHECKPOINT} /backup/hourly_revenue/before-2.0",
+            f"statemaint savepoint {CHECKPOINT} /data/checkpoints/before-2.0",
         ),
         (
             "a fork for a trial",

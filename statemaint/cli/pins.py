@@ -1,5 +1,7 @@
 """`pin` keeps what a batch needs for a while; `pins` lists what is pinned, or ends a pin."""
 
+from functools import partial
+
 import click
 
 from statemaint.cli import tables
@@ -36,7 +38,7 @@ def pin_verb(uri: str, *, batch: int, for_seconds: float, note: str | None, as_j
     by = f"{note} ({me()})" if note else me()
     pin = pin_batch(storage, batch, by=by, for_seconds=for_seconds)
     print_result(
-        lambda: pin_json(pin),
+        partial(pin_json, pin),
         as_json=as_json,
         table=lambda: _print_pin(pin, storage.root),
         checkpoint=storage.root,

@@ -11,8 +11,11 @@ from statemaint.cli.messages import note
 from statemaint.cli.options import NUMBER, as_json, uri, workers_flag
 from statemaint.cli.output import print_result
 from statemaint.cli.progress import work_done
+from statemaint.cli.targets import Address, savepoints_of
+from statemaint.errors import ConfigError
 from statemaint.model.ids import version_of
 from statemaint.savepoint import SavepointReport, savepoint
+from statemaint.savepoint.plan import committed_batches
 from statemaint.storage import open_storage
 from statemaint.wording import counted
 from statemaint.workers import Workers
@@ -20,7 +23,7 @@ from statemaint.workers import Workers
 
 @click.command("savepoint")
 @uri
-@click.argument("dest", metavar="DEST")
+@click.argument("dest", metavar="[DEST]", required=False)
 @click.option("--batch", type=NUMBER, help="A committed batch.  [default: the newest]")
 @click.option(
     "--new-id", is_flag=True, help="Give the query that starts from it an id of its own, as a fork."
@@ -35,8 +38,8 @@ from statemaint.workers import Workers
 @workers_flag
 @as_json
 def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
-    uri: str,
-    dest: str,
+    uri: Address,
+    dest: str | None,
     *,
     batch: int | None,
     new_id: bool,
@@ -50,7 +53,12 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
     DEST has one snapshot of each store, read back and compared, and what a restart reads of the
     logs. It is an address as URI is, of any storage: an empty folder, or the same savepoint, which
     is completed if it was interrupted. No Spark starts from one that is not complete.
+
+    For a query's name, DEST may be left out: it is the `savepoint.to` of the queries file, of the
+    newest batch or that of --batch.
     """
+    if dest is None:
+        dest, batch = _of_queries_file(uri, batch)
     with work_done("saving"):
         report = savepoint(
             open_storage(uri),
@@ -68,6 +76,17 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
     )
     if dry_run and not as_json:
         note("nothing was written; leave --dry-run away to save it")
+
+
+def _of_queries_file(uri: Address, batch: int | None) -> tuple[str, int]:
+    """Returns where the queries file has the savepoint of a batch, and the batch."""
+    named = savepoints_of(uri)
+    if named is None:
+        raise ConfigError("DEST is missing; only for a query's name the queries file may have it")
+    if batch is None:
+        batch = max(committed_batches(open_storage(uri)), default=0)
+    name, settings = named
+    return settings.address(name, batch), batch
 
 
 def savepoint_json(report: SavepointReport) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from statemaint.cli.options import Parsed, as_json
 from statemaint.cli.output import Json, print_lines, print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, Column, files_of, number
+from statemaint.cli.targets import Address, CheckpointName, savepoints_of
 from statemaint.errors import CheckpointError, ConfigError
 from statemaint.savepoint.catalog import Decision, ListedSavepoint, decide, list_savepoints
 from statemaint.savepoint.expiry import Expired, carry_out
@@ -26,7 +27,7 @@ _BROKEN = (SavepointState.DAMAGED, SavepointState.UNREADABLE)
 
 
 @click.command("savepoints")
-@click.argument("dest", metavar="DEST")
+@click.argument("uri", metavar="DEST", type=CheckpointName())
 @click.option(
     "--keep",
     type=Parsed("rules", KeepRules.parse),
@@ -37,8 +38,12 @@ _BROKEN = (SavepointState.DAMAGED, SavepointState.UNREADABLE)
     "--delete", is_flag=True, help="Delete the others; without this flag nothing is deleted."
 )
 @as_json
-def savepoints_verb(dest: str, *, keep: KeepRules | None, delete: bool, as_json: bool) -> None:
+def savepoints_verb(uri: Address, *, keep: KeepRules | None, delete: bool, as_json: bool) -> None:
     """List the savepoints below a folder, up to three folders deep, and which of them expire.
+
+    DEST is the folder's address, or the name of a query in the queries file: then these are the
+    savepoints of its checkpoint in the folder of its `savepoint.to`, and its `savepoint.keep`
+    counts if there is no --keep.
 
     With --keep, show which savepoints the rules keep. `last` keeps the newest ones; `daily`,
     `weekly` and `monthly` keep the newest of each day, week and month (UTC). Kept in any case are
@@ -49,11 +54,16 @@ def savepoints_verb(dest: str, *, keep: KeepRules | None, delete: bool, as_json:
     files stay and are reported, with exit code 3; so is a savepoint that is damaged. A deletion
     that was killed leaves none that a query could start from, and is completed by the next.
     """
+    dest, source = str(uri), None
+    if named := savepoints_of(uri):
+        name, settings = named
+        dest, source = settings.folder(name), open_storage(uri).root
+        keep = keep or (KeepRules(**settings.keep.counts) if settings.keep else None)
     if delete and keep is None:
         raise ConfigError("--delete needs --keep: say what to keep, such as --keep last=7,weekly=4")
     now = open_storage(dest).now()
     with work_done("reading", "savepoint"):
-        savepoints = list_savepoints(dest)
+        savepoints = [one for one in list_savepoints(dest) if _is_of(one, source)]
     decisions = decide(savepoints, keep, now) if keep else ()
     deleted = {one.address: one for one in carry_out(decisions, dest)} if delete else {}
     rows = _rows(savepoints, decisions, deleted)
@@ -68,6 +78,11 @@ def savepoints_verb(dest: str, *, keep: KeepRules | None, delete: bool, as_json:
     )
     print_lines([*_problems(rows)])
     sys.exit(CheckpointError.exit_code if any(_problems(rows)) else 0)
+
+
+def _is_of(savepoint: ListedSavepoint, source: str | None) -> bool:
+    """Returns whether a savepoint is, or may be, one of a checkpoint; `None` is any."""
+    return None in (source, savepoint.note) or savepoint.query[0] == source
 
 
 _Row = tuple[ListedSavepoint, Decision | None, Expired | None]

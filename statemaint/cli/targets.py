@@ -16,6 +16,7 @@ from statemaint.storage import checkpoint_around, is_file
 
 if TYPE_CHECKING:
     from statemaint.queries import QueriesReading
+    from statemaint.queries.models import SavepointSettings
 
 VARIABLE = "STATEMAINT_QUERIES"
 """The variable with the path of the queries file."""
@@ -44,6 +45,24 @@ class Address(str):
             reading, name = named
             address.policy, address.detail = reading.policy_of(name), reading.queries[name].detail
         return address
+
+
+def savepoints_of(address: Address) -> "tuple[str, SavepointSettings] | None":
+    """Returns a query's name and where its savepoints are; `None` if no name was given.
+
+    Raises:
+        ConfigError: when the queries file does not have it.
+    """
+    if address.named is None:
+        return None
+    reading, name = address.named
+    settings = reading.queries[name].savepoint
+    if settings is None:
+        raise ConfigError(
+            f"{reading.path}: query {name!r} has no `savepoint`; add `savepoint: {{to: ADDRESS}}`, "
+            "or give DEST as an address"
+        )
+    return name, settings
 
 
 class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks

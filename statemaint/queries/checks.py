@@ -78,6 +78,27 @@ def absolute_address(checkpoint: str) -> str:
     )
 
 
+def savepoint_address(to: str) -> str:
+    """Returns the address of a query's savepoints, in which `{query}` and `{batch}` stand for it.
+
+    Its last part has `{batch}`, so that the savepoints are beside each other.
+    """
+    known = ("{query}", "{batch}")
+    unknown = [one for one in re.findall(r"\{[^{}/]*\}", to) if one not in known]
+    if unknown:
+        raise ValueError(
+            f"{unknown[0]} is unknown here; {{query}} stands for the query's name, {{batch}} for "
+            "the batch that is saved"
+        )
+    folder, _, last = to.rstrip("/").rpartition("/")
+    if "{batch}" not in last or "{batch}" in folder or folder.strip("/")[-1:] in ("", ":"):
+        raise ValueError(
+            f"{to!r} needs {{batch}} in its last part, and only there: each savepoint has a folder "
+            "of its own; write it like s3://backup/{query}/{batch}"
+        )
+    return to
+
+
 def absolute_folder(path: str) -> str:
     """Returns the path of a folder that means the same on every worker."""
     if _is_absolute(path):

@@ -24,6 +24,7 @@ from statemaint.queries.checks import (
     duration_in_seconds,
     free_label,
     open_argument,
+    savepoint_address,
     some_time,
     spark_setting,
     spark_setting_name,
@@ -164,6 +165,53 @@ class SparkSettings(_Strict):
         return self
 
 
+_Count = Annotated[int, Field(ge=1)]
+
+
+class KeepSettings(_Strict):
+    """Which savepoints of a query are kept; `statemaint savepoints` deletes others."""
+
+    last: _Count | None = Field(default=None, description="The newest savepoints.")
+    daily: _Count | None = Field(default=None, description="The newest of each of so many days.")
+    weekly: _Count | None = Field(default=None, description="The newest of each of so many weeks.")
+    monthly: _Count | None = Field(
+        default=None, description="The newest of each of so many months."
+    )
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if not self.counts:
+            raise ValueError("names no savepoint to keep; write it like {last: 7, weekly: 4}")
+        return self
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Returns the rules that are given, each with its number."""
+        return self.model_dump(exclude_none=True)
+
+
+class SavepointSettings(_Strict):
+    """Where the savepoints of a query are, and which of them are kept."""
+
+    to: Annotated[str, AfterValidator(absolute_address), AfterValidator(savepoint_address)] = Field(
+        description=(
+            "The address of a savepoint, such as s3://backup/{query}/{batch}: {query} stands for "
+            "the query's name, {batch} for the batch that is saved."
+        )
+    )
+    keep: KeepSettings | None = Field(
+        default=None, description="Which savepoints are kept; all of them by default."
+    )
+
+    def address(self, query: str, batch: int) -> str:
+        """Returns the address of the savepoint of a batch."""
+        return self.to.replace("{query}", query).replace("{batch}", str(batch))
+
+    def folder(self, query: str) -> str:
+        """Returns the address of the folder of all savepoints."""
+        return self.to.rstrip("/").rpartition("/")[0].replace("{query}", query)
+
+
 class Query(_Strict):
     """One query whose state is maintained, or a pattern of several."""
 
@@ -206,6 +254,9 @@ class Query(_Strict):
     )
     policy: PolicySettings = Field(
         default_factory=PolicySettings, description="The settings that differ from `defaults`."
+    )
+    savepoint: SavepointSettings | None = Field(
+        default=None, description="The savepoints of the query, by `statemaint savepoint NAME`."
     )
     owner: Text | None = Field(default=None, description="The owner of the tasks in Airflow.")
     tags: tuple[Tag, ...] = Field(

@@ -12,6 +12,7 @@ from statemaint.queries.models import PolicySettings, QueriesFile, Query
 from statemaint.queries.patterns import PatternError, expand
 from statemaint.queries.problems import Problem, explained, shown
 from statemaint.queries.yaml_file import Document, YamlError, parse_yaml
+from statemaint.storage import overlaps
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 # A mistake in these does not affect the queries; only their metrics and plans are missing.
@@ -166,7 +167,12 @@ class _Parser:
                     what = "must be a name of up to 200 letters, digits and _ . -"
                     self._note(below, f"{what}, not {shown(name)}")
                     return
-                yield name, Query.model_validate(settings)
+                query = Query.model_validate(settings)
+                if _saves_into_itself(name, query):
+                    what = "lies inside of the query's checkpoint, or around it; give another place"
+                    self._note((*below, "savepoint", "to"), what)
+                    return
+                yield name, query
         except PatternError as error:
             self._note(below if error.key == "name" else (*below, error.key), str(error))
         except ValidationError as error:
@@ -182,3 +188,10 @@ class _Parser:
                 policy = given if isinstance(given, dict) else {}
                 if not policy.get("preset") and not (known and path[-1] in policy):
                     self.problems[entry_part(key)].append(problem)
+
+
+def _saves_into_itself(name: str, query: Query) -> bool:
+    if query.savepoint is None:
+        return False
+    places = {"checkpoint": query.checkpoint, "savepoint": query.savepoint.address(name, 0)}
+    return any(overlaps(places))

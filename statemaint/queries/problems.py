@@ -11,11 +11,13 @@ from pydantic_core import ErrorDetails
 
 from statemaint.errors import ConfigError
 from statemaint.queries.models import (
+    KeepSettings,
     Notifier,
     PolicySettings,
     PushgatewayAuth,
     QueriesFile,
     Query,
+    SavepointSettings,
     SparkSettings,
 )
 
@@ -109,6 +111,8 @@ _MODELS: Mapping[str, type[BaseModel]] = MappingProxyType(
         "notify": Notifier,
         "pushgateway_auth": PushgatewayAuth,
         "spark": SparkSettings,
+        "savepoint": SavepointSettings,
+        "keep": KeepSettings,
     }
 )
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from statemaint.records.savepoints import SAVEPOINT
-from tests.support.checkpoints import NOW
+from statemaint.storage import LocalStorage
+from tests.support.checkpoints import NOW, write_checkpoint
 from tests.support.program import run
 from tests.support.savepoints import savepoint_on_disk
 
@@ -137,3 +138,52 @@ def test_bad_usage_is_one_line_and_deletes_nothing(
     [line] = done.stderr.splitlines()
     assert text in line
     assert tree(dest) == before
+
+
+# -- by the name of a query
+
+
+@pytest.fixture
+def queries(tmp_path: Path) -> str:
+    root = tmp_path / "ck"
+    root.mkdir()
+    write_checkpoint(LocalStorage(root))
+    (tmp_path / "to").mkdir()
+    file = tmp_path / "queries.yaml"
+    to = f"{{to: '{tmp_path}/to/{{query}}-{{batch}}', keep: {{last: 1}}}}"
+    file.write_text(
+        f"queries: {{clicks: {{checkpoint: {root}, savepoint: {to}}}, none: {{checkpoint: /none}}}}"
+    )
+    return str(file)
+
+
+def test_a_querys_savepoints_are_made_and_expire_as_the_queries_file_has_it(
+    tmp_path: Path, queries: str
+) -> None:
+    by_name = ("clicks", "--queries", queries)
+    for batch in ("23", "24"):
+        assert run("savepoint", *by_name, "--batch", batch).returncode == 0
+    newest = json.loads(run("savepoint", *by_name, "--json").stdout)
+    assert newest["savepoint"] == f"{tmp_path}/to/clicks-24"
+    savepoint_on_disk(tmp_path / "to/other-1", batch=1, ended=1.6e9)
+    savepoint_on_disk(tmp_path / "to/other-2", batch=2, ended=1.7e9)
+    found = listed(*by_name, "--delete")["savepoints"]
+    assert [(one["batch"], one["deleted"]) for one in found] == [(24, False), (23, True)]
+    left = sorted(one.name for one in (tmp_path / "to").iterdir())
+    assert left == ["clicks-24", "other-1", "other-2"]
+    found = listed(*by_name, "--keep", "last=5")["savepoints"]
+    assert [one["kept"] for one in found] == [["newest", "last"]]
+
+
+@pytest.mark.parametrize("verb", ["savepoint", "savepoints"])
+def test_a_query_without_savepoints_in_the_file_is_one_line(queries: str, verb: str) -> None:
+    done = run(verb, "none", "--queries", queries)
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert "query 'none' has no `savepoint`; add" in line
+
+
+def test_dest_is_needed_for_an_address(tmp_path: Path) -> None:
+    done = run("savepoint", str(tmp_path))
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "DEST is missing" in done.stderr
