@@ -27,7 +27,7 @@ def places(ceph_place: Place, folder: str, jvm: Jvm, tmp_path: Path) -> dict[str
             LocalStorage(tmp_path.parent / f"s{next(_numbers)}" / "x"),
         ],
         "bucket": [*buckets],
-        "hdfs": [HadoopStorage(folder, jvm=jvm), HadoopStorage(f"{folder}-saved/x", jvm=jvm)],
+        "hdfs": [HadoopStorage(f"{folder}/{one}", jvm=jvm) for one in ("source", "saved/x")],
     }
 
 
@@ -37,6 +37,7 @@ def test_a_savepoint_goes_from_any_storage_to_any(
     places: dict[str, list[Storage]], kind: str, start: str, end: str
 ) -> None:
     source, dest = places[start][0], places[end][1]
+    source.create_root()
     archive, name = KINDS[kind]
     for path, content in contents(archive)[name].items():
         source.write(path, [content])

@@ -19,7 +19,7 @@ from tests.support.s3 import Moto, Place
 
 MIB = 1024 * 1024
 # What a run costs whatever the checkpoint's size: four folders, scanned twice where need be.
-CONSTANT = 14  # one for the log of the file source, one for what a killed run has announced
+CONSTANT = 16  # one for the log of the file source, one for announcements, one a scan for pins
 
 
 def filled(place: Place, folder: Path, files: Mapping[str, bytes]) -> tuple[Storage, S3Storage]:
