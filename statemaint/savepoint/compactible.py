@@ -65,7 +65,7 @@ def source_log_of(
         raise DamagedError(finding.path or log.folder, finding.detail, code=finding.code)
     else:
         path = f"{log.folder}/{log.entries[above]}"
-        yield from _filtered(storage, path, last, interval or _DEFAULT_INTERVAL)
+        yield from _filtered(storage, path, last, interval)
 
 
 def sink_log_of(batch: int) -> Iterator[tuple[str, Chunks]]:
@@ -102,21 +102,24 @@ def _pinned(
 
 
 def _filtered(
-    storage: Storage, path: str, last: int, interval: int
+    storage: Storage, path: str, last: int, interval: int | None
 ) -> Iterator[tuple[str, Chunks]]:
     """Yields the entries up to one, made of the lines of a compact entry above it.
 
-    Each entry is a reading of the whole file, which may not fit in memory.
+    Each entry is a reading of the whole file, which may not fit in memory. Without a known interval
+    there is one compact entry, as whatever interval Spark derives from its name leads to it.
     """
-    folder, base = path.rpartition("/")[0], _compact_below(last, interval)
-    found = {batch for batch, _ in _lines(storage, path) if base < batch <= last}
-    if len(found) < last - base:
-        detail = f"it has no line of an entry between {base + 1} and {last}: {ADVICE}"
+    folder = path.rpartition("/")[0]
+    base = _compact_below(last, interval) if interval else last
+    first = min(base + 1, last)
+    found = {batch for batch, _ in _lines(storage, path) if first <= batch <= last}
+    if len(found) < last + 1 - first:
+        detail = f"it has no line of an entry between {first} and {last}: {ADVICE}"
         raise DamagedError(path, detail, code=FindingCode.MISSING_SOURCE_LOG)
     yield from _pinned(folder, base, last, interval)
     if base >= 0:
         yield f"{folder}/{base}.compact", _selected(storage, path, lambda batch: batch <= base)
-    for number in sorted(found):
+    for number in range(base + 1, last + 1):
         yield f"{folder}/{number}", _selected(storage, path, number.__eq__)
 
 
