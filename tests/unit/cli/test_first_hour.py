@@ -334,7 +334,7 @@ def test_every_example_of_the_help_works(queried: Path, tmp_path: Path, command:
     words = words.replace("--batch 24", "--batch 12")
     if "--end ID" in words:
         pin = run_json("pin", str(place / "hourly_revenue"), "--batch", "12", "--for", "1h")
-        words = words.replace("--end ID", f"--end {pin['pin']}")
+        words = words.replace("--end ID", f"--end {pin['id']}")
     words = re.sub(r"--(version|from|to) \d+", lambda found: f"--{found[1]} 9", words)
     words = words.replace("--from 9 --to 9", "--from 8 --to 9")
     done = shell(
