@@ -21,6 +21,7 @@ from statemaint.savepoint.logs import logs_of
 from statemaint.scan import check_links
 from statemaint.storage import Storage, Without
 from statemaint.storage.base import Chunks
+from statemaint.wording import command
 
 _OPERATOR_METADATA = re.compile(r"state/[0-9]+/_metadata/v2/([0-9]{1,18})")
 
@@ -129,7 +130,7 @@ def _snapshot_of(store: Store, checkpoint: Checkpoint, ids: dict[str, str]) -> W
     if not isinstance(chain, Chain):
         detail = (
             f"version {version} does not load, so there is no savepoint of batch "
-            f"{checkpoint.committed}; `statemaint doctor {checkpoint.root}` says what to do"
+            f"{checkpoint.committed}; `{command('doctor', checkpoint.root)}` says what to do"
         )
         raise DamagedError(store.id.directory, detail, code=FindingCode.BROKEN_CHAIN.value)
     unique = ids.get(store.rocks.id_at(version) or "") if store.rocks else None

@@ -30,6 +30,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["option
 # What the documents call a batch, version, key or family, and what there is to show.
 _INSTEAD = {
     "--to-batch": "8", "--version": "9", "--since": "4", "--partition": "1", "--key": "k3",
+    "--batch": "11",
 }  # fmt: skip
 
 
@@ -77,10 +78,18 @@ def _root(address: str, place: Path) -> Path:
 
 
 @pytest.mark.parametrize(("document", "command"), PROGRAM, ids=lambda one: one[:60])
-def test_every_command_of_the_program_works(place: Path, document: str, command: str) -> None:
-    words = words_of(command, place)
+def test_every_command_of_the_program_works(
+    place: Path, monkeypatch: pytest.MonkeyPatch, document: str, command: str
+) -> None:
+    words, root = words_of(command, place), str(place / "hourly_revenue")
+    saved = {"to": f"{place}/backup/{{query}}/{{batch}}", "keep": {"last": 7}}
+    queries = {"hourly_revenue": {"checkpoint": root, "savepoint": saved}}
+    (place / "queries.yaml").write_text(json.dumps({"queries": queries}))
+    monkeypatch.setenv("STATEMAINT_QUERIES", str(place / "queries.yaml"))
+    if "ID" in words:
+        pin = run("pin", root, "--batch", "11", "--for", "1h", "--json")
+        words[words.index("ID")] = json.loads(pin.stdout)["id"]
     if "RUN" in words:
-        root = str(place / "hourly_revenue")
         run("rollback", root, "--to-batch", "9", "--apply")
         words[words.index("RUN")] = json.loads(run("runs", root, "--json").stdout)["runs"][0]["run"]
     if "completion" in words:
