@@ -273,6 +273,6 @@ def test_an_expired_trash_is_listed_once(moto_place: Moto) -> None:
     idle_lists = 7
     maintain(storage, POLICY)
     assert {path.split("/")[2] for path in paths(storage, TRASH)} == {"young"}
-    # three of the files, one of the folders, one of each run's manifests, and one of what a killed
-    # run has announced; a lease has seven
-    assert storage.requests["list"] - before <= 3 + 1 + 2 + 1 + idle_lists + 7
+    # three of the files, one of the folders, one of each run's manifests, one of what a killed run
+    # has announced, one of pins; a lease has seven
+    assert storage.requests["list"] - before <= 3 + 1 + 2 + 1 + 1 + idle_lists + 7
