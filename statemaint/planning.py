@@ -1,11 +1,11 @@
 """Scanning and planning, repeated where a single scan may be misleading."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import TypeVar, assert_never
 
-from statemaint.errors import NotExclusiveError
+from statemaint.errors import ConfigError, NotExclusiveError
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint
@@ -55,6 +55,12 @@ def scan_checkpoint(storage: Storage, only: Callable[[StoreId], bool] | None = N
     """
     reading = recalling(storage)
     return settled(lambda: scan(reading, only), damage)
+
+
+def not_committed(root: str, batch: int, batches: Sequence[int]) -> ConfigError:
+    """Returns the error of a batch that is not among those of the commit log, ascending."""
+    has = f"has batches {batches[0]} to {batches[-1]}" if batches else "is empty"
+    return ConfigError(f"{root}: batch {batch} is not committed, the commit log {has}")
 
 
 def damage(checkpoint: Checkpoint) -> frozenset[Finding]:

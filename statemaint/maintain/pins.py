@@ -12,7 +12,7 @@ from statemaint.model.ids import version_of
 from statemaint.model.pins import Pin
 from statemaint.model.policy import duration
 from statemaint.plan import diagnose
-from statemaint.planning import scan_checkpoint
+from statemaint.planning import not_committed, scan_checkpoint
 from statemaint.records import newest
 from statemaint.records.claims import pause
 from statemaint.records.pins import MOST_SECONDS, end_pin, read_pins, renew_pin, write_pin
@@ -117,9 +117,7 @@ def _written(storage: Storage, batch: int, by: str, for_seconds: float, wait: Pa
 def _check_loads(checkpoint: Checkpoint, batch: int) -> None:
     root, version = checkpoint.root, version_of(batch)
     if batch not in checkpoint.batches:
-        there = [*checkpoint.batches[:1], *checkpoint.batches[-1:]]
-        has = f"has batches {there[0]} to {there[1]}" if there else "is empty"
-        raise ConfigError(f"{root}: batch {batch} is not committed, the commit log {has}")
+        raise not_committed(root, batch, checkpoint.batches)
     why = f"batch {batch} cannot be pinned: "
     for finding in (one for one in checkpoint.findings if one.damage):
         raise DamagedError(root, why + finding.detail, code=finding.code.value)

@@ -18,6 +18,9 @@ from statemaint.listing import LATEST
 from statemaint.storage import Storage
 
 SAVEPOINT = "_statemaint/savepoint.json"
+METADATA = "metadata"
+OF_A_QUERY = ("state/", "offsets/", "commits/", "sources/")
+"""Where a query, or a savepoint of it, has its files but `metadata`."""
 STORES = "_statemaint/savepoint"
 _FORMAT = 1
 _T = TypeVar("_T")
@@ -79,6 +82,11 @@ class SavepointNote:
         """Returns the size of every file that belongs to it, by path."""
         of_stores = (one.files.items() for one in self.stores)
         return {**self.logs, **{path: size for files in of_stores for path, size in files}}
+
+
+def true_metadata(note: SavepointNote) -> bytes:
+    """Returns the `metadata` of the query that starts from a savepoint, as Spark writes it."""
+    return json.dumps({"id": note.id}, separators=(",", ":")).encode()
 
 
 def write_savepoint(storage: Storage, note: SavepointNote) -> None:

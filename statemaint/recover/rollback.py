@@ -21,7 +21,7 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import RecoveryVerb, batch_in, version_of
 from statemaint.plan import RecoveryPlan, Remove, judge, rolled_back
-from statemaint.planning import scan_checkpoint
+from statemaint.planning import not_committed, scan_checkpoint
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
 from statemaint.scan import check_inside, check_links, interrupted_rollbacks, partition_counts
 from statemaint.storage import ReadOnly, Storage, Without, stoppable
@@ -159,8 +159,7 @@ def _check_committed(storage: Storage, entries: Iterable[Entry], batch: int) -> 
     batches = sorted(one for one in found if one >= 0)
     if batch in batches:
         return
-    there = f"has batches {batches[0]} to {batches[-1]}" if batches else "is empty"
-    raise ConfigError(f"{storage.root}: batch {batch} is not committed, the commit log {there}")
+    raise not_committed(storage.root, batch, batches)
 
 
 def _check_unfinished(storage: Storage, batch: int) -> None:

@@ -18,7 +18,14 @@ from statemaint.model.files import temp_of
 from statemaint.records.claims import FOLDER as LEASES
 from statemaint.records.remembered import REMEMBERED
 from statemaint.records.runs import METRICS
-from statemaint.records.savepoints import SAVEPOINT, STORES, SavepointNote, read_savepoint
+from statemaint.records.savepoints import (
+    METADATA,
+    OF_A_QUERY,
+    SAVEPOINT,
+    STORES,
+    SavepointNote,
+    read_savepoint,
+)
 from statemaint.savepoint.keep import Candidate, KeepRules, Retention, SavepointState, retained
 from statemaint.storage import (
     MARKS,
@@ -30,8 +37,6 @@ from statemaint.storage import (
 )
 from statemaint.workers import Job, in_turn
 
-METADATA = "metadata"
-_OF_A_QUERY = ("state/", "offsets/", "commits/", "sources/")
 # Beside the record: what `verify` leaves, the lease, and what is there until all stores are proved.
 _OURS = (SAVEPOINT, METADATA, METRICS, REMEMBERED)
 _FOLDERS = (f"{STORES}/", f"{LEASES}/")
@@ -111,7 +116,7 @@ def _is_named(entry: Entry, files: Mapping[str, int] | None) -> bool:
     if entry.outside or is_own(entry.path):
         return False
     if files is None:
-        return entry.path.startswith(_OF_A_QUERY)
+        return entry.path.startswith(OF_A_QUERY)
     folder, _, name = entry.path.rpartition("/")
     temp = temp_of(name)
     return f"{folder}/{temp}" in files if temp else files.get(entry.path) == entry.size
@@ -170,7 +175,7 @@ def _query_id(storage: Storage) -> str | None:
 def _state(
     listed: ListedSavepoint, note: SavepointNote, query_id: str | None
 ) -> tuple[SavepointState, str]:
-    if any(one.path.startswith(_OF_A_QUERY) for one in listed.unknown):
+    if any(one.path.startswith(OF_A_QUERY) for one in listed.unknown):
         return SavepointState.STARTED, ""
     if note.expired is not None:
         return SavepointState.EXPIRING, ""

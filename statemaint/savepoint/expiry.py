@@ -7,7 +7,6 @@ nothing else is left, and the record until the end: a deletion that was killed a
 completed by the next.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,8 +15,14 @@ from statemaint.execute import leased
 from statemaint.execute.fence import Fence
 from statemaint.records import Holder
 from statemaint.records.runs import new_run_id
-from statemaint.records.savepoints import SAVEPOINT, SavepointNote, write_savepoint
-from statemaint.savepoint.catalog import METADATA, Decision, ListedSavepoint, is_own, look
+from statemaint.records.savepoints import (
+    METADATA,
+    SAVEPOINT,
+    SavepointNote,
+    true_metadata,
+    write_savepoint,
+)
+from statemaint.savepoint.catalog import Decision, ListedSavepoint, is_own, look
 from statemaint.savepoint.keep import SavepointState
 from statemaint.storage import Opener, Storage, open_storage
 
@@ -111,8 +116,7 @@ def expire_in(storage: Storage, savepoint: ListedSavepoint) -> Expired:
 
 def restore(storage: Storage, note: SavepointNote) -> None:
     """Makes the checkpoint of a query that has begun, as the savepoint expired, startable again."""
-    content = json.dumps({"id": note.id}, separators=(",", ":"))
-    storage.replace(METADATA, [content.encode()])
+    storage.replace(METADATA, [true_metadata(note)])
     write_savepoint(storage, replace(note, expired=None))
 
 

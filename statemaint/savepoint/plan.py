@@ -7,7 +7,7 @@ from functools import partial
 from uuid import NAMESPACE_URL, uuid5
 
 from statemaint.codec.metadata import logs
-from statemaint.errors import ConfigError, DamagedError, UnsupportedError
+from statemaint.errors import DamagedError, UnsupportedError
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Provider, Store
@@ -16,7 +16,7 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_in, version_of
 from statemaint.plan import WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
-from statemaint.planning import damage, scan_checkpoint
+from statemaint.planning import damage, not_committed, scan_checkpoint
 from statemaint.savepoint.logs import logs_of
 from statemaint.scan import check_links
 from statemaint.storage import Storage, Without
@@ -71,9 +71,7 @@ def plan_savepoint(storage: Storage, batch: int, *, to: str) -> SavepointPlan:
     view = Without(storage, partial(_is_later, batch))
     checkpoint = scan_checkpoint(view)
     if checkpoint.committed != batch:
-        there = committed_batches(storage)
-        has = f"has batches {there[0]} to {there[-1]}" if there else "is empty"
-        raise ConfigError(f"{storage.root}: batch {batch} is not committed, the commit log {has}")
+        raise not_committed(storage.root, batch, committed_batches(storage))
     if checkpoint.stores and checkpoint.provider not in MAINTAINED:
         raise UnsupportedError(storage.root, "an unknown state store provider", str(MAINTAINED))
     _check_undamaged(checkpoint, batch)

@@ -1,6 +1,5 @@
 """Writes a savepoint: begun, continued or started over, and whole once its `metadata` is true."""
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -22,12 +21,15 @@ from statemaint.maintain.pins import pinned
 from statemaint.records import Holder
 from statemaint.records.runs import new_run_id
 from statemaint.records.savepoints import (
+    METADATA,
+    OF_A_QUERY,
     SavedStore,
     SavepointNote,
     forget_stores,
     note_store,
     read_savepoint,
     read_stores,
+    true_metadata,
     write_savepoint,
 )
 from statemaint.savepoint.plan import SavepointPlan, committed_batches, plan_savepoint
@@ -37,7 +39,6 @@ from statemaint.storage.address import overlaps
 from statemaint.storage.base import Chunks, is_ours
 from statemaint.workers import Workers
 
-METADATA = "metadata"
 UNFINISHED = (
     b"this savepoint is not complete: run the same command of statemaint again to complete it\n"
 )
@@ -187,19 +188,34 @@ class _Run:
         if self.is_whole(note) and self.batch != note.batch:
             detail = f"it has the savepoint of batch {note.batch} already; give a new folder"
             raise ConfigError(f"{self.dest.root}: {detail}")
+        if not self.is_whole(note):
+            self._check_untouched()
         if note.source != self.source.root:
             detail = f"it has a savepoint of {note.source} that is not complete; give a new folder"
             raise ConfigError(f"{self.dest.root}: {detail}")
         return note
 
     def is_whole(self, note: SavepointNote) -> bool:
-        return note.ended is not None and self._metadata() != UNFINISHED
+        return note.ended is not None and self._metadata() not in (None, UNFINISHED)
 
-    def _metadata(self) -> bytes:
+    def _metadata(self) -> bytes | None:
         try:
             return self.dest.read(METADATA)
         except NotFoundError:
-            return UNFINISHED
+            return None
+
+    def _check_untouched(self) -> None:
+        """Refuses an unfinished savepoint that somebody has made startable: it may be in use."""
+        metadata = self._metadata()
+        if metadata == UNFINISHED:
+            return
+        there = (one.path for one in self.dest.list(""))
+        if metadata is not None or any(path.startswith(OF_A_QUERY) for path in there):
+            what = "was removed" if metadata is None else "is another one"
+            raise ConfigError(
+                f"{self.dest.root}: the metadata of its unfinished savepoint {what}, so a query "
+                "may have run from it; nothing is deleted, give a new folder"
+            )
 
     def planned(self, begun: SavepointNote | None) -> SavepointPlan:
         """Returns the savepoint to write: of the batch that was begun, as long as it can be."""
@@ -256,31 +272,28 @@ class _Run:
         self._check_whole(note)
         fence.must_hold()
         write_savepoint(self.dest, note)
-        self.dest.replace(METADATA, [self._true_metadata(note)])
+        self.dest.replace(METADATA, [true_metadata(note)])
         forget_stores(self.dest)
         return self.report(planned, note, len(done))
 
     def _log(self, path: str, chunks: Chunks) -> int:
         return self.dest.write(path, chunks, overwrite=True).size
 
-    def _true_metadata(self, note: SavepointNote) -> bytes:
-        if note.id == note.query_id:
-            return self.source.read(METADATA)
-        return json.dumps({"id": note.id}, separators=(",", ":")).encode()
-
     def _cleared(self, begun: SavepointNote, note: SavepointNote) -> dict[str, SavedStore]:
-        """Returns the stores that are in place by their directories; deletes everything else.
+        """Returns the stores that are in place by their directories; deletes what else there is.
 
-        The folder was empty when the savepoint was begun, so all that it has is the savepoint's.
+        The folder was empty when the savepoint was begun, and no query can have run from it.
         """
         there = {one.path: one.size for one in self.dest.list("")}
         noted = (*begun.stores, *read_stores(self.dest)) if _same(begun, note) else ()
         whole = (one for one in noted if one.files.items() <= there.items())
         done = {one.directory: one for one in whole}
-        kept = {METADATA, *(path for one in done.values() for path in one.files)}
+        kept = {path for one in done.values() for path in one.files}
         if not done:
             forget_stores(self.dest)
-        self.dest.delete_all([one for one in there if not is_ours(one) and one not in kept])
+        self.dest.delete_all(
+            [one for one in there if one.startswith(OF_A_QUERY) and one not in kept]
+        )
         return done
 
     def _check_whole(self, note: SavepointNote) -> None:

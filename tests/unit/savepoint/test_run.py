@@ -211,6 +211,47 @@ def test_a_savepoint_that_is_being_deleted_is_not_completed(hdfs: Source) -> Non
     assert dest.files == before
 
 
+@pytest.mark.parametrize("metadata", [None, b'{"id":"11111111-2222-3333-4444-555555555555"}'])
+def test_an_unfinished_savepoint_that_was_made_startable_is_left_alone(
+    hdfs: Source, metadata: bytes | None
+) -> None:
+    """Somebody removes the unreadable `metadata`, and Spark begins with what is there."""
+    clock = Clock()
+    killed = each_crash(MemoryStorage(clock=clock), clock, lambda dest: savepoint(hdfs, dest))
+    _, left = next(one for one in killed if "state/" in "".join(one[1].files))
+    left.delete("metadata")
+    if metadata:
+        left.write("metadata", [metadata])
+    left.write("state/0/0/99.delta", [b"of the query that runs here"])
+    before = left.files
+    with pytest.raises(ConfigError, match="a query may have run from it; nothing is deleted"):
+        savepoint(hdfs, left)
+    assert {path: one for path, one in left.files.items() if "/lease/" not in path} == {
+        path: one for path, one in before.items() if "/lease/" not in path
+    }
+
+
+def test_a_continued_savepoint_leaves_unknown_files_alone(hdfs: Source) -> None:
+    clock = Clock()
+    killed = each_crash(MemoryStorage(clock=clock), clock, lambda dest: savepoint(hdfs, dest))
+    _, left = next(one for one in killed if "state/" in "".join(one[1].files))
+    left.write("notes.txt", [b"mine"])
+    savepoint(hdfs, left)
+    assert left.files["notes.txt"] == b"mine"
+
+
+def test_a_file_that_changes_while_it_is_written_keeps_it_from_starting(hdfs: Source) -> None:
+    def cut(verb: str, path: str) -> None:
+        if verb == "write" and "savepoint/state-0-1" in path:
+            for name in [one for one in dest.files if one.endswith(".snapshot")]:
+                dest._files[name] = (b"", 0.0)
+
+    dest = HookedStorage(clock=Clock(), after=cut)
+    with pytest.raises(Superseded, match="was changed while it was written"):
+        savepoint(hdfs, dest)
+    assert not may_start(dest)
+
+
 def test_an_unfinished_savepoint_of_another_checkpoint_is_refused(hdfs: Source) -> None:
     clock = Clock()
 
