@@ -20,6 +20,8 @@ DELAY = 30
 STORES, DELTAS, TRASH = 32, 40, 100_000
 # What the runs may send, at most.
 MOVES_OF_45, IDLE, WIDE, OF_A_TRASH = 200, 12, 1_620, 10
+# What they may send more for each second that they take: pins, the lease, announcements.
+A_SECOND = 2
 _WIDE = Policy(min_deltas_for_snapshot=10, min_batches_to_retain=10, grace=0)
 _MOVING = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0, trash_for=7 * 86400.0)
 

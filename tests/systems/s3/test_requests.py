@@ -2,7 +2,8 @@
 
 The server is the one in memory of the benchmarks (`tests/benchmarks/far_server.py`), for moto needs
 half a minute for 1,600 requests. It has the settings of a new bucket of AWS. `maintained` and
-`moved` compare each count with what the report says.
+`moved` compare each count with what the report says. A run looks for pins, and whether its lease
+and what it announced still stand, every two seconds, so a slow run sends more than a fast one.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 from statemaint.audit import verify
 from tests.benchmarks.far import FarBucket
 from tests.benchmarks.requests import (
+    A_SECOND,
     IDLE,
     MOVES_OF_45,
     OF_A_TRASH,
@@ -35,10 +37,10 @@ def test_32_stores_of_40_deltas_take_1620_requests_and_the_next_run_12(bucket: F
     report, sent = maintained(bucket)
     assert report.snapshots_written == 2 * STORES
     assert sum(report.files_deleted.values()) == STORES * 29
-    assert sent <= WIDE
+    assert sent <= WIDE + A_SECOND * report.seconds
     report, sent = maintained(bucket)
     assert (report.snapshots_written, report.files_deleted) == (0, {})
-    assert sent <= IDLE
+    assert sent <= IDLE + A_SECOND * report.seconds
     bucket.count_anew()
     assert verify(bucket.storage()).healthy
     assert sum(bucket.told()["requests"].values()) <= STORES * 9 + 8  # nine deltas of each store
@@ -48,7 +50,7 @@ def test_45_moves_of_three_stores_take_200_requests() -> None:
     with moving() as bucket:
         report, sent = moved(bucket)
         assert (report.files_deleted.total(), report.snapshots_written) == (45, 6)
-        assert sent <= MOVES_OF_45
+        assert sent <= MOVES_OF_45 + A_SECOND * report.seconds
 
 
 def test_a_trash_of_100000_files_adds_10_requests_to_a_run_with_nothing_to_do() -> None:
