@@ -6,7 +6,8 @@
 
 import errno
 from collections.abc import Sequence
-from datetime import UTC, datetime
+
+from statemaint.wording import moment
 
 # The errors of an operating system that refuses the caller, whenever it asks.
 _DENIED = frozenset({errno.EPERM, errno.EACCES, errno.EROFS})
@@ -265,7 +266,7 @@ class LeaseHeldError(StatemaintError):
 
     def __str__(self) -> str:
         run = f" (run {self.run})" if self.run else ""
-        until = f"{datetime.fromtimestamp(self.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        until = f"{moment(self.until)} UTC"
         if self.ended:
             return (
                 f"{self.root}: a run of {self.owner}{run} has ended; no other begins before "

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Self
 
@@ -9,6 +10,11 @@ from typing import Self
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Returns a number and its noun, such as `1 store` and `1,280 stores`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def moment(seconds: float) -> str:
+    """Returns a time since the epoch as date and time in UTC, such as `2026-11-27 14:00:00`."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def command(*words: str) -> str:

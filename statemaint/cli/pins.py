@@ -13,7 +13,7 @@ from statemaint.model.pins import Pin
 from statemaint.records.claims import me
 from statemaint.report.to_json import pin_json
 from statemaint.storage import open_storage
-from statemaint.wording import command
+from statemaint.wording import command, moment
 
 
 @click.command("pin")
@@ -47,7 +47,7 @@ def pin_verb(uri: str, *, batch: int, for_seconds: float, note: str | None, as_j
 
 def _print_pin(pin: Pin, root: str) -> None:
     tables.print_line(
-        f"pinned    batch {pin.batch} (version {pin.version}) until {tables.until(pin)} UTC"
+        f"pinned    batch {pin.batch} (version {pin.version}) until {moment(pin.until)} UTC"
     )
     tables.print_line(f"ends by   {command('pins', root, '--end', pin.id)}", wrap=False)
 
@@ -86,4 +86,4 @@ _COLUMNS = (Column("pin"), number("batch"), Column("until (UTC)"), Column("by", 
 
 def _cells(pin: Pin) -> tuple[str, ...]:
     batch = "every" if pin.batch is None else str(pin.batch)
-    return (tables.cell(pin.id), batch, tables.until(pin), pin.by)
+    return (tables.cell(pin.id), batch, moment(pin.until), pin.by)

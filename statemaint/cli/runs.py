@@ -4,7 +4,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import partial
 from itertools import islice
@@ -24,7 +23,7 @@ from statemaint.maintain.record import recorded_recovery
 from statemaint.plan import UndoPlan
 from statemaint.report.recovery_json import undo_plan_json
 from statemaint.storage import Storage, open_storage
-from statemaint.wording import command, counted
+from statemaint.wording import command, counted, moment
 
 
 @click.command("runs")
@@ -108,7 +107,7 @@ _ACTION_COLUMNS = (
 def _heading(run: Run, root: str) -> Iterator[str]:
     yield f"run      {run.run}: {root}"
     took = lasting(run.seconds)
-    yield f"started  {_time(run.started)} UTC, for {took}; exit code {run.exit_code}"
+    yield f"started  {moment(run.started)} UTC, for {took}; exit code {run.exit_code}"
     deleted = files_of(run.files_deleted, run.bytes_deleted)
     yield (
         f"did      {counted(run.snapshots_written, 'snapshot')} written "
@@ -156,13 +155,13 @@ _COLUMNS = (
 def _undone_lines(run: Run) -> Iterator[str]:
     for one in reversed(run.undone):
         files = f"{counted(one.files, 'file')} back" + (f", {one.left} left" if one.left else "")
-        yield f"{run.run} was undone {_time(one.time)} by {one.run}: {files}"
+        yield f"{run.run} was undone {moment(one.time)} by {one.run}: {files}"
 
 
 def _run_cells(run: Run) -> tuple[str, ...]:
     return (
         run.run,
-        _time(run.started),
+        moment(run.started),
         f"{run.seconds:.1f}",
         str(run.snapshots_written),
         str(run.files_deleted),
@@ -178,10 +177,6 @@ def _undo_cell(run: Run) -> str:
     if run.undone:
         return "partly" if run.in_trash else "done"
     return "yes" if run.in_trash else "no"
-
-
-def _time(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 @click.command("undo")

@@ -1,7 +1,6 @@
 """`savepoint`: a checkpoint of its own from which a query continues after a batch."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -17,7 +16,7 @@ from statemaint.model.ids import version_of
 from statemaint.savepoint import SavepointReport, savepoint
 from statemaint.savepoint.plan import committed_batches
 from statemaint.storage import open_storage
-from statemaint.wording import counted
+from statemaint.wording import counted, moment
 from statemaint.workers import Workers
 
 
@@ -120,8 +119,7 @@ def _lines(report: SavepointReport) -> Iterator[str]:
     earlier = f", {report.continued:,} of them before" if report.continued else ""
     yield f"stores    {report.stores:,}{earlier}, each read back and equal"
     yield f"holds     {counted(report.rows, 'row')} in {decimal(report.written)}"
-    when = datetime.fromtimestamp(saved.ended, UTC)
     took = saved.ended - saved.begun
-    yield f"ended     {when:%Y-%m-%d %H:%M:%S} UTC, {took:.1f} s after it was begun"
+    yield f"ended     {moment(saved.ended)} UTC, {took:.1f} s after it was begun"
     if saved.id != saved.query_id:
         yield f"id        {saved.id}, of its own"

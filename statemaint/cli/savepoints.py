@@ -1,9 +1,7 @@
 """`savepoints`: the savepoints below a folder; those that have expired are deleted."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
 
 import click
 from rich.filesize import decimal
@@ -13,14 +11,14 @@ from statemaint.cli import tables
 from statemaint.cli.options import Parsed, as_json
 from statemaint.cli.output import Json, print_lines, print_result
 from statemaint.cli.progress import work_done
-from statemaint.cli.tables import BAD, Column, files_of, number
+from statemaint.cli.tables import BAD, Column, number
 from statemaint.cli.targets import Address, CheckpointName, savepoints_of
 from statemaint.errors import CheckpointError, ConfigError
-from statemaint.savepoint.catalog import Decision, ListedSavepoint, decide, list_savepoints
-from statemaint.savepoint.expiry import Expired, carry_out
-from statemaint.savepoint.keep import KeepRules, SavepointState
+from statemaint.savepoint.catalog import Savepoint, SavepointState, list_savepoints
+from statemaint.savepoint.expiry import carry_out
+from statemaint.savepoint.keep import RULES, KeepRules, decide, parse_rules
 from statemaint.storage import open_storage
-from statemaint.wording import counted, printable
+from statemaint.wording import counted, moment, printable
 
 _DAY = 86400.0
 _BROKEN = (SavepointState.DAMAGED, SavepointState.UNREADABLE)
@@ -30,7 +28,7 @@ _BROKEN = (SavepointState.DAMAGED, SavepointState.UNREADABLE)
 @click.argument("uri", metavar="DEST", type=CheckpointName())
 @click.option(
     "--keep",
-    type=Parsed("rules", KeepRules.parse),
+    type=Parsed("rules", parse_rules),
     metavar="RULES",
     help="What to keep of each query, such as last=7,weekly=4; daily and monthly as well.",
 )
@@ -58,98 +56,88 @@ def savepoints_verb(uri: Address, *, keep: KeepRules | None, delete: bool, as_js
     if named := savepoints_of(uri):
         name, settings = named
         dest, source = settings.folder(name), open_storage(uri).root
-        keep = keep or (KeepRules(**settings.keep.counts) if settings.keep else None)
-    if delete and keep is None:
+        keep = keep or {str(rule): count for rule, count in (settings.keep or {}).items()}
+    if delete and not keep:
         raise ConfigError("--delete needs --keep: say what to keep, such as --keep last=7,weekly=4")
     now = open_storage(dest).now()
     with work_done("reading", "savepoint"):
-        savepoints = [one for one in list_savepoints(dest) if _is_of(one, source)]
-    decisions = decide(savepoints, keep, now) if keep else ()
-    deleted = {one.address: one for one in carry_out(decisions, dest)} if delete else {}
-    rows = _rows(savepoints, decisions, deleted)
+        savepoints = tuple(one for one in list_savepoints(dest) if _is_of(one, source))
+    if keep:
+        savepoints = decide(savepoints, keep, now)
+    if delete:
+        deleted = {one.address: one for one in carry_out(savepoints, dest)}
+        savepoints = tuple(deleted.get(one.address, one) for one in savepoints)
     print_result(
         lambda: {
             "folder": dest,
-            "keep": asdict(keep) if keep else None,
-            "savepoints": [_json(row, now) for row in rows],
+            "keep": {rule: keep.get(rule, 0) for rule in RULES} if keep else None,
+            "savepoints": [_json(one, now) for one in savepoints],
         },
         as_json=as_json,
-        table=lambda: _print_table(dest, rows, now),
+        table=lambda: _print_table(dest, savepoints, now),
     )
-    print_lines([*_problems(rows)])
-    sys.exit(CheckpointError.exit_code if any(_problems(rows)) else 0)
+    problems = [*_problems(savepoints)]
+    print_lines(problems)
+    sys.exit(CheckpointError.exit_code if problems else 0)
 
 
-def _is_of(savepoint: ListedSavepoint, source: str | None) -> bool:
+def _is_of(savepoint: Savepoint, source: str | None) -> bool:
     """Returns whether a savepoint is, or may be, one of a checkpoint; `None` is any."""
     return None in (source, savepoint.note) or savepoint.query[0] == source
 
 
-_Row = tuple[ListedSavepoint, Decision | None, Expired | None]
-"""A savepoint, what is to become of it by the rules, and what was deleted of it."""
-
-
-def _rows(
-    savepoints: Sequence[ListedSavepoint],
-    decisions: Sequence[Decision],
-    deleted: Mapping[str, Expired],
-) -> list[_Row]:
-    decided = {one.savepoint.address: one for one in decisions}
-    return [(one, decided.get(one.address), deleted.get(one.address)) for one in savepoints]
-
-
-def _problems(rows: Sequence[_Row]) -> Iterator[str]:
-    for savepoint, _, expired in rows:
+def _problems(savepoints: Sequence[Savepoint]) -> Iterator[str]:
+    for savepoint in savepoints:
         if savepoint.state in _BROKEN:
             yield f"{savepoint.address}: {savepoint.state.value}, {savepoint.why}"
-        if expired and expired.left:
-            more = f" and {len(expired.left) - 1} more" if expired.left[1:] else ""
+        if savepoint.left:
+            first, *others = savepoint.left
+            more = f" and {len(others)} more" if others else ""
             yield (
-                f"{savepoint.address}: {expired.left[0]}{more} is not named by the savepoint's "
-                "record, and stays; once it is moved, the next --delete removes the rest"
+                f"{savepoint.address}: {first}{more} is not named by the savepoint's record, and "
+                "stays; once it is moved, the next --delete removes the rest"
             )
 
 
-def _json(row: _Row, now: float) -> Json:
-    savepoint, decision, expired = row
-    note = savepoint.note
-    left = list(expired.left) if expired else []
+def _json(savepoint: Savepoint, now: float) -> Json:
+    of_note = ("source", "query_id", "id", "batch", "begun", "ended")
     return {
         "address": savepoint.address,
         "state": savepoint.state.value,
         "why": savepoint.why,
-        "source": note.source if note else None,
-        "query_id": note.query_id if note else None,
-        "id": note.id if note else None,
-        "batch": note.batch if note else None,
-        "begun": note.begun if note else None,
-        "ended": note.ended if note else None,
+        **{field: getattr(savepoint.note, field, None) for field in of_note},
         "age": _age(savepoint, now),
         "files": len(savepoint.entries),
         "bytes": savepoint.bytes,
         "unknown_files": len(savepoint.unknown),
-        "kept": [reason.value for reason in decision.reasons] if decision else None,
-        "deleted": expired is not None and not left,
-        "left": left,
+        "kept": savepoint.kept,
+        "deleted": savepoint.left == (),
+        "left": savepoint.left or (),
     }
 
 
-def _age(savepoint: ListedSavepoint, now: float) -> float | None:
+def _age(savepoint: Savepoint, now: float) -> float | None:
     """Returns the seconds since a savepoint ended; `None` if it did not."""
     ended = savepoint.note.ended if savepoint.note else None
     return None if ended is None else now - ended
 
 
-def _print_table(dest: str, rows: Sequence[_Row], now: float) -> None:
-    if not rows:
+def _print_table(dest: str, savepoints: Sequence[Savepoint], now: float) -> None:
+    if not savepoints:
         tables.print_line(f"{dest}: no savepoint in this folder, up to three folders deep")
         return
-    size = decimal(sum(savepoint.bytes for savepoint, _, _ in rows))
-    tables.print_line(f"{dest}: {counted(len(rows), 'savepoint')} ({size})", wrap=False)
-    shown = [_cells(dest, row, now) for row in rows]
-    tables.print_first(_COLUMNS, shown, "savepoint", most=60)
-    for line in _summary(rows):
-        tables.print_line(line)
+    size = decimal(sum(one.bytes for one in savepoints))
+    tables.print_line(f"{dest}: {counted(len(savepoints), 'savepoint')} ({size})", wrap=False)
+    tables.print_first(
+        _COLUMNS, [_cells(dest, one, now) for one in savepoints], "savepoint", most=60
+    )
+    if deleted := [one for one in savepoints if one.left is not None]:
+        gone = [entry for one in deleted for entry in one.named]
+        files = tables.files_of(len(gone), sum(entry.size for entry in gone))
+        tables.print_line(f"deleted {counted(len(deleted), 'savepoint')}: {files}")
+    elif due := [one for one in savepoints if one.kept == ()]:
+        what, freed = counted(len(due), "savepoint"), decimal(sum(one.bytes for one in due))
+        tables.print_line(f"{what} would be deleted ({freed}): --delete deletes them")
 
 
 _COLUMNS = (
@@ -163,37 +151,18 @@ _COLUMNS = (
 )
 
 
-def _cells(dest: str, row: _Row, now: float) -> tuple[str | Text, ...]:
-    savepoint, decision, expired = row
+def _cells(dest: str, savepoint: Savepoint, now: float) -> tuple[str | Text, ...]:
     note, age = savepoint.note, _age(savepoint, now)
-    ended = note.ended if note else None
     state = savepoint.state.value
+    kept = "" if savepoint.kept is None else " ".join(savepoint.kept) or "expires"
+    if savepoint.left is not None:
+        kept = "deleted in part" if savepoint.left else "deleted"
     return (
         printable(savepoint.address.removeprefix(f"{dest.rstrip('/')}/")),
         str(note.batch) if note else "",
-        "" if ended is None else f"{datetime.fromtimestamp(ended, UTC):%Y-%m-%d %H:%M:%S}",
+        "" if note is None or note.ended is None else moment(note.ended),
         "" if age is None else f"{age / _DAY:.1f}",
         decimal(savepoint.bytes),
         Text(state, BAD) if savepoint.state in _BROKEN else state,
-        _fate(decision, expired),
+        kept,
     )
-
-
-def _fate(decision: Decision | None, expired: Expired | None) -> str:
-    if expired:
-        return "deleted in part" if expired.left else "deleted"
-    if decision is None:
-        return ""
-    return " ".join(reason.value for reason in decision.reasons) or "expires"
-
-
-def _summary(rows: Sequence[_Row]) -> Iterator[str]:
-    done = [expired for _, _, expired in rows if expired]
-    if done:
-        files, size = sum(one.files for one in done), sum(one.bytes for one in done)
-        yield f"deleted {counted(len(done), 'savepoint')}: {files_of(files, size)}"
-        return
-    due = [savepoint for savepoint, decision, _ in rows if decision and not decision.reasons]
-    if due:
-        freed = decimal(sum(savepoint.bytes for savepoint in due))
-        yield f"{counted(len(due), 'savepoint')} would be deleted ({freed}): --delete deletes them"

@@ -10,7 +10,6 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import Any
 
@@ -24,7 +23,7 @@ from rich.text import Text
 from statemaint.cli.messages import settings
 from statemaint.model.ids import StoreId
 from statemaint.model.pins import Pin
-from statemaint.wording import counted, printable
+from statemaint.wording import counted, moment, printable
 
 
 def files_of(number: int, size: int) -> str:
@@ -222,12 +221,7 @@ def committed(batch: int | None, version: int | None) -> str:
 
 def pinned(pin: Pin) -> str:
     batch = "every batch" if pin.batch is None else f"batch {pin.batch} (version {pin.version})"
-    return f"{batch} until {until(pin)}: {pin.by}"
-
-
-def until(pin: Pin) -> str:
-    """Returns the end of a pin in UTC."""
-    return f"{datetime.fromtimestamp(pin.until, UTC):%Y-%m-%d %H:%M:%S}"
+    return f"{batch} until {moment(pin.until)}: {pin.by}"
 
 
 def short(store: StoreId) -> str:

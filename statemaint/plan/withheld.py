@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import reduce
 from itertools import groupby
 
@@ -10,7 +9,7 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.replay import LONG_CHAIN, LONG_SECONDS
 from statemaint.plan.actions import Withheld
 from statemaint.plan.reasons import SnapshotReason, WithheldReason
-from statemaint.wording import counted
+from statemaint.wording import counted, moment
 
 # Findings of their own tell the operator of the others.
 _NOTICED = (
@@ -80,7 +79,7 @@ class Waiting:
             unless = ", unless one is uploaded before" * (self.reason is WithheldReason.EXECUTORS)
             return f", until version {self.version} is committed at the latest{unless}"
         if self.time is not None:
-            return f", until {datetime.fromtimestamp(self.time, UTC):%Y-%m-%d %H:%M:%S} UTC"
+            return f", until {moment(self.time)} UTC"
         return ""
 
 

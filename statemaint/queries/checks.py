@@ -1,6 +1,7 @@
 """The checks of single values in the queries file; each raises `ValueError` with what to do."""
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
@@ -97,6 +98,12 @@ def savepoint_address(to: str) -> str:
             "of its own; write it like s3://backup/{query}/{batch}"
         )
     return to
+
+
+def some_rule(rules: Mapping[str, int]) -> Mapping[str, int]:
+    if not rules:
+        raise ValueError("names no savepoint to keep; write it like {last: 7, weekly: 4}")
+    return rules
 
 
 def absolute_folder(path: str) -> str:

@@ -25,6 +25,7 @@ from statemaint.queries.checks import (
     free_label,
     open_argument,
     savepoint_address,
+    some_rule,
     some_time,
     spark_setting,
     spark_setting_name,
@@ -165,29 +166,10 @@ class SparkSettings(_Strict):
         return self
 
 
-_Count = Annotated[int, Field(ge=1)]
-
-
-class KeepSettings(_Strict):
-    """Which savepoints of a query are kept; `statemaint savepoints` deletes others."""
-
-    last: _Count | None = Field(default=None, description="The newest savepoints.")
-    daily: _Count | None = Field(default=None, description="The newest of each of so many days.")
-    weekly: _Count | None = Field(default=None, description="The newest of each of so many weeks.")
-    monthly: _Count | None = Field(
-        default=None, description="The newest of each of so many months."
-    )
-
-    @model_validator(mode="after")
-    def _some(self) -> Self:
-        if not self.counts:
-            raise ValueError("names no savepoint to keep; write it like {last: 7, weekly: 4}")
-        return self
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """Returns the rules that are given, each with its number."""
-        return self.model_dump(exclude_none=True)
+KeepRules = Annotated[
+    Mapping[Literal["last", "daily", "weekly", "monthly"], Annotated[int, Field(ge=1)]],
+    AfterValidator(some_rule),
+]
 
 
 class SavepointSettings(_Strict):
@@ -199,8 +181,12 @@ class SavepointSettings(_Strict):
             "the query's name, {batch} for the batch that is saved."
         )
     )
-    keep: KeepSettings | None = Field(
-        default=None, description="Which savepoints are kept; all of them by default."
+    keep: KeepRules | None = Field(
+        default=None,
+        description=(
+            "How many savepoints are kept: the newest ones, and the newest of each of so many "
+            "days, weeks and months; all by default."
+        ),
     )
 
     def address(self, query: str, batch: int) -> str:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from types import MappingProxyType
 
 from pydantic import BaseModel, ValidationError
@@ -11,7 +10,6 @@ from pydantic_core import ErrorDetails
 
 from statemaint.errors import ConfigError
 from statemaint.queries.models import (
-    KeepSettings,
     Notifier,
     PolicySettings,
     PushgatewayAuth,
@@ -20,6 +18,7 @@ from statemaint.queries.models import (
     SavepointSettings,
     SparkSettings,
 )
+from statemaint.wording import moment
 
 Path = tuple[str | int, ...]
 
@@ -50,8 +49,7 @@ class Problem:
         text = f"{place}: {self.key}: {self.what}" if self.key else f"{place}: {self.what}"
         if self.kept is None:
             return text
-        since = datetime.fromtimestamp(self.kept, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        return f"{text} (its last good version is used, since {since})"
+        return f"{text} (its last good version is used, since {moment(self.kept)} UTC)"
 
 
 class InvalidQueriesError(ConfigError):
@@ -112,7 +110,6 @@ _MODELS: Mapping[str, type[BaseModel]] = MappingProxyType(
         "pushgateway_auth": PushgatewayAuth,
         "spark": SparkSettings,
         "savepoint": SavepointSettings,
-        "keep": KeepSettings,
     }
 )
 

@@ -2,12 +2,13 @@
 
 from typing import Annotated
 
-from statemaint.savepoint.keep import Retention, SavepointState
+from statemaint.savepoint.catalog import SavepointState
+from statemaint.savepoint.keep import REASONS
 from tools.json_documents.kinds import Choice, Part, explained, said
 from tools.json_documents.shared import Folder, Format
 
 StateOfASavepoint = Annotated[str, Choice("state of a savepoint", explained(SavepointState))]
-ReasonToKeep = Annotated[str, Choice("reason to keep a savepoint", explained(Retention))]
+ReasonToKeep = Annotated[str, Choice("reason to keep a savepoint", REASONS)]
 
 
 class RulesOfWhatToKeep(Part):

@@ -5,24 +5,22 @@ from pathlib import Path
 import pytest
 
 from statemaint.records.savepoints import SAVEPOINT, write_savepoint
-from statemaint.savepoint.catalog import ListedSavepoint, decide, list_savepoints, look
-from statemaint.savepoint.keep import KeepRules, Retention, SavepointState
+from statemaint.savepoint.catalog import Savepoint, SavepointState, list_savepoints, look
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import NOW, write_checkpoint
 from tests.support.faults import Clock
 from tests.support.savepoints import ID, savepoint_note, savepoint_on_disk, write_small_savepoint
 
-DAY = 86400.0
 UNFINISHED = SavepointState.UNFINISHED
 
 
-def seen(storage: Storage) -> ListedSavepoint:
+def seen(storage: Storage) -> Savepoint:
     savepoint = look(storage, "here")
     assert savepoint
     return savepoint
 
 
-def unknown(savepoint: ListedSavepoint) -> list[str]:
+def unknown(savepoint: Savepoint) -> list[str]:
     return [entry.path for entry in savepoint.unknown]
 
 
@@ -197,22 +195,3 @@ def test_a_listing_takes_three_requests_a_savepoint_and_those_for_folders(tmp_pa
         storage.requests.get("read", 0) + storage.requests.get("open", 0) for storage in made
     )
     assert reads == 2 * 10
-
-
-def test_the_rules_count_for_each_query_by_itself() -> None:
-    savepoints = []
-    for source in ("s3://lake/clicks", "s3://lake/orders"):
-        for day in range(3):
-            storage = MemoryStorage(clock=Clock())
-            write_small_savepoint(storage, ended=NOW + day * DAY, source=source)
-            address = f"{source}/{day}"
-            savepoint = look(storage, address)
-            assert savepoint
-            savepoints.append(savepoint)
-    broken = ListedSavepoint("x", SavepointState.UNREADABLE, why="no")
-    decided = decide([*savepoints, broken], KeepRules(last=1), NOW)
-    assert {one.savepoint.address: one.reasons for one in decided if one.reasons} == {
-        "s3://lake/clicks/2": (Retention.NEWEST, Retention.LAST),
-        "s3://lake/orders/2": (Retention.NEWEST, Retention.LAST),
-        "x": (Retention.UNREADABLE,),
-    }

@@ -11,9 +11,8 @@ from statemaint.execute.lease import acquire
 from statemaint.records import Holder
 from statemaint.records.savepoints import SAVEPOINT, read_savepoint
 from statemaint.savepoint import savepoint
-from statemaint.savepoint.catalog import list_savepoints, look
-from statemaint.savepoint.expiry import Expired, expire, expire_in, restore
-from statemaint.savepoint.keep import SavepointState
+from statemaint.savepoint.catalog import Savepoint, SavepointState, list_savepoints, look
+from statemaint.savepoint.expiry import carry_out, expire, restore
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import NOW, paths, write_checkpoint
 from tests.support.faults import Clock, Crash, CrashingStorage
@@ -22,10 +21,20 @@ from tests.support.savepoints import ID, savepoint_on_disk, write_small_savepoin
 LEFT_OVER = "state/0/0/.25.snapshot.0f6d2b1c-5a3e-4c7d-9b8a-112233445566.tmp"
 
 
-def expired(storage: Storage) -> Expired:
+def listed(storage: Storage) -> Savepoint:
     savepoint = look(storage, "here")
     assert savepoint
-    return expire_in(storage, savepoint)
+    return savepoint
+
+
+def expire_in(storage: Storage, savepoint: Savepoint) -> Savepoint:
+    return expire(savepoint, "here", opened=lambda _: storage)
+
+
+def expired(storage: Storage) -> tuple[list[int], tuple[str, ...] | None]:
+    """Deletes a savepoint; returns the sizes of its files, and what is left."""
+    done = expire_in(storage, listed(storage))
+    return [entry.size for entry in done.named], done.left
 
 
 def files_of_a_savepoint(*more: str) -> dict[str, bytes]:
@@ -57,7 +66,8 @@ def changes() -> int:
 
 def test_nothing_is_left_of_an_expired_savepoint() -> None:
     storage = MemoryStorage(files_of_a_savepoint(LEFT_OVER, "_statemaint/metrics.json"))
-    assert expired(storage) == Expired("here", files=8, bytes=12 + 2 + 2 + 5 + 6 + 3 + 1)
+    sizes, left = expired(storage)
+    assert (sorted(sizes), left) == ([1, 2, 2, 3, 4, 5, 6, 8], ())
     assert storage.files == {}
 
 
@@ -85,9 +95,9 @@ def test_an_unknown_file_stays_and_nothing_becomes_startable() -> None:
     clock = Clock()
     storage = MemoryStorage(files_of_a_savepoint("README.md"), clock=clock)
     for files in (7, 0):  # a second expiry finds the same
-        done = expired(storage)
+        sizes, left = expired(storage)
         clock.now += 100
-        assert (done.files, done.left) == (files, ("README.md",))
+        assert (len(sizes), left) == (files, ("README.md",))
         others = {path for path in storage.files if "lease" not in path}
         assert others == {"README.md", SAVEPOINT, "metadata"}
         assert refused(storage.files)
@@ -102,7 +112,8 @@ def test_of_an_abandoned_savepoint_all_is_deleted_in_the_folders_of_logs_and_sta
     storage.write("state/0/2/25.snapshot", [b"unproved"])
     storage.write("offsets/24", [b"v1"])
     storage.write("notes.txt", [b"x"])
-    assert expired(storage) == Expired("here", 4, 12 + 8 + 2, left=("notes.txt",))
+    sizes, left = expired(storage)
+    assert (sorted(sizes), left) == ([2, 4, 8, 8], ("notes.txt",))
     assert refused(storage.files)
     storage.delete("notes.txt")
     expired(storage)
@@ -150,8 +161,7 @@ def test_what_has_changed_since_the_listing_is_left_alone(
     change: Callable[[Storage], object],
 ) -> None:
     storage = MemoryStorage(files_of_a_savepoint())
-    savepoint = look(storage, "here")
-    assert savepoint
+    savepoint = listed(storage)
     change(storage)
     before = storage.files
     with pytest.raises(Superseded, match="no longer as it was listed"):
@@ -169,8 +179,7 @@ def test_a_checkpoint_or_an_unreadable_savepoint_is_never_deleted(
     storage = MemoryStorage(files_of_a_savepoint())
     storage.replace(path, [b"x"])
     before = storage.files
-    savepoint = look(storage, "here")
-    assert savepoint
+    savepoint = listed(storage)
     assert savepoint.state is state
     with pytest.raises(Superseded):
         expire_in(storage, savepoint)
@@ -225,3 +234,9 @@ def test_a_link_out_of_the_savepoint_is_not_followed(tmp_path: Path) -> None:
     savepoint = list_savepoints(str(tmp_path / "to"))[0]
     assert savepoint.state is SavepointState.STARTED  # its state is not what the record says
     assert (other / "25.snapshot").exists()
+
+
+def test_without_rules_nothing_expires() -> None:
+    storage = MemoryStorage(files_of_a_savepoint())
+    assert [*carry_out([listed(storage)], "here", opened=lambda _: storage)] == []
+    assert storage.files == files_of_a_savepoint()
