@@ -13,19 +13,20 @@ from statemaint.codec.rows.state_row import (
     KeyEncoder,
     NoPrefix,
     PrefixScan,
+    RangeScan,
     RowLayout,
     TimestampFirst,
     TimestampLast,
 )
 from statemaint.codec.rows.types import AtomicType, DataType, StructType, must_be_writable
-from statemaint.codec.rows.unsafe_write import prefix_of
+from statemaint.codec.rows.unsafe_write import pointed, prefix_of
 from statemaint.errors import CodecError, ConfigError, NotFoundError
 from statemaint.model.checkpoint import Operator
 from statemaint.model.ids import batch_of
 from statemaint.scan.partitions import count_in
 from statemaint.state.rows import Part, StateSelection
 
-_INT, _MOMENT = struct.Struct("<i"), 8
+_INT, _MOMENT, _WORD = struct.Struct("<i"), 8, 8
 _SESSION_START = "sessionStartTime"
 # Their rows are shuffled by the whole key.
 _WHOLE_KEY = (
@@ -37,6 +38,7 @@ _WHOLE_KEY = (
 )
 _STRICT = "spark.sql.streaming.statefulOperator.useStrictDistribution"
 _SESSIONS, _JOIN = "sessionWindowStateStoreSaveExec", "symmetricHashJoin"
+_WITH_STATE, _TTL = "transformWithState", "$ttl_"
 _WITH_LAST = ("keyWithIndexToValue", "keyWithTsToValues", "tsWithKey")
 
 
@@ -47,6 +49,22 @@ class ShuffleKey:
     row: Callable[[bytes], bytes]
     kind: StructType
     columns: int
+
+    @classmethod
+    def whole(cls, row: Callable[[bytes], bytes], kind: StructType) -> "ShuffleKey":
+        return cls(row, kind, len(kind.fields))
+
+    def column(self, number: int) -> "ShuffleKey | None":
+        """Returns the shuffle key that is a column, if that is a row itself."""
+        kind = self.kind.fields[number].type if number < len(self.kind.fields) else None
+        if not isinstance(kind, StructType):
+            return None
+        at = _WORD * ((len(self.kind.fields) + 63) // 64 + number)
+
+        def inner(key: bytes) -> bytes:
+            return pointed(self.row(key), 0, at)
+
+        return ShuffleKey.whole(inner, kind)
 
     def bytes_of(self, key: bytes) -> bytes:
         row = self.row(key)
@@ -77,12 +95,27 @@ def shuffle_key(
         kind = must_be_writable(layout.key)
     except CodecError:
         return None  # a type that hashes differently, such as text with a collation
+    if operator and operator.name.startswith(_WITH_STATE):
+        return _grouping_key(name, layout, families)
     columns = _columns(operator, name, kind)
-    row_and_type = _row_in(layout.encoder, families, kind)
-    if not columns or row_and_type is None:
+    found = _row_in(layout.encoder, families, kind)
+    if not columns or found is None or columns > len(found.kind.fields):
         return None
-    row, within = row_and_type
-    return ShuffleKey(row, within, columns) if columns <= len(within.fields) else None
+    return replace(found, columns=columns)
+
+
+def _grouping_key(name: str, layout: RowLayout, families: int) -> ShuffleKey | None:
+    """Returns the shuffle key of a family of `transformWithState`: the query's grouping key.
+
+    Mirrors `TransformWithStateKeyValueRowSchemaUtils`: it is the whole key of a variable, the
+    column `key` of a map's and of timers' keys, and in an order by time that of the last column.
+    """
+    found = _row_in(layout.encoder, families, layout.key)
+    if found is None or isinstance(layout.encoder, NoPrefix):
+        return found
+    inner = found.column(0)
+    composite = inner and [field.name for field in inner.kind.fields] == ["key", "userKey"]
+    return inner.column(0) if inner and composite and name.startswith(_TTL) else inner
 
 
 def _columns(operator: Operator | None, name: str, kind: StructType) -> int:
@@ -96,26 +129,30 @@ def _columns(operator: Operator | None, name: str, kind: StructType) -> int:
     return len(kind.fields) if whole and not session else 0
 
 
-def _row_in(
-    encoder: KeyEncoder, families: int, kind: StructType
-) -> tuple[Callable[[bytes], bytes], StructType] | None:
-    """Returns a function that cuts the row with the first columns out of a key, and its columns."""
-    first, but_last = families + 1, StructType(kind.fields[:-1])
+def _row_in(encoder: KeyEncoder, families: int, kind: StructType) -> ShuffleKey | None:
+    """Returns how the row with the first columns that are not encoded is cut out of a key."""
+    first, begin = families + 1, families + _INT.size
+    cut: Callable[[bytes], bytes]
+    columns = kind.fields
     match encoder:
         case Bare():
-            return (lambda key: key), kind
+            cut = bytes
         case NoPrefix():
-            return (lambda key: key[first:]), kind
-        case PrefixScan(columns):
-            begin = families + _INT.size
-            front = StructType(kind.fields[:columns])
-            return (lambda key: key[begin + 1 : begin + _size(key, families)]), front
+            cut = lambda key: key[first:]  # noqa: E731
+        case PrefixScan(count):
+            cut, columns = (
+                lambda key: key[begin + 1 : begin + _size(key, families)],
+                columns[:count],
+            )
+        case RangeScan((0,)):
+            cut, columns = lambda key: key[begin + _size(key, families) + 1 :], columns[1:]
         case TimestampFirst():
-            return (lambda key: key[first + _MOMENT :]), but_last
+            cut, columns = lambda key: key[first + _MOMENT :], columns[:-1]
         case TimestampLast():
-            return (lambda key: key[first:-_MOMENT]), but_last
+            cut, columns = lambda key: key[first:-_MOMENT], columns[:-1]
         case _:
             return None
+    return ShuffleKey.whole(cut, StructType(columns))
 
 
 def _size(key: bytes, at: int) -> int:
