@@ -18,7 +18,7 @@ WAITING = -n $$(( 2 * $$(nproc) )) --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-image grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-image grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter bench-savepoint clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -80,6 +80,9 @@ bench-airflow: setup ## measure parsing, the pages, and a run of 400 partitions 
 
 bench-exporter: setup ## measure the exporter at 5,000 queries, and rewrite its table in docs/scale.md (five minutes)
 	$(BIN)/python -m tests.benchmarks.exporter $(ARGS)
+
+bench-savepoint: setup ## measure savepoints of 2 GiB and to a bucket far away, and rewrite their tables in docs/benchmarks.md
+	$(BIN)/python -m tests.benchmarks --no-spark --case savepoint --repeat 3 $(ARGS)
 
 bench-fleet: setup ## measure fleets by threads and by Spark, and rewrite the tables of docs/scale.md (an hour or more)
 	$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.fleet $(ARGS)

@@ -1,14 +1,14 @@
 """A savepoint's record of itself, in the checkpoint that it is.
 
     _statemaint/savepoint.json                  what was saved, and whether all of it is in place
-    _statemaint/savepoint/<store>.json          one store, once it is proved, until all of them are
+    _statemaint/savepoint/<store>.json          stores that are proved, until all of them are
 
 The first is written before anything else, and again, with `ended` and everything that belongs to
 the savepoint, after the logs and before the true `metadata`.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
@@ -101,10 +101,10 @@ def read_savepoint(storage: Storage) -> SavepointNote | None:
         CodecError: when it cannot be read, or another build wrote it in a format of its own.
     """
     try:
-        fields = _fields(storage.read(SAVEPOINT), SAVEPOINT)
+        fields = _json(storage.read(SAVEPOINT), SAVEPOINT)
     except NotFoundError:
         return None
-    if fields.get("format") != _FORMAT:
+    if isinstance(fields, dict) and fields.get("format") != _FORMAT:
         raise CodecError("a format of another version of statemaint", offset=0, path=SAVEPOINT)
     note = _read_as(SavepointNote, fields, SAVEPOINT)
     times = (note.begun, note.ended or 0.0, note.expired or 0.0)
@@ -115,22 +115,22 @@ def read_savepoint(storage: Storage) -> SavepointNote | None:
 
 def read_stores(storage: Storage) -> tuple[SavedStore, ...]:
     """Returns the stores that are proved so far; an unreadable record counts as none."""
-    stores = []
+    stores: list[SavedStore] = []
     for entry in storage.list(STORES):
         with suppress(CodecError, NotFoundError):
-            fields = _fields(storage.read(entry.path), entry.path)
-            stores.append(_read_as(SavedStore, fields, entry.path))
+            found = _json(storage.read(entry.path), entry.path)
+            stores += _read_as(tuple[SavedStore, ...], found, entry.path)
     return tuple(stores)
 
 
-def _fields(content: bytes, path: str) -> dict[str, Any]:
+def _json(content: bytes, path: str) -> Any:
     try:
-        return dict(json.loads(content))
-    except (ValueError, TypeError, RecursionError) as error:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
         raise CodecError("not a savepoint's record", offset=0, path=path) from error
 
 
-def _read_as(kind: type[_T], fields: Mapping[str, Any], path: str) -> _T:
+def _read_as(kind: type[_T], fields: Any, path: str) -> _T:
     from pydantic import TypeAdapter  # noqa: PLC0415 -- takes as long as a scan
 
     try:
@@ -139,10 +139,10 @@ def _read_as(kind: type[_T], fields: Mapping[str, Any], path: str) -> _T:
         raise CodecError("not a savepoint's record", offset=0, path=path) from error
 
 
-def note_store(storage: Storage, store: SavedStore) -> None:
-    """Records a store that is in place, for a run that continues after this one was killed."""
-    name = store.directory.replace("/", "-")
-    storage.replace(f"{STORES}/{name}.json", [json.dumps(asdict(store)).encode() + b"\n"])
+def note_stores(storage: Storage, stores: Sequence[SavedStore]) -> None:
+    """Records stores that are in place, for a run that continues after this one was killed."""
+    path = f"{STORES}/{stores[0].directory.replace('/', '-')}.json"
+    storage.replace(path, [json.dumps([*map(asdict, stores)]).encode() + b"\n"])
 
 
 def forget_stores(storage: Storage) -> None:

@@ -26,7 +26,6 @@ from statemaint.records.savepoints import (
     SavedStore,
     SavepointNote,
     forget_stores,
-    note_store,
     read_savepoint,
     read_stores,
     true_metadata,
@@ -265,7 +264,6 @@ class _Run:
             logs = {path: self._log(path, chunks) for path, chunks in planned.logs}
         stores = dict(done)
         for store in StoreWriter(planned, self.dest, fence).write(done, self.workers):
-            note_store(self.dest, store)
             stores[store.directory] = store
         saved = tuple(stores[one.id.directory] for one, _ in planned.stores)
         note = replace(note, ended=self.dest.now(), stores=saved, logs=logs)

@@ -12,10 +12,12 @@ from statemaint.fold import Engine, Source, engine_for
 from statemaint.fold.needs import chains_need, loading
 from statemaint.model.checkpoint import Store
 from statemaint.plan import WriteSnapshot
-from statemaint.records.savepoints import SavedStore
+from statemaint.records.savepoints import SavedStore, note_stores
 from statemaint.savepoint.plan import SavepointPlan
 from statemaint.storage import Storage
 from statemaint.workers import Job, Workers, as_they_come
+
+_RECORDED_PER_WAITING = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,9 @@ class StoreWriter:
     fence: Fence
 
     def write(self, done: Iterable[str], workers: Workers) -> Iterator[SavedStore]:
-        """Yields each store as soon as it is written and proved, but for those `done` before.
+        """Yields each store once it is written, proved and recorded, but for those `done` before.
+
+        Several are recorded at a time: a kill repeats at most a ninth of the stores of this call.
 
         Raises:
             NotFoundError, Superseded: when a file is gone that existed when this was planned.
@@ -56,7 +60,20 @@ class StoreWriter:
         ]
         parallel = max(source.parallel, self.dest.parallel)
         budget = workers.budget(loading(size, provider))
-        yield from as_they_come(jobs, threads=workers.threads(parallel, size), budget=budget)
+        threads = workers.threads(parallel, size)
+        yield from self._recorded(as_they_come(jobs, threads=threads, budget=budget))
+
+    def _recorded(self, written: Iterable[SavedStore]) -> Iterator[SavedStore]:
+        recorded, waiting = 0, list[SavedStore]()
+        for store in written:
+            waiting.append(store)
+            if len(waiting) * _RECORDED_PER_WAITING > recorded:
+                note_stores(self.dest, waiting)
+                yield from waiting
+                recorded, waiting = recorded + len(waiting), []
+        if waiting:
+            note_stores(self.dest, waiting)
+            yield from waiting
 
     def _source(self, store: Store, ahead: int = 1) -> Source:
         return Source.of(self.planned.storage, store, self.planned.checkpoint, ahead=ahead)

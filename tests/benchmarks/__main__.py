@@ -16,6 +16,7 @@ from tests.benchmarks import (
     machine,
     requests,
     rocks,
+    savepoints,
     side_by_side,
     small,
     stores,
@@ -55,8 +56,10 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     ),
     "far-chain": partial(far.run, case=cases.FAR_ONE, delays=(30,)),
     "requests": requests.run,
+    "savepoint": savepoints.run,
     "process": partial(small.run_process, case=cases.TINIEST, first=cases.AGGREGATION),
 }
+_SEPARATE = {"requests": requests.SECTIONS, "savepoint": savepoints.SECTIONS}
 
 
 @click.command()
@@ -69,8 +72,8 @@ PARTS: dict[str, Callable[[Bench], None]] = {
 def main(chosen: tuple[str, ...], *, repeat: int, spark: bool, folder: Path) -> None:
     """Measures our engine against Spark and against the floor.
 
-    A run that leaves nothing out writes its tables to docs/benchmarks.md. So does the case
-    `requests`, which has a part of its own there; other cases only print.
+    A run that leaves nothing out writes its tables to docs/benchmarks.md. So do the cases
+    `requests` and `savepoint`, which have a part of their own there; other cases only print.
     """
     results = tables.Results(facts={"repeat": str(repeat), "sampled": ""})
     sparks = Sparks() if spark else None
@@ -81,8 +84,9 @@ def main(chosen: tuple[str, ...], *, repeat: int, spark: bool, folder: Path) -> 
         if sparks:
             sparks.close()
     about = f"{machine.described(spark=spark)}. {of_commits([commit()])}."
-    if counted := results.markdown(requests.SECTIONS):
-        rewrite(_DOCUMENT, f"{about}\n\n{counted}", by="make bench, requests")
+    for case, sections in _SEPARATE.items():
+        if measured := results.markdown(sections):
+            rewrite(_DOCUMENT, f"{about}\n\n{measured}", by=f"make bench, {case}")
     if spark and not chosen:
         rewrite(_DOCUMENT, f"{about}\n\n{results.markdown()}", by="make bench")
 

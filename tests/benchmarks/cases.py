@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 
 # Part of every case's key: raise it when the generated files change.
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,7 @@ FAR_WIDTHS = tuple(
     )
     for stores in (32, 320, 3_200)
 )
+FAR_SAVEPOINT = Case("1,000 stores", rows=200, deltas=5, share=0.1, partitions=1_000)
 FAR_ONE = Case("1 store of 200 deltas", rows=200, deltas=200, share=0.1, base=0)
 SEVERAL = Case("64 stores of 4 MB", rows=80_000, partitions=64)
 

@@ -15,6 +15,7 @@ from tests.benchmarks.processes import peak_mib
 WORK: dict[str, Callable[[Path, int], object]] = {
     "fold": ours.fold_and_write,
     "maintain": lambda root, _version: ours.maintain_all(root),
+    "savepoint": lambda root, _version: ours.save(root),
 }
 
 

@@ -96,6 +96,7 @@ def _write_logs(case: Case, root: Path) -> None:
     head = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": conf}
     texts = {
         "metadata": _QUERY,
+        f"offsets/{case.last - 2}": f"v1\n{json.dumps(head)}\n-",  # a savepoint needs it
         f"offsets/{case.last - 1}": f"v1\n{json.dumps(head)}\n-",
         f"commits/{case.last - 1}": _COMMIT,
     }

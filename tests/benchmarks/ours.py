@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from statemaint.codec.compression.base import encode
 from statemaint.codec.compression.registry import COMPRESSIONS
@@ -16,6 +17,7 @@ from statemaint.model.chain import Chain, Versions
 from statemaint.model.files import Delta, Snapshot, classify
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
+from statemaint.savepoint import savepoint
 from statemaint.storage import LocalStorage, MemoryStorage
 from statemaint.workers import Workers
 
@@ -57,6 +59,12 @@ def maintain_all(root: Path, workers: Workers | None = None) -> int:
     if report.exit_code or report.bytes_deleted:
         raise RuntimeError(report)
     return report.snapshots_written
+
+
+def save(root: Path) -> None:
+    """Makes a savepoint beside a checkpoint, and deletes it."""
+    with TemporaryDirectory(dir=root.parent) as place:
+        savepoint(LocalStorage(root), LocalStorage(Path(place, "savepoint")))
 
 
 def digest_of(root: Path, version: int) -> str:

@@ -20,11 +20,12 @@ from tests.benchmarks import (
     ours,
     pages,
     rocks,
+    savepoints,
     side_by_side,
     tables,
 )
 from tests.benchmarks.bench import Bench
-from tests.benchmarks.cases import AGGREGATION, FAR, ROCKS
+from tests.benchmarks.cases import AGGREGATION, FAR, FAR_SAVEPOINT, ROCKS
 from tests.benchmarks.inputs import copy_of, store_folder
 from tests.benchmarks.tables import Results
 from tests.support.documents import rewrite
@@ -108,6 +109,15 @@ def changed(root: Path) -> dict[bytes, bytes]:
                 else:
                     state[key] = value
     return state
+
+
+def test_savepoints_give_a_line_for_each_verb_and_each_source(tmp_path: Path) -> None:
+    bench = quiet(tmp_path)
+    savepoints.run_large(bench, SMALL)
+    savepoints.run_far(bench, replace(FAR_SAVEPOINT, partitions=2))
+    for section in savepoints.SECTIONS:
+        lines = bench.results.lines[section.title]
+        assert [len(line) for line in lines] == [len(section.columns)] * 2
 
 
 def test_a_whole_run_replaces_the_generated_section_and_nothing_else(tmp_path: Path) -> None:

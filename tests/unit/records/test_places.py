@@ -42,7 +42,7 @@ def old_trash(storage: HookedStorage) -> None:
 
 
 def forgotten_stores(storage: HookedStorage) -> None:
-    savepoints.note_store(storage, STORED)
+    savepoints.note_stores(storage, [STORED])
     savepoints.forget_stores(storage)
 
 
@@ -58,7 +58,7 @@ CALLS: dict[str, Callable[[HookedStorage], object]] = {
         storage, runs.RememberedRuns(since=1e12), before=lambda: None
     ),
     "savepoints.forget_stores": forgotten_stores,
-    "savepoints.note_store": lambda storage: savepoints.note_store(storage, STORED),
+    "savepoints.note_stores": lambda storage: savepoints.note_stores(storage, [STORED]),
     "savepoints.write_savepoint": lambda storage: savepoints.write_savepoint(storage, SAVED),
     "segments.add_segment": lambda storage: segments.add_segment(
         storage, "0/0", segments.page_of(FOREIGN, 1), [b"{}\n"]

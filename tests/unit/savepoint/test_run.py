@@ -25,8 +25,16 @@ from statemaint.savepoint import savepoint
 from statemaint.savepoint.run import UNFINISHED
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.archived import archived
-from tests.support.checkpoints import TIGHT
-from tests.support.faults import Clock, FailingStorage, HookedStorage, each_crash
+from tests.support.checkpoints import TIGHT, write_checkpoint
+from tests.support.faults import (
+    Clock,
+    Crash,
+    CrashingStorage,
+    FailingStorage,
+    HookedStorage,
+    each_crash,
+    survived,
+)
 
 HDFS = ("4.3.0", "aggregation2")
 KINDS = [HDFS, ("rocks-4.3.0", "rocks-aggregation-ids")]
@@ -92,6 +100,24 @@ def test_a_continued_savepoint_writes_only_the_stores_that_are_left(source: Sour
             old = [all(left._files[path][1] < clock.now for path in files) for files in stores]
             assert old.count(True) == report.continued
     assert continued == {*range(report.stores + 1)}
+
+
+def test_a_savepoint_of_many_stores_records_several_at_a_time_and_repeats_few() -> None:
+    clock, source = Clock(), Source()
+    write_checkpoint(source, partitions=100, last=3)
+    dest = HookedStorage(clock=clock)
+    savepoint(source, dest)
+    records = [one for one in dest.paths("write") if one.startswith("_statemaint/savepoint/")]
+    assert 9 < len(records) < 40
+    crashing = CrashingStorage({}, at=100, after=True, clock=clock)
+    with pytest.raises(Crash):
+        savepoint(source, crashing)
+    clock.now += 120
+    left = survived(crashing, clock, MemoryStorage)
+    stores = sum(path.endswith(".snapshot") for path in left.files)
+    report = savepoint(source, left)
+    assert stores * 8 / 9 - 1 <= report.continued < stores
+    assert digest_stores(left) == digest_stores(source)
 
 
 def test_a_refused_write_leaves_nothing_that_starts(hdfs: Source) -> None:
