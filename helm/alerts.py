@@ -84,7 +84,9 @@ _UNREAD = _max("exporter_read_failed", f"{_LABELS}, storage") + " > 0"
 _FAILED = _max('last_run_failed{cause=~"storage|task"}', f"{_LABELS}, storage") + " > 0"
 _SOURCES = 'up{job=~".*(statemaint|pushgateway).*"} == 0'
 _DOWN, _NEVER = "statemaint:storage_down", "statemaint:never_ran_since"
+_UNSAVED = "statemaint:never_saved_since"
 _ENDED = "last_run_timestamp_seconds"
+_SAVED, _SAVED_EVERY = "last_savepoint_timestamp_seconds", "savepoint_expected_interval_seconds"
 
 _CODES = (
     f"{{{{ range {_of('sum by (code) (' + _series('findings') + ') > 0')} }}}}"
@@ -129,6 +131,18 @@ def _patience(known: str) -> str:
     )
 
 
+def _known_since(record: str, metric: str, without: str) -> str:
+    """Returns since when queries have had one metric, and not another; an hour is bridged."""
+    return (
+        f"(\n  {_max(metric)}\n"
+        f"  unless on ({_ID}) statemaint_{without}\n"
+        f"  unless on ({_ID}) statemaint_exporter_read_failed > 0\n"
+        f") * on ({_ID}) group_left () (\n"
+        f"  min by ({_ID}) (last_over_time({record}[1h]))\n"
+        f"  or {_max('query_info', _ID)} * 0 + time()\n)"
+    )
+
+
 def _storages(state: str) -> str:
     failed = _max('last_run_failed{cause="storage",storage!=""}', f"{_ID}, storage")
     unread = _max('exporter_read_failed{storage!=""}', f"{_ID}, storage")
@@ -144,15 +158,8 @@ _UNREFRESHED = (
 RECORDS = {
     # How many queries of a storage failed there, if it is half of them and more than one.
     _DOWN: f"{_storages(' > 0')} > 1\nand {_storages(' > 0')} / {_storages('')} >= 0.5",
-    # Since when a query has been known without a record of a run; an hour without us is bridged.
-    _NEVER: (
-        f"(\n  {_max('query_info')}\n"
-        f"  unless on ({_ID}) statemaint_last_run_timestamp_seconds\n"
-        f"  unless on ({_ID}) statemaint_exporter_read_failed > 0\n"
-        f") * on ({_ID}) group_left () (\n"
-        f"  min by ({_ID}) (last_over_time({_NEVER}[1h]))\n"
-        f"  or {_max('query_info', _ID)} * 0 + time()\n)"
-    ),
+    _NEVER: _known_since(_NEVER, "query_info", _ENDED),
+    _UNSAVED: _known_since(_UNSAVED, f"{_SAVED_EVERY} > bool 0", _SAVED),
 }
 
 ALERTS = (
@@ -252,6 +259,16 @@ ALERTS = (
         f"time() - {_max('last_verify_timestamp_seconds')} > 1209600", WARNING,
         f"{_QUERY}: not verified for {_AGE}",
         "The query was verified before, and not for two weeks. Trigger statemaint_verify.",
+    ),
+    Alert(
+        "StatemaintSavepointTooOld",
+        f"time() - ({_max(_SAVED)} or {_UNSAVED})\n"
+        f"> on ({_ID}) group_left () ({_max(_SAVED_EVERY, _ID)} * 3)"
+        + _unless(_UNREFRESHED, on=_INSTALLATION),
+        WARNING,
+        f"{_QUERY}: no savepoint has been made for {_AGE}",
+        f"Three of its schedule are missing. Is the DAG statemaint_savepoint__{_QUERY} paused, or "
+        "does it fail? The log of its task savepoint says why.",
     ),
     Alert(
         "StatemaintForeignMaintainer",

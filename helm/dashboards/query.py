@@ -154,6 +154,15 @@ def _trouble() -> list[Panel]:
             {"{{query}}": or_zero(since("last_verify"))},
         ),
         series(
+            Text(
+                "Time since savepoint", "Where it was ever saved; and what the schedule says.", "s"
+            ),
+            {
+                "{{query}}": since("last_savepoint"),
+                "{{query}} every": of_query("savepoint_expected_interval_seconds"),
+            },
+        ),
+        series(
             Text("Stores by outcome", "Of the last run: maintained, left for later, halted."),
             {"{{query}} {{outcome}}": per("outcome", "stores")},
         ),
@@ -236,6 +245,14 @@ def _sizes() -> list[Panel]:
         series(
             Text("State bytes", "Keys and values, as last attested.", "bytes"),
             {"{{query}}": of_query("state_bytes")},
+        ),
+        series(
+            Text("Savepoint bytes", "Of the newest savepoint.", "bytes"),
+            {"{{query}}": of_query("last_savepoint_bytes")},
+        ),
+        series(
+            Text("Savepoint duration", "How long the newest one took.", "s"),
+            {"{{query}}": of_query("last_savepoint_duration_seconds")},
         ),
         spread(
             Text("Store sizes", "How many stores have which size, over time.", "bytes"),

@@ -170,7 +170,11 @@ def query_settings(name: str, query: Query, policy: Policy, outputs: Outputs) ->
         spark=query.spark or SparkSettings(),
         plans=Path(outputs.plans) if outputs.plans else logs / "statemaint_plans",
         schedule=query.schedule,
-        named=Named(name, every_unit=query.detail == "partition"),
+        named=Named(
+            name,
+            savepoint_interval=query.savepoint_interval,
+            every_unit=query.detail == "partition",
+        ),
         targets=Targets(
             outputs.gateway, textfile=Path(outputs.textfile) if outputs.textfile else None
         ),

@@ -136,6 +136,7 @@ def named_of(reading: QueriesReading, name: str) -> Named:
         origin=origin,
         former=digest,
         interval=expected_interval(query.schedule),
+        savepoint_interval=query.savepoint_interval,
         version=__version__,
         every_unit=query.detail == "partition",
         namespace=namespace_of(os.environ),

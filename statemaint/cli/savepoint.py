@@ -7,7 +7,14 @@ import click
 from rich.filesize import decimal
 
 from statemaint.cli.messages import note
-from statemaint.cli.options import NUMBER, as_json, uri, workers_flag
+from statemaint.cli.options import (
+    NUMBER,
+    as_json,
+    publish_flag,
+    publishing,
+    uri,
+    workers_flag,
+)
 from statemaint.cli.output import print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.targets import Address, savepoints_of
@@ -15,6 +22,7 @@ from statemaint.errors import ConfigError
 from statemaint.model.ids import version_of
 from statemaint.savepoint import SavepointReport, savepoint
 from statemaint.savepoint.plan import committed_batches
+from statemaint.savepoint.run import note_in_record
 from statemaint.storage import open_storage
 from statemaint.wording import counted, moment
 from statemaint.workers import Workers
@@ -30,10 +38,11 @@ from statemaint.workers import Workers
 @click.option(
     "--pin/--no-pin",
     default=True,
-    help="Whether to pin the batch meanwhile, which takes the right to write to URI.  "
-    "[default: pin]",
+    help="Whether to pin the batch meanwhile, and to note the savepoint for the metrics, which "
+    "takes the right to write to URI.  [default: pin]",
 )
 @click.option("--dry-run", is_flag=True, help="Report what would be saved; write nothing.")
+@publish_flag
 @workers_flag
 @as_json
 def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
@@ -44,6 +53,7 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
     new_id: bool,
     pin: bool,
     dry_run: bool,
+    publish: bool,
     workers: Workers,
     as_json: bool,
 ) -> None:
@@ -58,9 +68,10 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
     """
     if dest is None:
         dest, batch = _of_queries_file(uri, batch)
-    with work_done("saving"):
+    source = open_storage(uri)
+    with publishing(uri, source, wanted=publish), work_done("saving"):
         report = savepoint(
-            open_storage(uri),
+            source,
             open_storage(dest),
             batch=batch,
             new_id=new_id,
@@ -68,6 +79,8 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
             dry_run=dry_run,
             workers=workers,
         )
+        if pin:
+            note_in_record(source, report)
     print_result(
         lambda: savepoint_json(report),
         as_json=as_json,

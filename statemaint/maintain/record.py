@@ -30,6 +30,7 @@ from statemaint.report.facts import RunFacts
 from statemaint.report.record import (
     Cause,
     LastRun,
+    LastSavepoint,
     LastVerification,
     Record,
     next_record,
@@ -203,12 +204,21 @@ def note_verification(storage: Storage, codes: Collection[str], *, healthy: bool
     if FindingCode.REFUSED_LINK in codes:
         return
     verified = LastVerification(ended=storage.now(), healthy=healthy)
+    _note(storage, "verification", verified=verified)
+
+
+def note_savepoint(storage: Storage, savepoint: LastSavepoint) -> None:
+    """Adds the newest savepoint to the record; a failure is only logged."""
+    _note(storage, "savepoint", savepoint=savepoint)
+
+
+def _note(storage: Storage, what: str, **noted: LastVerification | LastSavepoint) -> None:
     try:
         record = read_record(storage) or Record(None)
-        write_record(storage, replace(record, verified=verified))
+        write_record(storage, replace(record, **noted))  # type: ignore[arg-type]
     except StorageError as error:
         level = logging.INFO if error.lasting else logging.WARNING  # it needs rights to read only
-        _log.log(level, "the verification is not in the metrics: %s", error)
+        _log.log(level, "the %s is not in the metrics: %s", what, error)
 
 
 def trash_size(storage: Storage) -> tuple[int, int] | None:

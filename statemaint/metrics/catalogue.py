@@ -174,13 +174,19 @@ _TOTALS = (
 _OTHER = (
     Metric("last_verify_timestamp_seconds", "When did the last verification end?", _TIME),
     Metric("last_verify_failed", "Did it find damage?"),
+    Metric("last_savepoint_timestamp_seconds", "When did the newest savepoint become whole?",
+           _TIME),
+    Metric("last_savepoint_bytes", "How large is it?", _B),
+    Metric("last_savepoint_duration_seconds", "How long did it take?", _S),
+    Metric("savepoint_expected_interval_seconds",
+           "What is the interval of the savepoints' schedule? Absent without.", _S),
     Metric(
         "query_info",
         "Which queries are there, and which DAG maintains each?",
         labels=("dag",),
     ),
     Metric("build_info", "Which version maintained it last? Always 1.", labels=("version",)),
-)
+)  # fmt: skip
 
 _PARTITION = tuple(
     Metric(f"partition_{name}", question, unit, _UNIT, detail=Detail.PARTITION)

@@ -111,6 +111,8 @@ def about(named: Named) -> Iterator[Family]:
     yield family("query_info", named.labels, [({"dag": named.dag}, 1)])
     if named.interval is not None:
         yield family("expected_interval_seconds", named.labels, [({}, named.interval)])
+    if (every := named.savepoint_interval) is not None:
+        yield family("savepoint_expected_interval_seconds", named.labels, [({}, every)])
 
 
 def failures(named: Named, failed: Collection[Cause]) -> Family:
@@ -181,6 +183,10 @@ def _run(one: _One, many: _Many, record: Record) -> Iterator[Family]:
     if record.verified:
         yield one("last_verify_timestamp_seconds", record.verified.ended)
         yield one("last_verify_failed", not record.verified.healthy)
+    if newest := record.savepoint:
+        yield one("last_savepoint_timestamp_seconds", newest.ended)
+        yield one("last_savepoint_bytes", newest.bytes)
+        yield one("last_savepoint_duration_seconds", newest.seconds)
 
 
 def _last_run(one: _One, many: _Many, last: LastRun) -> Iterator[Family]:

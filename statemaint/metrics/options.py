@@ -40,6 +40,7 @@ class Named:
         dag: the id of the DAG that maintains it; empty without Airflow.
         origin: the installation whose file has the query; empty if no file has it.
         interval: the seconds between two runs by the schedule; `None` without one.
+        savepoint_interval: those between two savepoints, likewise.
         version: the version that maintained it last.
         every_unit: whether each partition has its own series.
         former: the origin that it had before `STATEMAINT_ORIGIN` was set; empty without it.
@@ -52,6 +53,7 @@ class Named:
     dag: str = ""
     origin: str = ""
     interval: float | None = None
+    savepoint_interval: float | None = None
     version: str = ""
     every_unit: bool = False
     former: str = ""

@@ -22,6 +22,7 @@ from statemaint.queries.checks import (
     absolute_file,
     absolute_folder,
     duration_in_seconds,
+    expected_interval,
     free_label,
     open_argument,
     savepoint_address,
@@ -181,6 +182,13 @@ class SavepointSettings(_Strict):
             "the query's name, {batch} for the batch that is saved."
         )
     )
+    schedule: Annotated[str, AfterValidator(valid_schedule)] | None = Field(
+        default=None,
+        description=(
+            "When the query's DAG of savepoints makes one, as for `schedule` of the query; manual "
+            "runs only by default."
+        ),
+    )
     keep: KeepRules | None = Field(
         default=None,
         description=(
@@ -242,7 +250,8 @@ class Query(_Strict):
         default_factory=PolicySettings, description="The settings that differ from `defaults`."
     )
     savepoint: SavepointSettings | None = Field(
-        default=None, description="The savepoints of the query, by `statemaint savepoint NAME`."
+        default=None,
+        description="The savepoints of the query, by its DAG or by `statemaint savepoint NAME`.",
     )
     owner: Text | None = Field(default=None, description="The owner of the tasks in Airflow.")
     tags: tuple[Tag, ...] = Field(
@@ -289,6 +298,11 @@ class Query(_Strict):
     notify: tuple[Notifier, ...] = Field(
         default=(), strict=False, description="The callbacks for a run that fails or is late."
     )
+
+    @property
+    def savepoint_interval(self) -> float | None:
+        """Returns the longest time between two savepoints; `None` if no schedule makes them."""
+        return expected_interval(self.savepoint.schedule) if self.savepoint else None
 
     @model_validator(mode="after")
     def _connected(self) -> Self:

@@ -180,6 +180,16 @@ class LastVerification:
 
 
 @dataclass(frozen=True, slots=True)
+class LastSavepoint:
+    """A savepoint of the query: when it became whole, its batch, its size, and how long it took."""
+
+    ended: float
+    batch: int
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class CountedTrash:
     """The trash as a run last counted it: its files, their bytes, and when that was."""
 
@@ -200,6 +210,7 @@ class Record:
         verified: its last verification.
         looked: the last run that looked at the stores, if it was an earlier one.
         trash: the trash as last counted.
+        savepoint: its newest savepoint.
     """
 
     last: LastRun | None
@@ -209,6 +220,7 @@ class Record:
     verified: LastVerification | None = None
     looked: LastRun | None = None
     trash: CountedTrash | None = None
+    savepoint: LastSavepoint | None = None
 
     @property
     def known(self) -> LastRun | None:
@@ -225,6 +237,7 @@ class Record:
             "verified": self.verified and asdict(self.verified),
             "looked": _run_json(self.looked),
             "trash": self.trash and asdict(self.trash),
+            "savepoint": self.savepoint and asdict(self.savepoint),
         }
 
     @classmethod
@@ -238,15 +251,17 @@ class Record:
         """
         if fields["v"] != 1:
             raise ValueError(f"a record of version {fields['v']}")
-        last, verified, trash = _run(fields["last"]), fields["verified"], fields.get("trash")
+        last, verified = _run(fields["last"]), fields["verified"]
+        trash, savepoint = fields.get("trash"), fields.get("savepoint")
         return cls(
             last=last,
             success=fields["success"],
             totals={**fields["totals"]},
             before={**fields["before"]},
             verified=LastVerification(**verified) if verified else None,
-            looked=_run(fields.get("looked")),  # earlier builds had neither this nor the trash
+            looked=_run(fields.get("looked")),  # earlier builds had none of these three
             trash=CountedTrash(**trash) if trash else _trash(last) if last else None,
+            savepoint=LastSavepoint(**savepoint) if savepoint else None,
         )
 
 

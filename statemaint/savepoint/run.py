@@ -18,6 +18,7 @@ from statemaint.errors import (
 from statemaint.execute import leased
 from statemaint.execute.fence import Fence, superseded_if_missing
 from statemaint.maintain.pins import pinned
+from statemaint.maintain.record import note_savepoint
 from statemaint.records import Holder
 from statemaint.records.runs import new_run_id
 from statemaint.records.savepoints import (
@@ -31,6 +32,7 @@ from statemaint.records.savepoints import (
     true_metadata,
     write_savepoint,
 )
+from statemaint.report.record import LastSavepoint
 from statemaint.savepoint.plan import SavepointPlan, committed_batches, plan_savepoint
 from statemaint.savepoint.stores import StoreWriter
 from statemaint.storage import ReadOnly, Storage
@@ -146,6 +148,17 @@ def savepoint(  # noqa: PLR0913 -- each is a choice of its own
                     error.add_note(_ADVICE)
                     raise
     raise AssertionError("unreachable")
+
+
+def note_in_record(source: Storage, report: SavepointReport) -> None:
+    """Adds a savepoint to the record of its query, which metrics show; a failure is only logged.
+
+    A fork is no savepoint of the query, and a dry run is none at all.
+    """
+    note = report.note
+    if note.ended is not None and note.id == note.query_id:
+        seconds = note.ended - note.begun
+        note_savepoint(source, LastSavepoint(note.ended, note.batch, report.written, seconds))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from statemaint.metrics.options import Named
 from statemaint.model.policy import Policy
 from statemaint.report import Report
 from statemaint.report.facts import facts_of
-from statemaint.report.record import Cause, LastRun, Record, next_record
+from statemaint.report.record import Cause, LastRun, LastSavepoint, Record, next_record
 from statemaint.report.task import lag
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
@@ -27,6 +27,10 @@ def named(query: str = "q", **settings: object) -> Named:
     """Returns what the metrics say of a query besides its record."""
     about = {"dag": f"statemaint__{query}", "origin": ORIGIN, "version": __version__}
     return Named(query, **{**about, **settings})  # type: ignore[arg-type]
+
+
+def saved(now: float) -> LastSavepoint:
+    return LastSavepoint(now - 60, batch=20, bytes=1000, seconds=2.5)
 
 
 def neglected(

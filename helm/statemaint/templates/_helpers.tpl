@@ -71,6 +71,7 @@ the text around the default, so that a number never replaces another's default.
   (list "_lag_versions) > 300" (printf "_lag_versions) > %d" ($alerts.maxSnapshotLag | int64)))
   (list "> 0) > 3600" (printf "> 0) > %d" ($alerts.maxLeaseWaitSeconds | int64)))
   (list "_verify_timestamp_seconds) > 1209600" (printf "_verify_timestamp_seconds) > %d" ($alerts.verifyAfterSeconds | int64)))
+  (list "_savepoint_expected_interval_seconds) * 3" (printf "_savepoint_expected_interval_seconds) * %v" $alerts.savepointAfterIntervals))
   (list "[1d])) > 2" (printf "[1d])) > %d" ($alerts.maxPushLosses | int64)))
   (list "_reading_timestamp_seconds) > 900" (printf "_reading_timestamp_seconds) > %d" ($alerts.exporterStaleSeconds | int64)))
   (list ">= 0.5" (printf ">= %v" $alerts.storageDownShare))

@@ -29,11 +29,17 @@ THRESHOLDS = {
     "maxSnapshotLag": (9_000_005, 300, {"StatemaintSnapshotLag"}),
     "maxLeaseWaitSeconds": (9_000_006, 3600, {"StatemaintLeaseStale"}),
     "verifyAfterSeconds": (9_000_007, 1209600, {"StatemaintVerifyOverdue"}),
+    "savepointAfterIntervals": (8.25, 3, {"StatemaintSavepointTooOld"}),
     "maxPushLosses": (9_000_008, 2, {"StatemaintPushLosses"}),
     "exporterStaleSeconds": (
         9_000_009,
         900,
-        {"StatemaintExporterStale", "StatemaintStale", "StatemaintNeverRan"},
+        {
+            "StatemaintExporterStale",
+            "StatemaintStale",
+            "StatemaintNeverRan",
+            "StatemaintSavepointTooOld",
+        },
     ),
     "storageDownShare": (0.75, 0.5, {"statemaint:storage_down"}),
 }

@@ -168,6 +168,15 @@ CASES = [
     Case("verified well after damage", {of("last_verify_failed"): f"1x1400 0x{LONG}"}),
     Case("verified a week ago", {of("last_verify_timestamp_seconds"): f"-520000x{LONG}"}),
     Case("never verified", {}, without=(of("last_verify_timestamp_seconds"),)),
+    Case("three daily savepoints are missing", {
+        of("last_savepoint_timestamp_seconds"): f"-180000x{LONG}", of("savepoint_expected_interval_seconds"): f"86400x{LONG}",
+    }, [("StatemaintSavepointTooOld", Q)]),
+    Case("a daily savepoint two days ago", {
+        of("last_savepoint_timestamp_seconds"): f"-86400x{LONG}", of("savepoint_expected_interval_seconds"): f"86400x{LONG}",
+    }),
+    Case("an old savepoint by hand", {of("last_savepoint_timestamp_seconds"): f"-9000000x{LONG}"}),
+    Case("a query whose hourly savepoints never succeed", {of("savepoint_expected_interval_seconds"): f"3600x{LONG}"}, [("StatemaintSavepointTooOld", Q)], at="4h"),
+    Case("a query before its third hourly savepoint", {of("savepoint_expected_interval_seconds"): f"3600x{LONG}"}, at="170m"),
     Case("executors maintain too", {of("findings", code="FOREIGN_MAINTAINER"): f"1x{LONG}"}, [("StatemaintForeignMaintainer", Q)]),
     Case("executors maintained until the last run", {of("findings", code="FOREIGN_MAINTAINER"): f"1x1400 0x{LONG}"}),
     Case("a finding without an alert", {of("findings", code="UNKNOWN_FILE"): f"9x{LONG}"}),

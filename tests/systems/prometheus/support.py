@@ -17,7 +17,7 @@ from statemaint.metrics.tasks import Task, TaskState, task_families
 from statemaint.report.record import LastVerification, Record, next_record
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import JOIN, write_checkpoint
-from tests.support.metrics import TIGHT, ended, named
+from tests.support.metrics import TIGHT, ended, named, saved
 from tests.support.paths import ROOT
 from tools.demo.prometheus import MissingPart, find
 
@@ -57,9 +57,12 @@ def write_example(folder: Path, url: str, *, now: float) -> Path:
             storage.delete(f"state/0/1/{JOIN[0]}/20.delta")
         each = query == "hourly_revenue"
         last = ended(maintain(storage, TIGHT), now - 3600, every_unit=each)
-        record = next_record(Record(last, verified=LastVerification(now, healthy=True)), last)
+        verified = LastVerification(now, healthy=True)
+        record = next_record(Record(last, verified=verified, savepoint=saved(now)), last)
         write_record(storage, record)
-        about = named(query, interval=3600.0, every_unit=each, namespace="streams")
+        about = named(
+            query, interval=3600.0, savepoint_interval=86400.0, every_unit=each, namespace="streams"
+        )
         assert publish_record(about, record, Targets(gateway=url))
         push_tasks(url, query, now=now)
         entries[query] = {"checkpoint": str(folder / query), "schedule": "@hourly"}

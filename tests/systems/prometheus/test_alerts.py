@@ -39,6 +39,7 @@ SPARED = {
     "StatemaintSnapshotLag": "a lag of 300",
     "StatemaintVerifyFailed": "verified well after damage",
     "StatemaintVerifyOverdue": "verified a week ago",
+    "StatemaintSavepointTooOld": "a daily savepoint two days ago",
     "StatemaintForeignMaintainer": "executors maintained until the last run",
     "StatemaintForeignDeletions": "files were gone until the last run",
     "StatemaintTrashGrowing": "a large trash that shrinks",

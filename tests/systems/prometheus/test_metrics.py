@@ -24,6 +24,7 @@ from tests.support.metrics import (
     named,
     neglected,
     plain,
+    saved,
     series_of,
 )
 from tests.systems.prometheus.support import push_tasks
@@ -51,8 +52,9 @@ def pushed(gateway: Server, record: Record, query: str = "q") -> Series:
 
 def test_every_metric_arrives_with_its_type(storage: MemoryStorage, gateway: Server) -> None:
     last = ended(maintain(storage, TIGHT), NOW, every_unit=True)
-    record = next_record(Record(last, verified=LastVerification(NOW, healthy=True)), last)
-    about = named(interval=3600, every_unit=True)
+    verified = LastVerification(NOW, healthy=True)
+    record = next_record(Record(last, verified=verified, savepoint=saved(NOW)), last)
+    about = named(interval=3600, savepoint_interval=86400, every_unit=True)
     publish_waiting(about, NOW, Targets(gateway.url))
     assert publish_record(about, record, Targets(gateway.url))
     push_tasks(gateway.url, about.query, now=NOW)

@@ -21,7 +21,7 @@ from statemaint.report.record import Cause, LastRun, LastVerification, Record, n
 from statemaint.report.to_json import action_json, report_json
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import JOIN
-from tests.support.metrics import TIGHT, Series, named, neglected
+from tests.support.metrics import TIGHT, Series, named, neglected, saved
 from tests.systems.prometheus.support import part
 from tools.demo.prometheus import Server, instant_query, prometheus, pushgateway
 
@@ -68,7 +68,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     ]
     folder = tmp_path_factory.mktemp("values")
     with pushgateway(folder) as gateway:
-        about = named("q", interval=3600.0, every_unit=True)
+        about = named("q", interval=3600.0, savepoint_interval=86400.0, every_unit=True)
         assert publish_record(about, record_of(reports, now), Targets(gateway.url))
         with prometheus(folder, scrape=[gateway.url]) as server:
             yield Seen(now, reports, storage, series(server))
@@ -91,7 +91,7 @@ def record_of(reports: Sequence[Report], now: float) -> Record:
         trash_files=3,
         trash_bytes=4096,
     )
-    return next_record(replace(hour_ago, verified=verified), last)
+    return next_record(replace(hour_ago, verified=verified, savepoint=saved(now)), last)
 
 
 def series(server: Server) -> Series:
@@ -129,6 +129,10 @@ def test_the_run_itself(seen: Seen) -> None:
         "snapshot_lag_versions": seen.told[0]["target_version"],  # the damaged store has none
         "last_verify_timestamp_seconds": seen.now - 60,
         "last_verify_failed": 1,
+        "last_savepoint_timestamp_seconds": seen.now - 60,
+        "last_savepoint_bytes": 1000,
+        "last_savepoint_duration_seconds": 2.5,
+        "savepoint_expected_interval_seconds": 86400,
         "trash_files": 3,
         "trash_bytes": 4096,
         "storage_errors_total": 2,

@@ -49,7 +49,16 @@ def test_a_verification_a_repair_a_rollback_and_its_undo_publish_as_maintenance_
     assert published(queries)["runs_total", (("result", "succeeded"),)] == 3
 
 
-@pytest.mark.parametrize("verb", ["verify", "repair", "rollback --to-batch 22", "undo x"])
+def test_a_savepoint_is_published(queries: Path) -> None:
+    (queries.parent / "ck" / TORN).unlink()
+    flags = ("--queries", str(queries), "--publish")
+    assert run("savepoint", "orders", str(queries.parent / "to"), *flags).returncode == 0
+    assert published(queries)["last_savepoint_bytes", ()] > 0
+
+
+@pytest.mark.parametrize(
+    "verb", ["verify", "repair", "rollback --to-batch 22", "undo x", "savepoint /to"]
+)
 def test_an_address_is_refused_before_anything_is_done(queries: Path, verb: str) -> None:
     name, *rest = verb.split()
     rest += ["--apply"] if name.startswith("r") else []

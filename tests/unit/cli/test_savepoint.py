@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from statemaint.maintain.record import read_record
+from statemaint.report.record import LastSavepoint
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.program import run
@@ -33,7 +35,26 @@ def test_a_savepoint_is_one_snapshot_of_each_store(checkpoint: Path, dest: Path)
     assert run("verify", str(dest), "--deep").returncode == 0
     rows = [run("digest", str(one)).stdout for one in (checkpoint, dest)]
     assert rows[0] == rows[1]
+    assert files(checkpoint) - before == {"_statemaint/metrics.json"}
+
+
+def test_the_query_has_a_newer_savepoint_unless_it_is_a_fork_or_nothing_may_be_written_there(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    before = files(checkpoint)
+    run("savepoint", str(checkpoint), str(tmp_path / "fork"), "--new-id")
+    run("savepoint", str(checkpoint), str(tmp_path / "unpinned"), "--no-pin")
+    run("savepoint", str(checkpoint), str(tmp_path / "dry"), "--dry-run")
     assert files(checkpoint) == before
+    done = run("savepoint", str(checkpoint), str(tmp_path / "saved"), "--json")
+    document, record = json.loads(done.stdout), read_record(LocalStorage(checkpoint))
+    assert record
+    assert record.savepoint == LastSavepoint(
+        ended=document["ended"],
+        batch=24,
+        bytes=document["bytes_written"],
+        seconds=document["ended"] - document["begun"],
+    )
 
 
 def test_an_older_batch_is_saved_by_its_number(checkpoint: Path, dest: Path) -> None:

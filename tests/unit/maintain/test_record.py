@@ -1,5 +1,6 @@
 """The record of a query in its checkpoint."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -17,6 +18,7 @@ from statemaint.errors import (
 from statemaint.execute.lease import acquire
 from statemaint.maintain import maintain, undo
 from statemaint.maintain.record import (
+    note_savepoint,
     note_verification,
     read_record,
     recorded,
@@ -30,7 +32,14 @@ from statemaint.records import Holder
 from statemaint.records.runs import METRICS
 from statemaint.recover import repair, rollback
 from statemaint.report import Report
-from statemaint.report.record import Cause, LastRun, LastVerification, Record, next_record
+from statemaint.report.record import (
+    Cause,
+    LastRun,
+    LastSavepoint,
+    LastVerification,
+    Record,
+    next_record,
+)
 from statemaint.storage import MemoryStorage, ReadOnly
 from tests.support.checkpoints import offsets_bytes, write_checkpoint
 from tests.support.faults import Clock, HookedStorage, refuse
@@ -88,6 +97,20 @@ def test_a_verification_is_noted_and_a_later_run_keeps_it() -> None:
     assert noted is not None
     assert noted.verified == LastVerification(70.0, healthy=False)
     assert next_record(noted, LastRun("s", 90.0)).verified == noted.verified
+
+
+def test_a_savepoint_is_noted_and_nothing_else_changes() -> None:
+    storage, saved = MemoryStorage(), LastSavepoint(80.0, batch=3, bytes=10, seconds=2.0)
+    note_savepoint(storage, saved)
+    assert read_record(storage) == Record(None, savepoint=saved)
+    note_verification(storage, (), healthy=True)
+    write_record(storage, next_record(read_record(storage), LastRun("r", 90.0)))
+    known = read_record(storage)
+    assert known
+    assert known.savepoint == saved
+    newer = replace(saved, ended=100.0)
+    note_savepoint(storage, newer)
+    assert read_record(storage) == replace(known, savepoint=newer)
 
 
 def test_where_nothing_can_be_written_a_verification_ends_all_the_same(

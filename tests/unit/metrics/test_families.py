@@ -31,7 +31,13 @@ from statemaint.report.facts import (
     Spread,
     Unit,
 )
-from statemaint.report.record import Cause, LastRun, LastVerification, Record, next_record
+from statemaint.report.record import (
+    Cause,
+    LastRun,
+    LastVerification,
+    Record,
+    next_record,
+)
 from statemaint.report.to_json import report_json
 from tests.support.checkpoints import JOIN
 from tests.support.metrics import (
@@ -43,12 +49,14 @@ from tests.support.metrics import (
     named,
     neglected,
     plain,
+    saved,
     series_of,
 )
 from tests.support.paths import ROOT
 from tools.metrics_document import document
 
 NOW = 1_800_000_000.0
+SAVED = saved(NOW)
 
 
 def text_of(made: Iterable[Family]) -> str:
@@ -99,8 +107,10 @@ def test_snapshots_that_were_not_written_are_counted_by_reason_and_zero_once_the
 def test_every_metric_of_the_catalogue_has_its_series_and_its_type() -> None:
     record = maintained(neglected(NOW), NOW)
     last = ended(maintain(neglected(NOW), TIGHT), NOW, every_unit=True)
-    record = replace(next_record(record, last), verified=LastVerification(NOW, healthy=True))
-    made = [*families(named(interval=3600, every_unit=True), record)]
+    verified = LastVerification(NOW, healthy=True)
+    record = replace(next_record(record, last), verified=verified, savepoint=SAVED)
+    about = named(interval=3600, savepoint_interval=86400, every_unit=True)
+    made = [*families(about, record)]
     types = {one.name: one.type for one in [*made, waiting(named(), NOW)]}
     apart = (Detail.EXPORTER, Detail.TASK)
     of_queries = [one for one in METRICS if one.detail not in apart]
@@ -140,9 +150,11 @@ def test_no_query_has_more_series_than_the_bound() -> None:
         halted=tuple((0, part, "default") for part in range(5)),
     )  # fmt: skip
     last = LastRun("r", NOW, tuple(Cause), 1, 2, 3, 4, 5, facts, 6, 7)
-    record = next_record(Record(last, NOW, {}, {}, LastVerification(NOW, healthy=False)), last)
+    verified = LastVerification(NOW, healthy=False)
+    before = Record(last, NOW, verified=verified, savepoint=SAVED)
+    record = next_record(before, last)
     exporter = sum(one.detail is Detail.EXPORTER for one in METRICS)
-    assert len(shown(record, named(interval=1))) == most_series() - exporter
+    assert len(shown(record, named(interval=1, savepoint_interval=1))) == most_series() - exporter
     assert f"at most {most_series()} series" in document()
 
 
@@ -193,6 +205,16 @@ def test_a_query_that_was_only_verified_shows_that_and_no_run() -> None:
     found = plain(shown(Record(None, verified=LastVerification(NOW, healthy=True))))
     assert (found["last_verify_timestamp_seconds"], found["last_verify_failed"]) == (NOW, 0)
     assert "last_run_timestamp_seconds" not in found
+
+
+def test_a_savepoint_shows_its_age_size_and_duration_and_the_interval_of_the_next() -> None:
+    found = plain(shown(Record(None, savepoint=SAVED), named(savepoint_interval=86400)))
+    assert {name: found[name] for name in found if "savepoint" in name} == {
+        "last_savepoint_timestamp_seconds": NOW - 60,
+        "last_savepoint_bytes": 1000,
+        "last_savepoint_duration_seconds": 2.5,
+        "savepoint_expected_interval_seconds": 86400,
+    }
 
 
 def test_totals_that_cannot_be_read_are_left_out_and_do_not_begin_again() -> None:

@@ -32,6 +32,17 @@ def test_a_savepoint_may_be_named_by_query_and_batch_together(tmp_path: Path) ->
     assert savepoint.keep is None
 
 
+@pytest.mark.parametrize(
+    ("schedule", "interval"),
+    [("", None), (", schedule: '@once'", None), (", schedule: '@daily'", 86400.0)],
+)
+def test_the_interval_is_that_of_the_schedule(
+    tmp_path: Path, schedule: str, interval: float | None
+) -> None:
+    text = f"queries: {{a: {{checkpoint: /x, savepoint: {{to: '/to/{{batch}}'{schedule}}}}}}}"
+    assert load(tmp_path, text).queries["a"].savepoint_interval == interval
+
+
 def test_the_file_has_every_rule() -> None:
     keep = json_schema()["$defs"]["SavepointSettings"]["properties"]["keep"]
     assert keep["anyOf"][0]["propertyNames"]["enum"] == [*RULES]
@@ -50,7 +61,11 @@ def test_the_file_has_every_rule() -> None:
         ("{to: 's3://u:p@b/{batch}'}", "savepoint.to: the address has a secret in it"),
         ("{to: '/x/clicks/{batch}'}", "savepoint.to: lies inside of the query's checkpoint"),
         ("{to: '/x/{query}/{batch}'}", "savepoint.to: lies inside of the query's checkpoint"),
-        ("{to: '/b/{batch}', every: 1d}", "savepoint.every: no such key; the keys are to, keep"),
+        (
+            "{to: '/b/{batch}', every: 1d}",
+            "savepoint.every: no such key; the keys are to, schedule",
+        ),
+        ("{to: '/b/{batch}', schedule: '1d'}", "savepoint.schedule: '1d' is not a valid schedule"),
         ("{to: '/b/{batch}', keep: {}}", "savepoint.keep: names no savepoint to keep; write it"),
         ("{to: '/b/{batch}', keep: {last: 0}}", "savepoint.keep.last: must be greater than or"),
         (

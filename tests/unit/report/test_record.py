@@ -10,6 +10,7 @@ from statemaint.report.record import (
     Cause,
     CountedTrash,
     LastRun,
+    LastSavepoint,
     LastVerification,
     Record,
     next_record,
@@ -92,6 +93,7 @@ def test_a_verification_stays_while_runs_go_on() -> None:
     [
         Record(run("a", Cause.LEASE, facts=None)),
         Record(None, verified=LastVerification(5, healthy=False)),
+        Record(None, savepoint=LastSavepoint(5.5, batch=1, bytes=2, seconds=3.5)),
         next_record(next_record(None, run("a")), run("b", Cause.PLAN, facts=None)),
         next_record(Record(run("a"), verified=LastVerification(5, healthy=True)), run("b")),
     ],
