@@ -18,7 +18,7 @@ WAITING = -n $$(( 2 * $$(nproc) )) --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-image grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter bench-savepoint clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-savepoint-live test-image grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter bench-savepoint clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -60,6 +60,9 @@ test-undo: test-parts ## undo after every failed request or call of an S3 and an
 
 test-verdicts: setup ## damage checkpoints in every known way, and compare the doctor's verdict with Spark's (45 minutes)
 	$(WITH_JAVA) $(BIN)/python -m tests.verdicts $(ARGS)
+
+test-savepoint-live: setup ## make savepoints of live queries, with Spark's maintenance on and ours; ARGS="--savepoints 5 --every 0"
+	$(WITH_JAVA) $(BIN)/python -m tests.soak.live_savepoints $(ARGS)
 
 grafana-types: setup ## rebuild the JSON schemas of Grafana's dashboards from its npm package (needs npm)
 	$(BIN)/python -m tests.grafana
