@@ -36,6 +36,12 @@ from statemaint.workers import Workers
     "--new-id", is_flag=True, help="Give the query that starts from it an id of its own, as a fork."
 )
 @click.option(
+    "--sink-log",
+    metavar="DIR",
+    help="The empty folder that the query's file sink will write to, of any storage: write the log "
+    "there without which the sink fails at its first compaction.",
+)
+@click.option(
     "--pin/--no-pin",
     default=True,
     help="Whether to pin the batch meanwhile, and to note the savepoint for the metrics, which "
@@ -51,6 +57,7 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
     *,
     batch: int | None,
     new_id: bool,
+    sink_log: str | None,
     pin: bool,
     dry_run: bool,
     publish: bool,
@@ -75,6 +82,7 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
             open_storage(dest),
             batch=batch,
             new_id=new_id,
+            sink=open_storage(sink_log) if sink_log else None,
             pin=pin,
             dry_run=dry_run,
             workers=workers,
@@ -84,7 +92,7 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
     print_result(
         lambda: savepoint_json(report),
         as_json=as_json,
-        table=lambda: click.echo("\n".join(_lines(report))),
+        table=lambda: click.echo("\n".join(_lines(report, sink_log))),
     )
     if dry_run and not as_json:
         note("nothing was written; leave --dry-run away to save it")
@@ -122,7 +130,7 @@ def savepoint_json(report: SavepointReport) -> dict[str, Any]:
     }
 
 
-def _lines(report: SavepointReport) -> Iterator[str]:
+def _lines(report: SavepointReport, sink_log: str | None) -> Iterator[str]:
     saved, stores = report.note, counted(report.stores, "store")
     yield f"savepoint {report.dest}"
     yield f"of        batch {saved.batch} (version {version_of(saved.batch)}) of {saved.source}"
@@ -136,3 +144,5 @@ def _lines(report: SavepointReport) -> Iterator[str]:
     yield f"ended     {moment(saved.ended)} UTC, {took:.1f} s after it was begun"
     if saved.id != saved.query_id:
         yield f"id        {saved.id}, of its own"
+    if sink_log:
+        yield f"sink      {sink_log}, with the log that its file sink reads"

@@ -12,9 +12,9 @@ interval whatever the setting is. Nothing reads it: the newest replaces all befo
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from statemaint.errors import CodecError, DamagedError
+from statemaint.errors import CodecError, ConfigError, DamagedError
 from statemaint.model.findings import FindingCode
 from statemaint.scan.source_logs import ADVICE, SourceLog
 from statemaint.storage import Storage
@@ -78,6 +78,21 @@ def sink_log_of(batch: int) -> Iterator[tuple[str, Chunks]]:
     if base >= 0:
         yield f"{folder}/{base}.compact", [_NO_LINES]
     yield from ((f"{folder}/{number}", [_NO_LINES]) for number in range(base + 1, batch + 1))
+
+
+def check_sink_empty(sink: Storage, batches: Iterable[int]) -> None:
+    """Refuses a sink's folder that has more than what a killed run of one of the batches left."""
+    ours = {path for batch in batches for path, _ in sink_log_of(batch)}
+    for entry in sink.list(""):
+        if entry.path not in ours or entry.size != len(_NO_LINES):
+            detail = f"the folder of the sink is not empty, it has {entry.path}; give a new one"
+            raise ConfigError(f"{sink.root}: {detail}")
+
+
+def write_sink_log(sink: Storage, batch: int) -> None:
+    sink.create_root()
+    for path, chunks in sink_log_of(batch):
+        sink.write(path, chunks, overwrite=True)
 
 
 def _interval(compacts: Sequence[int], last: int) -> int | None:

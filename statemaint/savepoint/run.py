@@ -33,6 +33,7 @@ from statemaint.records.savepoints import (
     write_savepoint,
 )
 from statemaint.report.record import LastSavepoint
+from statemaint.savepoint.compactible import check_sink_empty, write_sink_log
 from statemaint.savepoint.plan import SavepointPlan, committed_batches, plan_savepoint
 from statemaint.savepoint.stores import StoreWriter
 from statemaint.storage import ReadOnly, Storage
@@ -93,6 +94,7 @@ def savepoint(  # noqa: PLR0913 -- each is a choice of its own
     *,
     batch: int | None = None,
     new_id: bool = False,
+    sink: Storage | None = None,
     pin: bool = True,
     dry_run: bool = False,
     workers: Workers | int | None = None,
@@ -108,6 +110,7 @@ def savepoint(  # noqa: PLR0913 -- each is a choice of its own
         batch: a committed batch; by default the newest. If what is being read is cleaned up, the
             savepoint starts over, three times at most, and from a newer batch if none was given.
         new_id: give the query that starts from it an id of its own.
+        sink: the empty folder that its file sink will write to; gets the log that the sink reads.
         pin: keep maintenance from deleting what the batch needs, which takes the right to write to
             the checkpoint. Spark's own clean-up heeds no pin.
         dry_run: plan it, and write nothing.
@@ -115,8 +118,8 @@ def savepoint(  # noqa: PLR0913 -- each is a choice of its own
             storages.
 
     Raises:
-        ConfigError: when the batch is not committed, or `dest` has other files or is inside of the
-            checkpoint.
+        ConfigError: when the batch is not committed, or `dest` or `sink` has other files, or is
+            inside of the checkpoint or of the other.
         DamagedError: when a restart after the batch would fail, or load wrong rows.
         CheckpointError: when a file is damaged.
         UnsupportedError: when the checkpoint is of a kind that cannot be read.
@@ -124,16 +127,15 @@ def savepoint(  # noqa: PLR0913 -- each is a choice of its own
         LeaseHeldError: when another run writes or maintains `dest`.
         StorageError: when either storage fails or refuses.
     """
-    if any(overlaps({"the checkpoint": source.root, "the savepoint": dest.root})):
-        raise ConfigError(
-            f"{dest.root}: a savepoint cannot be inside of its own checkpoint ({source.root}), or "
-            "around it; give a folder of its own"
-        )
-    run = _Run(ReadOnly(source), dest, batch, new_id, Workers.of(workers))
+    _check_apart(source, dest, sink)
+    run = _Run(ReadOnly(source), dest, batch, new_id, sink, Workers.of(workers))
     begun = run.begun()
     if begun and run.is_whole(begun) and batch == begun.batch and not dry_run:
+        run.check_sink(batch)
+        run.write_sink_log(batch)
         return SavepointReport(dest.root, begun, len(begun.stores), continued=len(begun.stores))
     planned = run.planned(begun)  # what is refused leaves no trace
+    run.check_sink(planned.batch, begun.batch if begun else planned.batch)
     if dry_run:
         return run.report(planned, run.note(planned, begun))
     dest.create_root()
@@ -161,6 +163,17 @@ def note_in_record(source: Storage, report: SavepointReport) -> None:
         note_savepoint(source, LastSavepoint(note.ended, note.batch, report.written, seconds))
 
 
+def _check_apart(source: Storage, dest: Storage, sink: Storage | None) -> None:
+    places = {"the checkpoint": source.root, "the savepoint": dest.root}
+    if sink:
+        places["the sink"] = sink.root
+    for outer, inner in overlaps(places):
+        raise ConfigError(
+            f"{places[inner]}: {inner} cannot be in the folder of {outer} ({places[outer]}); give "
+            "a folder of its own"
+        )
+
+
 @contextmanager
 def _held(source: Storage, batch: int, dest: str) -> Iterator[None]:
     with ExitStack() as stack:
@@ -180,6 +193,7 @@ class _Run:
     dest: Storage
     batch: int | None
     new_id: bool
+    sink: Storage | None
     workers: Workers
 
     def begun(self) -> SavepointNote | None:
@@ -228,6 +242,14 @@ class _Run:
                 f"{self.dest.root}: the metadata of its unfinished savepoint {what}, so a query "
                 "may have run from it; nothing is deleted, give a new folder"
             )
+
+    def check_sink(self, *batches: int) -> None:
+        if self.sink:
+            check_sink_empty(self.sink, batches)
+
+    def write_sink_log(self, batch: int) -> None:
+        if self.sink:
+            write_sink_log(self.sink, batch)
 
     def planned(self, begun: SavepointNote | None) -> SavepointPlan:
         """Returns the savepoint to write: of the batch that was begun, as long as it can be."""
@@ -281,6 +303,7 @@ class _Run:
         saved = tuple(stores[one.id.directory] for one, _ in planned.stores)
         note = replace(note, ended=self.dest.now(), stores=saved, logs=logs)
         self._check_whole(note)
+        self.write_sink_log(planned.batch)
         fence.must_hold()
         write_savepoint(self.dest, note)
         self.dest.replace(METADATA, [true_metadata(note)])

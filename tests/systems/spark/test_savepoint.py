@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 
 from statemaint.audit import doctor, verify
 from statemaint.savepoint import savepoint
-from statemaint.savepoint.compactible import sink_log_of
 from statemaint.savepoint.run import UNFINISHED
 from statemaint.storage import LocalStorage
 from tests.checkpoints.rocks_queries import EVOLVES
@@ -52,11 +51,11 @@ class Query:
     def restarted(self) -> Runner:
         return replace(self.runner, conf={_INTERVAL: "2"})
 
-    def saved(self, name: str, batch: int | None = None) -> Path:
+    def saved(self, name: str, batch: int | None = None, *, sink: bool = False) -> Path:
         """Returns the root of a query whose checkpoint is a savepoint of this one's."""
         other = self.root.with_name(name)
-        to = LocalStorage(other / "checkpoint")
-        savepoint(LocalStorage(self.root / "checkpoint"), to, batch=batch)
+        source, to = (LocalStorage(root / "checkpoint") for root in (self.root, other))
+        savepoint(source, to, batch=batch, sink=LocalStorage(other / "sink") if sink else None)
         return other
 
 
@@ -166,10 +165,8 @@ def test_spark_reads_again_what_the_log_of_its_source_has_lost(
 def test_a_new_file_sink_needs_the_log_of_the_batches_before(
     summing: Query, tmp_path: Path
 ) -> None:
-    bare, logged = (summing.saved(f"{tmp_path.name}-{name}") for name in ("bare", "logged"))
-    for path, chunks in sink_log_of(summing.newest):
-        (logged / "sink" / path).parent.mkdir(parents=True, exist_ok=True)
-        (logged / "sink" / path).write_bytes(b"".join(chunks))
+    bare = summing.saved(f"{tmp_path.name}-bare")
+    logged = summing.saved(f"{tmp_path.name}-logged", sink=True)
     with pytest.raises(Exception, match=r"BATCH_METADATA_NOT_FOUND.*_spark_metadata/9\.compact"):
         summing.restarted.run_to_files(bare, FIRST + MORE)
     summing.restarted.run_to_files(logged, FIRST + MORE)

@@ -68,6 +68,8 @@ def words_of(command: str, place: Path) -> list[str]:
             words[at] = _INSTEAD[words[at - 1]]
         if word.startswith("s3://backup/"):
             words[at] = str(place / "backup")
+        elif word.startswith("s3://trial/"):
+            words[at] = str(place / word.removeprefix("s3://"))
         elif word == "URI" or word.startswith(("/data/", "s3://")):
             words[at] = str(place) if word.endswith("checkpoints") else str(_root(word, place))
     return words
