@@ -5,7 +5,8 @@
 """
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from statemaint.wording import moment
 
@@ -129,6 +130,15 @@ class CodecError(CheckpointError):
     def at(self, path: str) -> "CodecError":
         """Returns the same error with the path of the file."""
         return CodecError(self.detail, offset=self.offset, path=path)
+
+
+@contextmanager
+def in_file(path: str) -> Iterator[None]:
+    """Adds the file's path to a `CodecError` of the block, unless it has one."""
+    try:
+        yield
+    except CodecError as error:
+        raise error if error.path else error.at(path) from error
 
 
 class WrongKindError(CodecError):

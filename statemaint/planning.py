@@ -5,12 +5,12 @@ from dataclasses import replace
 from itertools import product
 from typing import TypeVar, assert_never
 
-from statemaint.errors import ConfigError, NotExclusiveError
+from statemaint.errors import ConfigError, DamagedError, NotExclusiveError
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Checkpoint
+from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.model.ids import StoreId, UnitId
+from statemaint.model.ids import StoreId, UnitId, version_of
 from statemaint.model.policy import Policy
 from statemaint.plan import Action, Attest, Delete, Plan, Request, WriteSnapshot, diagnose, plan
 from statemaint.records.remembered import recalling
@@ -67,6 +67,30 @@ def damage(checkpoint: Checkpoint) -> frozenset[Finding]:
     """Returns the findings of damage, in the logs and in the stores."""
     stores = (finding for store in checkpoint.stores for finding in diagnose(store, checkpoint))
     return frozenset(finding for finding in (*checkpoint.findings, *stores) if finding.damage)
+
+
+def chains_at(checkpoint: Checkpoint, batch: int, refused: str) -> tuple[tuple[Store, Chain], ...]:
+    """Returns the stores that a restart after a committed batch reads, each with its chain.
+
+    Raises:
+        ConfigError: when the batch is not in the commit log.
+        DamagedError: when the restart would fail, or load wrong rows, as far as names show; after
+            the words that something is refused.
+    """
+    if batch not in checkpoint.batches:
+        raise not_committed(checkpoint.root, batch, checkpoint.batches)
+    for finding in sorted(damage(checkpoint), key=lambda one: (one.code, one.detail)):
+        if not finding.batches or batch in finding.batches:
+            detail = f"{refused}: {finding.detail}"
+            raise DamagedError(checkpoint.root, detail, code=finding.code.value)
+    version, chains = version_of(batch), []
+    for store in checkpoint.needed(version):
+        chain = store.versions.chain(version)
+        if not isinstance(chain, Chain):
+            detail = f"{refused}: version {version} does not load in {store.id.directory}"
+            raise DamagedError(checkpoint.root, detail, code=FindingCode.BROKEN_CHAIN.value)
+        chains.append((store, chain))
+    return tuple(chains)
 
 
 def plan_checkpoint(  # noqa: PLR0913 -- each is a separate choice

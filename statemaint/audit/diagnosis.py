@@ -79,7 +79,7 @@ class Diagnosis:
         if the checkpoint's own logs are damaged.
         """
         checkpoint, version = self.checkpoint, self.checkpoint.target
-        needed = [one for one in checkpoint.stores if version and checkpoint.asks(one.id, version)]
+        needed = checkpoint.needed(version) if version else ()
         if version is None or any(one.damage for one in checkpoint.findings):
             return 0, len(needed)
         of_files = (

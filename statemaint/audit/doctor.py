@@ -96,14 +96,8 @@ def _resumes(verified: Verification) -> bool:
         return False
     return all(
         version in store.versions.loadable(version, version)
-        for store in _required_stores(verified.checkpoint)
+        for store in verified.checkpoint.needed(verified.checkpoint.resumes)
     )
-
-
-def _required_stores(checkpoint: Checkpoint) -> list[Store]:
-    """Returns the stores that a restart reads; a repartition may have left others."""
-    version = checkpoint.resumes
-    return [store for store in checkpoint.stores if checkpoint.asks(store.id, version)]
 
 
 def _passed_over(
@@ -138,7 +132,7 @@ def _passed_over(
         isinstance(chain := store.versions.chain(version), Chain)
         and len(chain.deltas) <= _MOST_CHANGES
         and (chain.base or store.id not in headless)
-        for store in _required_stores(without.checkpoint)
+        for store in without.checkpoint.needed(without.checkpoint.resumes)
     )
     return tuple(sorted(bad)) if short and _resumes(without) else None
 
@@ -215,12 +209,12 @@ def _newest(checkpoint: Checkpoint) -> _Chains:
     version = checkpoint.resumes
     if version is None:
         return []
-    chains = ((store, store.versions.chain(version)) for store in _required_stores(checkpoint))
+    chains = ((store, store.versions.chain(version)) for store in checkpoint.needed(version))
     return [(store, chain) for store, chain in chains if isinstance(chain, Chain)]
 
 
 def _total(checkpoint: Checkpoint, chains: _Chains) -> int | None:
-    if not chains or len(chains) < len(_required_stores(checkpoint)):
+    if not chains or len(chains) < len(checkpoint.needed(checkpoint.resumes)):
         return None
     return sum(_stored(store, chain) for store, chain in chains)
 

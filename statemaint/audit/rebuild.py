@@ -22,6 +22,7 @@ from statemaint.errors import (
     StaleChecksumError,
     Superseded,
     UnsupportedError,
+    in_file,
 )
 from statemaint.fold import ClearEngine, Engine, Source, must_equal
 from statemaint.model.chain import Chain, Versions
@@ -250,10 +251,8 @@ class _Rebuild:
     ) -> None:
         """Compares a changelog with any zip that names families: a store has them or has not."""
         if path := next((path for path, named in families.items() if named), None):
-            try:
+            with in_file(delta.entry.path):
                 header.must_be_like(path, column_families=True)
-            except CodecError as error:
-                raise error.at(delta.entry.path) from error
 
     def _engine_of(self, delta: Delta) -> Engine:
         small = self.store.rocks is None and delta.entry.size < _SMALL

@@ -86,8 +86,7 @@ def check_units(
     """Returns the result for the rows of each partition, ascending; reuses the known ones."""
     if checkpoint.target is None or any(one.damage for one in checkpoint.findings):
         return []
-    # Other stores are of batches before a repartition.
-    needed = (one for one in checkpoint.stores if checkpoint.asks(one.id, checkpoint.target))
+    needed = checkpoint.needed(checkpoint.target)
     units = (tuple(group) for _, group in groupby(needed, key=lambda one: one.id.unit))
     jobs = [Job(partial(_unit, storage, checkpoint, stores, known)) for stores in units]
     return in_turn(jobs, threads=threads, stop=stop)

@@ -17,6 +17,7 @@ from statemaint.errors import (
     NotFoundError,
     StorageError,
     UnsupportedError,
+    in_file,
 )
 from statemaint.fold import Engine, Source, engine_for
 from statemaint.fold.needs import check_need, loading
@@ -326,11 +327,8 @@ def _stale(
 ) -> Iterator[Finding]:
     owner = side.entry.path.removesuffix(side.entry.name) + side.entry.name[1:-4]
     stored = storage.read(side.entry.path)
-    try:
-        with storage.open(owner) as stream:
-            fits = checksum_file.hadoop_matches(stored, stream)
-    except CodecError as error:
-        raise error.at(side.entry.path) from error
+    with in_file(side.entry.path), storage.open(owner) as stream:
+        fits = checksum_file.hadoop_matches(stored, stream)
     if not fits:
         detail = (
             f"{side.entry.path}: does not match {owner}; a Hadoop FileSystem refuses to read it"

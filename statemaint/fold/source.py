@@ -12,7 +12,7 @@ from statemaint.codec.hdfs import records
 from statemaint.codec.hdfs.records import Record
 from statemaint.codec.integrity.checksum_file import MOST_BYTES, ChecksummedStream, parse_spark
 from statemaint.codec.integrity.digest import StateDigest, digest_key
-from statemaint.errors import CodecError, NotFoundError, StaleChecksumError
+from statemaint.errors import CodecError, NotFoundError, StaleChecksumError, in_file
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
@@ -147,11 +147,8 @@ class Source:
         Raises:
             StaleChecksumError: when its checksum file does not match these bytes.
         """
-        with self.opened(path) as stream:
-            try:
-                yield from self.compression.blocks(stream)
-            except CodecError as error:
-                raise error.at(path) from error
+        with self.opened(path) as stream, in_file(path):
+            yield from self.compression.blocks(stream)
 
     @contextmanager
     def opened(self, path: str) -> Iterator[BinaryIO]:
@@ -186,17 +183,13 @@ class Source:
     def records(self, path: str) -> Iterator[Record]:
         """Yields a file's records in order."""
         payload = (bytes(block.payload) for block in self.blocks(path))
-        try:
+        with in_file(path):
             yield from records.decode(payload, row_checksums=self.row_checksums)
-        except CodecError as error:
-            raise error.at(path) from error
 
     def rows(self, path: str) -> Iterator[tuple[bytes, bytes]]:
         """Yields a snapshot's rows in stored order."""
-        try:
+        with in_file(path):
             yield from records.snapshot_rows(self.records(path))
-        except CodecError as error:
-            raise error.at(path) from error
 
 
 class Engine(Protocol):

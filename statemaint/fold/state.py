@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rocksdb.changelog import DELETE, PUT, Change
+from statemaint.errors import in_file
 from statemaint.fold.source import Source
 from statemaint.fold.table import SortedTable
 from statemaint.model.chain import Chain
@@ -88,9 +89,9 @@ def logged(source: Source, store: Store, delta: Delta) -> Iterator[Change]:
         for key, value in source.records(delta.entry.path):
             yield int(DELETE if value is None else PUT), key, value
         return
-    from statemaint.fold.rocksdb.changes import decoded, named  # noqa: PLC0415 -- RocksDB is large
+    from statemaint.fold.rocksdb.changes import decoded  # noqa: PLC0415 -- RocksDB is large
 
-    with named(delta.entry.path):
+    with in_file(delta.entry.path):
         _, changes = decoded(source, delta.entry.path)
         yield from changes
 
@@ -172,12 +173,12 @@ def _rocks_state(fold: "Folded") -> State:
 
 def _rocks_watched(source: Source, chain: Chain, fold: "Folded", watcher: Watcher) -> None:
     """Applies a chain's changelogs to the database of its base."""
-    from statemaint.fold.rocksdb.changes import Pending, decoded, named  # noqa: PLC0415
+    from statemaint.fold.rocksdb.changes import Pending, decoded  # noqa: PLC0415
     from statemaint.fold.rocksdb.sums import LIMITS  # noqa: PLC0415
 
     pending = Pending(fold.database, fold.like, held=LIMITS.held)
     for delta in chain.deltas:
-        with named(delta.entry.path):
+        with in_file(delta.entry.path):
             header, changes = decoded(source, delta.entry.path)
             pending.begin(header)
             pending.take(watcher.watch(delta.version, changes))

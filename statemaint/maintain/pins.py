@@ -4,15 +4,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from statemaint.errors import ConfigError, DamagedError
+from statemaint.errors import ConfigError
 from statemaint.execute import QUIET, renewing
-from statemaint.model.checkpoint import Checkpoint
-from statemaint.model.findings import FindingCode
-from statemaint.model.ids import version_of
 from statemaint.model.pins import Pin
 from statemaint.model.policy import duration
-from statemaint.plan import diagnose
-from statemaint.planning import not_committed, scan_checkpoint
+from statemaint.planning import chains_at, scan_checkpoint
 from statemaint.records import newest
 from statemaint.records.claims import pause
 from statemaint.records.pins import MOST_SECONDS, end_pin, read_pins, renew_pin, write_pin
@@ -64,7 +60,7 @@ def pin_batch(
     must_be_checkpoint(storage)
     pin = _written(storage, batch, by, for_seconds, wait)
     try:
-        _check_loads(scan_checkpoint(storage), batch)
+        chains_at(scan_checkpoint(storage), batch, f"batch {batch} cannot be pinned")
     except BaseException:
         end_pin(storage, pin)
         raise
@@ -112,22 +108,3 @@ def _written(storage: Storage, batch: int, by: str, for_seconds: float, wait: Pa
         end_pin(storage, pin)
         raise
     return pin
-
-
-def _check_loads(checkpoint: Checkpoint, batch: int) -> None:
-    root, version = checkpoint.root, version_of(batch)
-    if batch not in checkpoint.batches:
-        raise not_committed(root, batch, checkpoint.batches)
-    why = f"batch {batch} cannot be pinned: "
-    for finding in (one for one in checkpoint.findings if one.damage):
-        raise DamagedError(root, why + finding.detail, code=finding.code.value)
-    for store in checkpoint.stores:
-        if not checkpoint.asks(store.id, version):
-            continue
-        mine = [one for one in diagnose(store, checkpoint) if one.damage]
-        for finding in mine:
-            if batch in finding.batches or store.unread:
-                raise DamagedError(root, why + finding.detail, code=finding.code.value)
-        if version not in store.versions.loadable(version, version):
-            detail = f"{why}version {version} does not load in {store.id.directory}"
-            raise DamagedError(root, detail, code=FindingCode.BROKEN_CHAIN.value)

@@ -319,6 +319,10 @@ class Checkpoint:
         """
         return asks(self.counts, store, version)
 
+    def needed(self, version: int | None) -> tuple[Store, ...]:
+        """Returns the stores that a load of a version needs; a repartition may have left others."""
+        return tuple(store for store in self.stores if self.asks(store.id, version))
+
     def retained(self, store: StoreId, first: int, last: int) -> int:
         """Returns the number of versions of a closed range whose load needs a store's partition.
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Literal, TypeVar
 
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.listing import LATEST
@@ -22,7 +22,6 @@ METADATA = "metadata"
 OF_A_QUERY = ("state/", "offsets/", "commits/", "sources/")
 """Where a query, or a savepoint of it, has its files but `metadata`."""
 STORES = "_statemaint/savepoint"
-_FORMAT = 1
 _T = TypeVar("_T")
 
 
@@ -63,6 +62,7 @@ class SavepointNote:
         logs: the size of every other file of it, by path, once it has ended.
     """
 
+    format: Literal[1] = 1
     source: str
     query_id: str
     id: str
@@ -90,8 +90,7 @@ def true_metadata(note: SavepointNote) -> bytes:
 
 
 def write_savepoint(storage: Storage, note: SavepointNote) -> None:
-    fields = {"format": _FORMAT, **asdict(note)}
-    storage.replace(SAVEPOINT, [json.dumps(fields, indent=1).encode() + b"\n"])
+    storage.replace(SAVEPOINT, [json.dumps(asdict(note), indent=1).encode() + b"\n"])
 
 
 def read_savepoint(storage: Storage) -> SavepointNote | None:
@@ -101,42 +100,13 @@ def read_savepoint(storage: Storage) -> SavepointNote | None:
         CodecError: when it cannot be read, or another build wrote it in a format of its own.
     """
     try:
-        fields = _json(storage.read(SAVEPOINT), SAVEPOINT)
+        note = _parsed(SavepointNote, storage.read(SAVEPOINT), SAVEPOINT)
     except NotFoundError:
         return None
-    if isinstance(fields, dict) and fields.get("format") != _FORMAT:
-        raise CodecError("a format of another version of statemaint", offset=0, path=SAVEPOINT)
-    note = _read_as(SavepointNote, fields, SAVEPOINT)
     times = (note.begun, note.ended or 0.0, note.expired or 0.0)
     if not all(0 <= time <= LATEST for time in times):
         raise CodecError("it has a time beyond the year 9999", offset=0, path=SAVEPOINT)
     return note
-
-
-def read_stores(storage: Storage) -> tuple[SavedStore, ...]:
-    """Returns the stores that are proved so far; an unreadable record counts as none."""
-    stores: list[SavedStore] = []
-    for entry in storage.list(STORES):
-        with suppress(CodecError, NotFoundError):
-            found = _json(storage.read(entry.path), entry.path)
-            stores += _read_as(tuple[SavedStore, ...], found, entry.path)
-    return tuple(stores)
-
-
-def _json(content: bytes, path: str) -> Any:
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise CodecError("not a savepoint's record", offset=0, path=path) from error
-
-
-def _read_as(kind: type[_T], fields: Any, path: str) -> _T:
-    from pydantic import TypeAdapter  # noqa: PLC0415 -- takes as long as a scan
-
-    try:
-        return TypeAdapter(kind).validate_python(fields)
-    except (ValueError, OverflowError) as error:
-        raise CodecError("not a savepoint's record", offset=0, path=path) from error
 
 
 def note_stores(storage: Storage, stores: Sequence[SavedStore]) -> None:
@@ -145,5 +115,24 @@ def note_stores(storage: Storage, stores: Sequence[SavedStore]) -> None:
     storage.replace(path, [json.dumps([*map(asdict, stores)]).encode() + b"\n"])
 
 
+def read_stores(storage: Storage) -> tuple[SavedStore, ...]:
+    """Returns the stores that are proved so far; an unreadable record counts as none."""
+    stores: list[SavedStore] = []
+    for entry in storage.list(STORES):
+        with suppress(CodecError, NotFoundError):
+            stores += _parsed(tuple[SavedStore, ...], storage.read(entry.path), entry.path)
+    return tuple(stores)
+
+
 def forget_stores(storage: Storage) -> None:
     storage.delete_all([entry.path for entry in storage.list(STORES)])
+
+
+def _parsed(kind: type[_T], content: bytes, path: str) -> _T:
+    from pydantic import TypeAdapter  # noqa: PLC0415 -- takes as long as a scan
+
+    try:
+        return TypeAdapter(kind).validate_json(content)
+    except (ValueError, OverflowError) as error:
+        detail = "not a savepoint's record that this version of statemaint can read"
+        raise CodecError(detail, offset=0, path=path) from error

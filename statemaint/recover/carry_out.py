@@ -182,8 +182,7 @@ def must_stand(storage: Storage, checkpoint: Checkpoint, workers: Workers | int 
     version = checkpoint.target
     if version is None:
         return
-    asked = (one for one in checkpoint.stores if checkpoint.asks(one.id, version))
-    jobs = [partial(_must_stand, storage, one, version) for one in asked]
+    jobs = [partial(_must_stand, storage, one, version) for one in checkpoint.needed(version)]
     threads = Workers.of(workers).threads(storage.parallel, 0)
     deque(in_order(jobs, threads=threads), maxlen=0)
 

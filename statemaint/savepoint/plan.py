@@ -1,7 +1,7 @@
 """What a savepoint consists of, by a scan of its source as it was after the batch."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from uuid import NAMESPACE_URL, uuid5
@@ -12,16 +12,15 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Provider, Store
 from statemaint.model.files import UnknownFile, classify_any, spark_checksums
-from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_in, version_of
 from statemaint.plan import WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
-from statemaint.planning import damage, not_committed, scan_checkpoint
+from statemaint.planning import chains_at, not_committed, scan_checkpoint
 from statemaint.savepoint.logs import logs_of
 from statemaint.scan import check_links
 from statemaint.storage import Storage, Without
 from statemaint.storage.base import Chunks
-from statemaint.wording import command
 
 _OPERATOR_METADATA = re.compile(r"state/[0-9]+/_metadata/v2/([0-9]{1,18})")
 
@@ -45,7 +44,8 @@ class SavepointPlan:
     logs: tuple[tuple[str, Chunks], ...]
 
     def refusal(self, finding: Finding) -> DamagedError:
-        return _refusal(self.checkpoint, self.batch, finding)
+        detail = f"no savepoint of batch {self.batch}: {finding.detail}"
+        return DamagedError(self.checkpoint.root, detail, code=finding.code.value)
 
 
 def committed_batches(storage: Storage) -> list[int]:
@@ -74,21 +74,23 @@ def plan_savepoint(storage: Storage, batch: int, *, to: str) -> SavepointPlan:
         raise not_committed(storage.root, batch, committed_batches(storage))
     if checkpoint.stores and checkpoint.provider not in MAINTAINED:
         raise UnsupportedError(storage.root, "an unknown state store provider", str(MAINTAINED))
-    _check_undamaged(checkpoint, batch)
     ids = logs.parse_commit(view.read(f"commits/{batch}"))
-    renamed = {
-        one: _own_id(to, one)
-        for of_operator in ids.values()
-        for of_partition in of_operator
-        for one in of_partition
+    renamed = {  # in the same way whenever the savepoint is continued
+        one: str(uuid5(NAMESPACE_URL, f"{to}#{one}"))
+        for partitions in ids.values()
+        for stores in partitions
+        for one in stores
     }
     own = {
         operator: tuple(tuple(renamed[one] for one in stores) for stores in partitions)
         for operator, partitions in ids.items()
     }
-    stores = ((store, _snapshot_of(store, checkpoint, renamed)) for store in _required(checkpoint))
+    chains = chains_at(checkpoint, batch, f"no savepoint of batch {batch}")
+    stores = tuple(
+        (store, _snapshot_of(store, checkpoint, chain, renamed)) for store, chain in chains
+    )
     files = logs_of(view, checkpoint, batch, to=to, ids=own)
-    return SavepointPlan(view, checkpoint, batch, tuple(stores), tuple(files))
+    return SavepointPlan(view, checkpoint, batch, stores, tuple(files))
 
 
 def _is_later(batch: int, path: str) -> bool:
@@ -101,36 +103,10 @@ def _is_later(batch: int, path: str) -> bool:
     return not isinstance(file, UnknownFile) and file.version > version_of(batch)
 
 
-def _own_id(to: str, unique: str) -> str:
-    """Returns the id of a savepoint's file: the same whenever the savepoint is continued."""
-    return str(uuid5(NAMESPACE_URL, f"{to}#{unique}"))
-
-
-def _check_undamaged(checkpoint: Checkpoint, batch: int) -> None:
-    for finding in sorted(damage(checkpoint), key=lambda one: (one.code, one.detail)):
-        if not finding.batches or batch in finding.batches:
-            raise _refusal(checkpoint, batch, finding)
-
-
-def _refusal(checkpoint: Checkpoint, batch: int, finding: Finding) -> DamagedError:
-    detail = f"no savepoint of batch {batch}: {finding.detail}"
-    return DamagedError(checkpoint.root, detail, code=finding.code.value)
-
-
-def _required(checkpoint: Checkpoint) -> Iterator[Store]:
-    version = checkpoint.target
-    return (store for store in checkpoint.stores if checkpoint.asks(store.id, version))
-
-
-def _snapshot_of(store: Store, checkpoint: Checkpoint, ids: dict[str, str]) -> WriteSnapshot:
-    version = checkpoint.target or 0
-    chain = store.versions.chain(version)
-    if not isinstance(chain, Chain):
-        detail = (
-            f"version {version} does not load, so there is no savepoint of batch "
-            f"{checkpoint.committed}; `{command('doctor', checkpoint.root)}` says what to do"
-        )
-        raise DamagedError(store.id.directory, detail, code=FindingCode.BROKEN_CHAIN.value)
+def _snapshot_of(
+    store: Store, checkpoint: Checkpoint, chain: Chain, ids: Mapping[str, str]
+) -> WriteSnapshot:
+    version = chain.version
     unique = ids.get(store.rocks.id_at(version) or "") if store.rocks else None
     name = f"{version}_{unique}" if unique else str(version)
     kind = "zip" if checkpoint.provider is Provider.ROCKSDB else "snapshot"

@@ -64,7 +64,7 @@ def stores_at(checkpoint: Checkpoint, version: int) -> tuple[Store, ...]:
     Raises:
         ConfigError: when it has none of the existing stores.
     """
-    existing = tuple(one for one in checkpoint.stores if checkpoint.asks(one.id, version))
+    existing = checkpoint.needed(version)
     if not existing:
         text = f"version {version} has no partition {checkpoint.stores[0].id.partition}"
         raise ConfigError(f"{checkpoint.root}: {text}; the state was repartitioned")

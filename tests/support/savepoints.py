@@ -1,11 +1,10 @@
 """Savepoints for tests: small ones, as `savepoint` leaves them."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from statemaint.records.savepoints import STORES, SavedStore, SavepointNote, write_savepoint
+from statemaint.records.savepoints import SavedStore, SavepointNote, note_stores, write_savepoint
 from statemaint.storage import LocalStorage, Storage
 from tests.support.checkpoints import NOW
 
@@ -28,8 +27,8 @@ def write_small_savepoint(
 ) -> SavepointNote:
     """Writes two stores, the logs of a batch, the record, and the true `metadata` if it is whole.
 
-    Without `ended` the logs, which come after the stores, are missing, and each store has a record
-    of its own.
+    Without `ended` the logs, which come after the stores, are missing, and the stores have a record
+    of their own.
     """
     batch = given.get("batch", 24)
     state = {f"state/0/{part}/{batch + 1}.snapshot": b"rows" * (part + 1) for part in range(2)}
@@ -45,9 +44,7 @@ def write_small_savepoint(
         for path, content in state.items()
     )
     if ended is None:
-        for store in stores:
-            name = store.directory.replace("/", "-")
-            storage.write(f"{STORES}/{name}.json", [json.dumps(asdict(store)).encode()])
+        note_stores(storage, stores)
     note = savepoint_note(**{"batch": batch, "begun": ended or NOW, "ended": ended, **given})
     metadata = json.dumps({"id": note.id}, separators=(",", ":")).encode()
     if ended is not None:

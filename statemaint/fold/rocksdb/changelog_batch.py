@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rocksdb.changelog import Header, read_header
+from statemaint.errors import in_file
 from statemaint.fold.compiled.input import Input, UnsureError, open_input
 from statemaint.fold.compiled.kernels import changes as kernels
 from statemaint.fold.compiled.kernels.changes import (
@@ -32,7 +33,7 @@ from statemaint.fold.compiled.kernels.changes import (
 )
 from statemaint.fold.compiled.table import Table
 from statemaint.fold.compiled.window import PayloadWindow
-from statemaint.fold.rocksdb.changes import Pending, apply, named
+from statemaint.fold.rocksdb.changes import Pending, apply
 from statemaint.fold.rocksdb.database import Change, Database
 from statemaint.fold.rocksdb.sums import KnownRows
 from statemaint.fold.source import Source
@@ -270,7 +271,7 @@ class FastPath:
         window, begin = self._batch.window, self._batch.window.end
         self._batch.more(payload, _HEADER)
         content = window.buffer[begin : min(window.end, begin + _HEADER)].tobytes()
-        with named(delta.entry.path):
+        with in_file(delta.entry.path):
             header = read_header([content])
             self._pending.begin(header)
         self._batch.begin(_size(header, content), tagged=header.column_families)

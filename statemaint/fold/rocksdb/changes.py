@@ -10,12 +10,11 @@ put instead; RocksDB does the same when it compacts.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 
 from statemaint.codec.rocksdb import changelog
 from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Header
-from statemaint.errors import CodecError
+from statemaint.errors import CodecError, in_file
 from statemaint.fold.rocksdb.database import Database
 from statemaint.fold.rocksdb.fetch import Zip
 from statemaint.fold.source import Source
@@ -103,7 +102,7 @@ def apply(source: Source, deltas: Iterable[Delta], pending: Pending, skip: int =
     The first `skip` changes of the first changelog have already been taken.
     """
     for delta in deltas:
-        with named(delta.entry.path):
+        with in_file(delta.entry.path):
             header, changes = decoded(source, delta.entry.path)
             pending.begin(header)
             pending.take(islice(changes, skip, None))
@@ -114,12 +113,3 @@ def apply(source: Source, deltas: Iterable[Delta], pending: Pending, skip: int =
 def decoded(source: Source, path: str) -> tuple[Header, Iterator[_Change]]:
     payload = (bytes(block.payload) for block in source.blocks(path))
     return changelog.decode(payload, row_checksums=source.row_checksums)
-
-
-@contextmanager
-def named(path: str) -> Iterator[None]:
-    """Adds the file's path to errors without one."""
-    try:
-        yield
-    except CodecError as error:
-        raise error if error.path else error.at(path) from error

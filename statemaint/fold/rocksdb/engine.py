@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rocksdb.changelog import families_used
 from statemaint.codec.rocksdb.snapshot_zip import ZipMetadata
-from statemaint.errors import CodecError
-from statemaint.fold.rocksdb.changes import decoded, named
+from statemaint.errors import CodecError, in_file
+from statemaint.fold.rocksdb.changes import decoded
 from statemaint.fold.rocksdb.sums import LIMITS, Found, Limits
 from statemaint.fold.rocksdb.write import folded
 from statemaint.fold.source import Folding, Pieces, Source
@@ -55,7 +55,7 @@ class RocksEngine:
 
     def check(self, source: Source, path: str) -> frozenset[int]:
         """Reads a changelog whole, and returns the column families that it needs a zip to name."""
-        with named(path):
+        with in_file(path):
             return families_used(*decoded(source, path))
 
 

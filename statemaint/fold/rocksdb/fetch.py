@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from statemaint.codec.rocksdb import log_records, snapshot_zip
 from statemaint.codec.rocksdb.snapshot_zip import METADATA, ImmutableFile, ZipMetadata
-from statemaint.errors import CodecError, MissingSstError, NotFoundError, Superseded
+from statemaint.errors import CodecError, MissingSstError, NotFoundError, Superseded, in_file
 from statemaint.fold.rocksdb.database import delimiter_of
 from statemaint.fold.source import Source
 from statemaint.fold.temporary import temporary_directory
@@ -41,14 +41,12 @@ def read_zip(source: Source, snapshot: Snapshot) -> Zip:
     path = snapshot.entry.path
     with source.opened(path) as stream:
         content = read_small(stream, path)
-    try:
+    with in_file(path):
         members = snapshot_zip.members(content)
         for name, member in members.items():
             if name.endswith(_LOG) or name.startswith(_MANIFEST):
                 log_records.check(member)
         return Zip(path, snapshot_zip.metadata_of(members), members, delimiter_of(members))
-    except CodecError as error:
-        raise error.at(path) from error
 
 
 def fetch(source: Source, archive: Zip, target: Path) -> None:

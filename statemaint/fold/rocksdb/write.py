@@ -8,8 +8,8 @@ from uuid import uuid4
 
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, Shape, ZipMetadata
-from statemaint.errors import UnsupportedError
-from statemaint.fold.rocksdb.changes import Pending, apply, named
+from statemaint.errors import UnsupportedError, in_file
+from statemaint.fold.rocksdb.changes import Pending, apply
 from statemaint.fold.rocksdb.database import Database, opened
 from statemaint.fold.rocksdb.fetch import Zip, blaming, fetch, read_zip
 from statemaint.fold.rocksdb.sums import LIMITS, Found, KnownRows, Limits, count_all, digest_all
@@ -109,7 +109,7 @@ class Folded:
         return self._found(_NOTHING).digest
 
     def _found(self, families: ZipMetadata) -> Found:
-        with named(self.path):
+        with in_file(self.path):
             if self.known:
                 return count_all(self.known, families)
             compiled = self.stored >= self.limits.compiled

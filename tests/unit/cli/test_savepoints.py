@@ -92,9 +92,10 @@ def test_a_damaged_and_an_unreadable_savepoint_are_kept_and_reported(dest: Path)
     (dest / "clicks/101" / SAVEPOINT).write_text("[")
     done = run("savepoints", str(dest), "--keep", "last=1", "--delete")
     assert done.returncode == 3
+    no_record = "not a savepoint's record that this version of statemaint can read"
     assert sorted(done.stderr.splitlines()) == [
         f"{dest}/clicks/100: damaged, commits/100 is missing or has another size",
-        f"{dest}/clicks/101: unreadable, {SAVEPOINT}: not a savepoint's record (at byte 0)",
+        f"{dest}/clicks/101: unreadable, {SAVEPOINT}: {no_record} (at byte 0)",
     ]
     assert sorted(one.name for one in (dest / "clicks").iterdir()) == ["100", "101", "104"]
 
