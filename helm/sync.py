@@ -9,9 +9,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from statemaint.queries import json_schema
-
 _ROOT = Path(__file__).resolve().parent.parent
+_QUERIES_SCHEMA = _ROOT / "docs" / "queries.schema.json"
 _FILES = _ROOT / "helm" / "statemaint" / "files"
 
 COPIES = {
@@ -23,7 +22,7 @@ VALUES_SCHEMA = _ROOT / "helm" / "statemaint" / "values.schema.json"
 
 def values_schema(known: dict[str, Any]) -> dict[str, Any]:
     """Returns the schema of the chart's values with the queries file's schema as its part."""
-    file = json_schema()
+    file = json.loads(_QUERIES_SCHEMA.read_text(encoding="utf-8"))
     part = {key: value for key, value in file.items() if not key.startswith("$")}
     return {
         **known,

@@ -19,7 +19,6 @@ from statemaint.queries.models import (
     PolicySettings,
     QueriesFile,
     Query,
-    json_schema,
 )
 from statemaint.queries.problems import InvalidQueriesError, Problem
 from statemaint.queries.reader import QueriesReader, read_queries
@@ -37,7 +36,6 @@ __all__ = [
     "QueriesReading",
     "Query",
     "in_order",
-    "json_schema",
     "must_be_open",
     "read_queries",
     "state_folder",

@@ -38,8 +38,6 @@ from statemaint.queries.checks import (
 )
 
 DEFAULT_POOL = "statemaint"
-# Airflow limits the instances of one mapped task to 1024; beyond that `plan` would fail.
-_MOST_TASKS = 1024
 
 Duration = Annotated[
     float,
@@ -48,9 +46,7 @@ Duration = Annotated[
 ]
 Period = Annotated[Duration, AfterValidator(some_time)]
 SparkSetting = Annotated[
-    str,
-    BeforeValidator(spark_setting),
-    WithJsonSchema({"type": ["string", "number", "boolean"]}),
+    str, BeforeValidator(spark_setting), WithJsonSchema({"type": ["string", "number", "boolean"]})
 ]
 # The braces are those of a pattern; a query's own name has none.
 QueryName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.{}-]+$", max_length=200)]
@@ -266,7 +262,7 @@ class Query(_Strict):
     max_tasks: int | None = Field(
         default=None,
         ge=1,
-        le=_MOST_TASKS,
+        le=1024,  # Airflow's limit of a mapped task's instances; beyond that `plan` would fail
         description=(
             "The number of tasks that share more partitions than this; by default as many as the "
             "work is worth, at most 16."
@@ -401,11 +397,3 @@ class QueriesFile(_Strict):
     def policy_of(self, query: Query) -> Policy:
         """Returns the policy of a query: its own settings on top of the file's defaults."""
         return query.policy.on_top_of(self.defaults.on_top_of(PRESETS["safe"]))
-
-
-def json_schema() -> dict[str, Any]:
-    """Returns the JSON schema of the file."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **QueriesFile.model_json_schema(),
-    }

@@ -10,10 +10,10 @@ Mirrors `MicroBatchExecution.populateStartOffsets` and `OperatorStateMetadataV2R
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from statemaint.codec.metadata import logs
-from statemaint.errors import CodecError, DamagedError
+from statemaint.errors import DamagedError, in_file
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import FindingCode
 from statemaint.savepoint.compactible import pieces, source_log_of
@@ -36,10 +36,10 @@ def logs_of(
     """Yields every file but `metadata` and state that a restart after a batch asks for.
 
     They are in the order in which they are to be written: the entry of the commit log is the last.
-    A file is read when its content is iterated over.
+    Logs of sources, schemas and metadata are read when they are iterated over.
 
     Args:
-        storage: the storage of the source, which is only read.
+        storage: the storage of the source.
         checkpoint: its scan.
         batch: a committed batch.
         to: the address of the savepoint, which its operator metadata name.
@@ -47,41 +47,27 @@ def logs_of(
 
     Raises:
         DamagedError: when a file is missing that a restart after the batch asks for.
-        CodecError: when one cannot be read.
-        NotFoundError: when one was deleted in the meantime.
     """
-    for entry in (batch - 1, batch):
-        if entry >= 0 and entry not in checkpoint.offsets:
-            raise DamagedError(f"offsets/{entry}", _NEEDED, code=FindingCode.UNREADABLE_OFFSET)
-    read = _offsets(storage, batch)
-    before = _offsets(storage, batch - 1) if batch else None
-    commit = _commit(storage, batch, ids)
+    entries = [number for number in (batch - 1, batch) if number >= 0]
+    for number in entries:
+        if number not in checkpoint.offsets:
+            raise DamagedError(f"offsets/{number}", _NEEDED, code=FindingCode.UNREADABLE_OFFSET)
+    contents = {f"offsets/{number}": storage.read(f"offsets/{number}") for number in entries}
+    *earlier, read = (_offsets(path, content) for path, content in contents.items())
+    path = f"commits/{batch}"
+    commit = storage.read(path)
+    with in_file(path):
+        logs.check_commit(commit)
+        contents[path] = logs.with_unique_ids(commit, ids) if ids else commit
     yield from operator_files(storage, checkpoint, batch, to)
     yield from _schema_logs(storage)
-    yield from _sources(storage, checkpoint, before, read)
-    if batch:
-        yield f"offsets/{batch - 1}", pieces(storage, f"offsets/{batch - 1}")
-    yield f"offsets/{batch}", pieces(storage, f"offsets/{batch}")
-    yield f"commits/{batch}", [commit]
+    yield from _sources(storage, checkpoint, earlier, read)
+    yield from ((path, [content]) for path, content in contents.items())
 
 
-def _offsets(storage: Storage, batch: int) -> logs.Offsets:
-    path = f"offsets/{batch}"
-    content = storage.read(path)
-    try:
+def _offsets(path: str, content: bytes) -> logs.Offsets:
+    with in_file(path):
         return logs.parse_offsets(content)
-    except CodecError as error:
-        raise error.at(path) from error
-
-
-def _commit(storage: Storage, batch: int, ids: logs.UniqueIds) -> bytes:
-    path = f"commits/{batch}"
-    content = storage.read(path)
-    try:
-        logs.check_commit(content)
-        return logs.with_unique_ids(content, ids) if ids else content
-    except CodecError as error:
-        raise error.at(path) from error
 
 
 def _schema_logs(storage: Storage) -> Iterator[tuple[str, Chunks]]:
@@ -93,7 +79,7 @@ def _schema_logs(storage: Storage) -> Iterator[tuple[str, Chunks]]:
 
 
 def _sources(
-    storage: Storage, checkpoint: Checkpoint, before: logs.Offsets | None, read: logs.Offsets
+    storage: Storage, checkpoint: Checkpoint, earlier: Sequence[logs.Offsets], read: logs.Offsets
 ) -> Iterator[tuple[str, Chunks]]:
     """Yields the logs of all sources: of a file source what it had read, of others every file."""
     files: dict[str, list[str]] = defaultdict(list)
@@ -106,8 +92,9 @@ def _sources(
     for source, paths in files.items():
         last = read.file_offset(source)
         if last is not None:
-            earlier = before.file_offset(source) if before else None
-            yield from source_log_of(storage, source, -1 if earlier is None else earlier, last)
+            before = [entry.file_offset(source) for entry in earlier]
+            first = next((entry for entry in before if entry is not None), -1)
+            yield from source_log_of(storage, source, first, last)
         # A file source that had not read anything finds its files again.
         elif source not in checkpoint.file_sources:
             yield from ((path, pieces(storage, path)) for path in paths)

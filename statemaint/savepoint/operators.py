@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 
 from statemaint.codec.metadata import logs
-from statemaint.errors import CodecError, DamagedError
+from statemaint.errors import CodecError, DamagedError, in_file
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import FindingCode
 from statemaint.savepoint.compactible import pieces
@@ -22,7 +22,6 @@ from statemaint.storage.address import FORCED, local_path, place_of
 from statemaint.storage.base import Chunks
 
 _SCHEMA = re.compile(r"(.*)/state/[0-9]+/(_stateSchema/[^/]+/[^/]+)")
-_COPY = "put it back from a copy"
 
 
 def operator_files(
@@ -39,40 +38,30 @@ def operator_files(
         if f"{folder}/metadata" in there:
             yield f"{folder}/metadata", pieces(storage, f"{folder}/metadata")
         names = (path.removeprefix(f"{folder}/v2/") for path in there)
-        if written := [int(name) for name in names if re.fullmatch(r"[0-9]{1,18}", name)]:
-            yield from _described(storage, operator, _newest(written, folder, batch), to)
+        written = [int(name) for name in names if re.fullmatch(r"[0-9]{1,18}", name)]
+        if older := [one for one in written if one <= batch]:
+            yield from _described(storage, operator, f"{folder}/v2/{max(older)}", to)
+        elif written:
+            detail = (
+                f"all entries are of batches above {batch}, and a restart after it would find "
+                f"none; save batch {min(written)} or a newer one"
+            )
+            raise DamagedError(f"{folder}/v2", detail, code=FindingCode.UNREADABLE_METADATA)
 
 
-def _newest(written: list[int], folder: str, batch: int) -> int:
-    """Returns the batch whose metadata Spark reads: the newest that is not above a batch."""
-    if newest := [one for one in written if one <= batch]:
-        return max(newest)
-    detail = (
-        f"all entries are of batches above {batch}, and a restart after it would find none; save "
-        f"batch {min(written)} or a newer one"
-    )
-    raise DamagedError(f"{folder}/v2", detail, code=FindingCode.UNREADABLE_METADATA)
-
-
-def _described(
-    storage: Storage, operator: int, batch: int, to: str
-) -> Iterator[tuple[str, Chunks]]:
-    path = f"state/{operator}/_metadata/v2/{batch}"
+def _described(storage: Storage, operator: int, path: str, to: str) -> Iterator[tuple[str, Chunks]]:
     content = storage.read(path)
-    try:
+    with in_file(path):
         schemas = logs.parse_state_metadata(content).schemas
         moved = logs.with_schema_paths(content, lambda old: _moved(old, operator, to))
-    except CodecError as error:
-        raise error.at(path) from error
     for store, names in sorted(schemas.items()):
         folder = f"state/{operator}/_stateSchema/{store}"
         there = {entry.name for entry in storage.list(folder)}
         # Spark deletes the schemas before the oldest batch of its log, and reads the last.
         if names and names[-1] not in there:
-            detail = f"is missing, although {path} names it: {_COPY}"
-            raise DamagedError(
-                f"{folder}/{names[-1]}", detail, code=FindingCode.UNREADABLE_METADATA
-            )
+            detail = f"is missing, although {path} names it: put it back from a copy"
+            missing = f"{folder}/{names[-1]}"
+            raise DamagedError(missing, detail, code=FindingCode.UNREADABLE_METADATA)
         for name in names:
             if name in there:
                 yield f"{folder}/{name}", pieces(storage, f"{folder}/{name}")

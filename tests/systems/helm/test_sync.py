@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from helm.sync import COPIES, VALUES_SCHEMA, values_schema
-from statemaint.queries import json_schema
+from tools.queries_schema import json_schema
 
 pytestmark = pytest.mark.helm
 

@@ -10,13 +10,13 @@ from statemaint.queries import (
     Notifier,
     QueriesReading,
     Query,
-    json_schema,
     read_queries,
 )
 from statemaint.queries.merged import groups
 from statemaint.queries.notifiers import unresolved
 from tests.support.paths import ROOT
 from tests.support.queries import valid_queries
+from tools.queries_schema import json_schema
 
 SCHEMA = ROOT / "docs" / "queries.schema.json"
 PACKAGED = ROOT / "statemaint" / "queries" / "schema.json"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.queries.models import json_schema
 from statemaint.savepoint.keep import RULES
 from tests.unit.queries.test_queries import complaint, load
+from tools.queries_schema import json_schema
 
 
 def test_a_query_has_its_savepoints_beside_each_other(tmp_path: Path) -> None:
