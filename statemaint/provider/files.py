@@ -24,6 +24,7 @@ from statemaint.execute import Neighbours
 from statemaint.fold import Source
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, Snapshot, classify, disables_spark
+from statemaint.records.pins import read_pins
 from statemaint.storage import Storage
 
 _STREAMING = "spark.sql.streaming"
@@ -220,6 +221,11 @@ class StoreFiles:
             self.storage.write(f"{path}.crc", [content], overwrite=True, like=like)
         self.neighbours.note(path)
         return entry
+
+    def pinned(self) -> Iterator[int]:
+        """Yields the versions that pins hold."""
+        now = self.storage.now()
+        return (pin.version for pin in read_pins(self.storage) if pin.holds(now))
 
     def delete(self, files: Sequence[StoreFile]) -> None:
         """Deletes files, each after its checksums."""

@@ -238,7 +238,8 @@ class HDFSBackedStateStoreProvider:
     def cleanup(self) -> None:
         """Deletes the files that no version within `min_versions_to_retain` of the newest needs.
 
-        Never raises, like Spark's method: errors are logged.
+        Unlike with Spark's method, what pinned versions need stays as well (S3). Never raises, like
+        that method: errors are logged.
         """
         try:
             self._clean_up()
@@ -247,7 +248,8 @@ class HDFSBackedStateStoreProvider:
 
     def _clean_up(self) -> None:
         files = self.fetch_files()
-        earliest = files[-1].version - self.conf.min_versions_to_retain if files else 0
+        newest = files[-1].version if files else 0
+        earliest = min([newest - self.conf.min_versions_to_retain, *self._files.pinned()])
         if earliest <= 0:
             return
         first = self.files_for_version(files, earliest)[0].version

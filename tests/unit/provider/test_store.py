@@ -7,16 +7,17 @@ import pytest
 
 from statemaint.codec.rows.unsafe_write import encode_row
 from statemaint.errors import CheckpointError, ConfigError, NotFoundError, StorageError
-from statemaint.model.ids import StoreId
+from statemaint.model.ids import StoreId, batch_of
 from statemaint.provider import (
     CannotLoadStateStoreError,
     HDFSBackedStateStoreProvider,
     StateStoreConf,
     StoreState,
 )
+from statemaint.records.pins import write_pin
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import delta_bytes
-from tests.support.faults import HookedStorage, refuse
+from tests.support.faults import Clock, HookedStorage, refuse
 
 STORE = StoreId(0, 3)
 PLACE = "memory:/state/0/3"
@@ -261,6 +262,39 @@ def test_cleanup_keeps_the_snapshot_below_the_versions_to_retain() -> None:
     # Snapshots came at 3 and 6; 8 - 2 is 6, where the chain of all that stays begins.
     assert names(storage) == ["3.delta", "6.delta", "6.snapshot", "7.delta", "8.delta"]
     assert len(list(provider.get_read_store(6).iterator())) == 6
+
+
+@pytest.mark.parametrize(
+    ("version", "later", "kept"), [(4, 59.0, 3), (9, 59.0, 9), (11, 59.0, 9), (4, 61.0, 9)]
+)
+def test_cleanup_keeps_what_the_versions_from_a_pin_on_need(
+    version: int, later: float, kept: int
+) -> None:
+    clock = Clock()
+    provider, storage = provider_of(
+        MemoryStorage(clock=clock), min_deltas_for_snapshot=2, min_versions_to_retain=1
+    )
+    for number in range(1, 12):
+        grown(provider, number, first=number)
+        provider.do_snapshot()  # at 3, 6 and 9
+    write_pin(storage, batch_of(version), by="a test", seconds=60)
+    clock.now += later
+    provider.cleanup()
+    again, _ = provider_of(storage)
+    assert min(file.version for file in again.fetch_files() if file.is_snapshot) == kept
+    if later < 60:
+        assert len(list(again.get_read_store(version).iterator())) == version
+
+
+def test_cleanup_deletes_nothing_under_a_pin_that_cannot_be_read() -> None:
+    provider, storage = provider_of(min_deltas_for_snapshot=1, min_versions_to_retain=1)
+    for number in range(1, 7):
+        grown(provider, number, first=number)
+        provider.do_snapshot()
+    storage.write("_statemaint/pins/1.json", [b"of a later version"])
+    before = storage.files
+    provider.cleanup()
+    assert storage.files == before
 
 
 def test_a_checksum_goes_before_its_file_and_a_stale_one_before_a_new_file() -> None:
