@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.findings import Blocks, Finding, FindingCode, Subject
-from statemaint.model.ids import batch_of
+from statemaint.model.ids import batch_in, batch_of
 from statemaint.model.policy import PRESETS
 from statemaint.plan import blocks_batch, blocks_load, newest_to_go_back_to
 
@@ -210,8 +210,10 @@ class Diagnosis:
         batch = self.goes_back_to
         if batch is not None:
             right = " with all rows in their place" if self.misplaced else ""
+            saved = f"`statemaint savepoint URI DEST --batch {batch}`, which only reads this, or "
             yield (
-                f"or go back: `statemaint rollback --to-batch {batch}`, the newest batch that "
+                f"or go back: {saved if self._can_be_saved(batch) else ''}"
+                f"`statemaint rollback --to-batch {batch}`, the newest batch that "
                 f"loads in every store{right}"
             )
         elif not any(code.about.by_hand for code in self.counts):
@@ -220,6 +222,15 @@ class Diagnosis:
                 f"{first} cannot be repaired from the remaining files: "
                 f"restore {self._needed} from a copy"
             )
+
+    def _can_be_saved(self, batch: int) -> bool:
+        """Returns whether a savepoint of a loadable batch has all it needs, as far as is known."""
+        return (batch == 0 or batch - 1 in self.checkpoint.offsets) and not any(
+            one.damage
+            and (batch in one.batches or not one.batches)
+            and max(batch_in(one.path or "", log) for log in ("offsets", "commits")) <= batch
+            for one in self.findings
+        )
 
     @property
     def _needed(self) -> str:

@@ -22,6 +22,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.planning import scan_checkpoint
 from statemaint.recover import plan_repair, plan_rollback
+from statemaint.savepoint import savepoint
 from statemaint.state import diff_state, read_state, state_stats
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
@@ -37,6 +38,14 @@ Files = dict[str, bytes]
 def stored(files: Mapping[str, bytes]) -> MemoryStorage:
     """Files of one moment, none of which shows by its time or a tag that it was spoiled."""
     return MemoryStorage(files, clock=lambda: 0.5, tagged=False)
+
+
+class Elsewhere(MemoryStorage):
+    """A storage at another address."""
+
+    @property
+    def root(self) -> str:
+        return "memory:elsewhere"
 
 
 @cache
@@ -277,6 +286,18 @@ VERBS: dict[str, Callable[[MemoryStorage], object]] = {
     "stats": state_stats,
     "digest": digest_stores,
 }
+
+
+def test_the_savepoint_that_doctor_names_restarts(case: tuple[Damage, str]) -> None:
+    damage, kind = case
+    storage, _ = spoiled(damage, kind)
+    diagnosis = doctor(storage, deep=True)
+    advice = [re.search(r"statemaint savepoint .* --batch (\d+)", one) for one in diagnosis.next]
+    for batch in (int(one[1]) for one in advice if one):
+        dest = stored({})
+        assert savepoint(Elsewhere(storage.files), dest, batch=batch).note.batch == batch
+        assert doctor(dest, deep=True).restarts
+        assert digest_stores(dest) == digest_stores(stored(maintained(kind)), version=batch + 1)
 
 
 def test_every_other_verb_ends_with_it_in_a_line(case: tuple[Damage, str]) -> None:

@@ -56,6 +56,9 @@ class Live:
         wrong: what should not have been.
         kept: the batches of the savepoints that Spark will start, by name.
         paths: every file of the state that was seen.
+        damage: what the last run has reported; while a clean-up deletes a zip after its tables, one
+            run may see a table missing, and the next one does not.
+        slowest: seconds of the slowest savepoint.
     """
 
     kind: str
@@ -64,6 +67,8 @@ class Live:
     wrong: list[str] = field(default_factory=list)
     kept: dict[str, int] = field(default_factory=dict)
     paths: set[str] = field(default_factory=set)
+    damage: set[str] = field(default_factory=set)
+    slowest: float = 0.0
 
     @property
     def storage(self) -> LocalStorage:
@@ -86,13 +91,18 @@ class Live:
         self.counts["runs"] += 1
         self.counts["snapshots"] += report.snapshots_written
         self.counts["deleted"] += report.files_deleted.total()
-        self.wrong += [f"maintain: {one}" for one in report.findings if one.damage]
+        damage = {str(one) for one in report.findings if one.damage}
+        self.counts["transient findings"] += len(damage - self.damage)
+        self.wrong += [f"two runs: {one}" for one in damage & self.damage]
+        self.damage = damage
 
     def save(self, name: str, truth: Truth, *, keep: bool) -> None:
         """Makes a savepoint, and compares it with what is true."""
         self._look()
         dest = LocalStorage(self.root / "saved" / name / "checkpoint")
+        begun = time.monotonic()
         report = savepoint(self.storage, dest)
+        self.slowest = max(self.slowest, time.monotonic() - begun)
         batch = report.note.batch
         self.counts["savepoints"] += 1
         self.counts["started over"] += report.starts - 1
@@ -237,8 +247,10 @@ def _found(query: Live, code: str) -> dict[str, object]:
         "our runs": counts["runs"],
         "snapshots": counts["snapshots"],
         "deleted": counts["deleted"],
+        "transient findings": counts["transient findings"],
         "savepoints": counts["savepoints"],
         "started over": counts["started over"],
+        "slowest, s": round(query.slowest, 1),
         "started by Spark": len(query.kept),
         "wrong": query.wrong,
     }

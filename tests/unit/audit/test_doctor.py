@@ -137,9 +137,17 @@ def test_what_lies_behind_a_lost_delta_is_left_out(storage: MemoryStorage) -> No
     assert text["damage"] == "BROKEN_CHAIN (1)"
     assert found.goes_back_to == 20
     assert found.next[-1] == (
-        "or go back: `statemaint rollback --to-batch 20`, the newest batch that loads in every "
+        "or go back: `statemaint savepoint URI DEST --batch 20`, which only reads this, or "
+        "`statemaint rollback --to-batch 20`, the newest batch that loads in every "
         "store"
     )
+
+
+def test_no_savepoint_is_named_that_would_be_refused(storage: MemoryStorage) -> None:
+    storage.delete("state/0/1/18.delta")  # the savepoint of batch 16 needs the offsets of 15
+    found = doctor(storage)
+    assert found.next[-1].startswith("or go back: `statemaint rollback --to-batch 16`")
+    assert not any("savepoint" in one for one in found.next)
 
 
 def test_two_damaged_files_of_a_store_are_both_named(storage: MemoryStorage) -> None:
@@ -276,7 +284,8 @@ def test_where_rows_are_wrong_it_names_the_newest_batch_whose_rows_are_right() -
         "but with rows out of place"
     )
     assert found.next[-1] == (
-        f"or go back: `statemaint rollback --to-batch {newest - 2}`, the newest batch that loads "
+        f"or go back: `statemaint savepoint URI DEST --batch {newest - 2}`, which only reads this, "
+        f"or `statemaint rollback --to-batch {newest - 2}`, the newest batch that loads "
         "in every store with all rows in their place"
     )
 
