@@ -66,7 +66,7 @@ def words_of(command: str, place: Path) -> list[str]:
     for at, word in enumerate(words):
         if words[at - 1] in _INSTEAD:
             words[at] = _INSTEAD[words[at - 1]]
-        if word.startswith("s3://backup/"):
+        if word == "DEST" or word.startswith("s3://backup/"):
             words[at] = str(place / "backup")
         elif word.startswith("s3://trial/"):
             words[at] = str(place / word.removeprefix("s3://"))
