@@ -127,6 +127,7 @@ def savepoint_json(report: SavepointReport) -> dict[str, Any]:
         "bytes_written": report.written,
         "continued": report.continued,
         "starts": report.starts,
+        "unchecked_sources": list(report.unchecked),
     }
 
 
@@ -134,6 +135,9 @@ def _lines(report: SavepointReport, sink_log: str | None) -> Iterator[str]:
     saved, stores = report.note, counted(report.stores, "store")
     yield f"savepoint {report.dest}"
     yield f"of        batch {saved.batch} (version {version_of(saved.batch)}) of {saved.source}"
+    if report.unchecked:
+        ids = ", ".join(report.unchecked)
+        yield f"sources   {ids}: unknown whether they still have what follows batch {saved.batch}"
     if saved.ended is None:
         yield f"reads     {decimal(report.read)} of {stores}"
         return

@@ -9,8 +9,10 @@
 Mirrors `MicroBatchExecution.populateStartOffsets` and `OperatorStateMetadataV2Reader`.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from statemaint.codec.metadata import logs
 from statemaint.errors import DamagedError, in_file
@@ -24,6 +26,11 @@ from statemaint.storage.base import OURS, Chunks
 
 _FOLDERS = frozenset({"commits", "offsets", "sources", "state", OURS})
 _SCHEMA_LOG = "/_schema_log_"
+_NOTHING_READ = "-"  # `OffsetSeqLog.SERIALIZED_VOID_OFFSET`
+_LOST = (
+    ", and a restart would not know where to go on; save another batch, or put the entry back "
+    "from a copy"
+)
 _NEEDED = (
     "is missing, and a restart from the savepoint would ask for it; save a newer batch, or put the "
     "entry back from a copy"
@@ -63,6 +70,51 @@ def logs_of(
     yield from _schema_logs(storage)
     yield from _sources(storage, checkpoint, earlier, read)
     yield from ((path, [content]) for path, content in contents.items())
+
+
+def unchecked_sources(path: str, entry: bytes) -> tuple[str, ...]:
+    """Returns the sources that may be unable to go on after an entry of offsets, by their ids.
+
+    Checked are file sources, whose log is saved with it, offsets by partition, as of Kafka, and
+    sources that have not read anything.
+
+    Raises:
+        DamagedError: when a source that has read something has no offset, or none of a partition.
+    """
+    offsets, unchecked = _offsets(path, entry), []
+    for source, text in offsets.sources.items():
+        if text == _NOTHING_READ or offsets.file_offset(source) is not None:
+            continue
+        offset = _parsed(text)
+        if offset is None or _lacks_partitions(offset):
+            shown = repr(text[:80]) if text else "nothing"
+            detail = f"source {source} has {shown} in place of an offset{_LOST}"
+            raise DamagedError(path, detail, code=FindingCode.UNREADABLE_OFFSET)
+        if not _by_partition(offset):
+            unchecked.append(source)
+    return tuple(unchecked)
+
+
+def _parsed(text: str) -> Any:
+    """Returns an offset; the text itself if it is of a form of its own."""
+    try:
+        return json.loads(text or "null")
+    except (ValueError, RecursionError):
+        return text
+
+
+def _by_partition(offset: Any) -> bool:
+    """Returns whether an offset is of the form `{"topic":{"0":12}}`. Mirrors `JsonUtils`."""
+    return isinstance(offset, dict) and any(
+        isinstance(topic, dict) and all(map(str.isdecimal, topic)) for topic in offset.values()
+    )
+
+
+def _lacks_partitions(offset: Any) -> bool:
+    return _by_partition(offset) and not all(
+        topic and isinstance(topic, dict) and all(type(one) is int for one in topic.values())
+        for topic in offset.values()
+    )
 
 
 def _offsets(path: str, content: bytes) -> logs.Offsets:

@@ -17,7 +17,7 @@ from statemaint.model.ids import batch_in, version_of
 from statemaint.plan import WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
 from statemaint.planning import chains_at, not_committed, scan_checkpoint
-from statemaint.savepoint.logs import logs_of
+from statemaint.savepoint.logs import logs_of, unchecked_sources
 from statemaint.scan import check_links
 from statemaint.storage import Storage, Without
 from statemaint.storage.base import Chunks
@@ -35,6 +35,7 @@ class SavepointPlan:
         batch: the batch after which a query continues.
         stores: the file to write for each store that a restart reads.
         logs: every other file but `metadata`, in the order of its writing; read when it is written.
+        unchecked: the sources of which it is unknown whether they can go on.
     """
 
     storage: Storage
@@ -42,6 +43,7 @@ class SavepointPlan:
     batch: int
     stores: tuple[tuple[Store, WriteSnapshot], ...]
     logs: tuple[tuple[str, Chunks], ...]
+    unchecked: tuple[str, ...]
 
     def refusal(self, finding: Finding) -> DamagedError:
         detail = f"no savepoint of batch {self.batch}: {finding.detail}"
@@ -89,8 +91,10 @@ def plan_savepoint(storage: Storage, batch: int, *, to: str) -> SavepointPlan:
     stores = tuple(
         (store, _snapshot_of(store, checkpoint, chain, renamed)) for store, chain in chains
     )
-    files = logs_of(view, checkpoint, batch, to=to, ids=own)
-    return SavepointPlan(view, checkpoint, batch, stores, tuple(files))
+    files = tuple(logs_of(view, checkpoint, batch, to=to, ids=own))
+    path = f"offsets/{batch}"
+    unchecked = unchecked_sources(path, b"".join(dict(files)[path]))
+    return SavepointPlan(view, checkpoint, batch, stores, files, unchecked)
 
 
 def _is_later(batch: int, path: str) -> bool:

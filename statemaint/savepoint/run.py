@@ -68,6 +68,8 @@ class SavepointReport:
         continued: the number of its stores that an earlier, killed run had written.
         starts: how often it was begun, as the query cleaned up what was being read.
         dry_run: whether nothing was written.
+        unchecked: the ids of the sources of which it is unknown whether they can go on; none if it
+            was complete before.
     """
 
     dest: str
@@ -77,6 +79,7 @@ class SavepointReport:
     continued: int = 0
     starts: int = 1
     dry_run: bool = False
+    unchecked: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -286,7 +289,15 @@ class _Run:
     ) -> SavepointReport:
         read = sum(write.chain.size for _, write in planned.stores)
         stores, whole = len(planned.stores), note.ended is not None
-        return SavepointReport(self.dest.root, note, stores, read, continued, dry_run=not whole)
+        return SavepointReport(
+            self.dest.root,
+            note,
+            stores,
+            read,
+            continued,
+            dry_run=not whole,
+            unchecked=planned.unchecked,
+        )
 
     def write(self, planned: SavepointPlan, fence: Fence) -> SavepointReport:
         """Writes the savepoint, or what is left of it."""

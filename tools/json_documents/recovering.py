@@ -216,3 +216,7 @@ class SavedCheckpoint(Part):
     bytes_written: int = said("the size of its files")
     continued: int = said("the stores that an earlier run had written, which was interrupted")
     starts: int = said("how often it was begun, because the query cleaned up what was being read")
+    unchecked_sources: list[str] = said(
+        "the sources, by their ids, of which it is unknown whether they have what follows "
+        "the batch; none if the savepoint was complete before"
+    )

@@ -100,6 +100,24 @@ def test_a_batch_that_cannot_be_saved_is_refused_in_one_line(
     assert not (dest / "commits").exists()
 
 
+def test_sources_that_cannot_be_checked_are_named(checkpoint: Path, dest: Path) -> None:
+    entry = checkpoint / "offsets/24"
+    entry.write_bytes(entry.read_bytes().removesuffix(b"-") + b'{"topic":{"0":4}}\n17\n-')
+    shown = run("savepoint", str(checkpoint), str(dest), "--dry-run").stdout.splitlines()[2]
+    assert shown == "sources   1: unknown whether they still have what follows batch 24"
+    done = run("savepoint", str(checkpoint), str(dest), "--json")
+    assert json.loads(done.stdout)["unchecked_sources"] == ["1"]
+
+
+def test_an_empty_offset_is_refused_in_one_line(checkpoint: Path, dest: Path) -> None:
+    entry = checkpoint / "offsets/24"
+    entry.write_bytes(entry.read_bytes().removesuffix(b"-") + b'{"topic":{}}')
+    done = run("savepoint", str(checkpoint), str(dest))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+    assert "offsets/24: source 0 has '{\"topic\":{}}' in place of an offset" in done.stderr
+    assert not dest.exists()
+
+
 def test_what_cannot_be_written_is_one_line(checkpoint: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     done = run("savepoint", str(checkpoint), str(tmp_path / "file" / "dest"))

@@ -1,11 +1,13 @@
 """Everything that a restart after a batch asks for, but state and the query's id."""
 
+import re
+
 import pytest
 
 from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, DamagedError, NotFoundError
 from statemaint.planning import scan_checkpoint
-from statemaint.savepoint.logs import logs_of
+from statemaint.savepoint.logs import logs_of, unchecked_sources
 from statemaint.storage import MemoryStorage
 from tests.support.archived import archived
 from tests.support.checkpoints import COMMIT, offsets_bytes, write_checkpoint
@@ -145,3 +147,36 @@ def test_a_file_is_read_when_its_content_is() -> None:
 
 def test_a_commit_of_structure_v1_stays_as_it_is() -> None:
     assert saved(reading("-"), 2)["commits/2"] == COMMIT
+
+
+# -- what can be seen of the sources
+
+KAFKA = '{"clicks":{"0":12,"1":0},"orders":{"0":-1}}'
+
+
+def unchecked(*sources: str) -> tuple[str, ...]:
+    content = offsets_bytes().removesuffix(b"-") + "\n".join(sources).encode()
+    return unchecked_sources("offsets/7", content)
+
+
+def test_sources_whose_offsets_say_nothing_are_named() -> None:
+    delta = '{"sourceVersion":1,"reservoirId":"x","index":3}'
+    known = ('{"logOffset":4}', KAFKA, "-")
+    assert unchecked(*known) == ()
+    others = ("12", delta, "{}", '{"cursor":null}', "mine")
+    assert unchecked(*known, *others) == ("3", "4", "5", "6", "7")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "null", '{"clicks":{}}', '{"clicks":{"0":null}}', '{"clicks":{"0":1},"orders":null}',
+     '{"clicks":{"0":true}}', '{"clicks":{"0":"4"},"orders":{"0":1}}'],
+)  # fmt: skip
+def test_an_offset_that_is_empty_is_refused(text: str) -> None:
+    shown = re.escape(repr(text) if text else "nothing")
+    with pytest.raises(DamagedError, match=f"^offsets/7: source 1 has {shown} in place of an"):
+        unchecked(KAFKA, text, KAFKA)
+
+
+def test_a_deep_offset_is_of_no_known_form() -> None:
+    assert unchecked("[" * 100_000) == ("0",)
