@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import (
     AirflowRescheduleException,
 )
 
+from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.report.task import Failure
 
 _log = logging.getLogger(__name__)
@@ -43,6 +44,19 @@ def fail(failure: Failure) -> NoReturn:
     if failure.retry:
         raise AirflowException(failure.reason)
     raise AirflowFailException(failure.reason)
+
+
+@contextmanager
+def errors_end(waits: timedelta) -> Iterator[None]:
+    """Ends the task with our errors: waits for a lease that another run holds, fails otherwise."""
+    try:
+        yield
+    except LeaseHeldError as error:
+        wait(f"{error.code}: {error}", waits)
+    except StatemaintError as error:
+        fail(Failure.of(error))
+    except ValueError as error:
+        fail(Failure(f"CONFIG: {error}"))
 
 
 @contextmanager

@@ -20,7 +20,14 @@ from airflow.sdk import (
 
 from statemaint.airflow.broken import START, broken_dag
 from statemaint.airflow.callbacks import callbacks_of, deadline, failure_callbacks
-from statemaint.airflow.form import document, form, together_document, together_form
+from statemaint.airflow.form import (
+    document,
+    form,
+    savepoint_document,
+    savepoint_form,
+    together_document,
+    together_form,
+)
 from statemaint.airflow.given import Outputs
 from statemaint.airflow.location import queries_reader
 from statemaint.airflow.names import (
@@ -28,10 +35,12 @@ from statemaint.airflow.names import (
     GATEWAY_VARIABLE,
     broken_dag_id,
     dag_id,
+    savepoint_id,
     together_id,
 )
 from statemaint.airflow.publish import with_metrics
 from statemaint.airflow.run_tasks import Terms, run_tasks
+from statemaint.airflow.savepoints import savepoint_tasks
 from statemaint.airflow.settings import QuerySettings
 from statemaint.airflow.together import together_tasks
 from statemaint.metrics.options import Named, Targets
@@ -44,7 +53,7 @@ from statemaint.queries import (
     must_be_open,
 )
 from statemaint.queries.merged import groups
-from statemaint.queries.models import SparkSettings
+from statemaint.queries.models import SavepointSettings, SparkSettings
 
 # The delays between attempts double up to this.
 _LONGEST_DELAY = timedelta(hours=1)
@@ -72,9 +81,16 @@ def build_dags(path: str | Path, *, environ: Mapping[str, str] = os.environ) -> 
 def _builders(reading: QueriesReading, environ: Mapping[str, str]) -> dict[str, Callable[[], DAG]]:
     gateway, wrong = _gateway(reading, environ)
     builders: dict[str, Callable[[], DAG]] = {
-        dag_id(name): partial(_dag, reading, name, gateway)
+        dag_id(name): partial(_dag, reading, name, gateway, dag_id(name), _maintenance)
         for name, query in reading.queries.items()
         if query.enabled and not query.together
+    }
+    builders |= {
+        savepoint_id(name): partial(
+            _dag, reading, name, gateway, savepoint_id(name), partial(_savepoints, query.savepoint)
+        )
+        for name, query in reading.queries.items()
+        if query.enabled and query.savepoint
     }
     for shared, names in groups(reading.queries).items():
         builders[together_id(shared)] = partial(_together, reading, shared, names, gateway)
@@ -114,10 +130,15 @@ def _gateway(reading: QueriesReading, environ: Mapping[str, str]) -> tuple[Gatew
     return lambda _: gateway, []
 
 
-def _dag(reading: QueriesReading, name: str, gateway: Gateway) -> DAG:
-    query, identity = reading.queries[name], dag_id(name)
+def _dag(
+    reading: QueriesReading,
+    name: str,
+    gateway: Gateway,
+    identity: str,
+    make: Callable[[Query, QuerySettings], DAG],
+) -> DAG:
     try:
-        return _maintenance(query, _settings(reading, name, gateway))
+        return make(reading.queries[name], _settings(reading, name, gateway))
     except Exception as error:  # noqa: BLE001 -- one query's mistake must not stop the others
         why = " ".join(str(error).split()) or type(error).__name__
         problem = reading.problem_of(name, why)
@@ -184,6 +205,20 @@ def query_settings(name: str, query: Query, policy: Policy, outputs: Outputs) ->
 def _maintenance(query: Query, settings: QuerySettings) -> DAG:
     with DAG(dag_id=dag_id(settings.query), **dag_arguments(query, settings)) as dag:  # noqa: AIR002 -- they have a schedule
         run_tasks(settings, Terms(timedelta(seconds=query.timeout)))
+    return dag
+
+
+def _savepoints(where: SavepointSettings, query: Query, settings: QuerySettings) -> DAG:
+    arguments = {
+        **dag_arguments(query, settings),
+        "description": f"Makes savepoints of {settings.query}, and deletes old ones",
+        "doc_md": savepoint_document(query, settings, where),
+        "schedule": where.schedule,
+        "params": savepoint_form(where.to),
+        "deadline": None,
+    }
+    with DAG(dag_id=savepoint_id(settings.query), **arguments) as dag:  # noqa: AIR002 -- it has one
+        savepoint_tasks(settings, where, timedelta(seconds=query.timeout))
     return dag
 
 

@@ -7,6 +7,7 @@ from airflow.sdk import Param
 from statemaint.airflow.settings import QuerySettings
 from statemaint.model.policy import SETTINGS, Policy, duration
 from statemaint.queries import Query
+from statemaint.queries.models import SavepointSettings
 
 
 def form(policy: Policy) -> dict[str, Param]:
@@ -44,15 +45,36 @@ def together_form(names: Sequence[str]) -> dict[str, Param]:
     }
 
 
+def savepoint_form(to: str) -> dict[str, Param]:
+    """Returns the params of the DAG; a run's configuration has no other key."""
+    return {
+        "batch": Param(
+            None,
+            type=["null", "integer"],
+            exclusiveMinimum=-1,  # with `minimum`, Airflow's form turns a -1 into a 0 silently
+            title="Batch",
+            description_md="A committed batch. Empty: the newest.",
+        ),
+        "new_id": Param(
+            False,
+            type="boolean",
+            title="New id",
+            description_md="A fork: the query that starts from it has an id of its own.",
+        ),
+        "to": Param(
+            None,
+            type=["null", "string"],
+            title="To",
+            description_md=f"The address of an empty folder. Empty: `{to}`.",
+        ),
+        "dry_run": _dry_run("savepoint"),
+    }
+
+
 def _whole(policy: Policy | None) -> dict[str, Param]:
     """Returns the params of every run; without a policy, each query has its own."""
     return {
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description_md="Only show what would be done, in the log of `plan`; change nothing.",
-        ),
+        "dry_run": _dry_run("plan"),
         "force_snapshot": Param(
             False,
             type="boolean",
@@ -70,6 +92,15 @@ def _whole(policy: Policy | None) -> dict[str, Param]:
             policy.min_batches_to_retain if policy else None,
         ),
     }
+
+
+def _dry_run(task: str) -> Param:
+    return Param(
+        False,
+        type="boolean",
+        title="Dry run",
+        description_md=f"Only show what would be done, in the log of `{task}`; change nothing.",
+    )
 
 
 def _count(title: str, text: str, default: int | None) -> Param:
@@ -136,4 +167,26 @@ of all of them in one Spark program. `report` ends the run of each query, and ad
 a lease that another run holds, or a storage that fails stops its own query only, and fails the
 run with its name. Trigger with a configuration for some queries only, or for a dry run, which ends
 with `plan`.
+"""
+
+
+def savepoint_document(query: Query, settings: QuerySettings, where: SavepointSettings) -> str:
+    """Returns the text on the page of the DAG of a query's savepoints."""
+    rules = ", ".join(f"{rule} {count}" for rule, count in (where.keep or {}).items())
+    return f"""\
+### Savepoints of `{settings.query}`
+
+Saves the newest committed batch of `{query.checkpoint}`, while the query runs, as a checkpoint from
+which it would continue.
+
+| setting | value |
+|---|---|
+| `to` | `{where.to}` |
+| `keep` | {rules or "all"} |
+| `pool` | `{query.pool}` |
+| `timeout`, `retries` | {duration(query.timeout)}, {query.retries} |
+
+`savepoint` makes it; another attempt completes what the one before has begun. `expire` lists those
+of the query, and deletes the ones that no rule keeps. Trigger with a configuration for another
+batch, a fork with an id of its own, another place, or a dry run.
 """

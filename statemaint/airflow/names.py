@@ -24,9 +24,12 @@ POOL = "statemaint"
 PAGE_ROUTE = "statemaint-queries"
 # The key of the XCom that becomes a run's note.
 NOTE = "note"
+# The key of the XCom with the newest savepoint of a query, for the pages.
+SAVED = "saved"
 # The key of the XCom with how slow each partition was, for the next run.
 COSTS = "costs"
 _PREFIX = "statemaint__"
+_SAVEPOINT = "statemaint_savepoint__"
 _TOGETHER = "statemaint_together_"
 _MOST = 250
 # A run's name in the ledger becomes a file's, which has at most 255 bytes.
@@ -39,6 +42,11 @@ def page_address(airflow: str) -> str:
 
 def dag_id(query: str) -> str:
     return _PREFIX + query
+
+
+def savepoint_id(query: str) -> str:
+    """Returns the id of the DAG that makes the savepoints of a query."""
+    return _SAVEPOINT + query
 
 
 def broken_dag_id(entry: str) -> str:

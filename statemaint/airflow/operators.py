@@ -12,7 +12,7 @@ from typing import Any
 from airflow.sdk import Asset, BaseOperator
 
 from statemaint.airflow.advice import is_damaged
-from statemaint.airflow.endings import fail, update_assets, wait
+from statemaint.airflow.endings import errors_end, fail, update_assets, wait
 from statemaint.airflow.factory import query_settings
 from statemaint.airflow.given import Outputs, given_name, given_query, is_template
 from statemaint.airflow.health import Health, health_of, repaired_health, valid_spark
@@ -23,7 +23,7 @@ from statemaint.airflow.recoveries import verified
 from statemaint.airflow.reporting import reporting
 from statemaint.airflow.settings import Options
 from statemaint.airflow.tasks import maintain_query
-from statemaint.errors import LeaseHeldError, NotACheckpointError, StatemaintError
+from statemaint.errors import NotACheckpointError
 from statemaint.maintain import Holder
 from statemaint.model.policy import PRESETS
 from statemaint.report.task import Failure
@@ -68,14 +68,8 @@ class CheckpointOperator(BaseOperator):
     def execute(self, context: Mapping[str, Any]) -> Any:
         """Does the work; waits for a lease that another run holds."""
         self.query = given_name(self.query, self.checkpoint)
-        try:
+        with errors_end(self.wait_for_lease):
             return self.work(context)
-        except LeaseHeldError as error:
-            wait(f"{error.code}: {error}", self.wait_for_lease)
-        except StatemaintError as error:
-            fail(Failure.of(error))
-        except ValueError as error:
-            fail(Failure(f"CONFIG: {error}"))
 
     @abstractmethod
     def work(self, context: Mapping[str, Any]) -> Any:

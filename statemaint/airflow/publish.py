@@ -22,7 +22,7 @@ from statemaint.metrics.options import (
 )
 from statemaint.queries import QueriesReading
 from statemaint.queries.checks import expected_interval
-from statemaint.report.record import LastRun, Record, with_loss
+from statemaint.report.record import LastRun, LastSavepoint, Record, with_loss
 from statemaint.storage import Storage, storage_of
 
 _log = logging.getLogger(__name__)
@@ -49,6 +49,16 @@ def publish_held(settings: QuerySettings) -> None:
     if where.gateway or where.textfile:
         word = credentials(settings)
         publish_waiting(named(settings), time.time(), where, credentials=word)
+
+
+def publish_savepoint(settings: QuerySettings, newest: LastSavepoint) -> None:
+    """Publishes the newest savepoint of a query; other metrics stay as its last run has them."""
+    from statemaint.metrics.publish import publish_record  # noqa: PLC0415 -- as above
+
+    where = settings.targets
+    if where.gateway or where.textfile:
+        record, word = Record(None, savepoint=newest), credentials(settings)
+        publish_record(named(settings), record, where, credentials=word)
 
 
 def named(settings: QuerySettings) -> Named:

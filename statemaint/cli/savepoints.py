@@ -1,7 +1,7 @@
 """`savepoints`: the savepoints below a folder; those that have expired are deleted."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import click
 from rich.filesize import decimal
@@ -14,14 +14,13 @@ from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, Column, number
 from statemaint.cli.targets import Address, CheckpointName, savepoints_of
 from statemaint.errors import CheckpointError, ConfigError
-from statemaint.savepoint.catalog import Savepoint, SavepointState, list_savepoints
-from statemaint.savepoint.expiry import carry_out
+from statemaint.savepoint.catalog import BROKEN, Savepoint, list_savepoints, problems
+from statemaint.savepoint.expiry import without_expired
 from statemaint.savepoint.keep import RULES, KeepRules, decide, parse_rules
 from statemaint.storage import open_storage
 from statemaint.wording import counted, moment, printable
 
 _DAY = 86400.0
-_BROKEN = (SavepointState.DAMAGED, SavepointState.UNREADABLE)
 
 
 @click.command("savepoints")
@@ -61,12 +60,11 @@ def savepoints_verb(uri: Address, *, keep: KeepRules | None, delete: bool, as_js
         raise ConfigError("--delete needs --keep: say what to keep, such as --keep last=7,weekly=4")
     now = open_storage(dest).now()
     with work_done("reading", "savepoint"):
-        savepoints = tuple(one for one in list_savepoints(dest) if _is_of(one, source))
+        savepoints = list_savepoints(dest, source=source)
     if keep:
         savepoints = decide(savepoints, keep, now)
     if delete:
-        deleted = {one.address: one for one in carry_out(savepoints, dest)}
-        savepoints = tuple(deleted.get(one.address, one) for one in savepoints)
+        savepoints = without_expired(savepoints, dest)
     print_result(
         lambda: {
             "folder": dest,
@@ -76,27 +74,9 @@ def savepoints_verb(uri: Address, *, keep: KeepRules | None, delete: bool, as_js
         as_json=as_json,
         table=lambda: _print_table(dest, savepoints, now),
     )
-    problems = [*_problems(savepoints)]
-    print_lines(problems)
-    sys.exit(CheckpointError.exit_code if problems else 0)
-
-
-def _is_of(savepoint: Savepoint, source: str | None) -> bool:
-    """Returns whether a savepoint is, or may be, one of a checkpoint; `None` is any."""
-    return None in (source, savepoint.note) or savepoint.query[0] == source
-
-
-def _problems(savepoints: Sequence[Savepoint]) -> Iterator[str]:
-    for savepoint in savepoints:
-        if savepoint.state in _BROKEN:
-            yield f"{savepoint.address}: {savepoint.state.value}, {savepoint.why}"
-        if savepoint.left:
-            first, *others = savepoint.left
-            more = f" and {len(others)} more" if others else ""
-            yield (
-                f"{savepoint.address}: {first}{more} is not named by the savepoint's record, and "
-                "stays; once it is moved, the next --delete removes the rest"
-            )
+    wrong = [*problems(savepoints)]
+    print_lines(wrong)
+    sys.exit(CheckpointError.exit_code if wrong else 0)
 
 
 def _json(savepoint: Savepoint, now: float) -> Json:
@@ -163,6 +143,6 @@ def _cells(dest: str, savepoint: Savepoint, now: float) -> tuple[str | Text, ...
         "" if note is None or note.ended is None else moment(note.ended),
         "" if age is None else f"{age / _DAY:.1f}",
         decimal(savepoint.bytes),
-        Text(state, BAD) if savepoint.state in _BROKEN else state,
+        Text(state, BAD) if savepoint.state in BROKEN else state,
         kept,
     )

@@ -174,8 +174,8 @@ _TOTALS = (
 _OTHER = (
     Metric("last_verify_timestamp_seconds", "When did the last verification end?", _TIME),
     Metric("last_verify_failed", "Did it find damage?"),
-    Metric("last_savepoint_timestamp_seconds", "When did the newest savepoint become whole?",
-           _TIME),
+    Metric("last_savepoint_timestamp_seconds", "When did the last savepoint end? Also one that "
+           "found that of the newest batch in place.", _TIME),
     Metric("last_savepoint_bytes", "How large is it?", _B),
     Metric("last_savepoint_duration_seconds", "How long did it take?", _S),
     Metric("savepoint_expected_interval_seconds",

@@ -181,7 +181,14 @@ class LastVerification:
 
 @dataclass(frozen=True, slots=True)
 class LastSavepoint:
-    """A savepoint of the query: when it became whole, its batch, its size, and how long it took."""
+    """The newest savepoint of the query.
+
+    Attributes:
+        ended: when it was made, or found to be of the newest batch still.
+        batch: the batch after which a query would continue from it.
+        bytes: its size.
+        seconds: how long it took, from its first attempt on.
+    """
 
     ended: float
     batch: int

@@ -6,7 +6,7 @@ state, are then those of a query that has run from it. Before, all files there a
 its folder was empty when it was begun, and no Spark has started from it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -43,6 +43,9 @@ class SavepointState(Explained):
     EXPIRING = "expiring", "its deletion was interrupted"
     DAMAGED = "damaged", "files that its record names are missing or have another size"
     UNREADABLE = "unreadable", "its record cannot be read"
+
+
+BROKEN = (SavepointState.DAMAGED, SavepointState.UNREADABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +119,42 @@ def _without_temp(path: str) -> str:
     return f"{folder}{slash}{temp_of(name) or name}"
 
 
-def list_savepoints(dest: str, *, opened: Opener = open_storage) -> tuple[Savepoint, ...]:
+def list_savepoints(
+    dest: str, *, source: str | None = None, opened: Opener = open_storage
+) -> tuple[Savepoint, ...]:
     """Returns the savepoints below a folder, or the one at it, up to three folders deep.
 
     Those of one query follow each other, the newest first. Each takes three requests and those
     that find its folder.
+
+    Args:
+        dest: the address of the folder.
+        source: the checkpoint whose savepoints they are, or may be; `None` for those of any.
+        opened: opens the storage of an address.
     """
     below = checkpoints_below(dest, marks=MARKS | {OURS}, opened=opened)
     jobs = [Job(partial(_looking, address, opened)) for address in below]
     looks = in_turn(jobs, threads=opened(dest).parallel)
-    return tuple(sorted(filter(None, looks), key=_order))
+    found = (one for one in looks if one and _is_of(one, source))
+    return tuple(sorted(found, key=_order))
+
+
+def _is_of(savepoint: Savepoint, source: str | None) -> bool:
+    return None in (source, savepoint.note) or savepoint.query[0] == source
+
+
+def problems(savepoints: Iterable[Savepoint]) -> Iterator[str]:
+    """Yields what an operator should look at: a damaged savepoint, files that no record names."""
+    for savepoint in savepoints:
+        if savepoint.state in BROKEN:
+            yield f"{savepoint.address}: {savepoint.state.value}, {savepoint.why}"
+        if savepoint.left:
+            first, *others = savepoint.left
+            more = f" and {len(others)} more" if others else ""
+            yield (
+                f"{savepoint.address}: {first}{more} is not named by the savepoint's record, and "
+                "stays; once it is moved, the next deletion removes the rest"
+            )
 
 
 def _order(savepoint: Savepoint) -> tuple[tuple[str, str], float, str]:

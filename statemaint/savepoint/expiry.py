@@ -49,6 +49,14 @@ def carry_out(
             restore(opened(savepoint.address), note)
 
 
+def without_expired(
+    savepoints: Sequence[Savepoint], dest: str, *, opened: Opener = open_storage
+) -> tuple[Savepoint, ...]:
+    """Returns savepoints in their order, those that expire as they are after `carry_out`."""
+    deleted = {one.address: one for one in carry_out(savepoints, dest, opened=opened)}
+    return tuple(deleted.get(one.address, one) for one in savepoints)
+
+
 def expire(savepoint: Savepoint, dest: str, *, opened: Opener = open_storage) -> Savepoint:
     """Deletes a savepoint.
 

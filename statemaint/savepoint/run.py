@@ -155,15 +155,19 @@ def savepoint(  # noqa: PLR0913 -- each is a choice of its own
     raise AssertionError("unreachable")
 
 
-def note_in_record(source: Storage, report: SavepointReport) -> None:
-    """Adds a savepoint to the record of its query, which metrics show; a failure is only logged.
+def note_in_record(source: Storage, report: SavepointReport) -> LastSavepoint | None:
+    """Returns a savepoint as it is added to the record of its query, which metrics show.
 
-    A fork is no savepoint of the query, and a dry run is none at all.
+    A fork is no savepoint of the query, and a dry run is none at all. One that was whole before is
+    as good as a new one: the query has committed no batch since. A failure is only logged.
     """
     note = report.note
-    if note.ended is not None and note.id == note.query_id:
-        seconds = note.ended - note.begun
-        note_savepoint(source, LastSavepoint(note.ended, note.batch, report.written, seconds))
+    if report.dry_run or note.ended is None or note.id != note.query_id:
+        return None
+    seconds = note.ended - note.begun
+    newest = LastSavepoint(source.now(), note.batch, report.written, seconds)
+    note_savepoint(source, newest)
+    return newest
 
 
 def _check_apart(source: Storage, dest: Storage, sink: Storage | None) -> None:

@@ -13,7 +13,7 @@ authorisation; a test checks that every route has one. Endpoints are plain funct
 storage blocks a thread and not the server.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Annotated, Any
 
@@ -28,7 +28,7 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from sqlalchemy.orm import Session
 
 from statemaint.airflow.connections import open_checkpoint
-from statemaint.airflow.names import REPAIR_DAG, VERIFY_DAG
+from statemaint.airflow.names import REPAIR_DAG, VERIFY_DAG, savepoint_id
 from statemaint.airflow.pages import contents
 from statemaint.airflow.pages.looks import looked_at_now, plan_of_partition
 from statemaint.airflow.pages.model import QueryRecord
@@ -120,10 +120,11 @@ def _query(
     if live and source:
         storage = open_checkpoint(source.checkpoint, source.connection)
         record, content = looked_at_now(storage, source.policy, record, content)
-    refused = _refused(dag_id, user, session, in_file=bool(source and source.in_file))
+    dags = _of_buttons(dag_id, record.query)
+    refused = _refused(dags, user, session, in_file=bool(source and source.in_file))
     values = contents.of_query(record, content, source=source, refused=refused)
     names = sorted({one.query for one in others} - {record.query})
-    paused = _paused([one for one in _of_buttons(dag_id) if one not in refused], session)
+    paused = _paused([one for one in dags if one not in refused], session)
     return _html("query.html", **values, unknown=unknown, live=live, others=names, paused=paused)
 
 
@@ -167,23 +168,23 @@ def _record(
     return contents.worst(requested), of_dag
 
 
-def _refused(dag_id: str, user: Any, session: Session, *, in_file: bool) -> dict[str, str]:
+def _refused(dags: Sequence[str], user: Any, session: Session, *, in_file: bool) -> dict[str, str]:
     """Returns why the user cannot run DAGs, by their ids; others can be run."""
-    refused = {}
-    for dag in _of_buttons(dag_id):
+    refused, (own, *_) = {}, dags
+    for dag in dags:
         stored = session.get(DagModel, dag)
         if stored is None or stored.is_stale:
             refused[dag] = f"There is no DAG {dag}."
         elif not _may_run(dag, user):
             refused[dag] = f"You have no right to run the DAG {dag}."
-        elif dag != dag_id and not in_file:
+        elif dag != own and not in_file:
             refused[dag] = f"{dag} only takes queries of the queries file."
     return refused
 
 
-def _of_buttons(dag_id: str) -> tuple[str, ...]:
-    """Returns the DAGs that the buttons of a query's page start."""
-    return dag_id, VERIFY_DAG, REPAIR_DAG
+def _of_buttons(dag_id: str, query: str) -> tuple[str, ...]:
+    """Returns the DAGs that the buttons of a query's page start, its own first."""
+    return dag_id, VERIFY_DAG, savepoint_id(query), REPAIR_DAG
 
 
 def _paused(dags: Iterable[str], session: Session) -> list[str]:

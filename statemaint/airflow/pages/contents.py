@@ -45,7 +45,7 @@ def of_query(
     refused: Mapping[str, str],
 ) -> Values:
     policy = source.policy if source else PRESETS["safe"]
-    row = row_of(record, now())
+    row, saved = row_of(record, now()), known.savepoint
     if record.invalid is not None:
         refused = {**refused, record.dag: "The entry in the queries file is not valid."}
     checkpoint = source.checkpoint if source else row.figures.checkpoint
@@ -58,6 +58,8 @@ def of_query(
         "advice": advise(known.findings, checkpoint),
         "buttons": buttons(record.dag, record.query, own=not record.group, refused=dict(refused)),
         "runs": known.runs,
+        "saved": saved,
+        "saved_at": saved and datetime.fromtimestamp(saved.ended, UTC),
         "source": source,
         "suffix": f"?query={quote(record.query, safe='')}",
         "now": now(),

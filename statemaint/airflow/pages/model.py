@@ -5,6 +5,7 @@ from datetime import datetime
 
 from statemaint.airflow.figures import QueryFigures, Told
 from statemaint.report.facts import Unit
+from statemaint.report.record import LastSavepoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,10 @@ class Details:
         units: its partitions.
         findings: its first findings.
         runs: the DAG's last runs, the newest first.
+        savepoint: the newest savepoint that the DAG of its savepoints has made.
     """
 
     units: tuple[Unit, ...] = ()
     findings: tuple[Told, ...] = ()
     runs: tuple[AirflowRun, ...] = ()
+    savepoint: LastSavepoint | None = None

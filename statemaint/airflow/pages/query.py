@@ -7,7 +7,7 @@ from typing import Any
 
 from statemaint.airflow import advice
 from statemaint.airflow.figures import Told
-from statemaint.airflow.names import REPAIR_DAG, VERIFY_DAG, is_together
+from statemaint.airflow.names import REPAIR_DAG, VERIFY_DAG, is_together, savepoint_id
 from statemaint.airflow.texts import size
 from statemaint.report.facts import Unit
 
@@ -204,6 +204,13 @@ def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tupl
             manual,
             refused.get(VERIFY_DAG, ""),
             about="Checks every file that a retained version needs.",
+        ),
+        _button(
+            "Savepoint",
+            savepoint_id(query),
+            {},
+            refused.get(savepoint_id(query), ""),
+            about="Saves the newest batch as a checkpoint of its own, while the query runs.",
         ),
         _button(
             "Repair",

@@ -27,8 +27,18 @@ from statemaint.airflow.figures import (
     read_figures,
     read_partitions,
 )
-from statemaint.airflow.names import asset_uri, findings_uri, is_together, of_query, query_of
+from statemaint.airflow.names import (
+    SAVED,
+    asset_uri,
+    findings_uri,
+    is_together,
+    of_query,
+    query_of,
+    savepoint_id,
+)
 from statemaint.airflow.pages.model import AirflowRun, Details, QueryRecord
+from statemaint.report.record import LastSavepoint
+from statemaint.report.task import loaded
 
 _SCHEME, _FINDINGS = asset_uri(""), findings_uri("").rpartition("/")[2]
 _INVALID = "statemaint-invalid"
@@ -71,7 +81,17 @@ def details(session: Session, record: QueryRecord) -> Details:
     read = read_partitions(_value(session, record, PARTITIONS)) or ((), ())
     newest = _run_columns().where(DagRun.dag_id == record.dag)
     runs = session.execute(newest.order_by(DagRun.id.desc()).limit(_RUNS))
-    return Details(read[0], read[1], tuple(_run(one) for one in runs))
+    last = tuple(_run(one) for one in runs)
+    return Details(read[0], read[1], last, _savepoint(session, record.query))
+
+
+def _savepoint(session: Session, query: str) -> LastSavepoint | None:
+    made = (XComModel.dag_id == savepoint_id(query)) & (XComModel.key == SAVED)
+    newest = select(XComModel.value).where(made).order_by(XComModel.timestamp.desc()).limit(1)
+    try:
+        return loaded(LastSavepoint, session.scalar(newest))
+    except (TypeError, ValueError):
+        return None  # there is none, or it is that of another build
 
 
 def handover(session: Session, record: QueryRecord) -> str | None:

@@ -48,6 +48,11 @@ queries:
   poolless: {{checkpoint: {folder}/poolless, pool: no such pool, notify: [{{call: {notifier}}}]}}
   removed: {{checkpoint: {folder}/removed}}
   idle: {{checkpoint: {folder}/idle}}
+  backed:
+    checkpoint: {folder}/backed
+    retries: 3
+    retry_delay: 1s
+    savepoint: {{to: "{folder}/to/{{query}}/{{batch}}", schedule: "@yearly", keep: {{last: 1}}}}
   logged: {{checkpoint: {folder}/logged}}
   flaky: {{checkpoint: {folder}/flaky, retries: 10, retry_delay: 1s}}
   anew: {{checkpoint: {folder}/anew, retries: 10, retry_delay: 1s}}
@@ -85,6 +90,7 @@ queries:
     spark: {{master: "local[1]", conf: {{spark.ui.enabled: false}}}}
 """
 TOGETHER = "statemaint_together_many"
+SAVING = "statemaint_savepoint__backed"
 
 KILLED = 600  # so many versions that a task takes a while
 NOTIFIER = "tests.systems.airflow.notified.note"
@@ -206,7 +212,7 @@ def _scene(folder: Path) -> Iterator[Scene]:
     _fill(folder)
     with moto() as s3, takings() as pushed, airflow(_setup(folder, pushed.url)) as running:
         admin = running.client()
-        for dag in (TOGETHER, *(f"statemaint__{query}" for query in RUN)):
+        for dag in (TOGETHER, SAVING, *(f"statemaint__{query}" for query in RUN)):
             admin.wait_for_dag(dag)
             admin.unpause(dag)
         yield Scene(running, folder, pushed, admin, s3)
@@ -215,7 +221,7 @@ def _scene(folder: Path) -> Iterator[Scene]:
 
 def _fill(folder: Path) -> None:
     for name in ("good", "dry", "unseen", "flaky", "anew", "held", "late", "ticking", "cancelled",
-                 "after", "twice", "logged", "poolless", "removed", "idle"):  # fmt: skip
+                 "after", "twice", "logged", "poolless", "removed", "idle", "backed"):  # fmt: skip
         neglected(folder / name)
     neglected(folder / "wide", partitions=10)
     neglected(folder / "killed", partitions=10, last=KILLED)

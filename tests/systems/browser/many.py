@@ -32,6 +32,8 @@ def query_page(partitions: int) -> str:
         "advice": (),
         "buttons": buttons(record.dag, record.query, own=True, refused={}),
         "runs": [record.last],
+        "saved": None,
+        "saved_at": None,
         "source": object(),
         "suffix": "?query=q0",
         "now": _TIME,

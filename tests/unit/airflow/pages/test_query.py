@@ -86,9 +86,10 @@ def test_buttons_start_the_dags_with_the_options_of_their_forms() -> None:
         ("Dry run", "statemaint__a", {"dry_run": True}),
         ("Compact", "statemaint__a", {"force_snapshot": True}),
         ("Verify", "statemaint_verify", {"query": "a"}),
+        ("Savepoint", "statemaint_savepoint__a", {}),
         ("Repair", "statemaint_repair", {"query": "a"}),
     ]
-    assert [bool(one.asks) for one in made] == [False, True, False, True]
+    assert [bool(one.asks) for one in made] == [False, True, False, False, True]
     assert not any(one.refused for one in made)
 
 
@@ -98,11 +99,12 @@ def test_the_buttons_of_a_query_that_shares_its_dag_run_it_only() -> None:
         {"dry_run": True, "queries": ["a"]},
         {"force_snapshot": True, "queries": ["a"]},
         {"query": "a"},
+        {},
         {"query": "a"},
     ]
 
 
 def test_a_button_says_why_it_cannot_be_pressed() -> None:
     made = buttons("dag", "a", own=False, refused={"statemaint_verify": "No right."})
-    assert ["tasks other than" in one.refused for one in made] == [True, True, False, False]
+    assert ["tasks other than" in one.refused for one in made] == [True, True, False, False, False]
     assert made[2].refused == "No right."

@@ -20,6 +20,7 @@ from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
 from statemaint.plan import by_reason, plan
 from statemaint.report.facts import Unit
+from statemaint.report.record import LastSavepoint
 from tests.support.checkpoints import NOW, checkpoint, store, versions
 
 TIME = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
@@ -49,6 +50,8 @@ def query_page(found: QueryRecord, **changed: Any) -> str:
         "advice": advise([Told(code="BROKEN_CHAIN", detail=found.query, damage=True)], found.query),
         "buttons": buttons(found.dag, found.query, own=True, refused={found.dag: found.query}),
         "runs": [found.last],
+        "saved": None,
+        "saved_at": None,
         "source": object(),
         "suffix": "?query=revenue",
         "now": TIME,
@@ -151,6 +154,14 @@ def test_a_button_that_is_refused_is_off_and_says_why() -> None:
     page = query_page(record())
     assert page.count("disabled") == 2
     assert "Dry run: revenue" in page
+
+
+def test_the_newest_savepoint_says_its_batch_its_age_and_its_size() -> None:
+    saved = LastSavepoint(0.0, batch=24, bytes=1500, seconds=2.0)
+    page = query_page(record(), saved=saved, saved_at=datetime(2026, 11, 24, 9, 0, tzinfo=UTC))
+    assert "The newest savepoint is of batch 24, 3 h ago (2026-11-24 09:00" in page
+    assert "1.5 kB)" in page
+    assert "newest savepoint" not in query_page(record())
 
 
 def test_old_figures_say_how_old() -> None:

@@ -1,0 +1,191 @@
+"""The tasks of the DAG of a query's savepoints: `savepoint` makes one, `expire` deletes old ones.
+
+Where they are and which are kept is in the queries file. What was made does not depend on `expire`,
+which does not run after a savepoint that failed.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import get_current_context, task
+from airflow.sdk.exceptions import DownstreamTasksSkipped
+
+from statemaint.airflow.connections import open_checkpoint
+from statemaint.airflow.endings import errors_end, fail
+from statemaint.airflow.links import links
+from statemaint.airflow.names import SAVED
+from statemaint.airflow.publish import publish_savepoint
+from statemaint.airflow.reporting import reporting
+from statemaint.airflow.settings import QuerySettings, unknown_options
+from statemaint.airflow.texts import size
+from statemaint.errors import CheckpointError
+from statemaint.queries.checks import BUCKETS, absolute_address
+from statemaint.queries.models import SavepointSettings
+from statemaint.report.record import LastSavepoint
+from statemaint.report.task import Failure, named
+from statemaint.savepoint import SavepointReport, savepoint
+from statemaint.savepoint.catalog import Savepoint, SavepointState, list_savepoints, problems
+from statemaint.savepoint.expiry import without_expired
+from statemaint.savepoint.keep import decide
+from statemaint.savepoint.plan import committed_batches
+from statemaint.savepoint.run import note_in_record
+from statemaint.storage import Opener, Storage
+from statemaint.wording import counted
+
+_log = logging.getLogger(__name__)
+# How far the clock of a storage may be behind Airflow's.
+_SKEW = timedelta(minutes=5).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointOptions:
+    """The options of one run, from its form."""
+
+    batch: int | None = None
+    new_id: bool = False
+    to: str | None = None
+    dry_run: bool = False
+
+
+def savepoint_tasks(settings: QuerySettings, where: SavepointSettings, waits: timedelta) -> None:
+    """Adds the tasks to the current DAG; each waits so long for the lease of another run."""
+    made, cleaned = _save_task(settings, where, waits)(), _expire_task(settings, where, waits)()
+    made >> cleaned
+    for part in (made, cleaned):
+        part.operator.operator_extra_links = links(settings.query)
+
+
+def _save_task(settings: QuerySettings, where: SavepointSettings, waits: timedelta) -> Any:
+    @task(
+        task_id="savepoint",
+        show_return_value_in_logs=False,
+        doc_md="Makes a checkpoint from which the query would continue after its newest batch.",
+    )
+    def save() -> dict[str, Any]:
+        context = get_current_context()
+        ti, run, known = context["ti"], context["dag_run"], SavepointOptions.__slots__
+        if unknown := unknown_options(run.conf, known):
+            fail(unknown)
+        options = SavepointOptions(**{name: context["params"][name] for name in known})
+        repeated = run.start_date if ti.try_number > 1 else None
+        since = repeated.timestamp() - _SKEW if repeated else None
+        with reporting(settings, 0, verb="savepoint") as progress, errors_end(waits):
+            report, newest = saved(settings, where, options, since=since)
+            _log.info(_line(report))
+            if options.dry_run:
+                raise DownstreamTasksSkipped(tasks=["expire"])  # type: ignore[no-untyped-call]
+            progress.add(snapshots_written=report.stores, bytes_written=report.written)
+        if newest:
+            ti.xcom_push(SAVED, asdict(newest))
+        return {"savepoint": report.dest, "batch": report.note.batch, "bytes": report.written}
+
+    return save
+
+
+def _expire_task(settings: QuerySettings, where: SavepointSettings, waits: timedelta) -> Any:
+    @task(
+        task_id="expire",
+        show_return_value_in_logs=False,
+        doc_md="Lists the savepoints, and deletes those that no rule keeps.",
+    )
+    def expire() -> dict[str, Any]:
+        with reporting(settings, "expire", verb="savepoint") as progress, errors_end(waits):
+            listed = expired(settings, where)
+            for one in listed:
+                _log.info("%s: %s", one.address, _fate(one))
+            deleted = [one for one in listed if one.left is not None]
+            gone = [entry.size for one in deleted for entry in one.named]
+            progress.add(files_deleted=len(gone), bytes_deleted=sum(gone))
+            if wrong := [*problems(listed)]:
+                fail(Failure(f"{CheckpointError.code}: {named(wrong, '; ')}"))
+        return {"savepoints": len(listed), "deleted": [one.address for one in deleted]}
+
+    return expire
+
+
+def saved(
+    settings: QuerySettings,
+    where: SavepointSettings,
+    options: SavepointOptions,
+    *,
+    since: float | None = None,
+) -> tuple[SavepointReport, LastSavepoint | None]:
+    """Returns a savepoint that it makes, and what the record and the metrics then have of it.
+
+    Args:
+        settings: the query.
+        where: where its savepoints are.
+        options: those of the run.
+        since: when the run began, for another attempt: it completes what was begun from then on.
+
+    Raises:
+        ValueError: when the address of the form is not one.
+        StatemaintError: as `savepoint` does.
+    """
+    opened = _opener(settings)
+    source, batch = opened(settings.checkpoint), options.batch
+    dest = options.to and absolute_address(options.to)
+    if batch is None and not dest:
+        batches = committed_batches(source)
+        begun = () if since is None else _begun(_listed(settings, where, opened, source), since)
+        batch = max((one for one in begun if one in batches), default=max(batches, default=0))
+    report = savepoint(
+        source,
+        opened(dest or where.address(settings.query, batch or 0)),
+        batch=batch,
+        new_id=options.new_id,
+        dry_run=options.dry_run,
+    )
+    newest = note_in_record(source, report)
+    if newest:
+        publish_savepoint(settings, newest)
+    return report, newest
+
+
+def expired(settings: QuerySettings, where: SavepointSettings) -> tuple[Savepoint, ...]:
+    """Returns the savepoints of a query; those that no rule keeps, as they are once deleted."""
+    opened, folder = _opener(settings), where.folder(settings.query)
+    listed = _listed(settings, where, opened, opened(settings.checkpoint))
+    if not where.keep:
+        return listed
+    rules = {str(rule): count for rule, count in where.keep.items()}
+    return without_expired(decide(listed, rules, opened(folder).now()), folder, opened=opened)
+
+
+def _listed(
+    settings: QuerySettings, where: SavepointSettings, opened: Opener, source: Storage
+) -> tuple[Savepoint, ...]:
+    return list_savepoints(where.folder(settings.query), source=source.root, opened=opened)
+
+
+def _begun(savepoints: Sequence[Savepoint], since: float) -> Iterator[int]:
+    for one in savepoints:
+        if one.state is SavepointState.UNFINISHED and one.note and one.note.begun >= since:
+            yield one.note.batch
+
+
+def _opener(settings: QuerySettings) -> Opener:
+    """Returns what opens an address: on S3, with the query's Airflow connection."""
+
+    def opened(address: str) -> Storage:
+        on_s3 = address.partition("://")[0] in BUCKETS
+        return open_checkpoint(address, settings.connection if on_s3 else None)
+
+    return opened
+
+
+def _line(report: SavepointReport) -> str:
+    batch, stores = report.note.batch, counted(report.stores, "store")
+    if report.dry_run:
+        return f"DRY RUN: would save batch {batch} to {report.dest}: {stores}, {size(report.read)}"
+    return f"batch {batch} is saved: {report.dest} has {stores} in {size(report.written)}"
+
+
+def _fate(one: Savepoint) -> str:
+    if one.left is not None:
+        return "deleted in part" if one.left else "deleted"
+    kept = "" if one.kept is None else f", kept as {' '.join(one.kept)}"
+    return f"{one.state.value}, {size(one.bytes)}{kept}"
