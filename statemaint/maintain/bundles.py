@@ -12,7 +12,7 @@ from statemaint.plan import Delete, Plan
 from statemaint.records import Holder
 
 # The cost of a partition in addition to the bytes read, and the cost of a deletion, as bytes.
-_PER_PARTITION = 100_000.0
+PER_PARTITION = 100_000.0
 _PER_DELETION = 2_000.0
 # A separate task spends about a second of CPU time on loading the compiled loops: less work than
 # this is not worth it. Without an earlier run, the work is estimated from a local disk.
@@ -69,7 +69,7 @@ def weights(plan: Plan, costs: Costs) -> dict[UnitId, float]:
     This is the bytes to read, scaled by the slowness of the partition in the last run that had it.
     A partition that is not in that run counts as slow as the others.
     """
-    found = dict.fromkeys(plan.units, _PER_PARTITION)
+    found = dict.fromkeys(plan.units, PER_PARTITION)
     for store in plan.stores:
         if (unit := store.store.id.unit) in found:
             deletions = sum(isinstance(one, Delete) for one in store.actions)

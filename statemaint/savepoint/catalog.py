@@ -25,13 +25,15 @@ from statemaint.records.savepoints import (
     SavepointNote,
     read_savepoint,
 )
+from statemaint.records.units import FOLDER as UNITS
 from statemaint.storage import MARKS, OURS, Opener, Storage, checkpoints_below, open_storage
 from statemaint.wording import Explained
 from statemaint.workers import Job, in_turn
 
-# Beside the record: what `verify` leaves, the lease, and what is there until all stores are proved.
+# Beside the record: what `verify` leaves, the lease, and what is there until all stores are proved
+# (Spark's executors have units).
 _OURS = (SAVEPOINT, METADATA, METRICS, REMEMBERED)
-_FOLDERS = (f"{STORES}/", f"{LEASES}/")
+_FOLDERS = (f"{STORES}/", f"{LEASES}/", f"{UNITS}/")
 
 
 class SavepointState(Explained):

@@ -1,6 +1,6 @@
 """Writes a savepoint: begun, continued or started over, and whole once its `metadata` is true."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -15,7 +15,7 @@ from statemaint.errors import (
     StorageError,
     Superseded,
 )
-from statemaint.execute import leased
+from statemaint.execute import Lease, forget_units, leased
 from statemaint.execute.fence import Fence, superseded_if_missing
 from statemaint.maintain.pins import pinned
 from statemaint.maintain.record import note_savepoint
@@ -35,7 +35,7 @@ from statemaint.records.savepoints import (
 from statemaint.report.record import LastSavepoint
 from statemaint.savepoint.compactible import check_sink_empty, write_sink_log
 from statemaint.savepoint.plan import SavepointPlan, committed_batches, plan_savepoint
-from statemaint.savepoint.stores import StoreWriter
+from statemaint.savepoint.stores import StoreWriter, in_place
 from statemaint.storage import ReadOnly, Storage
 from statemaint.storage.address import overlaps
 from statemaint.storage.base import Chunks, is_ours
@@ -130,8 +130,46 @@ def savepoint(  # noqa: PLR0913 -- each is a choice of its own
         LeaseHeldError: when another run writes or maintains `dest`.
         StorageError: when either storage fails or refuses.
     """
+    workers = Workers.of(workers)
+    steps = saving(source, dest, batch, new_id=new_id, sink=sink, pin=pin, dry_run=dry_run)
+    try:
+        writer = next(steps)
+        while True:
+            try:
+                stores = tuple(writer.write(workers))
+            except (Superseded, MissingSstError) as error:
+                writer = steps.throw(error)
+            else:
+                writer = steps.send(stores)
+    except StopIteration as end:
+        report: SavepointReport = end.value
+        return report
+    finally:
+        steps.close()
+
+
+Saving = Generator[StoreWriter, Sequence[SavedStore], SavepointReport]
+
+
+def saving(  # noqa: PLR0913 -- each is a choice of its own
+    source: Storage,
+    dest: Storage,
+    batch: int | None = None,
+    *,
+    new_id: bool = False,
+    sink: Storage | None = None,
+    pin: bool = True,
+    dry_run: bool = False,
+    shared: Holder | None = None,
+) -> Saving:
+    """Makes a savepoint as `savepoint` does, but for its stores, which the caller writes.
+
+    Yields the writer of the stores that are left, and is sent these, or is thrown the error of a
+    missing input and yields again if the savepoint starts over. Lease and pin are held until it
+    ends. Other processes may write the stores if they are handed the holder of the lease, `shared`.
+    """
     _check_apart(source, dest, sink)
-    run = _Run(ReadOnly(source), dest, batch, new_id, sink, Workers.of(workers))
+    run = _Run(ReadOnly(source), dest, batch, new_id, sink)
     begun = run.begun()
     if begun and run.is_whole(begun) and batch == begun.batch and not dry_run:
         run.check_sink(batch)
@@ -142,17 +180,31 @@ def savepoint(  # noqa: PLR0913 -- each is a choice of its own
     if dry_run:
         return run.report(planned, run.note(planned, begun))
     dest.create_root()
-    with leased(dest, Holder(new_run_id(dest.now()))) as lease:
+    with _leased(dest, shared) as lease:
         for starts in range(1, _MOST_STARTS + 1):
             planned = planned if starts == 1 else run.planned(run.begun())
             try:
                 with _held(source, planned.batch, dest.root) if pin else nullcontext():
-                    return replace(run.write(planned, lease), starts=starts)
+                    report = yield from run.write(planned, lease)
+                    if shared:
+                        forget_units(dest, before=lease.must_hold)
+                    return replace(report, starts=starts)
             except (Superseded, MissingSstError) as error:
                 if starts == _MOST_STARTS:
                     error.add_note(_ADVICE)
                     raise
     raise AssertionError("unreachable")
+
+
+@contextmanager
+def _leased(dest: Storage, shared: Holder | None) -> Iterator[Lease]:
+    holder = shared or Holder(new_run_id(dest.now()))
+    with leased(dest, holder, keep=shared is not None) as lease:
+        try:
+            yield lease
+        finally:
+            if shared:  # a process that has it may still be at work
+                lease.end()
 
 
 def note_in_record(source: Storage, report: SavepointReport) -> LastSavepoint | None:
@@ -201,7 +253,6 @@ class _Run:
     batch: int | None
     new_id: bool
     sink: Storage | None
-    workers: Workers
 
     def begun(self) -> SavepointNote | None:
         """Returns the record of a savepoint that was begun; `None` if the folder is empty.
@@ -303,8 +354,8 @@ class _Run:
             unchecked=planned.unchecked,
         )
 
-    def write(self, planned: SavepointPlan, fence: Fence) -> SavepointReport:
-        """Writes the savepoint, or what is left of it."""
+    def write(self, planned: SavepointPlan, fence: Fence) -> Saving:
+        """Writes the savepoint, or what is left of it, but for the stores."""
         begun = self.begun()
         note = self.note(planned, begun)
         done = {} if begun is None else self._cleared(begun, note)
@@ -312,9 +363,8 @@ class _Run:
         self.dest.replace(METADATA, [UNFINISHED])
         with superseded_if_missing("this was planned"):
             logs = {path: self._log(path, chunks) for path, chunks in planned.logs}
-        stores = dict(done)
-        for store in StoreWriter(planned, self.dest, fence).write(done, self.workers):
-            stores[store.directory] = store
+        written = yield StoreWriter(planned, self.dest, fence, done)
+        stores = done | {store.directory: store for store in written}
         saved = tuple(stores[one.id.directory] for one, _ in planned.stores)
         note = replace(note, ended=self.dest.now(), stores=saved, logs=logs)
         self._check_whole(note)
@@ -333,16 +383,10 @@ class _Run:
 
         The folder was empty when the savepoint was begun, and no query can have run from it.
         """
-        there = {one.path: one.size for one in self.dest.list("")}
         noted = (*begun.stores, *read_stores(self.dest)) if _same(begun, note) else ()
-        whole = (one for one in noted if one.files.items() <= there.items())
-        done = {one.directory: one for one in whole}
-        kept = {path for one in done.values() for path in one.files}
+        done = in_place(self.dest, [""], noted, others=OF_A_QUERY)
         if not done:
             forget_stores(self.dest)
-        self.dest.delete_all(
-            [one for one in there if one.startswith(OF_A_QUERY) and one not in kept]
-        )
         return done
 
     def _check_whole(self, note: SavepointNote) -> None:

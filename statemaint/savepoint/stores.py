@@ -1,7 +1,7 @@
 """Writes the stores of a savepoint, and proves each by reading it back."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from statemaint.audit.suspects import check_suspects
@@ -12,12 +12,26 @@ from statemaint.fold import Engine, Source, engine_for
 from statemaint.fold.needs import chains_need, loading
 from statemaint.model.checkpoint import Store
 from statemaint.plan import WriteSnapshot
-from statemaint.records.savepoints import SavedStore, note_stores
+from statemaint.records.savepoints import SavedStore, note_stores, read_stores
 from statemaint.savepoint.plan import SavepointPlan
 from statemaint.storage import Storage
 from statemaint.workers import Job, Workers, as_they_come
 
 _RECORDED_PER_WAITING = 8
+
+
+def in_place(
+    dest: Storage, folders: Iterable[str], noted: Iterable[SavedStore], others: tuple[str, ...]
+) -> dict[str, SavedStore]:
+    """Returns the noted stores that are in place in some folders, by their directories.
+
+    Deletes the files there that are none of theirs and whose paths begin as `others` do.
+    """
+    there = {one.path: one.size for folder in folders for one in dest.list(folder)}
+    done = {one.directory: one for one in noted if one.files.items() <= there.items()}
+    kept = {path for one in done.values() for path in one.files}
+    dest.delete_all([path for path in there if path.startswith(others) and path not in kept])
+    return done
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +42,28 @@ class StoreWriter:
         planned: the savepoint.
         dest: the storage that it is written to.
         fence: the check that no other run writes there.
+        done: the stores that are in place already, by their directories.
     """
 
     planned: SavepointPlan
     dest: Storage
     fence: Fence
+    done: Mapping[str, SavedStore] = field(default_factory=dict)
 
-    def write(self, done: Iterable[str], workers: Workers) -> Iterator[SavedStore]:
-        """Yields each store once it is written, proved and recorded, but for those `done` before.
+    @property
+    def left(self) -> list[tuple[Store, WriteSnapshot]]:
+        """Returns the stores to write, each with its file."""
+        return [one for one in self.planned.stores if one[0].id.directory not in self.done]
+
+    def continued(self) -> "StoreWriter":
+        """Returns the same, after a killed writer of these stores: what it has proved is done."""
+        own = [(write.path, f"{store.id.directory}/SSTs/") for store, write in self.left]
+        folders = [store.id.directory for store, _ in self.left]
+        others = tuple(path for paths in own for path in paths)
+        return replace(self, done=in_place(self.dest, folders, read_stores(self.dest), others))
+
+    def write(self, workers: Workers) -> Iterator[SavedStore]:
+        """Yields each store that is left once it is written, proved and recorded.
 
         Several are recorded at a time: a kill repeats at most a ninth of the stores of this call.
 
@@ -44,8 +72,7 @@ class StoreWriter:
             DamagedError: when a file that this relies on was replaced, and its rows may be wrong.
             CheckpointError: when a file is damaged.
         """
-        there, source = frozenset(done), self.planned.storage
-        stores = [one for one in self.planned.stores if one[0].id.directory not in there]
+        stores, source = self.left, self.planned.storage
         size = sum(write.chain.size for _, write in stores)
         ahead = workers.ahead(source.parallel, len(stores), size)
         provider = self.planned.checkpoint.provider

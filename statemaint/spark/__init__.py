@@ -9,8 +9,22 @@ Executors run the same functions as one machine does, on a few partitions each; 
 travels between them. `docs/spark.md` describes every column.
 """
 
-from statemaint.spark.api import inventory, maintain_fleet, plan_fleet, verify_fleet
+from statemaint.spark.api import (
+    inventory,
+    maintain_fleet,
+    plan_fleet,
+    savepoint_fleet,
+    verify_fleet,
+)
 from statemaint.spark.fleet import Target
 from statemaint.spark.history import read_history
 
-__all__ = ["Target", "inventory", "maintain_fleet", "plan_fleet", "read_history", "verify_fleet"]
+__all__ = [
+    "Target",
+    "inventory",
+    "maintain_fleet",
+    "plan_fleet",
+    "read_history",
+    "savepoint_fleet",
+    "verify_fleet",
+]

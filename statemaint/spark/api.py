@@ -1,9 +1,10 @@
-"""The four verbs on a fleet, each of which returns a DataFrame."""
+"""The verbs on a fleet, each of which returns a DataFrame."""
 
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from statemaint.errors import ConfigError
 from statemaint.maintain import new_run_id
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
 from statemaint.spark.engine import FleetRun, run_fleet
@@ -11,6 +12,7 @@ from statemaint.spark.fleet import Queries, fleet_of, reading_of
 from statemaint.spark.frames import MOST_TASKS_A_CORE, cores_of, deal, frame_of, spread
 from statemaint.spark.history import History
 from statemaint.spark.reporting import reporting
+from statemaint.spark.savepoints import save_fleet
 from statemaint.spark.summary import summaries
 from statemaint.spark.units import Piece, check, make_plan, take_inventory
 
@@ -118,6 +120,46 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
         ended(summaries(row for batch in table.to_batches() for row in batch.to_pylist()))
     if kept:
         kept.add(fleet_run.name, table, time.time(), attempt=fleet_run.attempt)
+    return frame_of(spark, table, OUTCOMES)
+
+
+def savepoint_fleet(
+    spark: Any,
+    queries: Queries,
+    *,
+    run: str | None = None,
+    pin: bool = True,
+    history: str | None = None,
+    tell: Callable[[str], object] | None = None,
+) -> Any:
+    """Makes a savepoint of each query that says where its savepoints are, of its newest batch.
+
+    Returns the outcomes: a row for each store and each query. It works immediately, and once. A
+    query whose savepoint is there already is left as it is; one that was interrupted is completed
+    as long as no newer batch is committed.
+
+    Args:
+        spark: the session.
+        queries: the fleet, as for `inventory`.
+        run: the run's id in the history; a new one by default.
+        pin: keep maintenance from deleting what is being read.
+        history: the address of a Parquet dataset to which the outcomes are added (`History`).
+        tell: receives the progress, in lines.
+
+    Raises:
+        ConfigError: when the fleet cannot be used, or none of it says where its savepoints are.
+        StorageError: when the outcomes cannot be added to the history; the savepoints are there.
+    """
+    reading = reading_of(queries)
+    fleet = [one for one in fleet_of(reading or queries) if one.savepoint or one.mistake]
+    if not fleet:
+        raise ConfigError("no query says where its savepoints are: add `savepoint: {to: ADDRESS}`")
+    name, kept = run or new_run_id(time.time()), History.at(history) if history else None
+    with reporting(reading, fleet, "savepoint") as ended:
+        table = save_fleet(spark, fleet, name, pin=pin, tell=tell or (lambda _: None))
+        ended(summaries(row for batch in table.to_batches() for row in batch.to_pylist()))
+    if kept:
+        kept.add(name, table, time.time())
     return frame_of(spark, table, OUTCOMES)
 
 

@@ -62,6 +62,7 @@ OUTCOMES: Mapping[str, str] = {
     "weight": "double",
     "started": "double",
     "seconds": "double",
+    "savepoint": "string",
 }
 
 # Other messages of a task to the driver: JSON, in rows without a store.

@@ -92,7 +92,7 @@ def run_fleet(
         if ending := _ending_rows(emptied):
             queries = _query_rows(fleet, run, held, [*notes, *ending])
         note_runs(run.name, ends, emptied)
-        return _table([planned.table, done.table], list(queries.values()))
+        return outcomes([planned.table, done.table], list(queries.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +138,13 @@ def _planned(
     pieces = [
         (Piece(one, {**options, "costs": costs.get(one.query)}).to_json(), 1.0) for one in fleet
     ]
-    return _answers(spark, pieces, prepare_query)
+    return answers(spark, pieces, prepare_query)
 
 
-def _answers(spark: Any, pieces: Sequence[tuple[str, float]], work: Any) -> _Answers:
+def answers(spark: Any, pieces: Sequence[tuple[str, float]], work: Any) -> _Answers:
+    """Returns the rows of pieces of work, with their weights, by executors."""
     if not pieces:
-        return _Answers.of(arrow_schema(NOTED).empty_table())
+        return _Answers.of(arrow_schema(NOTED).emptyoutcomes())
     tasks = deal(pieces, cores_of(spark) * MOST_TASKS_A_CORE)
     return _Answers.of(collected(spread(spark, tasks, work, NOTED), NOTED))
 
@@ -203,7 +204,7 @@ def maintain_orders(spark: Any, orders: Mapping[Target, WorkOrder], *, tell: Tel
         f"maintaining {counted(partitions, 'partition')} of "
         f"{counted(len(orders), 'query', 'queries')} in {counted(len(units), 'unit')}"
     )
-    return _answers(spark, [unit_piece(*unit) for unit in units], maintain_unit)
+    return answers(spark, [unit_piece(*unit) for unit in units], maintain_unit)
 
 
 def _missing(ends: Mapping[Target, TaskResults]) -> list[Row]:
@@ -248,7 +249,8 @@ def _ending_rows(ended: Mapping[Target, Emptied]) -> list[Row]:
     ]
 
 
-def _table(tables: Sequence[Any], rows: Sequence[Row]) -> Any:
+def outcomes(tables: Sequence[Any], rows: Sequence[Row]) -> Any:
+    """Returns tables, and rows, as one Arrow table of outcomes."""
     import pyarrow as pa
 
     names, schema = list(OUTCOMES), arrow_schema(OUTCOMES)

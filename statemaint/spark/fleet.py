@@ -27,6 +27,7 @@ class Target:
         checkpoint: the address of its checkpoint for driver and executors.
         policy: when to snapshot and what to keep.
         every_unit: whether its record has each partition.
+        savepoint: the address of its savepoints, in which `{batch}` stands for the batch.
         mistake: why it cannot be processed: it is an invalid entry, or a file with mistakes.
     """
 
@@ -34,6 +35,7 @@ class Target:
     checkpoint: str
     policy: Policy = field(default_factory=lambda: PRESETS["safe"])
     every_unit: bool = False
+    savepoint: str | None = None
     mistake: str | None = None
 
     def open(self) -> Storage:
@@ -90,6 +92,7 @@ def _of_file(reading: QueriesReading) -> Iterator[Target]:
                 query.checkpoint,
                 reading.policy_of(name),
                 every_unit=query.detail == "partition",
+                savepoint=query.savepoint.to.replace("{query}", name) if query.savepoint else None,
                 mistake=str(mistake) if mistake else None,
             )
 

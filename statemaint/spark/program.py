@@ -1,4 +1,4 @@
-"""`python -m statemaint.spark`: the four verbs, on its own or under `spark-submit`."""
+"""`python -m statemaint.spark`: the verbs on a fleet, on its own or under `spark-submit`."""
 
 import json
 import sys
@@ -164,6 +164,18 @@ def verify(*, deep: bool, shares: int, **flags: Any) -> None:
     """Check that every retained version of every store loads."""
     verb = partial(api.verify_fleet, deep=deep, shares=shares)
     _run(verb, VERIFIED, note=note_verifications, reports="verify", **flags)
+
+
+@program.command()
+@_fleet_flags
+@click.option("--pin/--no-pin", default=True, help="As for `statemaint savepoint`.")
+@click.option("--history", metavar="ADDRESS", help="Add the outcomes to this Parquet dataset.")
+def savepoint(*, pin: bool, history: str | None, **flags: Any) -> None:
+    """Make a savepoint of each query that has `savepoint: {to: ADDRESS}`, of its newest batch."""
+    verb = partial(
+        api.savepoint_fleet, pin=pin, history=history, tell=partial(click.echo, err=True)
+    )
+    _run(verb, OUTCOMES, reports="savepoint", **flags)
 
 
 def _run(  # noqa: PLR0913 -- the flags of every verb

@@ -1,0 +1,245 @@
+"""Savepoints of a fleet: the driver has leases, pins and logs; executors write and prove stores."""
+
+import json
+import pickle
+import zlib
+from base64 import b64decode, b64encode
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from io import BytesIO
+from time import monotonic
+from types import MappingProxyType
+from typing import Any
+
+from statemaint.errors import MissingSstError, Superseded
+from statemaint.execute import LeaseGuardedStorage, UnitClaim, leased
+from statemaint.maintain.bundles import PER_PARTITION, Bundle, bundles
+from statemaint.model.ids import StoreId, UnitId, version_of
+from statemaint.records import Holder
+from statemaint.records.savepoints import SavedStore
+from statemaint.report.task import dumped, loaded
+from statemaint.report.to_json import id_json
+from statemaint.savepoint.plan import SavepointPlan, committed_batches
+from statemaint.savepoint.run import SavepointReport, Saving, note_in_record, saving
+from statemaint.savepoint.stores import StoreWriter
+from statemaint.spark.engine import Tell, answers, outcomes
+from statemaint.spark.fleet import Target
+from statemaint.spark.frames import cores_of, shares
+from statemaint.spark.leases import each
+from statemaint.spark.outcomes import Row, error_row, of_query, query_row
+from statemaint.spark.units import Piece, check_lease_held, task_workers
+from statemaint.storage import ReadOnly, open_storage
+from statemaint.wording import counted
+
+
+def save_fleet(spark: Any, fleet: Sequence[Target], run: str, *, pin: bool, tell: Tell) -> Any:
+    """Makes a savepoint of each query, and returns the outcomes as an Arrow table."""
+    saves = [QuerySave(one, run, pin=pin) for one in fleet]
+    try:
+        tell(f"planning {counted(len(saves), 'query', 'queries')}")
+        each(QuerySave.begin, saves)
+        while at_work := [one for one in saves if one.steps]:
+            sizes = {one.target.query: sum(one.weights().values()) for one in at_work}
+            most = shares(sizes, cores_of(spark))
+            units = [unit for one in at_work for unit in one.units(most[one.target.query])]
+            queries = counted(len(at_work), "query", "queries")
+            tell(f"saving the stores of {queries} in {counted(len(units), 'unit')}")
+            rows = answers(spark, units, save_unit).notes
+            each(partial(QuerySave.go_on, rows=rows), at_work)
+    finally:
+        each(QuerySave.close, saves)
+    return outcomes([], [row for one in saves for row in one.rows()])
+
+
+@dataclass(slots=True)
+class QuerySave:
+    """The savepoint of one query, on the driver.
+
+    Attributes:
+        steps: the savepoint as long as executors have stores to write.
+        writer: what they write.
+        report: the savepoint once it is whole.
+        notes: the rows of what failed.
+    """
+
+    target: Target
+    run: str
+    pin: bool
+    dest: str = ""
+    steps: Saving | None = None
+    writer: StoreWriter | None = None
+    report: SavepointReport | None = None
+    notes: list[Row] = field(default_factory=list)
+    _holder: Holder = field(default_factory=lambda: Holder(""))
+    _bundles: tuple[Bundle, ...] = ()
+    _rows_of_units: dict[str, Row] = field(default_factory=dict)
+    _rounds: int = 0
+
+    def begin(self) -> None:
+        self._step(self._begun)
+
+    def _begun(self) -> StoreWriter:
+        source = self.target.open()
+        batch = max(committed_batches(source), default=0)
+        self.dest = str(self.target.savepoint).replace("{batch}", str(batch))
+        self._holder = Holder(f"{self.run}.{self.target.query}")
+        dest = open_storage(self.dest)
+        self.steps = saving(source, dest, batch, pin=self.pin, shared=self._holder)
+        return next(self.steps)
+
+    def weights(self) -> Mapping[UnitId, float]:
+        """Returns the work that is left of each partition."""
+        found = defaultdict[UnitId, float](lambda: PER_PARTITION)
+        for store, write in self.writer.left if self.writer else ():
+            found[store.id.unit] += write.chain.size
+        return found
+
+    def units(self, most: int) -> Iterator[tuple[str, float]]:
+        """Yields the work that is left in about so many pieces, each with its weight."""
+        if self.writer is None:
+            return
+        planned, self._rounds = self.writer.planned, self._rounds + 1
+        self._bundles = bundles(
+            self.weights(), target=version_of(planned.batch), most=most, holder=self._holder
+        )
+        for bundle in self._bundles:
+            options = {
+                "run": self.run,
+                "dest": self.dest,
+                "bundle": dumped(bundle),
+                "key": f"{self._rounds}-{bundle.key}",
+                "plan": _packed(self.writer, bundle),
+            }
+            yield Piece(self.target, options).to_json(), bundle.weight
+
+    def go_on(self, rows: Sequence[Row]) -> None:
+        """Takes the rows of all units: the savepoint is whole then, starts over, or has failed."""
+        mine = {row["unit"]: row for row in rows if row["query"] == self.target.query}
+        for label in (one.label for one in self._bundles if one.label not in mine):
+            mine[label] = error_row(self.target, RuntimeError(f"{label} gave no report"))
+        failed = [row for row in mine.values() if row.get("error")]
+        if any(row["exit_code"] != Superseded.exit_code for row in failed):
+            self.notes += failed
+            self.close()
+        elif failed and self.steps:
+            error = Superseded(self.target.checkpoint, failed[0]["error"])
+            self._step(partial(self.steps.throw, error))
+        elif self.steps:
+            stores = [(row, one) for row in mine.values() for one in json.loads(row["note"])]
+            self._rows_of_units |= {one["directory"]: row for row, one in stores}
+            self._step(partial(self.steps.send, [loaded(SavedStore, one) for _, one in stores]))
+
+    def _step(self, step: Callable[[], StoreWriter]) -> None:
+        try:
+            self.writer = step()
+        except StopIteration as end:
+            self.steps, self.report = None, end.value
+            if self.pin:
+                note_in_record(self.target.open(), end.value)
+        except Exception as error:  # noqa: BLE001 -- one query must not stop the others (S16)
+            self.steps = None
+            self.notes.append(error_row(self.target, error))
+
+    def close(self) -> None:
+        """Ends its lease and its pin."""
+        if self.steps:
+            self.steps.close()
+            self.steps = None
+
+    def rows(self) -> Iterator[Row]:
+        """Yields a row for each store of the whole savepoint, and that of the query itself."""
+        place = {"savepoint": self.dest or None}
+        note = self.report.note if self.report else None
+        for store in note.stores if note else ():
+            unit = self._rows_of_units.get(store.directory, {})
+            yield {**self._row(store, written=bool(unit)), **place, **_of_unit(unit)}
+        filled = [
+            {"findings": None, "outcome": None, "exit_code": 0, "error": None, **one}
+            for one in self.notes
+        ]
+        yield {**query_row(self.target, self.run, filled), **place}
+
+    def _row(self, store: SavedStore, *, written: bool) -> Row:
+        _, operator, partition, *name = store.directory.split("/")
+        size = sum(store.files.values())
+        return {
+            **of_query(self.target),
+            **id_json(StoreId(int(operator), int(partition), *name)),
+            "run": self.run,
+            "outcome": "done",
+            "version": version_of(self.report.note.batch) if self.report else None,
+            "chain_after": 0,
+            "files": len(store.files),
+            "bytes": size,
+            "snapshots_written": int(written),
+            "bytes_written": size if written else 0,
+            "files_deleted": 0,
+            "bytes_deleted": 0,
+            "rows": store.rows,
+            "digest": store.digest,
+            "findings": [],
+            "exit_code": 0,
+        }
+
+
+def _of_unit(row: Row) -> Row:
+    return {name: row.get(name) for name in ("unit", "started", "seconds")}
+
+
+def _packed(writer: StoreWriter, bundle: Bundle) -> str:
+    """Returns what an executor needs of the plan to write the stores of a bundle."""
+    stores = tuple(one for one in writer.left if one[0].id.unit in bundle.units)
+    checkpoint = replace(writer.planned.checkpoint, stores=tuple(store for store, _ in stores))
+    content = BytesIO()
+    pickler = pickle.Pickler(content)
+    pickler.dispatch_table = {MappingProxyType: lambda view: (dict, (dict(view),))}
+    pickler.dump((checkpoint, writer.planned.batch, stores))
+    return b64encode(zlib.compress(content.getvalue())).decode()
+
+
+def save_unit(piece: str) -> Iterator[Row]:
+    """Yields a row with the stores of a unit that are written and proved, or with its error.
+
+    However often, and wherever, it runs, one attempt at a time works on the unit, under the lease
+    that the driver holds; another returns the outcome, or continues.
+    """
+    given = Piece.from_json(piece)
+    target, options = given.target, given.options
+    bundle = loaded(Bundle, options["bundle"])
+    try:
+        place = open_storage(options["dest"])
+        nonce = bundle.holder.nonce if bundle.holder else ""
+        claim = UnitClaim(place, nonce, options["key"], counts=_is_outcome)
+        rows = claim.once(
+            partial(_written, target, bundle, options["plan"]),
+            again=lambda: check_lease_held(place, bundle.holder),
+        )
+    except Exception as error:  # noqa: BLE001 -- one unit must not stop the others (S16)
+        rows = [error_row(target, error)]
+    for row in rows:
+        yield {**row, "run": options["run"], "unit": bundle.label}
+
+
+def _is_outcome(rows: Sequence[Row]) -> bool:
+    """Returns whether no further attempt is to work on the unit in this round."""
+    return all(row.get("exit_code") in (None, Superseded.exit_code) for row in rows)
+
+
+def _written(target: Target, bundle: Bundle, plan: str, dest: LeaseGuardedStorage) -> list[Row]:
+    check_lease_held(dest, bundle.holder)
+    started, began = dest.now(), monotonic()
+    # Spark sends its own tasks to executors in this form.
+    parts = pickle.loads(zlib.decompress(b64decode(plan)))  # noqa: S301
+    planned = SavepointPlan(ReadOnly(target.open()), *parts, logs=(), unchecked=())
+    with leased(dest, bundle.holder or Holder(""), keep=True) as lease:
+        writer = StoreWriter(planned, dest, lease)
+        writer = writer.continued() if dest.repeated else writer
+        try:
+            written = [*writer.done.values(), *writer.write(task_workers(dest))]
+        except (Superseded, MissingSstError) as error:
+            return [{**error_row(target, error), "exit_code": Superseded.exit_code}]
+    note = json.dumps([asdict(store) for store in written])
+    took = round(monotonic() - began, 3)
+    return [{**of_query(target), "note": note, "started": started, "seconds": took}]
