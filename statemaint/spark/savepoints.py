@@ -231,8 +231,9 @@ def _written(target: Target, bundle: Bundle, plan: str, dest: LeaseGuardedStorag
     check_lease_held(dest, bundle.holder)
     started, began = dest.now(), monotonic()
     # Spark sends its own tasks to executors in this form.
-    parts = pickle.loads(zlib.decompress(b64decode(plan)))  # noqa: S301
-    planned = SavepointPlan(ReadOnly(target.open()), *parts, logs=(), unchecked=())
+    checkpoint, batch, stores = pickle.loads(zlib.decompress(b64decode(plan)))  # noqa: S301
+    source = ReadOnly(target.open())
+    planned = SavepointPlan(source, checkpoint, batch, stores, logs=(), unchecked=())
     with leased(dest, bundle.holder or Holder(""), keep=True) as lease:
         writer = StoreWriter(planned, dest, lease)
         writer = writer.continued() if dest.repeated else writer
