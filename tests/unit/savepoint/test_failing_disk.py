@@ -18,6 +18,7 @@ from tests.support.failing_disk import Calls, failing
 def test_a_full_disk_leaves_what_the_same_call_completes(tmp_path: Path) -> None:
     source = MemoryStorage(archived(("4.3.0", "aggregation2")).files)
     expected, completed = digest_stores(source), 0
+    said: set[str] = set()
     for at in range(0, 200, 3):
         dest = LocalStorage(tmp_path / str(at))
         calls = Calls()
@@ -25,7 +26,7 @@ def test_a_full_disk_leaves_what_the_same_call_completes(tmp_path: Path) -> None
             with failing(at=at, number=errno.ENOSPC, after=False) as calls:
                 savepoint(source, dest)
         except StorageError as error:
-            assert "No space left on device" in str(error)
+            said.add(error.detail)
         if at > calls.number:
             break
         metadata = tmp_path / str(at) / "metadata"
@@ -37,3 +38,4 @@ def test_a_full_disk_leaves_what_the_same_call_completes(tmp_path: Path) -> None
     else:
         pytest.fail("a savepoint takes fewer calls")
     assert completed > 10
+    assert said == {"No space left on device"}
