@@ -57,7 +57,7 @@ Each task of a DAG reports its own work in the group `job="statemaint", origin, 
 it begins, every {every:g} s while it works, and when it ends, whatever its outcome (ADR 0041).
 `origin` is the installation whose file has the query; queries of DAGs in Python have none. `task`
 is the verb with the index or the part: `maintain-plan`, `maintain-3`, `maintain-report`,
-`verify-0`, `repair-plan`, `undo-apply`. The first task of a run deletes the groups of the query's
+`verify-0`, `undo-apply`, `savepoint-expire`. The first task of a run deletes the groups of an
 earlier run of that verb, so that each verb has at most `max_tasks` + 2. A task has at most {task}
 series, besides those of its query; a figure that is unknown is absent. It waits for a push only at
 its end: for at most {ending:g} s, and for at most 1 s if an earlier push was lost. The exporter

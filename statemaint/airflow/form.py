@@ -183,10 +183,7 @@ which it would continue.
 |---|---|
 | `to` | `{where.to}` |
 | `keep` | {rules or "all"} |
-| `pool` | `{query.pool}` |
-| `timeout`, `retries` | {duration(query.timeout)}, {query.retries} |
 
-`savepoint` makes it; another attempt completes what the one before has begun. `expire` lists those
-of the query, and deletes the ones that no rule keeps. Trigger with a configuration for another
-batch, a fork with an id of its own, another place, or a dry run.
+`savepoint` makes it, `expire` deletes those that no rule keeps. Trigger with a configuration for
+another batch, a fork with an id of its own, another place, or a dry run.
 """

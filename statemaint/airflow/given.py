@@ -43,6 +43,8 @@ def given_query(name: str | None, checkpoint: str, keys: Mapping[str, Any]) -> t
     """Returns a query, and its name: by default the last part of the checkpoint's address."""
     if keys.get("together"):
         raise ValueError("together: only queries of the queries file share a DAG; leave it out")
+    if keys.get("savepoint"):
+        raise ValueError("savepoint: only queries of the queries file have its DAG; leave it out")
     stand_in = _BUCKET_STANDS_IN if keys.get("connection") else _STANDS_IN
     template = is_template(checkpoint)
     entry = {**keys, "checkpoint": stand_in if template else checkpoint}

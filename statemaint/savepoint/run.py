@@ -172,6 +172,7 @@ def saving(  # noqa: PLR0913 -- each is a choice of its own
     run = _Run(ReadOnly(source), dest, batch, new_id, sink)
     begun = run.begun()
     if begun and run.is_whole(begun) and batch == begun.batch and not dry_run:
+        run.check_not_rewound(begun)
         run.check_sink(batch)
         run.write_sink_log(batch)
         return SavepointReport(dest.root, begun, len(begun.stores), continued=len(begun.stores))
@@ -288,6 +289,15 @@ class _Run:
         except NotFoundError:
             return None
 
+    def check_not_rewound(self, note: SavepointNote) -> None:
+        """Refuses a savepoint whose batch the query has written again; its log may be gone."""
+        with suppress(NotFoundError):
+            if _witness(self.source, note.batch) != note.witness:
+                raise ConfigError(
+                    f"{self.dest.root}: it has batch {note.batch} as it was before the query was "
+                    "rewound and wrote that batch again; give a new folder, or save a newer batch"
+                )
+
     def _check_untouched(self) -> None:
         """Refuses an unfinished savepoint that somebody has made startable: it may be in use."""
         metadata = self._metadata()
@@ -322,13 +332,12 @@ class _Run:
     def note(self, planned: SavepointPlan, begun: SavepointNote | None) -> SavepointNote:
         """Returns the record of a savepoint that begins, or continues if it is the same."""
         checkpoint, batch = planned.checkpoint, planned.batch
-        entries = (planned.storage.read(f"{log}/{batch}") for log in ("offsets", "commits"))
         note = SavepointNote(
             source=self.source.root,
             query_id=checkpoint.query_id,
             id=str(uuid4()) if self.new_id else checkpoint.query_id,
             batch=batch,
-            witness=sha256(b"\n".join(entries)).hexdigest(),
+            witness=_witness(planned.storage, batch),
             provider=checkpoint.provider.value,
             codec=checkpoint.codec,
             build=__version__,
@@ -394,6 +403,11 @@ class _Run:
         for path, size in note.files.items():
             if there.get(path) != size:
                 raise Superseded(f"{self.dest.root}/{path}", "was changed while it was written")
+
+
+def _witness(source: Storage, batch: int) -> str:
+    entries = (source.read(f"{log}/{batch}") for log in ("offsets", "commits"))
+    return sha256(b"\n".join(entries)).hexdigest()
 
 
 def _same(begun: SavepointNote, note: SavepointNote) -> bool:

@@ -37,6 +37,8 @@ def test_every_mistake_is_named_by_its_key() -> None:
 
 
 def test_only_queries_of_the_file_share_a_dag() -> None:
+    said = refused("a", "/a", savepoint={"to": "/to/{batch}"})
+    assert said.startswith("savepoint: only queries of the queries file have its DAG")
     said = refused("a", "/a", engine="spark", together="hourly")
     assert said.startswith("together: only queries of the queries file share a DAG")
 

@@ -228,6 +228,19 @@ def test_a_whole_savepoint_is_left_as_it_is(hdfs: Source) -> None:
     assert dest.files == before
 
 
+def test_a_savepoint_of_a_batch_that_was_written_again_does_not_stand_for_it(hdfs: Source) -> None:
+    dest, batch = MemoryStorage(clock=Clock()), newest(hdfs)
+    savepoint(hdfs, dest)
+    entry = f"offsets/{batch}"
+    hdfs.replace(entry, [hdfs.read(entry) + b"\n"])
+    before = dest.files
+    with pytest.raises(ConfigError, match=f"it has batch {batch} as it was before the query was"):
+        savepoint(hdfs, dest, batch=batch)
+    assert dest.files == before
+    hdfs.delete(entry)
+    assert savepoint(hdfs, dest, batch=batch).continued
+
+
 def test_a_savepoint_that_is_being_deleted_is_not_completed(hdfs: Source) -> None:
     dest = MemoryStorage(clock=Clock())
     write_savepoint(dest, replace(savepoint(hdfs, dest).note, expired=1.0))
