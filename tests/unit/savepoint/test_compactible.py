@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from statemaint.errors import CodecError, DamagedError
@@ -200,6 +200,8 @@ def test_numbers_without_files_cost_nothing() -> None:
 
 
 @given(batch=st.integers(0, 1200), setting=st.integers(10, 99))
+@example(batch=19, setting=1)
+@example(batch=24, setting=7)
 def test_a_new_sink_skips_what_was_written_and_compacts_on(batch: int, setting: int) -> None:
     log = SparkLog(MemoryStorage(), setting, "_spark_metadata")
     for path, chunks in sink_log_of(batch):
