@@ -12,16 +12,14 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, UnitId, version_of
 from statemaint.model.policy import Policy
-from statemaint.plan import Action, Attest, Delete, Plan, Request, WriteSnapshot, diagnose, plan
+from statemaint.plan.actions import Action, Attest, Delete, Plan, Request, WriteSnapshot
+from statemaint.plan.findings.health import diagnose
+from statemaint.plan.planner import plan
 from statemaint.records.remembered import recalling
-from statemaint.scan import (
-    Handover,
-    Recalling,
-    ScanPart,
-    missing_source_logs,
-    scan,
-    unfinished_rollbacks,
-)
+from statemaint.scan.handover import Handover, Recalling, ScanPart
+from statemaint.scan.rollbacks import unfinished_rollbacks
+from statemaint.scan.scanner import scan
+from statemaint.scan.source_logs import missing_source_logs
 from statemaint.storage import Storage
 
 # A query that deletes faster than we can list would otherwise keep us scanning forever.

@@ -16,7 +16,7 @@ from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
 from statemaint.maintain import bytes_in_trash
 from statemaint.maintain.work import TaskResults
-from statemaint.plan import Waiting, together
+from statemaint.plan.withheld import Waiting, together
 from statemaint.report.facts import Unit
 from statemaint.report.task import MOST_FINDINGS
 

@@ -10,7 +10,7 @@ from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.work import WorkOrder
 from statemaint.metrics.options import Named, Targets
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
+from statemaint.plan.actions import Request
 from statemaint.queries.models import SparkSettings
 from statemaint.report.record import code_of
 from statemaint.report.task import Failure

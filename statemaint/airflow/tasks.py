@@ -34,10 +34,11 @@ from statemaint.maintain.work import TaskResults, WorkOrder, maintain_part, prep
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding
 from statemaint.model.ids import run_folder
-from statemaint.plan import Plan, by_reason, together
+from statemaint.plan.actions import Plan
+from statemaint.plan.withheld import by_reason, together
 from statemaint.planning import plan_checkpoint
-from statemaint.report import Emptied
 from statemaint.report.facts import planned_units
+from statemaint.report.outcome import Emptied
 from statemaint.report.record import LastRun, code_of, with_emptied
 from statemaint.report.task import (
     MOST_FINDINGS,

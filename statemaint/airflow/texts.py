@@ -2,8 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from statemaint.plan import Action, Attest, Delete, Plan, WriteSnapshot, by_reason
-from statemaint.report import Attested, Deleted, Report, SnapshotWritten, StoreOutcome, StoreReport
+from statemaint.plan.actions import Action, Attest, Delete, Plan, WriteSnapshot
+from statemaint.plan.withheld import by_reason
+from statemaint.report.outcome import (
+    Attested,
+    Deleted,
+    Report,
+    SnapshotWritten,
+    StoreOutcome,
+    StoreReport,
+)
 from statemaint.report.task import BundleReport
 from statemaint.wording import counted
 

@@ -27,7 +27,7 @@ from statemaint.airflow.run_tasks import HANDOVER, PLANNED, REPORT, holder_of, r
 from statemaint.airflow.settings import Options, QuerySettings, unknown_options
 from statemaint.airflow.spark_program import OnKill, start_spark
 from statemaint.airflow.tasks import Planned
-from statemaint.execute import QUIET
+from statemaint.execute.lease import QUIET
 from statemaint.maintain import Holder
 from statemaint.maintain.work import TaskResults
 from statemaint.report.task import Failure, dumped

@@ -10,7 +10,8 @@ from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.findings import Blocks, Finding, FindingCode, Subject
 from statemaint.model.ids import batch_in, batch_of
 from statemaint.model.policy import PRESETS
-from statemaint.plan import blocks_batch, blocks_load, newest_to_go_back_to
+from statemaint.plan.findings.names import blocks_batch, blocks_load
+from statemaint.plan.recovery.rollback import newest_to_go_back_to
 
 REPAIRS_ITSELF = "4.2"
 """The first Spark that passes over a bad snapshot: `stateStore.autoSnapshotRepair.enabled`."""

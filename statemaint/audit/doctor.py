@@ -16,7 +16,10 @@ from statemaint.model.files import ChecksumFile, Snapshot
 from statemaint.model.findings import Finding, FindingCode, Subject
 from statemaint.model.ids import batch_of, version_of
 from statemaint.model.policy import PRESETS
-from statemaint.plan import blocks_load, by_reason, judge, names_snapshot, plan
+from statemaint.plan.findings.names import blocks_load, names_snapshot
+from statemaint.plan.planner import plan
+from statemaint.plan.staleness import judge
+from statemaint.plan.withheld import by_reason
 from statemaint.storage import Storage, Without, stoppable
 from statemaint.workers import Workers
 

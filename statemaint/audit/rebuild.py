@@ -30,7 +30,8 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.lineage import leads_nowhere
-from statemaint.plan import Suspect, batches_through, judge
+from statemaint.plan.findings.health import batches_through
+from statemaint.plan.staleness import Suspect, judge
 
 
 def seems_whole(

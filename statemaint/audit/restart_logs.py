@@ -15,7 +15,7 @@ from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.scan import ADVICE, SourceLog
+from statemaint.scan.source_logs import ADVICE, SourceLog
 from statemaint.storage import Storage
 
 _PIECE = 1024 * 1024

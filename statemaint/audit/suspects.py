@@ -9,14 +9,8 @@ from statemaint.fold import Engine, Source
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
-from statemaint.plan import (
-    Suspect,
-    doubted,
-    edited_finding,
-    judge,
-    replaced_finding,
-    stale_finding,
-)
+from statemaint.plan.findings.stale import doubted, edited_finding, replaced_finding, stale_finding
+from statemaint.plan.staleness import Suspect, judge
 
 
 def check_suspects(

@@ -27,10 +27,14 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempFile
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId, batch_of
-from statemaint.plan import diagnose, diagnose_logs, judge
+from statemaint.plan.findings.health import diagnose
+from statemaint.plan.findings.logs import diagnose_logs
+from statemaint.plan.staleness import judge
 from statemaint.planning import damage, settled
 from statemaint.records.remembered import recalling
-from statemaint.scan import is_of_one_store, scan, unfinished_rollbacks, unread
+from statemaint.scan.rollbacks import unfinished_rollbacks
+from statemaint.scan.scanner import scan
+from statemaint.scan.unread import is_of_one_store, unread
 from statemaint.storage import Storage, stoppable
 from statemaint.workers import Job, Workers, in_turn
 

@@ -27,8 +27,9 @@ from statemaint.cli.targets import Address
 from statemaint.maintain import maintain
 from statemaint.maintain.record import recorded
 from statemaint.model.policy import Policy, duration
-from statemaint.plan import Request, by_reason
-from statemaint.report import Report, StoreOutcome, StoreReport
+from statemaint.plan.actions import Request
+from statemaint.plan.withheld import by_reason
+from statemaint.report.outcome import Report, StoreOutcome, StoreReport
 from statemaint.report.to_json import chain_length, report_json
 from statemaint.storage import open_storage
 from statemaint.wording import command, counted

@@ -14,7 +14,7 @@ from statemaint.cli.targets import Address, CheckpointName
 from statemaint.errors import ConfigError, StatemaintError
 from statemaint.memory import VARIABLE, keep_freed_memory, memory_size
 from statemaint.model.policy import PRESETS, SETTINGS, Setting, seconds
-from statemaint.plan import Request
+from statemaint.plan.actions import Request
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 

@@ -10,7 +10,7 @@ import click
 
 from statemaint.cli.messages import FORMAT, STDOUT, settings, tell
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.report import exit_code_of
+from statemaint.report.outcome import exit_code_of
 
 Json = dict[str, Any]
 

@@ -13,7 +13,8 @@ from statemaint.cli.output import end_with, print_result
 from statemaint.cli.tables import BAD, Column, files_of, number
 from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
-from statemaint.plan import Action, Delete, Plan, Request, StorePlan, WriteSnapshot, by_reason
+from statemaint.plan.actions import Action, Delete, Plan, Request, StorePlan, WriteSnapshot
+from statemaint.plan.withheld import by_reason
 from statemaint.planning import plan_checkpoint
 from statemaint.report.to_json import chain_length, plan_json
 from statemaint.storage import open_storage

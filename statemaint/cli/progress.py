@@ -18,8 +18,8 @@ from statemaint.wording import counted
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from statemaint.plan import Plan
-    from statemaint.report import Outcome
+    from statemaint.plan.actions import Plan
+    from statemaint.report.outcome import Outcome
 
 _SHOWN_AFTER = 1.0
 _BETWEEN_LINES = 30.0

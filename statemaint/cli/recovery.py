@@ -30,7 +30,8 @@ from statemaint.maintain import apply, undo
 from statemaint.maintain.record import recorded, recorded_recovery
 from statemaint.model.findings import damaged
 from statemaint.model.ids import version_of
-from statemaint.plan import Proof, RecoveryPlan, Remove, RepairStep, WriteSnapshot
+from statemaint.plan.actions import WriteSnapshot
+from statemaint.plan.recovery.recovery_plan import Proof, RecoveryPlan, Remove, RepairStep
 from statemaint.recover import (
     RecoveryReport,
     apply_recovery,

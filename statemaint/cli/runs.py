@@ -20,7 +20,7 @@ from statemaint.cli.targets import Address
 from statemaint.errors import CheckpointError, ConfigError
 from statemaint.maintain import Run, Undone, list_actions, list_runs, plan_undo, undo
 from statemaint.maintain.record import recorded_recovery
-from statemaint.plan import UndoPlan
+from statemaint.plan.restoring import UndoPlan
 from statemaint.report.recovery_json import undo_plan_json
 from statemaint.storage import Storage, open_storage
 from statemaint.wording import command, counted, moment

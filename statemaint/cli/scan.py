@@ -16,7 +16,7 @@ from statemaint.cli.tables import BAD, WARNING, Column, files_of, number
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
-from statemaint.plan import diagnose
+from statemaint.plan.findings.health import diagnose
 from statemaint.planning import scan_checkpoint
 from statemaint.report.to_json import scan_json
 from statemaint.storage import Storage, open_storage

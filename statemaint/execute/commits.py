@@ -9,7 +9,7 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta, Snapshot, classify_any
 from statemaint.model.ids import batch_in, version_of
-from statemaint.scan import scan
+from statemaint.scan.scanner import scan
 from statemaint.storage import Storage
 from statemaint.workers import nothing
 

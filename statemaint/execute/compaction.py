@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from statemaint.errors import CodecError
 from statemaint.listing import Entry
 from statemaint.model.ids import RecoveryVerb
-from statemaint.records import ATTESTATIONS, parse_attestations
+from statemaint.records.attestations import ATTESTATIONS, parse_attestations
 from statemaint.records.runs import RememberedRuns
 from statemaint.records.segments import (
     UNDO,

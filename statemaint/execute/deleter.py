@@ -10,8 +10,10 @@ from statemaint.execute.snapshot_writer import SnapshotWriter, must_be_unchanged
 from statemaint.execute.store_record import RunContext, StoreRecord
 from statemaint.execute.trash import Trash
 from statemaint.model.proof import Attestation
-from statemaint.plan import RELY_ON_BASE, Delete, DeleteReason
-from statemaint.report import Deleted
+from statemaint.plan.actions import Delete
+from statemaint.plan.reasons import DeleteReason
+from statemaint.plan.store import RELY_ON_BASE
+from statemaint.report.outcome import Deleted
 
 # One check of the base and one append to the ledger cover this many deletions.
 _PAGE = 200

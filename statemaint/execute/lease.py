@@ -39,7 +39,7 @@ from statemaint.records.claims import (
     take_back,
     waits,
 )
-from statemaint.scan import check_links
+from statemaint.scan.identity import check_links
 from statemaint.storage import Storage
 
 _RENEWALS = 3

@@ -17,10 +17,11 @@ from statemaint.execute.fence import Fence, and_then
 from statemaint.listing import Entry
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
-from statemaint.plan import Attest, Delete, Remove, WriteSnapshot
+from statemaint.plan.actions import Attest, Delete, WriteSnapshot
+from statemaint.plan.recovery.recovery_plan import Remove
 from statemaint.records.attestations import StoreNotes, attestation_path, render_attestations
 from statemaint.records.segments import BOOTSTRAP, UNDO, add_segment, ledger_of, page_of
-from statemaint.report import SnapshotWritten
+from statemaint.report.outcome import SnapshotWritten
 from statemaint.report.to_json import action_json
 from statemaint.storage import Storage
 

@@ -11,9 +11,9 @@ from statemaint.model.files import Delta, Snapshot, StateFile, checksum_file_of
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import RecoveryVerb, StoreId, version_of
 from statemaint.model.proof import Attestation
-from statemaint.plan import RecoveryPlan, Remove
+from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
 from statemaint.records.manifest import LogWorld, Note, Seen, StoreWorld
-from statemaint.scan import crc32c_of, is_same
+from statemaint.scan.proofs import crc32c_of, is_same
 from statemaint.storage import Storage
 
 _BATCH = re.compile(r"0|[1-9][0-9]{0,17}")

@@ -3,7 +3,7 @@
 from statemaint.fold import Source
 from statemaint.fold.needs import chains_need, read_need
 from statemaint.model.chain import Chain
-from statemaint.plan import Attest, Delete, StorePlan, WriteSnapshot
+from statemaint.plan.actions import Attest, Delete, StorePlan, WriteSnapshot
 
 
 def chains_of(plan: StorePlan) -> tuple[Chain, ...]:

@@ -26,7 +26,7 @@ from statemaint.execute.fence import Fence, and_then, superseded_if_missing
 from statemaint.fold import Engine, Folding, Source, must_equal
 from statemaint.fold.temporary import workplace
 from statemaint.listing import Entry
-from statemaint.plan import WriteSnapshot
+from statemaint.plan.actions import WriteSnapshot
 from statemaint.scan.rocks import shared_paths
 from statemaint.storage import Storage
 from statemaint.workers import nothing

@@ -22,8 +22,9 @@ from statemaint.fold import Source, engine_for
 from statemaint.fold.needs import loading
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
-from statemaint.plan import RecoveryPlan, Remove, StorePlan, WriteSnapshot
-from statemaint.report import SnapshotWritten
+from statemaint.plan.actions import StorePlan, WriteSnapshot
+from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
+from statemaint.report.outcome import SnapshotWritten
 from statemaint.storage import Storage
 from statemaint.workers import Job, Workers, as_they_come
 

@@ -26,9 +26,10 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
 from statemaint.model.proof import Attestation, FileRecord
-from statemaint.plan import Attest, SnapshotReason, WriteSnapshot
-from statemaint.report import Attested, SnapshotWritten
-from statemaint.scan import fingerprint
+from statemaint.plan.actions import Attest, WriteSnapshot
+from statemaint.plan.reasons import SnapshotReason
+from statemaint.report.outcome import Attested, SnapshotWritten
+from statemaint.scan.proofs import fingerprint
 from statemaint.storage import Storage
 
 

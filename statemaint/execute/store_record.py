@@ -16,7 +16,8 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot, snapshot_version
 from statemaint.model.proof import Attestation
 from statemaint.model.rocks import Uploads
-from statemaint.plan import Delete, WriteSnapshot, observed
+from statemaint.plan.actions import Delete, WriteSnapshot
+from statemaint.plan.uploads import observed
 from statemaint.records.attestations import StoreNotes
 from statemaint.storage import Storage
 

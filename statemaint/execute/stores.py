@@ -31,9 +31,9 @@ from statemaint.fold import Engine, Source, engine_for
 from statemaint.fold.needs import loading
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
-from statemaint.plan import Action, Attest, Delete, Plan, StorePlan, WriteSnapshot
+from statemaint.plan.actions import Action, Attest, Delete, Plan, StorePlan, WriteSnapshot
 from statemaint.records.attestations import StoreNotes
-from statemaint.report import Halted, Outcome, Skipped
+from statemaint.report.outcome import Halted, Outcome, Skipped
 from statemaint.storage import Storage
 from statemaint.workers import Job, Workers, as_they_come
 

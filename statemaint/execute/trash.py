@@ -18,7 +18,8 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.ids import UnitId
 from statemaint.model.proof import Attestation
-from statemaint.plan import Delete, DeleteReason
+from statemaint.plan.actions import Delete
+from statemaint.plan.reasons import DeleteReason
 from statemaint.records.manifest import (
     LogWorld,
     Note,
@@ -30,7 +31,7 @@ from statemaint.records.manifest import (
     render,
 )
 from statemaint.records.trashed import forget_trashed
-from statemaint.scan import equal
+from statemaint.scan.proofs import equal
 from statemaint.storage import Storage
 
 

@@ -13,8 +13,9 @@ from statemaint.maintain.run import (
     reserve,
 )
 from statemaint.maintain.runs import Run, list_actions, list_runs
-from statemaint.records import Holder, bytes_in_trash
+from statemaint.records.claims import Holder
 from statemaint.records.runs import new_run_id
+from statemaint.records.trashed import bytes_in_trash
 from statemaint.undo import Undone, plan_undo, undo
 
 __all__ = [

@@ -1,16 +1,17 @@
 """Carries out a plan that was made and reviewed before (S14)."""
 
 from statemaint.errors import Superseded
-from statemaint.execute import leased
+from statemaint.execute.lease import leased
 from statemaint.maintain.run import OnOutcome, Work, tidy
 from statemaint.model.findings import FindingCode
-from statemaint.plan import MOST_SKEW, Plan
+from statemaint.plan.actions import Plan
+from statemaint.plan.planner import MOST_SKEW
 from statemaint.planning import plan_checkpoint
-from statemaint.records import Holder
-from statemaint.report import Report
+from statemaint.records.claims import Holder
+from statemaint.report.outcome import Report
 from statemaint.report.plan_file import MaintenanceFile
 from statemaint.report.to_json import fingerprint
-from statemaint.scan import must_be_checkpoint, must_be_of_query
+from statemaint.scan.identity import must_be_checkpoint, must_be_of_query
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 

@@ -8,8 +8,8 @@ from math import ceil
 
 from statemaint.execute.memory import bytes_read
 from statemaint.model.ids import UnitId
-from statemaint.plan import Delete, Plan
-from statemaint.records import Holder
+from statemaint.plan.actions import Delete, Plan
+from statemaint.records.claims import Holder
 
 # The cost of a partition in addition to the bytes read, and the cost of a deletion, as bytes.
 PER_PARTITION = 100_000.0

@@ -5,14 +5,13 @@ from contextlib import contextmanager
 from functools import partial
 
 from statemaint.errors import ConfigError
-from statemaint.execute import QUIET, renewing
+from statemaint.execute.lease import QUIET, renewing
 from statemaint.model.pins import Pin
 from statemaint.model.policy import duration
 from statemaint.planning import chains_at, scan_checkpoint
-from statemaint.records import newest
-from statemaint.records.claims import pause
+from statemaint.records.claims import newest, pause
 from statemaint.records.pins import MOST_SECONDS, end_pin, read_pins, renew_pin, write_pin
-from statemaint.scan import must_be_checkpoint
+from statemaint.scan.identity import must_be_checkpoint
 from statemaint.storage import Storage
 
 Pause = Callable[[float], object]

@@ -23,10 +23,10 @@ from statemaint.errors import (
     Superseded,
 )
 from statemaint.model.findings import FindingCode
-from statemaint.records import size_of_trash
 from statemaint.records.runs import METRICS, new_run_id
-from statemaint.report import Emptied, Report
+from statemaint.records.trashed import size_of_trash
 from statemaint.report.facts import RunFacts
+from statemaint.report.outcome import Emptied, Report
 from statemaint.report.record import (
     Cause,
     LastRun,
@@ -39,7 +39,7 @@ from statemaint.report.record import (
     with_part,
 )
 from statemaint.report.task import BundleReport, PlanSummary
-from statemaint.scan import must_be_checkpoint
+from statemaint.scan.identity import must_be_checkpoint
 from statemaint.storage import Storage
 
 _REFUSALS = {one.code for one in (ConfigError, NotACheckpointError, Superseded, RefusedLinkError)}

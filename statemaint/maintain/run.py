@@ -15,41 +15,32 @@ from statemaint.errors import (
     StatemaintError,
     StorageError,
 )
-from statemaint.execute import (
-    Fence,
-    Lease,
-    adopt_announcements,
-    and_then,
-    compact_ledger,
-    end_earlier,
-    execute,
-    forget_units,
-    leased,
-    ledger_is_due,
-)
+from statemaint.execute.announced import adopt_announcements
+from statemaint.execute.attempts import forget_units
+from statemaint.execute.compaction import compact as compact_ledger
+from statemaint.execute.compaction import is_due as ledger_is_due
+from statemaint.execute.fence import Fence, and_then
+from statemaint.execute.lease import Lease, end_earlier, leased
+from statemaint.execute.stores import execute
 from statemaint.listing import Entry
 from statemaint.maintain.runs import note_end, note_run
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import MOST_SKEW, Attest, Plan, Request
+from statemaint.plan.actions import Attest, Plan, Request
+from statemaint.plan.planner import MOST_SKEW
 from statemaint.planning import plan_checkpoint
-from statemaint.records import (
-    REMEMBERED,
-    Claim,
-    ExpiredTrash,
-    Holder,
-    Remembering,
-    empty_trash,
-    expired_trash,
-    index_trash,
-    newest,
-    recalling,
-)
+from statemaint.records.claims import Claim, Holder, newest
 from statemaint.records.pins import forget_ended
+from statemaint.records.remembered import REMEMBERED, Remembering, recalling
 from statemaint.records.runs import forget, new_run_id, remembered
-from statemaint.report import Emptied, Outcome, Report, exit_code_of, summarize
-from statemaint.scan import Handover, check_links
+from statemaint.records.trashed import ExpiredTrash, index_trash
+from statemaint.records.trashed import empty as empty_trash
+from statemaint.records.trashed import expired as expired_trash
+from statemaint.report.outcome import Emptied, Outcome, Report, exit_code_of
+from statemaint.report.store_report import summarize
+from statemaint.scan.handover import Handover
+from statemaint.scan.identity import check_links
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 

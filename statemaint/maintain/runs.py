@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from statemaint.errors import CodecError, StatemaintError, StorageError
-from statemaint.execute import Fence
+from statemaint.execute.fence import Fence
 from statemaint.model.ids import run_folder
-from statemaint.plan import Request
-from statemaint.records import size_in_trash, trashed_runs
+from statemaint.plan.actions import Request
 from statemaint.records.runs import FOLDER, RunNote, note_path, read_notes, write_note
 from statemaint.records.segments import in_order, ledgers, read_ledger
-from statemaint.report import Halted, Report, Skipped
-from statemaint.scan import must_be_checkpoint
+from statemaint.records.trashed import size_in_trash, trashed_runs
+from statemaint.report.outcome import Halted, Report, Skipped
+from statemaint.scan.identity import must_be_checkpoint
 from statemaint.storage import Storage
 
 _WHOLE = "whole-run"

@@ -13,22 +13,30 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from statemaint.errors import NotFoundError
-from statemaint.execute import UnitClaim
+from statemaint.execute.attempts import UnitClaim
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.run import OnOutcome, ignored, maintain
 from statemaint.memory import memory_from
 from statemaint.model.ids import run_folder
 from statemaint.model.policy import Policy
-from statemaint.plan import Plan, Request, by_reason
+from statemaint.plan.actions import Plan, Request
+from statemaint.plan.withheld import by_reason
 from statemaint.planning import plan_checkpoint
 from statemaint.records.segments import Line, ledger_of, read_ledger
 from statemaint.records.units import outcomes_path, read_document, work_path, write_document
-from statemaint.report import Deleted, Halted, Report, SnapshotWritten, StoreReport, summarize
 from statemaint.report.facts import facts_of
-from statemaint.report.outcome import EarlierDeeds
+from statemaint.report.outcome import (
+    Deleted,
+    EarlierDeeds,
+    Halted,
+    Report,
+    SnapshotWritten,
+    StoreReport,
+)
 from statemaint.report.record import LastRun, run_ended
+from statemaint.report.store_report import summarize
 from statemaint.report.task import BundleReport, PlanSummary, dumped, lag, loaded
-from statemaint.scan import Handover, Recorder
+from statemaint.scan.handover import Handover, Recorder
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 

@@ -9,9 +9,10 @@ from enum import StrEnum, unique
 from functools import cached_property
 
 from statemaint.model.findings import FindingCode
-from statemaint.plan import DeleteReason, RemoveReason, WithheldReason
-from statemaint.report import StoreOutcome
+from statemaint.plan.reasons import DeleteReason, WithheldReason
+from statemaint.plan.recovery.recovery_plan import RemoveReason
 from statemaint.report.facts import CHAIN_BOUNDS, SIZE_BOUNDS, TASK_BOUNDS, WORST
+from statemaint.report.outcome import StoreOutcome
 from statemaint.report.record import Cause
 
 PREFIX = "statemaint_"

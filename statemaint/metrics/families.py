@@ -17,8 +17,7 @@ from prometheus_client.samples import Sample
 from statemaint.metrics.catalogue import BY_NAME, MOST_PROBLEMS, MOST_VERBS
 from statemaint.metrics.options import Named
 from statemaint.model.findings import FindingCode
-from statemaint.plan import DeleteReason, WithheldReason
-from statemaint.report import StoreOutcome
+from statemaint.plan.reasons import DeleteReason, WithheldReason
 from statemaint.report.facts import (
     CHAIN_BOUNDS,
     SIZE_BOUNDS,
@@ -27,6 +26,7 @@ from statemaint.report.facts import (
     Spread,
     Unit,
 )
+from statemaint.report.outcome import StoreOutcome
 from statemaint.report.record import Cause, LastRun, Record
 
 Value = float | None

@@ -19,9 +19,9 @@ from statemaint.metrics.options import Named, Targets
 from statemaint.metrics.publish import ERRORS, Credentials, gateway_of
 from statemaint.metrics.push import WAITING_SECONDS
 from statemaint.metrics.textfile import remove_task_textfiles, write_task_textfile
-from statemaint.plan import Plan
+from statemaint.plan.actions import Plan
 from statemaint.progress import watched
-from statemaint.report import Deleted, Outcome, SnapshotWritten
+from statemaint.report.outcome import Deleted, Outcome, SnapshotWritten
 from statemaint.report.task import BundleReport
 
 EVERY = 15.0

@@ -32,16 +32,17 @@ from statemaint.errors import (
     StatemaintError,
     UnsupportedError,
 )
-from statemaint.execute import Lease, Ledger, leased
+from statemaint.execute.lease import Lease, leased
+from statemaint.execute.ledger import Ledger
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
 from statemaint.model.files import spark_checksums
 from statemaint.model.ids import DEFAULT_STORE, StoreId, version_of
-from statemaint.plan import diagnose
+from statemaint.plan.findings.health import diagnose
 from statemaint.provider.files import StateStoreConf
 from statemaint.provider.hdfs import HDFSBackedStateStoreProvider
-from statemaint.records import Holder
-from statemaint.scan import scan
+from statemaint.records.claims import Holder
+from statemaint.scan.scanner import scan
 from statemaint.storage import Storage
 
 KeyValue = tuple[Values, Values | None]

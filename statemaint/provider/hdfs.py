@@ -8,7 +8,7 @@ from statemaint.codec.hdfs import records
 from statemaint.codec.hdfs.records import Record
 from statemaint.codec.rows.types import Json, must_be_writable, parse_struct
 from statemaint.errors import CheckpointError, ConfigError, StatemaintError
-from statemaint.execute import Neighbours
+from statemaint.execute.commits import Neighbours
 from statemaint.model.ids import StoreId
 from statemaint.provider.files import (
     CannotLoadStateStoreError,

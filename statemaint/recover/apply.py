@@ -6,7 +6,7 @@ from statemaint.recover.carry_out import RecoveryReport
 from statemaint.recover.repair import repair
 from statemaint.recover.rollback import rollback
 from statemaint.report.plan_file import RecoveryFile
-from statemaint.scan import must_be_of_query
+from statemaint.scan.identity import must_be_of_query
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 

@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from functools import partial
 
 from statemaint.errors import StatemaintError, Superseded
-from statemaint.execute import leased, recover
+from statemaint.execute.lease import leased
+from statemaint.execute.recovery import recover
 from statemaint.listing import Entry
 from statemaint.maintain.run import alone_since
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import damaged
-from statemaint.plan import RecoveryPlan, Remove, WriteSnapshot
-from statemaint.records import Holder, newest
+from statemaint.plan.actions import WriteSnapshot
+from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
+from statemaint.records.claims import Holder, newest
 from statemaint.records.runs import RunNote, new_run_id, write_note
-from statemaint.report import SnapshotWritten
 from statemaint.report.facts import RunFacts
+from statemaint.report.outcome import SnapshotWritten
 from statemaint.report.recovery_json import recovery_fingerprint
 from statemaint.storage import Storage
 from statemaint.wording import counted

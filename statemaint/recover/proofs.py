@@ -22,7 +22,8 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId, batch_of
-from statemaint.plan import Proof, RepairStep, of_checksum
+from statemaint.plan.recovery.recovery_plan import Proof, RepairStep
+from statemaint.plan.recovery.repair_steps import of_checksum
 from statemaint.storage import Storage, Without
 from statemaint.workers import Job, Workers, in_turn
 

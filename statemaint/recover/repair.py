@@ -14,11 +14,8 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import ChecksumFile
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import RecoveryVerb, batch_of
-from statemaint.plan import (
-    RecoveryPlan,
-    RemoveReason,
-    RepairStep,
-    judge,
+from statemaint.plan.recovery.recovery_plan import RecoveryPlan, RemoveReason, RepairStep
+from statemaint.plan.recovery.repair_steps import (
     lacks_base,
     missing_bases,
     of_checksum,
@@ -26,12 +23,13 @@ from statemaint.plan import (
     refers,
     repair_steps,
     self_checking,
-    was_replaced,
     witness,
 )
+from statemaint.plan.staleness import judge, was_replaced
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
 from statemaint.recover.proofs import Proofs, doubts_of, listed, store_of
-from statemaint.scan import check_links, fingerprint
+from statemaint.scan.identity import check_links
+from statemaint.scan.proofs import fingerprint
 from statemaint.storage import ReadOnly, Storage
 from statemaint.workers import Workers
 

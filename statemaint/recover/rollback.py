@@ -20,10 +20,14 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import RecoveryVerb, batch_in, version_of
-from statemaint.plan import RecoveryPlan, Remove, judge, rolled_back
+from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
+from statemaint.plan.recovery.rollback import rolled_back
+from statemaint.plan.staleness import judge
 from statemaint.planning import not_committed, scan_checkpoint
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
-from statemaint.scan import check_inside, check_links, interrupted_rollbacks, partition_counts
+from statemaint.scan.identity import check_inside, check_links
+from statemaint.scan.partitions import partition_counts
+from statemaint.scan.rollbacks import interrupted_rollbacks
 from statemaint.storage import ReadOnly, Storage, Without, stoppable
 from statemaint.workers import Job, Workers, in_turn
 

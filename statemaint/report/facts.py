@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from statemaint.model.checkpoint import Store
 from statemaint.model.ids import UnitId
 from statemaint.model.replay import replay_of
-from statemaint.plan import Plan
+from statemaint.plan.actions import Plan
 from statemaint.report.outcome import Emptied, Report, StoreOutcome, StoreReport
 from statemaint.report.store_report import summarize
 

@@ -11,15 +11,9 @@ from statemaint.model.files import ChecksumFile, Snapshot, SstFile, StateFile
 from statemaint.model.findings import OF_STORAGE, Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
-from statemaint.plan import (
-    Attest,
-    Delete,
-    Plan,
-    Withheld,
-    WithheldReason,
-    WriteSnapshot,
-    long_waits,
-)
+from statemaint.plan.actions import Attest, Delete, Plan, Withheld, WriteSnapshot
+from statemaint.plan.reasons import WithheldReason
+from statemaint.plan.withheld import long_waits
 from statemaint.wording import Explained
 
 

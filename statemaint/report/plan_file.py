@@ -7,7 +7,7 @@ from typing import Any
 from statemaint.errors import ConfigError
 from statemaint.model.ids import RecoveryVerb
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
+from statemaint.plan.actions import Request
 from statemaint.report.recovery_json import UNDO
 
 

@@ -11,16 +11,9 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.findings import Finding
 from statemaint.model.proof import Attestation
-from statemaint.plan import (
-    Delete,
-    KeepReason,
-    StorePlan,
-    Wait,
-    Withheld,
-    WithheldReason,
-    WriteSnapshot,
-    withheld,
-)
+from statemaint.plan.actions import Delete, StorePlan, Wait, Withheld, WriteSnapshot
+from statemaint.plan.reasons import KeepReason, WithheldReason
+from statemaint.plan.snapshots import withheld
 from statemaint.report.outcome import (
     Attested,
     Deleted,

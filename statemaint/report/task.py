@@ -12,7 +12,8 @@ from typing import Any, Self, TypeVar, cast
 from statemaint.errors import StatemaintError
 from statemaint.model.checkpoint import Store
 from statemaint.model.findings import Finding, FindingCode, damaged
-from statemaint.plan import Plan, Waiting, by_reason
+from statemaint.plan.actions import Plan
+from statemaint.plan.withheld import Waiting, by_reason
 from statemaint.report.facts import RunFacts, Unit, facts_of, units_of
 from statemaint.report.outcome import Report, StoreOutcome
 

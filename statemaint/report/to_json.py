@@ -14,7 +14,8 @@ from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
 from statemaint.model.pins import Pin
 from statemaint.model.proof import Attestation
-from statemaint.plan import Action, Attest, Delete, Plan, Withheld, WriteSnapshot, diagnose
+from statemaint.plan.actions import Action, Attest, Delete, Plan, Withheld, WriteSnapshot
+from statemaint.plan.findings.health import diagnose
 from statemaint.report.outcome import Report, StoreReport
 
 Json = dict[str, Any]

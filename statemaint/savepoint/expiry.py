@@ -12,8 +12,8 @@ from dataclasses import replace
 from operator import attrgetter
 
 from statemaint.errors import Superseded
-from statemaint.execute import leased
-from statemaint.records import Holder
+from statemaint.execute.lease import leased
+from statemaint.records.claims import Holder
 from statemaint.records.runs import new_run_id
 from statemaint.records.savepoints import (
     METADATA,

@@ -14,11 +14,11 @@ from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Provider, Store
 from statemaint.model.files import UnknownFile, classify_any, spark_checksums
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_in, version_of
-from statemaint.plan import WriteSnapshot
+from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
 from statemaint.planning import chains_at, not_committed, scan_checkpoint
 from statemaint.savepoint.logs import logs_of, unchecked_sources
-from statemaint.scan import check_links
+from statemaint.scan.identity import check_links
 from statemaint.storage import Storage, Without
 from statemaint.storage.base import Chunks
 

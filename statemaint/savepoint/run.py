@@ -15,11 +15,12 @@ from statemaint.errors import (
     StorageError,
     Superseded,
 )
-from statemaint.execute import Lease, forget_units, leased
+from statemaint.execute.attempts import forget_units
 from statemaint.execute.fence import Fence, superseded_if_missing
+from statemaint.execute.lease import Lease, leased
 from statemaint.maintain.pins import pinned
 from statemaint.maintain.record import note_savepoint
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.records.runs import new_run_id
 from statemaint.records.savepoints import (
     METADATA,

@@ -11,7 +11,7 @@ from statemaint.execute.publish import Published, built, publish, publish_zip, r
 from statemaint.fold import Engine, Source, engine_for
 from statemaint.fold.needs import chains_need, loading
 from statemaint.model.checkpoint import Store
-from statemaint.plan import WriteSnapshot
+from statemaint.plan.actions import WriteSnapshot
 from statemaint.records.savepoints import SavedStore, note_stores, read_stores
 from statemaint.savepoint.plan import SavepointPlan
 from statemaint.storage import Storage

@@ -9,10 +9,11 @@ from threading import Lock
 from typing import TypeVar
 
 from statemaint.errors import LeaseHeldError, StatemaintError
-from statemaint.execute import QUIET, Lease, adopt_announcements, leased
+from statemaint.execute.announced import adopt_announcements
+from statemaint.execute.lease import QUIET, Lease, leased
 from statemaint.maintain import begin_run, end_run
-from statemaint.records import Holder
-from statemaint.report import Emptied
+from statemaint.records.claims import Holder
+from statemaint.report.outcome import Emptied
 from statemaint.spark.fleet import Target
 
 _T = TypeVar("_T")

@@ -6,9 +6,10 @@ from typing import Any
 from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding
-from statemaint.plan import Action, Attest, Delete, Plan, by_reason, diagnose
-from statemaint.report import Report, StoreReport, exit_code_of
-from statemaint.report.outcome import worst_code
+from statemaint.plan.actions import Action, Attest, Delete, Plan
+from statemaint.plan.findings.health import diagnose
+from statemaint.plan.withheld import by_reason
+from statemaint.report.outcome import Report, StoreReport, exit_code_of, worst_code
 from statemaint.report.task import Failure
 from statemaint.report.to_json import action_json, chain_length, id_json, store_json
 from statemaint.spark.fleet import Target

@@ -16,7 +16,7 @@ from statemaint.errors import ConfigError, StatemaintError
 from statemaint.maintain.record import is_refusal, note_run, note_verification
 from statemaint.maintain.work import TaskResults
 from statemaint.queries import QueriesReading
-from statemaint.report import Emptied
+from statemaint.report.outcome import Emptied
 from statemaint.report.record import code_of, with_emptied
 from statemaint.spark.fleet import Target
 from statemaint.spark.leases import each

@@ -14,10 +14,11 @@ from types import MappingProxyType
 from typing import Any
 
 from statemaint.errors import MissingSstError, Superseded
-from statemaint.execute import LeaseGuardedStorage, UnitClaim, leased
+from statemaint.execute.attempts import LeaseGuardedStorage, UnitClaim
+from statemaint.execute.lease import leased
 from statemaint.maintain.bundles import PER_PARTITION, Bundle, bundles
 from statemaint.model.ids import StoreId, UnitId, version_of
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.records.savepoints import SavedStore
 from statemaint.report.task import dumped, loaded
 from statemaint.report.to_json import id_json

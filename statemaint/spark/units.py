@@ -8,14 +8,14 @@ from typing import Any
 
 from statemaint.audit import verify
 from statemaint.errors import LeaseLostError, StatemaintError
-from statemaint.execute import LeaseGuardedStorage
+from statemaint.execute.attempts import LeaseGuardedStorage
 from statemaint.maintain.bundles import Bundle, weights
 from statemaint.maintain.work import WorkOrder, claim_of, maintain_part, prepare
 from statemaint.memory import memory_from
-from statemaint.plan import Request
+from statemaint.plan.actions import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
-from statemaint.records import Holder, newest
-from statemaint.report import exit_code_of
+from statemaint.records.claims import Holder, newest
+from statemaint.report.outcome import exit_code_of
 from statemaint.report.record import code_of
 from statemaint.report.task import BundleReport, PlanSummary, dumped, loaded
 from statemaint.spark.fleet import Target

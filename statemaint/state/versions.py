@@ -26,7 +26,7 @@ from statemaint.model.chain import Chain, Gap, Unnamed
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, batch_of
-from statemaint.plan import diagnose
+from statemaint.plan.findings.health import diagnose
 from statemaint.storage import Storage
 
 

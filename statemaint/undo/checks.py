@@ -28,7 +28,7 @@ from statemaint.model.files import (
 )
 from statemaint.model.ids import RecoveryVerb, UnitId, run_folder, version_of
 from statemaint.records.manifest import FOLDER, Contents, Note, StoreWorld
-from statemaint.scan import shared_paths
+from statemaint.scan.rocks import shared_paths
 from statemaint.storage import Storage
 from statemaint.undo.history import FileIdentity, LedgerHistory
 

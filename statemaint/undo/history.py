@@ -15,7 +15,7 @@ from statemaint.listing import Entry
 from statemaint.model.ids import RecoveryVerb, UnitId, run_folder
 from statemaint.records.manifest import Contents, Seen, folder_of
 from statemaint.records.segments import UNDO, Line, ledger_of, read_ledger
-from statemaint.scan import crc32c_of, equal
+from statemaint.scan.proofs import crc32c_of, equal
 from statemaint.storage import Storage
 
 

@@ -21,9 +21,10 @@ from statemaint.errors import (
 from statemaint.execute.commits import Neighbours
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, checksum_file_of, classify_any
-from statemaint.plan import PutBack, UndoPlan
+from statemaint.plan.restoring import PutBack, UndoPlan
 from statemaint.records.manifest import Contents, contents, folder_of
-from statemaint.scan import check_inside, crc32c_of, equal
+from statemaint.scan.identity import check_inside
+from statemaint.scan.proofs import crc32c_of, equal
 from statemaint.storage import Storage
 from statemaint.undo.checks import undo_refusals, units_of
 from statemaint.undo.history import FileIdentity, read_history

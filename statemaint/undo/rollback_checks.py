@@ -17,7 +17,7 @@ from statemaint.listing import Entry
 from statemaint.model.files import Delta, Snapshot, classify_any, snapshot_version
 from statemaint.model.ids import batch_in, batch_of, version_of
 from statemaint.records.manifest import Contents, LogWorld, Seen
-from statemaint.scan import equal
+from statemaint.scan.proofs import equal
 from statemaint.storage import Storage
 from statemaint.undo.checks import lacking_part, trash_of_others, version_in
 from statemaint.undo.history import FileIdentity, LedgerHistory, RestoreNote

@@ -7,14 +7,18 @@ from functools import partial
 from typing import Any
 
 from statemaint.errors import CheckpointError, StatemaintError, Superseded
-from statemaint.execute import Fence, Ledger, leased, must_stand, newest_commit
+from statemaint.execute.commits import must_stand, newest_commit
+from statemaint.execute.fence import Fence
+from statemaint.execute.lease import leased
+from statemaint.execute.ledger import Ledger
 from statemaint.model.ids import run_folder
-from statemaint.plan import PutBack, UndoPlan
-from statemaint.records import Holder, forget_trashed
+from statemaint.plan.restoring import PutBack, UndoPlan
+from statemaint.records.claims import Holder
 from statemaint.records.runs import RunNote, new_run_id, write_note
+from statemaint.records.trashed import forget_trashed
 from statemaint.report.facts import RunFacts
 from statemaint.report.recovery_json import undo_fingerprint
-from statemaint.scan import must_be_checkpoint
+from statemaint.scan.identity import must_be_checkpoint
 from statemaint.storage import ReadOnly, Storage
 from statemaint.undo.restore import must_be_in_trash, plan_restore, restore
 from statemaint.wording import counted

@@ -15,7 +15,7 @@ import click
 from statemaint.maintain import maintain
 from statemaint.model.policy import PRESETS, Policy
 from statemaint.report.to_json import chain_length
-from statemaint.scan import scan
+from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import COMMIT, delta_bytes, offsets_bytes
 from tests.support.documents import commit, rewrite

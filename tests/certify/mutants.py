@@ -19,12 +19,14 @@ from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.files import ChecksumFile, Snapshot, TempFile
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation
-from statemaint.plan import Action, Attest, Delete, DeleteReason, KeepReason, fates
 from statemaint.plan import facts as boundaries
+from statemaint.plan import fates
 from statemaint.plan import store as deciding
+from statemaint.plan.actions import Action, Attest, Delete
 from statemaint.plan.comparisons import base_proof
 from statemaint.plan.facts import Boundary, Facts, Window
 from statemaint.plan.fates import Fate, VersionPlace
+from statemaint.plan.reasons import DeleteReason, KeepReason
 from tests.certify.mutant import SHARED, Mutant
 from tests.certify.mutants_links import LINK_MUTANTS
 from tests.certify.mutants_operators import OPERATOR_MUTANTS

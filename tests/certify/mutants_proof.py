@@ -10,8 +10,10 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
 from statemaint.model.proof import Attestation, FileRecord
-from statemaint.plan import Attest, DeleteReason, KeepReason, fates
+from statemaint.plan import fates
+from statemaint.plan.actions import Attest
 from statemaint.plan.fates import Fate, StateTraits, state_fate
+from statemaint.plan.reasons import DeleteReason, KeepReason
 from statemaint.plan.staleness import Judgement
 from statemaint.scan.proofs import _Comparison
 from tests.certify.mutant import RARE, REWOUND, ROCKS, ROLLED_BACK, Mutant

@@ -6,7 +6,7 @@ from typing import Any
 from statemaint.audit.rebuild import _Rebuild
 from statemaint.errors import NotFoundError, StorageError
 from statemaint.execute.trash import Trash
-from statemaint.plan import Remove
+from statemaint.plan.recovery.recovery_plan import Remove
 from statemaint.plan.recovery.rollback import rolled_back
 from statemaint.records.manifest import Contents
 from statemaint.undo.history import FileIdentity

@@ -12,9 +12,10 @@ from statemaint.fold.source import Source
 from statemaint.model.chain import Versions
 from statemaint.model.checkpoint import Store
 from statemaint.model.rocks import Rocks
-from statemaint.plan import Delete, DeleteReason, KeepReason
+from statemaint.plan.actions import Delete
 from statemaint.plan.facts import Facts
 from statemaint.plan.fates import Fate, References
+from statemaint.plan.reasons import DeleteReason, KeepReason
 from statemaint.scan.rocks import _Reading
 from tests.certify.mutant import FAMILIES, IDS, RARE, ROCKS, Mutant
 

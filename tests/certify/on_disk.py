@@ -22,7 +22,7 @@ from statemaint.audit import doctor, verify
 from statemaint.errors import StatemaintError
 from statemaint.maintain import list_runs, maintain, undo
 from statemaint.model.policy import Policy
-from statemaint.records import trashed_runs
+from statemaint.records.trashed import trashed_runs
 from statemaint.recover import repair, rollback
 from statemaint.storage import LocalStorage, Storage
 from tests.certify.judge import Loss

@@ -8,9 +8,9 @@ from random import Random
 
 from statemaint.model.findings import FindingCode, damaged
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
-from statemaint.report import Report
-from statemaint.scan import Handover
+from statemaint.plan.actions import Request
+from statemaint.report.outcome import Report
+from statemaint.scan.handover import Handover
 from tests.certify import work
 from tests.certify.alarms import OF_DAMAGE
 from tests.certify.deeds import Deeds

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from random import Random
 
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
+from statemaint.plan.actions import Request
 from tests.certify.maintainer import ON, Halt, Stop
 from tests.certify.mishaps import ROCKS_STEPS
 from tests.certify.rocks_query import RocksQuery

@@ -5,8 +5,8 @@ from statemaint.maintain import Holder, end_run, maintain, undo
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
 from statemaint.recover import repair, rollback
-from statemaint.report import Report
-from statemaint.scan import Handover, Recorder
+from statemaint.report.outcome import Report
+from statemaint.scan.handover import Handover, Recorder
 from tests.certify.seat import Seat
 from tests.certify.world import Doer
 

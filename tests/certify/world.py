@@ -10,7 +10,7 @@ from typing import Protocol
 from statemaint.errors import NotFoundError, StorageError
 from statemaint.listing import Entry
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
+from statemaint.plan.actions import Request
 from tests.certify.index import Index
 
 Change = Mapping[str, bytes | None]

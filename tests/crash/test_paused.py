@@ -11,8 +11,8 @@ from statemaint.execute.lease import Lease, acquire
 from statemaint.maintain import maintain, undo
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.records import Holder, attestation_path, parse_attestations
-from statemaint.records.claims import SECONDS, newest_number
+from statemaint.records.attestations import attestation_path, parse_attestations
+from statemaint.records.claims import SECONDS, Holder, newest_number
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, PausingStorage, SlowStorage

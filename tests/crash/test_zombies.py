@@ -7,13 +7,11 @@ import pytest
 
 from statemaint.audit import verify
 from statemaint.errors import LeaseHeldError, LeaseLostError
-from statemaint.execute import Lease, end_earlier
 from statemaint.execute.fence import TRUSTED
-from statemaint.execute.lease import QUIET, acquire
+from statemaint.execute.lease import QUIET, Lease, acquire, end_earlier
 from statemaint.maintain import end_run, maintain
 from statemaint.model.policy import Policy
-from statemaint.records import Claim, Holder
-from statemaint.records.claims import LAST, SECONDS, newest_number, path_of
+from statemaint.records.claims import LAST, SECONDS, Claim, Holder, newest_number, path_of
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, HookedStorage, PausingStorage, SlowStorage, on

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from statemaint.model.policy import Policy
-from statemaint.plan import Plan, Request
+from statemaint.plan.actions import Plan, Request
 from statemaint.planning import plan_checkpoint
-from statemaint.scan import Handover, Recorder
+from statemaint.scan.handover import Handover, Recorder
 from tests.checkpoints.archive import recorded
 from tests.checkpoints.environments import VERSIONS
 from tests.support.archived import archived

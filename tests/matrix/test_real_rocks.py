@@ -15,7 +15,7 @@ from statemaint.fold.rocksdb.database import load_options
 from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
-from statemaint.report import Report
+from statemaint.report.outcome import Report
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents, recorded
 from tests.checkpoints.families import archive_names

@@ -9,7 +9,7 @@ import yaml
 from statemaint import errors
 from statemaint.metrics.catalogue import METRICS, Metric
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.plan import AttestReason, DeleteReason, KeepReason, SnapshotReason
+from statemaint.plan.reasons import AttestReason, DeleteReason, KeepReason, SnapshotReason
 from statemaint.state.figures import NoticeCode
 from tests.support.paths import ROOT
 

@@ -12,7 +12,9 @@ from statemaint.model.files import Delta, UnknownFile
 from statemaint.model.ids import StoreId
 from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
-from statemaint.plan import Delete, DeleteReason, KeepReason, Plan, Request, plan
+from statemaint.plan.actions import Delete, Plan, Request
+from statemaint.plan.planner import plan
+from statemaint.plan.reasons import DeleteReason, KeepReason
 from statemaint.report.to_json import plan_json
 from tests.support.checkpoints import NOW, checkpoint, store
 from tests.support.simulate import after, unexplained

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import BinaryIO, TypeVar
 
 from statemaint.errors import AlreadyExistsError, LeaseLostError, StorageError
-from statemaint.execute import Fence
+from statemaint.execute.fence import Fence
 from statemaint.listing import Entry
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import NOW

@@ -8,7 +8,7 @@ from statemaint.audit import verify
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.records import attestation_path
+from statemaint.records.attestations import attestation_path
 from statemaint.storage import MemoryStorage
 from tests.certify.files import State, applied, decode, encode, split
 from tests.support.checkpoints import COMMIT, offsets_bytes

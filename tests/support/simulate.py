@@ -10,8 +10,9 @@ from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation, FileRecord
 from statemaint.model.rocks import Rocks
-from statemaint.plan import Action, Attest, Delete, Plan, StorePlan, WriteSnapshot, observed
-from statemaint.report import Report
+from statemaint.plan.actions import Action, Attest, Delete, Plan, StorePlan, WriteSnapshot
+from statemaint.plan.uploads import observed
+from statemaint.report.outcome import Report
 
 
 def after(checkpoint: Checkpoint, actions: tuple[Action, ...], now: float) -> Checkpoint:

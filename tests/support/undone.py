@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from statemaint.audit import verify
 from statemaint.maintain import undo
-from statemaint.records import newest
+from statemaint.records.claims import newest
 from statemaint.records.manifest import FOLDER
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import TIGHT, of_the_query

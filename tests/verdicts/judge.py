@@ -14,7 +14,7 @@ from statemaint.errors import StatemaintError
 from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode, damaged
 from statemaint.model.policy import Policy
-from statemaint.plan import Delete
+from statemaint.plan.actions import Delete
 from statemaint.planning import plan_checkpoint
 from statemaint.recover import plan_repair, plan_rollback, repair, rollback
 from statemaint.storage import Storage

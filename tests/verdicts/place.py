@@ -8,7 +8,7 @@ from pathlib import Path
 from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
+from statemaint.plan.actions import Request
 from statemaint.storage import LocalStorage
 from tests.matrix.test_damage import Spoil
 from tests.verdicts.query import BATCHES, Layout, Shape

@@ -8,7 +8,7 @@ from statemaint.cli.messages import FORMAT
 from statemaint.model import checkpoint
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import RecoveryVerb
-from statemaint.report import StoreOutcome
+from statemaint.report.outcome import StoreOutcome
 from statemaint.state.diff import KeyChange
 from statemaint.state.figures import NoticeCode
 from tools.json_documents.kinds import Choice, Part, explained, listed, said

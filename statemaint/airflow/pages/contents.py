@@ -14,7 +14,7 @@ from statemaint.airflow.pages.sources import CheckpointSource
 from statemaint.airflow.pages.timeline import timelines
 from statemaint.model.ids import UnitId
 from statemaint.model.policy import PRESETS
-from statemaint.plan import Plan
+from statemaint.plan.actions import Plan
 
 Values = dict[str, Any]
 

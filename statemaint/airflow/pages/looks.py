@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from statemaint.airflow.figures import Told, figures_json, read_figures, withheld_texts
 from statemaint.airflow.pages.model import Details, QueryRecord
 from statemaint.model.policy import Policy
-from statemaint.plan import Plan, Request, by_reason
+from statemaint.plan.actions import Plan, Request
+from statemaint.plan.withheld import by_reason
 from statemaint.planning import plan_checkpoint
 from statemaint.report.facts import planned_units
 from statemaint.report.task import findings_json
-from statemaint.scan import Handover
+from statemaint.scan.handover import Handover
 from statemaint.storage import Storage
 
 

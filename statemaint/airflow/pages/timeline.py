@@ -14,7 +14,8 @@ from statemaint.model.files import (
     TempFile,
     classify_any,
 )
-from statemaint.plan import Attest, Delete, Plan, StorePlan, WriteSnapshot, by_reason
+from statemaint.plan.actions import Attest, Delete, Plan, StorePlan, WriteSnapshot
+from statemaint.plan.withheld import by_reason
 
 # A partition may have a hundred thousand files; a page with all of them is useless.
 MOST_FILES = 2_000

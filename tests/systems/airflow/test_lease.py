@@ -15,8 +15,8 @@ from statemaint.maintain import begin_run, list_runs, undo
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.work import TaskResults
 from statemaint.model.policy import Policy
-from statemaint.records import Holder, newest, trashed_runs
-from statemaint.records.claims import path_of
+from statemaint.records.claims import Holder, newest, path_of
+from statemaint.records.trashed import trashed_runs
 from statemaint.report.task import BundleReport, Failure, dumped, loaded
 from statemaint.storage import LocalStorage, MemoryStorage
 from tests.systems.airflow.support import TARGET, damaged, neglected, tree_hash, work_on

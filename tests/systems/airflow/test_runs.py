@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from statemaint.execute.lease import acquire
-from statemaint.records import Claim, Holder, newest
+from statemaint.records.claims import Claim, Holder, newest
 from statemaint.storage import LocalStorage
 from tests.systems.airflow.conftest import KILLED, Ended, Scene
 from tests.systems.airflow.support import (

@@ -8,7 +8,7 @@ import pytest
 from statemaint.audit import verify
 from statemaint.execute.lease import acquire
 from statemaint.maintain.record import read_record
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.storage import LocalStorage
 from tests.systems.airflow.conftest import SAVING, Ended, Scene
 from tests.systems.airflow.forking import Pythons

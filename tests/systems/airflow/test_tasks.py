@@ -24,7 +24,7 @@ from statemaint.maintain.record import read_record, recorded
 from statemaint.maintain.work import TaskResults
 from statemaint.metrics.options import Targets
 from statemaint.model.policy import Policy
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.records.runs import METRICS
 from statemaint.report.plan_file import MaintenanceFile, parse_plan
 from statemaint.report.record import Cause, run_ended

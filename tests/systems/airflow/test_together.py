@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from statemaint.execute.lease import acquire
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.storage import LocalStorage
 from tests.systems.airflow.conftest import TOGETHER, Ended, Scene
 from tests.systems.airflow.support import FLOOR, TARGET, snapshots, tree_hash

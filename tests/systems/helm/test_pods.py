@@ -13,7 +13,7 @@ import yaml
 from statemaint.cli.main import program
 from statemaint.model.policy import Policy
 from statemaint.queries import QueriesReading
-from statemaint.report import Report
+from statemaint.report.outcome import Report
 from tests.support.planted import secret
 from tests.support.queries import valid_queries
 from tests.systems.helm.support import SCENARIOS, Manifest, one, render, scenario, texts

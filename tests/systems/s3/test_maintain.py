@@ -9,7 +9,7 @@ import pytest
 
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
-from statemaint.report import Report
+from statemaint.report.outcome import Report
 from statemaint.storage import LocalStorage, MemoryStorage, S3Storage, Storage
 from tests.checkpoints.archive import contents
 from tests.checkpoints.environments import VERSIONS

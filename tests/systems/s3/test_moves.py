@@ -9,8 +9,7 @@ from statemaint.audit import verify
 from statemaint.errors import StorageError, Superseded
 from statemaint.maintain import list_runs, maintain, undo
 from statemaint.model.policy import Policy
-from statemaint.records import index_trash, size_of_trash
-from statemaint.records.trashed import INDEX
+from statemaint.records.trashed import INDEX, index_trash, size_of_trash
 from statemaint.storage import MemoryStorage, S3Storage
 from tests.support.ceph import KMS_KEYS
 from tests.support.checkpoints import paths, write_checkpoint

@@ -19,7 +19,7 @@ from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.hdfs import records
 from statemaint.codec.hdfs.records import Record
 from statemaint.codec.integrity import row_checksum
-from statemaint.scan import scan
+from statemaint.scan.scanner import scan
 from statemaint.storage import LocalStorage
 from tools.demo.oracle import retained_batches
 

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from statemaint.airflow.on_spark import maintain_queries
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import finish, maintain_query, plan_query
-from statemaint.execute import leased
+from statemaint.execute.lease import leased
 from statemaint.maintain import list_runs
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.spark import Target, frames, inventory, maintain_fleet, plan_fleet, verify_fleet
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED, ddl
 from statemaint.spark.frames import spread

@@ -13,7 +13,7 @@ from statemaint.model.chain import Versions
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.scan import scan
+from statemaint.scan.scanner import scan
 from statemaint.storage import LocalStorage
 from tests.systems.spark import maintained_by_spark
 from tests.systems.spark.conftest import RunOn

@@ -22,7 +22,8 @@ from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.errors import StatemaintError
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
-from statemaint.plan import RemoveReason, Request
+from statemaint.plan.actions import Request
+from statemaint.plan.recovery.recovery_plan import RemoveReason
 from statemaint.recover import repair, rollback
 from statemaint.storage import open_storage
 from tests.checkpoints.environments import packages

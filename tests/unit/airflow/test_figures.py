@@ -17,7 +17,9 @@ from statemaint.maintain.work import TaskResults
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import Waiting, WithheldReason, plan
+from statemaint.plan.planner import plan
+from statemaint.plan.reasons import WithheldReason
+from statemaint.plan.withheld import Waiting
 from statemaint.report.facts import Unit, planned_units
 from statemaint.report.task import BundleReport, PlanSummary
 from tests.support.checkpoints import NOW, checkpoint, store, versions

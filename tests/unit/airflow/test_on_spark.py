@@ -21,11 +21,11 @@ from statemaint.airflow.tasks import (
     plan_query,
 )
 from statemaint.errors import ConfigError
-from statemaint.execute import leased
+from statemaint.execute.lease import leased
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.work import WorkOrder, read_order, store_reports
 from statemaint.model.policy import Policy
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.report.task import BundleReport, Failure, dumped, loaded
 from statemaint.spark.fleet import Target
 from statemaint.spark.units import maintain_unit, unit_piece

@@ -7,7 +7,13 @@ from statemaint.maintain import maintain
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import blocks_batch, blocks_load, name_findings, names_snapshot, unloadable
+from statemaint.plan.findings.names import (
+    blocks_batch,
+    blocks_load,
+    name_findings,
+    names_snapshot,
+    unloadable,
+)
 from statemaint.planning import scan_checkpoint
 from statemaint.recover import plan_repair
 from statemaint.storage import MemoryStorage

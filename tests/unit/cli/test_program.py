@@ -17,7 +17,7 @@ import pytest
 from statemaint.cli.main import VERBS as NAMES
 from statemaint.cli.main import program
 from statemaint.execute.lease import acquire
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import offsets_bytes
 from tests.support.program import run as run_here

@@ -13,16 +13,17 @@ from statemaint.maintain.run import reserve
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.records import Holder, attestation_path
 from statemaint.records.attestations import (
     ANNOUNCED,
     StoreNotes,
+    attestation_path,
     parse_announcement,
     parse_attestations,
     render_announcement,
 )
-from statemaint.report import Report
-from statemaint.scan import scan
+from statemaint.records.claims import Holder
+from statemaint.report.outcome import Report
+from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import NOW, write_checkpoint
 from tests.support.faults import Crash

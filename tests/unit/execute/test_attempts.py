@@ -6,7 +6,6 @@ from threading import Barrier, Thread
 import pytest
 
 from statemaint.errors import LeaseLostError, StorageError
-from statemaint.execute import leased
 from statemaint.execute.attempts import (
     SECONDS,
     LeaseGuardedStorage,
@@ -15,11 +14,11 @@ from statemaint.execute.attempts import (
     UnitClaim,
     forget_units,
 )
-from statemaint.execute.lease import acquire
+from statemaint.execute.lease import acquire, leased
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.work import WorkOrder, maintain_part
 from statemaint.model.policy import Policy
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.records.units import FOLDER
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint

@@ -15,7 +15,8 @@ import pytest
 from statemaint.audit import verify
 from statemaint.codec.integrity import checksum_file
 from statemaint.errors import AlreadyExistsError
-from statemaint.execute import execute, publish
+from statemaint.execute import publish
+from statemaint.execute.stores import execute
 from statemaint.fold import ClearEngine, Engine
 from statemaint.fold.compiled.engine import FastEngine
 from statemaint.listing import Entry
@@ -25,13 +26,18 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation
-from statemaint.plan import Attest, AttestReason, Delete, Request
+from statemaint.plan.actions import Attest, Delete, Request
+from statemaint.plan.reasons import AttestReason
 from statemaint.planning import plan_checkpoint
-from statemaint.records import attestation_path, parse_attestations, render_attestations
+from statemaint.records.attestations import (
+    attestation_path,
+    parse_attestations,
+    render_attestations,
+)
 from statemaint.records.claims import SECONDS
 from statemaint.recover import repair
-from statemaint.report import Deleted, Report, Skipped, StoreOutcome
-from statemaint.scan import scan
+from statemaint.report.outcome import Deleted, Report, Skipped, StoreOutcome
+from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import (
     COMMIT,

@@ -12,7 +12,7 @@ from statemaint.execute.commits import SharedLook, must_stand
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta
-from statemaint.scan import scan
+from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import COMMIT, delta_bytes, drop, write_checkpoint
 from tests.support.faults import HookedStorage, on

@@ -8,8 +8,8 @@ import google_crc32c
 import pytest
 
 from statemaint.errors import AlreadyExistsError, Superseded
-from statemaint.execute import Fence, Ledger
-from statemaint.execute.fence import PinWatch
+from statemaint.execute.fence import Fence, PinWatch
+from statemaint.execute.ledger import Ledger
 from statemaint.execute.store_record import RunContext
 from statemaint.execute.stores import StoreExecutor
 from statemaint.execute.trash import Trash
@@ -19,7 +19,8 @@ from statemaint.maintain import maintain
 from statemaint.model.checkpoint import Store
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation
-from statemaint.plan import Delete, DeleteReason
+from statemaint.plan.actions import Delete
+from statemaint.plan.reasons import DeleteReason
 from statemaint.planning import plan_checkpoint
 from statemaint.records.manifest import contents
 from statemaint.storage import MemoryStorage

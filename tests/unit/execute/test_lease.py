@@ -18,14 +18,23 @@ from statemaint.errors import (
     NotFoundError,
     StorageError,
 )
-from statemaint.execute import Lease, end_earlier, leased
 from statemaint.execute import lease as leases
 from statemaint.execute.fence import TRUSTED
-from statemaint.execute.lease import QUIET, acquire
+from statemaint.execute.lease import QUIET, Lease, acquire, end_earlier, leased
 from statemaint.listing import Entry
 from statemaint.model.policy import Policy
-from statemaint.records import Claim, Holder, claims, newest
-from statemaint.records.claims import FOLDER, LAST, SECONDS, STAYS, newest_number, path_of
+from statemaint.records import claims
+from statemaint.records.claims import (
+    FOLDER,
+    LAST,
+    SECONDS,
+    STAYS,
+    Claim,
+    Holder,
+    newest,
+    newest_number,
+    path_of,
+)
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import NOW
 from tests.support.faults import Clock, HookedStorage, on, refuse

@@ -8,13 +8,13 @@ import pytest
 
 from statemaint.audit import verify
 from statemaint.errors import CodecError, NotFoundError, StorageError
-from statemaint.execute import compact_ledger
 from statemaint.execute.compaction import MOST_SEGMENTS
+from statemaint.execute.compaction import compact as compact_ledger
 from statemaint.listing import Entry
 from statemaint.maintain import end_run, list_runs, maintain, undo
 from statemaint.model.ids import UnitId
 from statemaint.model.policy import Policy
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.records.runs import FOLDER as RUNS
 from statemaint.records.runs import MOST_RUNS, RememberedRuns, remembered
 from statemaint.records.segments import FOLDER, read_ledger

@@ -12,11 +12,11 @@ from statemaint.model.chain import Chain
 from statemaint.model.files import Snapshot
 from statemaint.model.proof import Attestation, FileRecord
 from statemaint.model.rocks import Upload, Uploads
-from statemaint.plan import Attest, Delete, DeleteReason, Remove, WriteSnapshot
-from statemaint.plan.reasons import SnapshotReason
-from statemaint.plan.recovery.recovery_plan import RemoveReason
+from statemaint.plan.actions import Attest, Delete, WriteSnapshot
+from statemaint.plan.reasons import DeleteReason, SnapshotReason
+from statemaint.plan.recovery.recovery_plan import Remove, RemoveReason
 from statemaint.records.attestations import StoreNotes, attestation_path
-from statemaint.report import SnapshotWritten
+from statemaint.report.outcome import SnapshotWritten
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import STORE, store
 from tests.support.faults import Clock

@@ -17,8 +17,7 @@ from statemaint.execute.log_witness import (
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import classify_any
-from statemaint.plan import Remove
-from statemaint.plan.recovery.recovery_plan import RemoveReason
+from statemaint.plan.recovery.recovery_plan import Remove, RemoveReason
 from statemaint.records.manifest import Seen, StoreWorld
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import STORE, files, names, store

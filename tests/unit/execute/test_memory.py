@@ -10,9 +10,8 @@ from statemaint.fold.needs import UNKNOWN, density, fold_need, read_need
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Provider, Store
 from statemaint.model.files import Delta, Snapshot
-from statemaint.plan import Attest, Delete, DeleteReason, StorePlan, WriteSnapshot
-from statemaint.plan.actions import Action
-from statemaint.plan.reasons import SnapshotReason
+from statemaint.plan.actions import Action, Attest, Delete, StorePlan, WriteSnapshot
+from statemaint.plan.reasons import DeleteReason, SnapshotReason
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import STORE, checkpoint, delta_bytes, store
 from tests.support.faults import HookedStorage

@@ -13,7 +13,7 @@ from statemaint.fold.rocksdb.write import Built, Fresh
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta
-from statemaint.plan import WriteSnapshot
+from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import STORE

@@ -5,7 +5,8 @@ import pytest
 
 from statemaint.records.manifest import Contents, contents
 from statemaint.recover import repair, rollback
-from statemaint.scan import is_same, scan
+from statemaint.scan.proofs import is_same
+from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
 from tests.support.ledgers import ledger_lines

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 import google_crc32c
 import pytest
 
-from statemaint.execute import Fence, Ledger
-from statemaint.execute.fence import PinWatch
+from statemaint.execute.fence import Fence, PinWatch
+from statemaint.execute.ledger import Ledger
 from statemaint.execute.snapshot_writer import SnapshotWriter, StoreFolds
 from statemaint.execute.store_record import RunContext, StoreRecord
 from statemaint.execute.stores import StoreExecutor
@@ -19,7 +19,7 @@ from statemaint.model.files import Snapshot
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation
 from statemaint.model.rocks import Rocks
-from statemaint.plan import Attest, WriteSnapshot
+from statemaint.plan.actions import Attest, WriteSnapshot
 from statemaint.planning import plan_checkpoint
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import (

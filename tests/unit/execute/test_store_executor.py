@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from statemaint.execute import Fence, Ledger
-from statemaint.execute.fence import PinWatch
+from statemaint.execute.fence import Fence, PinWatch
+from statemaint.execute.ledger import Ledger
 from statemaint.execute.store_record import RunContext
 from statemaint.execute.stores import StoreExecutor, _share_a_fold
 from statemaint.fold import ClearEngine, Source
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
-from statemaint.plan import Delete, DeleteReason, StorePlan, WriteSnapshot
-from statemaint.plan.reasons import SnapshotReason
-from statemaint.records import attestation_path
+from statemaint.plan.actions import Delete, StorePlan, WriteSnapshot
+from statemaint.plan.reasons import DeleteReason, SnapshotReason
+from statemaint.records.attestations import attestation_path
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import STORE, checkpoint, store
 from tests.support.rocks import rocks_checkpoint, rocks_store

@@ -15,7 +15,7 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.proof import Attestation, Outdated
 from statemaint.model.rocks import Upload, Uploads
-from statemaint.plan import WriteSnapshot
+from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
 from statemaint.records.attestations import attestation_path, read_attestations
 from statemaint.storage import MemoryStorage

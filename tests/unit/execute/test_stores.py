@@ -6,15 +6,15 @@ import pytest
 
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import UnsupportedError
-from statemaint.execute import Ledger, execute
-from statemaint.execute.stores import _context, _out_of_time
+from statemaint.execute.ledger import Ledger
+from statemaint.execute.stores import _context, _out_of_time, execute
 from statemaint.fold import ClearEngine, Source
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import Plan
+from statemaint.plan.actions import Plan
 from statemaint.planning import plan_checkpoint
-from statemaint.report import Halted, Skipped, SnapshotWritten
+from statemaint.report.outcome import Halted, Skipped, SnapshotWritten
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import HookedStorage, refuse

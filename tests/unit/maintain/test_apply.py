@@ -14,10 +14,10 @@ from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError, Supe
 from statemaint.execute.lease import acquire
 from statemaint.maintain import apply, maintain
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
+from statemaint.plan.actions import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
-from statemaint.records import Holder
-from statemaint.report import Report
+from statemaint.records.claims import Holder
+from statemaint.report.outcome import Report
 from statemaint.report.plan_file import MaintenanceFile, parse_plan
 from statemaint.report.to_json import plan_json, report_json, scan_json
 from statemaint.storage import MemoryStorage, Storage

@@ -13,10 +13,10 @@ from statemaint.maintain import end_run, list_runs, maintain
 from statemaint.maintain.record import recorded
 from statemaint.metrics.families import families, registry_of
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.records.manifest import FOLDER
-from statemaint.report import Emptied, Report
 from statemaint.report.facts import RunFacts
+from statemaint.report.outcome import Emptied, Report
 from statemaint.report.record import Cause, LastRun, with_emptied
 from statemaint.report.to_json import report_json
 from statemaint.storage import MemoryStorage

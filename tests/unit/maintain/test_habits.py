@@ -15,8 +15,8 @@ import pytest
 
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
-from statemaint.records import attestation_path
-from statemaint.scan import scan
+from statemaint.records.attestations import attestation_path
+from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import STORE
 from tests.support.faults import Clock, Crash, CrashingStorage

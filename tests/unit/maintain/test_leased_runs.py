@@ -7,8 +7,8 @@ from statemaint.execute.lease import QUIET, acquire
 from statemaint.maintain import end_run, maintain
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
-from statemaint.records import Holder
-from statemaint.scan import scan
+from statemaint.records.claims import Holder
+from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, HookedStorage, on

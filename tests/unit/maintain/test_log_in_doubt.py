@@ -11,7 +11,7 @@ from statemaint.errors import StatemaintError
 from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
+from statemaint.plan.actions import Request
 from statemaint.recover import plan_repair, repair, rollback
 from tests.support.rewound import HOME, TIGHT, RewoundQuery, codes
 

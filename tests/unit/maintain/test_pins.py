@@ -10,7 +10,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.ids import version_of
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint, scan_checkpoint
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.records.pins import FOLDER, MOST_SECONDS, end_pin, write_pin
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, HookedStorage, refuse

@@ -7,16 +7,16 @@ import pytest
 
 from statemaint.audit import doctor, verify
 from statemaint.errors import StorageError, Superseded, UnreadableError
-from statemaint.execute import Neighbours
+from statemaint.execute.commits import Neighbours
 from statemaint.listing import Access, Entry
 from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation, FileRecord
-from statemaint.plan import diagnose
-from statemaint.records import attestation_path
+from statemaint.plan.findings.health import diagnose
+from statemaint.records.attestations import attestation_path
 from statemaint.recover import plan_repair, rollback
-from statemaint.scan import scan
+from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import COMMIT, NOW, STORE, files, store, write_checkpoint
 from tests.support.faults import Clock, CopyingStorage

@@ -27,11 +27,11 @@ from statemaint.maintain.record import (
     write_record,
 )
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
-from statemaint.records import Holder
+from statemaint.plan.actions import Request
+from statemaint.records.claims import Holder
 from statemaint.records.runs import METRICS
 from statemaint.recover import repair, rollback
-from statemaint.report import Report
+from statemaint.report.outcome import Report
 from statemaint.report.record import (
     Cause,
     LastRun,

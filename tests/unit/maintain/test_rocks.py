@@ -16,10 +16,10 @@ from statemaint.model.chain import Chain
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
-from statemaint.records import attestation_path
-from statemaint.report import Report
-from statemaint.scan import scan
+from statemaint.plan.actions import Request
+from statemaint.records.attestations import attestation_path
+from statemaint.report.outcome import Report
+from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import UUID, offsets_bytes, state_at
 from tests.support.faults import Clock, Crash, CrashingStorage, HookedStorage, on

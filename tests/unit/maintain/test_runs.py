@@ -6,8 +6,8 @@ from statemaint.audit import verify
 from statemaint.errors import StorageError
 from statemaint.maintain import Run, end_run, list_runs, maintain, undo
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
-from statemaint.records import Holder
+from statemaint.plan.actions import Request
+from statemaint.records.claims import Holder
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, HookedStorage

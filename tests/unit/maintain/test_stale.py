@@ -18,7 +18,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.recover import repair
-from statemaint.scan import scan
+from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage
 from tests.certify.files import encode
 from tests.support.checkpoints import COMMIT, offsets_bytes, state_at

@@ -16,10 +16,12 @@ from statemaint.maintain import end_run, list_runs, maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import run_folder
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
-from statemaint.records import Holder, expired_trash, trashed_runs
+from statemaint.plan.actions import Request
+from statemaint.records.claims import Holder
 from statemaint.records.manifest import FOLDER, contents
-from statemaint.report import Report
+from statemaint.records.trashed import expired as expired_trash
+from statemaint.records.trashed import trashed_runs
+from statemaint.report.outcome import Report
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import COMMIT, NOW, changes, delta_bytes, state, write_checkpoint
 from tests.support.faults import (

@@ -14,7 +14,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
 from statemaint.recover import plan_rollback, rollback
-from statemaint.report import Report
+from statemaint.report.outcome import Report
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import (
     COMMIT,

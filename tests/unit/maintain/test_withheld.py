@@ -12,10 +12,11 @@ from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.model.replay import LONG_CHAIN
-from statemaint.plan import SnapshotReason, WithheldReason, by_reason
+from statemaint.plan.reasons import SnapshotReason, WithheldReason
+from statemaint.plan.withheld import by_reason
 from statemaint.planning import plan_checkpoint
-from statemaint.report import Report
 from statemaint.report.facts import facts_of
+from statemaint.report.outcome import Report
 from statemaint.report.to_json import report_json
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint

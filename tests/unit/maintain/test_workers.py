@@ -11,14 +11,14 @@ import pytest
 
 from statemaint.audit import digest_stores, doctor, verify
 from statemaint.errors import CodecError, LeaseLostError
-from statemaint.execute import execute
+from statemaint.execute.stores import execute
 from statemaint.listing import Entry
 from statemaint.maintain import apply, maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
-from statemaint.report import SnapshotWritten, StoreOutcome
+from statemaint.report.outcome import SnapshotWritten, StoreOutcome
 from statemaint.report.plan_file import MaintenanceFile, parse_plan
 from statemaint.report.to_json import plan_json
 from statemaint.storage import MemoryStorage, Stoppable

@@ -22,7 +22,8 @@ from statemaint.metrics.options import Named
 from statemaint.metrics.page import page_text, rows_of
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
-from statemaint.plan import DeleteReason, RemoveReason, WithheldReason
+from statemaint.plan.reasons import DeleteReason, WithheldReason
+from statemaint.plan.recovery.recovery_plan import RemoveReason
 from statemaint.report.facts import (
     CHAIN_BOUNDS,
     SIZE_BOUNDS,

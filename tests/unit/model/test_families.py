@@ -5,7 +5,7 @@ from dataclasses import replace
 from statemaint.model.chain import Chain, Unnamed
 from statemaint.model.checkpoint import Store
 from statemaint.model.findings import FindingCode
-from statemaint.plan import diagnose
+from statemaint.plan.findings.health import diagnose
 from tests.support.checkpoints import STORE
 from tests.support.rocks import rocks_checkpoint, rocks_store
 

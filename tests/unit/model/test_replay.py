@@ -3,7 +3,7 @@
 from statemaint.model.checkpoint import Store
 from statemaint.model.policy import Policy
 from statemaint.model.replay import FILE_SECONDS, Replay, replay_of
-from statemaint.plan import plan
+from statemaint.plan.planner import plan
 from statemaint.report.facts import facts_of, planned_units
 from statemaint.report.outcome import Report
 from statemaint.report.store_report import summarize

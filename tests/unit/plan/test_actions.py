@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from statemaint.model.ids import StoreId
-from statemaint.plan import Request
+from statemaint.plan.actions import Request
 
 STORES = [StoreId(*one) for one in product((0, 1), (0, 3), ("default", "left"))]
 

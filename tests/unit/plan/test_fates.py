@@ -11,7 +11,6 @@ import pytest
 
 from statemaint.model.files import ChecksumFile
 from statemaint.model.policy import Policy
-from statemaint.plan import DeleteReason, KeepReason
 from statemaint.plan.facts import Facts, Window, gather
 from statemaint.plan.fates import (
     Executors,
@@ -22,6 +21,7 @@ from statemaint.plan.fates import (
     _of_checksum,
     state_fate,
 )
+from statemaint.plan.reasons import DeleteReason, KeepReason
 from statemaint.plan.staleness import Judgement
 from tests.support.checkpoints import NOW, files, store
 

@@ -8,7 +8,7 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta, Snapshot
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import Attest, Plan, StorePlan
+from statemaint.plan.actions import Attest, Plan, StorePlan
 from statemaint.report.to_json import fingerprint
 
 STORE = StoreId(0, 0)

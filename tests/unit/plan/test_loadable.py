@@ -7,7 +7,7 @@ import pytest
 from statemaint.model.checkpoint import Store
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import plan
+from statemaint.plan.planner import plan
 from tests.support.checkpoints import NOW, checkpoint, store
 
 POLICY = Policy(min_batches_to_retain=100)

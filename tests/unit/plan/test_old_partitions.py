@@ -8,7 +8,7 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import Delete
+from statemaint.plan.actions import Delete
 from statemaint.plan.facts import Window
 from statemaint.plan.old_partitions import decide_old, is_old
 from tests.support.checkpoints import NOW, store

@@ -13,8 +13,9 @@ from statemaint.model.files import Delta, Snapshot, classify_any
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import Action, Attest, Delete, KeepReason, Plan, Request, WriteSnapshot, plan
-from statemaint.plan.planner import _window
+from statemaint.plan.actions import Action, Attest, Delete, Plan, Request, WriteSnapshot
+from statemaint.plan.planner import _window, plan
+from statemaint.plan.reasons import KeepReason
 from statemaint.plan.staleness import _unproved
 from tests.support.checkpoints import NOW, STORE, checkpoint, names, store, versions
 from tests.support.simulate import attest

@@ -13,8 +13,10 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation, Outdated
 from statemaint.model.rocks import Upload, Uploads
-from statemaint.plan import Delete, Plan, Request, WriteSnapshot, observed, plan
+from statemaint.plan.actions import Delete, Plan, Request, WriteSnapshot
+from statemaint.plan.planner import plan
 from statemaint.plan.sst_files import executors_upload, overtakes
+from statemaint.plan.uploads import observed
 from statemaint.report.to_json import plan_json
 from tests.support.checkpoints import NOW, names, versions
 from tests.support.rocks import rocks_checkpoint, rocks_store

@@ -12,7 +12,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation, FileRecord, Outdated
 from statemaint.model.rocks import Rocks
-from statemaint.plan import diagnose
+from statemaint.plan.findings.health import diagnose
 from statemaint.plan.staleness import Judgement, judge, was_replaced
 
 HOME = "state/0/0"

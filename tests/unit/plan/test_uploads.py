@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from statemaint.model.checkpoint import Store
 from statemaint.model.rocks import MOST_NOTED, NOTHING_SEEN, Upload, Uploads
-from statemaint.plan import observed
 from statemaint.plan.sst_files import executors_upload
 from statemaint.plan.uploads import (
     MOST_INFERRED,
     _first_without,
     _shared_with_ours,
     _written_by,
+    observed,
 )
-from statemaint.records import parse_attestations, render_attestations
+from statemaint.records.attestations import parse_attestations, render_attestations
 from tests.support.checkpoints import NOW, STORE, store, versions
 from tests.support.rocks import rocks_store, table
 

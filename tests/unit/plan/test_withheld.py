@@ -11,23 +11,13 @@ from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.model.replay import LONG_CHAIN
 from statemaint.model.rocks import Upload, Uploads
-from statemaint.plan import (
-    Plan,
-    Request,
-    SnapshotReason,
-    Wait,
-    Waiting,
-    Withheld,
-    WithheldReason,
-    WriteSnapshot,
-    by_reason,
-    plan,
-    together,
-)
+from statemaint.plan.actions import Plan, Request, Wait, Withheld, WriteSnapshot
 from statemaint.plan.facts import Window, gather
+from statemaint.plan.planner import plan
+from statemaint.plan.reasons import SnapshotReason, WithheldReason
 from statemaint.plan.snapshots import snapshots_due
 from statemaint.plan.staleness import Judgement
-from statemaint.plan.withheld import long_waits
+from statemaint.plan.withheld import Waiting, by_reason, long_waits, together
 from statemaint.report.task import dumped, loaded
 from statemaint.report.to_json import plan_json
 from tests.support.checkpoints import NOW, checkpoint, store, versions

@@ -19,7 +19,7 @@ from statemaint.errors import (
     LeaseHeldError,
     UnsupportedError,
 )
-from statemaint.execute import leased
+from statemaint.execute.lease import leased
 from statemaint.model.ids import StoreId
 from statemaint.provider import (
     Bootstrapped,
@@ -27,7 +27,7 @@ from statemaint.provider import (
     LiveCheckpointError,
     bootstrap,
 )
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import COMMIT, delta_bytes, offsets_bytes
 from tests.support.faults import Crash, CrashingStorage, HookedStorage

@@ -16,11 +16,12 @@ from statemaint.maintain import end_run, maintain
 from statemaint.maintain.work import prepare
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
+from statemaint.plan.actions import Request
 from statemaint.planning import plan_checkpoint
-from statemaint.records import REMEMBERED, Holder, recalling
-from statemaint.records.remembered import parse_remembered, render_remembered
-from statemaint.scan import Handover, scan
+from statemaint.records.claims import Holder
+from statemaint.records.remembered import REMEMBERED, parse_remembered, recalling, render_remembered
+from statemaint.scan.handover import Handover
+from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import COMMIT, write_checkpoint
 from tests.support.faults import HookedStorage

@@ -15,20 +15,15 @@ from statemaint.codec.integrity import checksum_file
 from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.errors import LeaseHeldError, Superseded
-from statemaint.execute import leased
+from statemaint.execute.lease import leased
 from statemaint.maintain import list_runs, maintain, undo
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
-from statemaint.plan import (
-    RecoveryPlan,
-    Remove,
-    RemoveReason,
-    RepairStep,
-    Request,
-    rebuilt,
-)
+from statemaint.plan.actions import Request
+from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove, RemoveReason, RepairStep
+from statemaint.plan.recovery.repair_steps import rebuilt
 from statemaint.planning import scan_checkpoint
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.recover import plan_repair, repair
 from statemaint.report.recovery_json import recovery_fingerprint, recovery_json
 from statemaint.storage import MemoryStorage, Without

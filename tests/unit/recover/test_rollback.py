@@ -10,12 +10,14 @@ from statemaint.audit import digest_stores, doctor, verify
 from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.errors import ConfigError, DamagedError, LeaseHeldError, Superseded
-from statemaint.execute import leased
+from statemaint.execute.lease import leased
 from statemaint.listing import Entry
 from statemaint.maintain import list_runs, maintain, undo
 from statemaint.model.policy import Policy
-from statemaint.plan import RemoveReason, Request, rolled_back
-from statemaint.records import Holder
+from statemaint.plan.actions import Request
+from statemaint.plan.recovery.recovery_plan import RemoveReason
+from statemaint.plan.recovery.rollback import rolled_back
+from statemaint.records.claims import Holder
 from statemaint.recover import plan_rollback, rollback
 from statemaint.report.recovery_json import recovery_fingerprint
 from statemaint.storage import MemoryStorage, Without

@@ -14,11 +14,13 @@ from statemaint.audit import digest_stores, verify
 from statemaint.audit.rebuild import Depth
 from statemaint.audit.verify import verify_at
 from statemaint.errors import CheckpointError, ConfigError, LeaseLostError, StorageError, Superseded
-from statemaint.execute import Fence, recover
+from statemaint.execute.fence import Fence
+from statemaint.execute.recovery import recover
 from statemaint.maintain import maintain, undo
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import RecoveryPlan, Remove, repair_steps
+from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
+from statemaint.plan.recovery.repair_steps import repair_steps
 from statemaint.planning import scan_checkpoint
 from statemaint.recover import (
     apply_recovery,

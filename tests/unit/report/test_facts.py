@@ -8,8 +8,7 @@ from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.model.replay import BYTES_PER_SECOND, FILE_SECONDS
-from statemaint.plan import Request
-from statemaint.report import Report
+from statemaint.plan.actions import Request
 from statemaint.report.facts import (
     CHAIN_BOUNDS,
     WORST,
@@ -18,6 +17,7 @@ from statemaint.report.facts import (
     facts_of,
     total,
 )
+from statemaint.report.outcome import Report
 from statemaint.report.task import BundleReport, dumped, loaded
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint

@@ -8,7 +8,7 @@ import pytest
 from statemaint.codec.metadata.logs import parse_query_id
 from statemaint.errors import CodecError, ConfigError, LeaseHeldError, Superseded
 from statemaint.execute.lease import acquire
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.records.savepoints import SAVEPOINT, read_savepoint
 from statemaint.savepoint import savepoint
 from statemaint.savepoint.catalog import Savepoint, SavepointState, list_savepoints, look

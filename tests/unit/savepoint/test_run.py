@@ -16,9 +16,9 @@ from statemaint.errors import (
     StorageError,
     Superseded,
 )
-from statemaint.execute import leased
+from statemaint.execute.lease import leased
 from statemaint.maintain import maintain
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.records.pins import read_pins
 from statemaint.records.savepoints import read_savepoint, write_savepoint
 from statemaint.savepoint import savepoint

@@ -11,9 +11,9 @@ import pytest
 from statemaint.listing import Entry
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
-from statemaint.plan import Plan, Request
+from statemaint.plan.actions import Plan, Request
 from statemaint.planning import plan_checkpoint
-from statemaint.scan import Handover, Recorder
+from statemaint.scan.handover import Handover, Recorder
 from statemaint.storage import MemoryStorage, ReadOnly
 from tests.support.checkpoints import (
     COMMIT,

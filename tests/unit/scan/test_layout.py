@@ -10,9 +10,9 @@ from statemaint.model.checkpoint import Provider
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempFile, UnknownFile
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import DeleteReason
-from statemaint.scan import scan
+from statemaint.plan.reasons import DeleteReason
 from statemaint.scan.layout import sort_out
+from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import UUID, write_checkpoint
 from tests.support.faults import Clock

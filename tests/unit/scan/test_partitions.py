@@ -17,7 +17,10 @@ from statemaint.model.files import StateFile, UnknownFile
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import Delete, KeepReason, Plan, diagnose, plan
+from statemaint.plan.actions import Delete, Plan
+from statemaint.plan.findings.health import diagnose
+from statemaint.plan.planner import plan
+from statemaint.plan.reasons import KeepReason
 from statemaint.scan.partitions import count_in, may_have_changed, partition_counts
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import NOW, offsets_bytes

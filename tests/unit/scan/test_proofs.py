@@ -14,10 +14,8 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import StateFile, classify
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation, FileRecord
-from statemaint.records import parse_attestations, render_attestations
-from statemaint.records.attestations import StoreNotes
-from statemaint.scan import fingerprint
-from statemaint.scan.proofs import with_proofs
+from statemaint.records.attestations import StoreNotes, parse_attestations, render_attestations
+from statemaint.scan.proofs import fingerprint, with_proofs
 from statemaint.storage import MemoryStorage
 
 HOME = "state/0/0"

@@ -13,10 +13,10 @@ from statemaint.listing import Entry
 from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
+from statemaint.plan.actions import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.recover import plan_rollback
-from statemaint.scan import Handover, Recorder
+from statemaint.scan.handover import Handover, Recorder
 from statemaint.storage import MemoryStorage, ReadOnly
 from tests.support.checkpoints import COMMIT, changes, delta_bytes, drop, offsets_bytes
 from tests.support.long_rows import schema

@@ -23,9 +23,9 @@ from statemaint.model.files import (
 )
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
-from statemaint.plan import diagnose
+from statemaint.plan.findings.health import diagnose
 from statemaint.recover import plan_repair
-from statemaint.scan import scan
+from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import UUID

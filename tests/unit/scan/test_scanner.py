@@ -12,10 +12,14 @@ from statemaint.model.files import UnknownFile
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
-from statemaint.records import attestation_path, parse_attestations, render_attestations
-from statemaint.records.attestations import StoreNotes
+from statemaint.records.attestations import (
+    StoreNotes,
+    attestation_path,
+    parse_attestations,
+    render_attestations,
+)
 from statemaint.recover import plan_repair
-from statemaint.scan import scan
+from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import JOIN, ROW_CHECKSUMS, UUID, offsets_bytes, write_checkpoint
 from tests.support.faults import HookedStorage

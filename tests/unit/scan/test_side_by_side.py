@@ -10,7 +10,8 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.ids import UnitId
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint, scan_checkpoint
-from statemaint.scan import Recorder, ScanPart, scan
+from statemaint.scan.handover import Recorder, ScanPart
+from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import HookedStorage

@@ -16,10 +16,10 @@ from statemaint.listing import Entry
 from statemaint.maintain import maintain
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
+from statemaint.plan.actions import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
-from statemaint.records import REMEMBERED
-from statemaint.scan import Recorder
+from statemaint.records.remembered import REMEMBERED
+from statemaint.scan.handover import Recorder
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import JOIN, write_checkpoint
 from tests.support.faults import Clock

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from statemaint.errors import LeaseHeldError
-from statemaint.execute import QUIET
-from statemaint.execute.lease import acquire
+from statemaint.execute.lease import QUIET, acquire
 from statemaint.listing import Entry
 from statemaint.model.findings import FindingCode
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.records.manifest import FOLDER, Note, Seen, manifest_path, render
 from statemaint.spark.fleet import Target
 from statemaint.spark.leases import leases

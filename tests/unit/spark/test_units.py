@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from statemaint.execute import UnitClaim, leased
-from statemaint.execute.attempts import SubdirectoryStorage
-from statemaint.execute.lease import acquire
+from statemaint.execute.attempts import SubdirectoryStorage, UnitClaim
+from statemaint.execute.lease import acquire, leased
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.work import WorkOrder, maintain_part
 from statemaint.model.policy import Policy
-from statemaint.records import Holder
+from statemaint.records.claims import Holder
 from statemaint.spark import units
 from statemaint.spark.columns import NOTED
 from statemaint.spark.fleet import Target

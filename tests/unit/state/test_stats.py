@@ -16,7 +16,7 @@ from statemaint.fold.rocksdb.fetch import read_zip
 from statemaint.maintain import maintain
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import PRESETS
-from statemaint.plan import Request
+from statemaint.plan.actions import Request
 from statemaint.planning import scan_checkpoint
 from statemaint.state import read_state
 from statemaint.state.churn import Churn, Log

@@ -7,7 +7,7 @@ import pytest
 
 from statemaint.listing import Entry
 from statemaint.records.manifest import Contents, Note, Seen
-from statemaint.scan import crc32c_of, equal, is_same
+from statemaint.scan.proofs import crc32c_of, equal, is_same
 from statemaint.storage import MemoryStorage
 from statemaint.undo.history import FileIdentity, LedgerHistory, Removal, RestoreNote
 from tests.support.faults import Clock

@@ -10,7 +10,7 @@ from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.errors import Superseded
 from statemaint.maintain import maintain, undo
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
+from statemaint.plan.actions import Request
 from statemaint.records.manifest import (
     FOLDER,
     Note,

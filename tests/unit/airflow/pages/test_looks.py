@@ -14,7 +14,7 @@ from statemaint.listing import Entry
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
-from statemaint.scan import Recorder
+from statemaint.scan.handover import Recorder
 from statemaint.storage import MemoryStorage, ReadOnly
 from tests.support.checkpoints import write_checkpoint
 

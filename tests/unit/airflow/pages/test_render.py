@@ -18,7 +18,8 @@ from statemaint.airflow.pages.timeline import timelines
 from statemaint.maintain import Run
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
-from statemaint.plan import by_reason, plan
+from statemaint.plan.planner import plan
+from statemaint.plan.withheld import by_reason
 from statemaint.report.facts import Unit
 from statemaint.report.record import LastSavepoint
 from tests.support.checkpoints import NOW, checkpoint, store, versions

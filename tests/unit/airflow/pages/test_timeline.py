@@ -4,14 +4,9 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow.pages.timeline import StoreTimeline, timelines
 from statemaint.model.policy import Policy
-from statemaint.plan import (
-    AttestReason,
-    DeleteReason,
-    KeepReason,
-    Plan,
-    SnapshotReason,
-    plan,
-)
+from statemaint.plan.actions import Plan
+from statemaint.plan.planner import plan
+from statemaint.plan.reasons import AttestReason, DeleteReason, KeepReason, SnapshotReason
 from tests.support.checkpoints import NOW, checkpoint, store, versions
 
 

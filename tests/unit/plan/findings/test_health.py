@@ -11,7 +11,7 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, batch_of
-from statemaint.plan import batches_through, diagnose
+from statemaint.plan.findings.health import batches_through, diagnose
 from tests.support.checkpoints import NOW, STORE, checkpoint, store
 from tests.support.rocks import rocks_checkpoint, rocks_store
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from statemaint.model.files import StateFile
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
-from statemaint.plan import diagnose, plan
+from statemaint.plan.findings.health import diagnose
+from statemaint.plan.planner import plan
 from tests.support.checkpoints import NOW, checkpoint, store, versions
 
 DELTAS = versions("d", 1, 30)
