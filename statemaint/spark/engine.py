@@ -128,7 +128,7 @@ class _Answers:
     def worst(self) -> list[Row]:
         """Returns the outcomes of the stores of each query, as notes of the query."""
         outcomes = self.table.group_by(["query", "outcome", "exit_code"]).aggregate([])
-        return [{**_EMPTY, **row} for row in outcomes.to_pylist()]
+        return [{**EMPTY, **row} for row in outcomes.to_pylist()]
 
 
 def _planned(
@@ -215,11 +215,11 @@ def _missing(ends: Mapping[Target, TaskResults]) -> list[Row]:
         for bundle in end.planned:
             if bundle.label not in labels:
                 error = RuntimeError(f"{bundle.label} gave no report")
-                rows.append({**_EMPTY, **error_row(target, error)})
+                rows.append({**EMPTY, **error_row(target, error)})
     return rows
 
 
-_EMPTY: Row = dict.fromkeys(NOTED)
+EMPTY: Row = dict.fromkeys(NOTED)
 
 
 def _query_rows(
@@ -231,7 +231,7 @@ def _query_rows(
         of_query[row["query"]].append(row)
     for target in fleet:
         if refused := held.refused.get(target.query):
-            of_query[target.query].append({**_EMPTY, **error_row(target, refused)})
+            of_query[target.query].append({**EMPTY, **error_row(target, refused)})
     return {one.query: query_row(one, run.name, of_query[one.query]) for one in fleet}
 
 
@@ -239,7 +239,7 @@ def _ending_rows(ended: Mapping[Target, Emptied]) -> list[Row]:
     """Returns a note of each query whose trash could not be emptied."""
     return [
         {
-            **_EMPTY,
+            **EMPTY,
             **of_query(target),
             "findings": findings_rows(emptied.findings),
             "exit_code": exit_code_of(emptied.findings),

@@ -18,6 +18,7 @@ from statemaint.maintain.work import TaskResults
 from statemaint.queries import QueriesReading
 from statemaint.report.outcome import Emptied
 from statemaint.report.record import code_of, with_emptied
+from statemaint.savepoint.run import SavepointReport, note_in_record
 from statemaint.spark.fleet import Target
 from statemaint.spark.leases import each
 from statemaint.spark.outcomes import Row
@@ -115,7 +116,12 @@ def note_verifications(fleet: Iterable[Target], rows: Iterable[Row]) -> None:
     _noted(note, fleet)
 
 
-def _noted(note: Callable[[Target, Storage], None], targets: Iterable[Target]) -> None:
+def note_savepoints(reports: Mapping[Target, SavepointReport]) -> None:
+    """Adds the savepoint of each query to its record; a failure is only logged."""
+    _noted(lambda target, storage: note_in_record(storage, reports[target]), reports)
+
+
+def _noted(note: Callable[[Target, Storage], object], targets: Iterable[Target]) -> None:
     def noted(target: Target) -> None:
         try:
             note(target, target.open())

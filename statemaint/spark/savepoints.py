@@ -23,16 +23,20 @@ from statemaint.records.savepoints import SavedStore
 from statemaint.report.task import dumped, loaded
 from statemaint.report.to_json import id_json
 from statemaint.savepoint.plan import SavepointPlan, committed_batches
-from statemaint.savepoint.run import SavepointReport, Saving, note_in_record, saving
+from statemaint.savepoint.run import SavepointReport, Saving, saving
 from statemaint.savepoint.stores import StoreWriter
-from statemaint.spark.engine import Tell, answers, outcomes
+from statemaint.spark.engine import EMPTY, Tell, answers, outcomes
 from statemaint.spark.fleet import Target
 from statemaint.spark.frames import cores_of, shares
 from statemaint.spark.leases import each
 from statemaint.spark.outcomes import Row, error_row, of_query, query_row
+from statemaint.spark.reporting import note_savepoints
 from statemaint.spark.units import Piece, check_lease_held, task_workers
 from statemaint.storage import ReadOnly, open_storage
 from statemaint.wording import counted
+
+# The note of a unit that misses an input, after which the savepoint starts over.
+_AGAIN = "again"
 
 
 def save_fleet(spark: Any, fleet: Sequence[Target], run: str, *, pin: bool, tell: Tell) -> Any:
@@ -51,6 +55,8 @@ def save_fleet(spark: Any, fleet: Sequence[Target], run: str, *, pin: bool, tell
             each(partial(QuerySave.go_on, rows=rows), at_work)
     finally:
         each(QuerySave.close, saves)
+    if pin:
+        note_savepoints({one.target: one.report for one in saves if one.report})
     return outcomes([], [row for one in saves for row in one.rows()])
 
 
@@ -121,33 +127,32 @@ class QuerySave:
         for label in (one.label for one in self._bundles if one.label not in mine):
             mine[label] = error_row(self.target, RuntimeError(f"{label} gave no report"))
         failed = [row for row in mine.values() if row.get("error")]
-        if any(row["exit_code"] != Superseded.exit_code for row in failed):
+        if any(row.get("note") != _AGAIN for row in failed):
             self.notes += failed
             self.close()
         elif failed and self.steps:
             error = Superseded(self.target.checkpoint, failed[0]["error"])
-            self._step(partial(self.steps.throw, error))
+            self._step(partial(self.steps.throw, error), failed)
         elif self.steps:
             stores = [(row, one) for row in mine.values() for one in json.loads(row["note"])]
             self._rows_of_units |= {one["directory"]: row for row, one in stores}
             self._step(partial(self.steps.send, [loaded(SavedStore, one) for _, one in stores]))
 
-    def _step(self, step: Callable[[], StoreWriter]) -> None:
+    def _step(self, step: Callable[[], StoreWriter | None], thrown: Sequence[Row] = ()) -> None:
         try:
             self.writer = step()
         except StopIteration as end:
             self.steps, self.report = None, end.value
-            if self.pin:
-                note_in_record(self.target.open(), end.value)
         except Exception as error:  # noqa: BLE001 -- one query must not stop the others (S16)
             self.steps = None
-            self.notes.append(error_row(self.target, error))
+            again = thrown and isinstance(error, Superseded)
+            self.notes += thrown if again else [error_row(self.target, error)]
 
     def close(self) -> None:
         """Ends its lease and its pin."""
-        if self.steps:
-            self.steps.close()
+        if steps := self.steps:
             self.steps = None
+            self._step(steps.close)
 
     def rows(self) -> Iterator[Row]:
         """Yields a row for each store of the whole savepoint, and that of the query itself."""
@@ -155,12 +160,10 @@ class QuerySave:
         note = self.report.note if self.report else None
         for store in note.stores if note else ():
             unit = self._rows_of_units.get(store.directory, {})
-            yield {**self._row(store, written=bool(unit)), **place, **_of_unit(unit)}
-        filled = [
-            {"findings": None, "outcome": None, "exit_code": 0, "error": None, **one}
-            for one in self.notes
-        ]
-        yield {**query_row(self.target, self.run, filled), **place}
+            times = {name: unit.get(name) for name in ("unit", "started", "seconds")}
+            yield {**self._row(store, written=bool(unit)), **place, **times}
+        notes = [{**EMPTY, **one} for one in self.notes]
+        yield {**query_row(self.target, self.run, notes), **place}
 
     def _row(self, store: SavedStore, *, written: bool) -> Row:
         _, operator, partition, *name = store.directory.split("/")
@@ -183,10 +186,6 @@ class QuerySave:
             "findings": [],
             "exit_code": 0,
         }
-
-
-def _of_unit(row: Row) -> Row:
-    return {name: row.get(name) for name in ("unit", "started", "seconds")}
 
 
 def _packed(writer: StoreWriter, bundle: Bundle) -> str:
@@ -212,7 +211,7 @@ def save_unit(piece: str) -> Iterator[Row]:
     try:
         place = open_storage(options["dest"])
         nonce = bundle.holder.nonce if bundle.holder else ""
-        claim = UnitClaim(place, nonce, options["key"], counts=_is_outcome)
+        claim = UnitClaim(place, nonce, options["key"])
         rows = claim.once(
             partial(_written, target, bundle, options["plan"]),
             again=lambda: check_lease_held(place, bundle.holder),
@@ -221,11 +220,6 @@ def save_unit(piece: str) -> Iterator[Row]:
         rows = [error_row(target, error)]
     for row in rows:
         yield {**row, "run": options["run"], "unit": bundle.label}
-
-
-def _is_outcome(rows: Sequence[Row]) -> bool:
-    """Returns whether no further attempt is to work on the unit in this round."""
-    return all(row.get("exit_code") in (None, Superseded.exit_code) for row in rows)
 
 
 def _written(target: Target, bundle: Bundle, plan: str, dest: LeaseGuardedStorage) -> list[Row]:
@@ -241,7 +235,7 @@ def _written(target: Target, bundle: Bundle, plan: str, dest: LeaseGuardedStorag
         try:
             written = [*writer.done.values(), *writer.write(task_workers(dest))]
         except (Superseded, MissingSstError) as error:
-            return [{**error_row(target, error), "exit_code": Superseded.exit_code}]
+            return [{**error_row(target, error), "note": _AGAIN}]
     note = json.dumps([asdict(store) for store in written])
     took = round(monotonic() - began, 3)
     return [{**of_query(target), "note": note, "started": started, "seconds": took}]

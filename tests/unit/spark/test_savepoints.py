@@ -12,6 +12,7 @@ from statemaint.records.savepoints import read_savepoint
 from statemaint.savepoint import savepoint
 from statemaint.savepoint.run import UNFINISHED
 from statemaint.spark.fleet import Target
+from statemaint.spark.reporting import note_savepoints
 from statemaint.spark.savepoints import QuerySave, save_unit
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
@@ -76,11 +77,14 @@ def test_units_make_the_savepoint_that_one_process_makes(save: QuerySave, tmp_pa
     assert [path for path in left if not path.startswith("lease/")] == ["savepoint.json"]
 
 
+@pytest.mark.parametrize("expired", [False, True])
 def test_nothing_is_written_once_the_driver_does_not_hold_the_lease(
-    save: QuerySave, tmp_path: Path
+    save: QuerySave, tmp_path: Path, *, expired: bool
 ) -> None:
     units = pieces(save)
     save.close()
+    for claim in tmp_path.glob("saved/8/_statemaint/lease/*") if expired else ():
+        claim.unlink()
     (row, other) = rows_of(units)
     assert "LEASE_LOST" in row["error"]
     assert row["unit"] != other["unit"]
@@ -142,6 +146,22 @@ def test_a_savepoint_starts_over_when_an_input_is_missing(save: QuerySave, tmp_p
     assert save.report.starts == 2
 
 
+def test_a_missing_input_ends_the_third_start_with_its_error(
+    save: QuerySave, tmp_path: Path
+) -> None:
+    delta = tmp_path / "source/state/0/1/3.delta"
+    for start in range(3):
+        assert save.steps, start
+        units = pieces(save)
+        delta.rename(tmp_path / "aside")
+        rows = rows_of(units)
+        (tmp_path / "aside").rename(delta)
+        save.go_on(rows)
+    row = query_row(save)
+    assert (save.steps, row["exit_code"]) == (None, 6)
+    assert row["error"].startswith("SUPERSEDED: state/0/1/3.delta: ")
+
+
 def test_a_damaged_file_fails_its_query_which_does_not_start(
     save: QuerySave, tmp_path: Path
 ) -> None:
@@ -153,6 +173,16 @@ def test_a_damaged_file_fails_its_query_which_does_not_start(
     assert "3.delta" in row["error"]
     assert (dest / "metadata").read_bytes() == UNFINISHED
     assert not list((tmp_path / "source/_statemaint/pins").iterdir())
+
+
+def test_another_attempt_works_on_a_unit_that_failed(save: QuerySave, tmp_path: Path) -> None:
+    delta, units = tmp_path / "source/state/0/1/3.delta", pieces(save)
+    content = delta.read_bytes()
+    delta.write_bytes(content[:-3])
+    assert any(row.get("error") for row in rows_of(units))
+    delta.write_bytes(content)
+    save.go_on(rows_of(units))
+    assert save.report
 
 
 def test_a_unit_without_a_report_fails_its_query(save: QuerySave) -> None:
@@ -171,5 +201,7 @@ def test_a_whole_savepoint_is_left_as_it_is(save: QuerySave, target: Target) -> 
 
 def test_the_savepoint_is_in_the_record_of_its_query(save: QuerySave, tmp_path: Path) -> None:
     save.go_on(rows_of(pieces(save)))
+    assert save.report
+    note_savepoints({save.target: save.report})
     record = json.loads((tmp_path / "source/_statemaint/metrics.json").read_text())
     assert record["savepoint"]["batch"] == 8
