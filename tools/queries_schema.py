@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from statemaint.queries import QueriesFile
+from statemaint.queries.models import QueriesFile
 
 
 def json_schema() -> dict[str, Any]:

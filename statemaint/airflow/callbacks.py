@@ -9,7 +9,7 @@ from typing import Any
 from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
-from statemaint.queries import Notifier, Query
+from statemaint.queries.models import Notifier, Query
 from statemaint.queries.notifiers import resolve
 
 _log = logging.getLogger(__name__)

@@ -45,15 +45,11 @@ from statemaint.airflow.settings import QuerySettings
 from statemaint.airflow.together import together_tasks
 from statemaint.metrics.options import Named, Targets
 from statemaint.model.policy import Policy
-from statemaint.queries import (
-    Problem,
-    QueriesReading,
-    Query,
-    in_order,
-    must_be_open,
-)
+from statemaint.queries.checks import must_be_open
 from statemaint.queries.merged import groups
-from statemaint.queries.models import SavepointSettings, SparkSettings
+from statemaint.queries.models import Query, SavepointSettings, SparkSettings
+from statemaint.queries.problems import Problem
+from statemaint.queries.reading import QueriesReading, in_order
 
 # The delays between attempts double up to this.
 _LONGEST_DELAY = timedelta(hours=1)

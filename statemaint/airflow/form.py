@@ -6,8 +6,7 @@ from airflow.sdk import Param
 
 from statemaint.airflow.settings import QuerySettings
 from statemaint.model.policy import SETTINGS, Policy, duration
-from statemaint.queries import Query
-from statemaint.queries.models import SavepointSettings
+from statemaint.queries.models import Query, SavepointSettings
 
 
 def form(policy: Policy) -> dict[str, Param]:

@@ -9,7 +9,8 @@ from typing import Any, TypedDict
 from pydantic import ValidationError
 
 from statemaint.airflow.names import GATEWAY_VARIABLE
-from statemaint.queries import Query, must_be_open
+from statemaint.queries.checks import must_be_open
+from statemaint.queries.models import Query
 from statemaint.queries.problems import explained
 
 Notified = Callable[[Mapping[str, Any]], object]

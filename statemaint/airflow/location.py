@@ -9,7 +9,8 @@ from airflow.configuration import AIRFLOW_HOME
 from airflow.sdk import Variable
 
 from statemaint.airflow.names import AIRFLOW_VARIABLE, QUERIES_VARIABLE
-from statemaint.queries import QueriesReader, state_folder
+from statemaint.queries.memory import state_folder
+from statemaint.queries.reader import QueriesReader
 
 
 def queries_path(default: str | Path, *, environ: Mapping[str, str] = os.environ) -> str:

@@ -24,7 +24,7 @@ from statemaint.airflow.recoveries import Shown, apply_shown, plan_shown, undo_s
 from statemaint.airflow.reporting import reporting
 from statemaint.errors import StatemaintError
 from statemaint.maintain import plan_undo
-from statemaint.queries import QueriesReading
+from statemaint.queries.reading import QueriesReading
 from statemaint.recover import plan_repair, plan_rollback
 from statemaint.report.task import Failure
 from statemaint.storage import Storage

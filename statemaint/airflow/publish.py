@@ -20,8 +20,8 @@ from statemaint.metrics.options import (
     namespace_of,
     origins_of,
 )
-from statemaint.queries import QueriesReading
 from statemaint.queries.checks import expected_interval
+from statemaint.queries.reading import QueriesReading
 from statemaint.report.record import LastRun, LastSavepoint, Record, with_loss
 from statemaint.storage import Storage, storage_of
 

@@ -31,19 +31,13 @@ from statemaint.metrics.options import (
     namespace_of,
     origins_of,
 )
-from statemaint.queries import (
-    DEFAULT_POOL,
-    InvalidQueriesError,
-    Problem,
-    QueriesReader,
-    QueriesReading,
-    Query,
-    in_order,
-    read_queries,
-    state_folder,
-)
 from statemaint.queries.checks import expected_interval
+from statemaint.queries.memory import state_folder
+from statemaint.queries.models import DEFAULT_POOL, Query
 from statemaint.queries.notifiers import unresolved
+from statemaint.queries.problems import InvalidQueriesError, Problem
+from statemaint.queries.reader import QueriesReader, read_queries
+from statemaint.queries.reading import QueriesReading, in_order
 from statemaint.report.record import with_loss
 from statemaint.storage import Storage, open_storage, storage_of
 from statemaint.wording import counted

@@ -15,8 +15,8 @@ from statemaint.model.policy import Policy
 from statemaint.storage import checkpoint_around, is_file
 
 if TYPE_CHECKING:
-    from statemaint.queries import QueriesReading
     from statemaint.queries.models import SavepointSettings
+    from statemaint.queries.reading import QueriesReading
 
 VARIABLE = "STATEMAINT_QUERIES"
 """The variable with the path of the queries file."""
@@ -102,7 +102,7 @@ def _queries_file(ctx: click.Context | None) -> str | None:
 
 
 def _names(path: str | None) -> list[str]:
-    from statemaint.queries import read_queries  # noqa: PLC0415 -- loads pydantic
+    from statemaint.queries.reader import read_queries  # noqa: PLC0415 -- loads pydantic
 
     if path is None:
         return []
@@ -124,7 +124,8 @@ def _exists(text: str) -> bool:
 
 
 def _named(name: str, path: str) -> Address:
-    from statemaint.queries import InvalidQueriesError, read_queries  # noqa: PLC0415 -- loads pydantic
+    from statemaint.queries.problems import InvalidQueriesError  # noqa: PLC0415 -- loads pydantic
+    from statemaint.queries.reader import read_queries  # noqa: PLC0415 -- loads pydantic
 
     reading = read_queries(path)
     if name not in reading.queries:

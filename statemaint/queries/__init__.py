@@ -10,33 +10,3 @@
 
 Loading it reads no storage. `schema.json` is its JSON schema, in docs/ as well.
 """
-
-from statemaint.queries.checks import must_be_open
-from statemaint.queries.memory import state_folder
-from statemaint.queries.models import (
-    DEFAULT_POOL,
-    Notifier,
-    PolicySettings,
-    QueriesFile,
-    Query,
-)
-from statemaint.queries.problems import InvalidQueriesError, Problem
-from statemaint.queries.reader import QueriesReader, read_queries
-from statemaint.queries.reading import BrokenEntry, QueriesReading, in_order
-
-__all__ = [
-    "DEFAULT_POOL",
-    "BrokenEntry",
-    "InvalidQueriesError",
-    "Notifier",
-    "PolicySettings",
-    "Problem",
-    "QueriesFile",
-    "QueriesReader",
-    "QueriesReading",
-    "Query",
-    "in_order",
-    "must_be_open",
-    "read_queries",
-    "state_folder",
-]

@@ -15,7 +15,7 @@ from statemaint.cli.queries import named_of, targets_of
 from statemaint.errors import ConfigError, StatemaintError
 from statemaint.maintain.record import is_refusal, note_run, note_verification
 from statemaint.maintain.work import TaskResults
-from statemaint.queries import QueriesReading
+from statemaint.queries.reading import QueriesReading
 from statemaint.report.outcome import Emptied
 from statemaint.report.record import code_of, with_emptied
 from statemaint.savepoint.run import SavepointReport, note_in_record

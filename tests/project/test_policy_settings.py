@@ -7,7 +7,7 @@ import pytest
 from statemaint.airflow.form import document
 from statemaint.airflow.settings import QuerySettings
 from statemaint.model.policy import SETTINGS, Policy, Setting
-from statemaint.queries import PolicySettings, Query
+from statemaint.queries.models import PolicySettings, Query
 from tests.support.paths import ROOT
 from tests.support.program import run
 

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from statemaint.queries import InvalidQueriesError, QueriesReading, read_queries
+from statemaint.queries.problems import InvalidQueriesError
+from statemaint.queries.reader import read_queries
+from statemaint.queries.reading import QueriesReading
 
 
 def valid_queries(path: str | Path) -> QueriesReading:

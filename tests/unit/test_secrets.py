@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from statemaint.errors import ConfigError
-from statemaint.queries import must_be_open
+from statemaint.queries.checks import must_be_open
 from statemaint.storage import has_secret, open_storage
 from tests.support.planted import plant, secret
 from tests.support.queries import valid_queries

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from statemaint.airflow import names
-from statemaint.queries import DEFAULT_POOL
+from statemaint.queries.models import DEFAULT_POOL
 from tests.support.paths import ROOT
 from tests.systems.airflow.forking import Pythons
 from tests.systems.airflow.support import DAGS, neglected, tree_hash

@@ -12,7 +12,7 @@ import yaml
 
 from statemaint.cli.main import program
 from statemaint.model.policy import Policy
-from statemaint.queries import QueriesReading
+from statemaint.queries.reading import QueriesReading
 from statemaint.report.outcome import Report
 from tests.support.planted import secret
 from tests.support.queries import valid_queries

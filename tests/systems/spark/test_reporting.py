@@ -10,7 +10,7 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from statemaint.queries import read_queries
+from statemaint.queries.reader import read_queries
 from statemaint.spark.fleet import fleet_of
 from statemaint.spark.reporting import reporting
 from statemaint.storage import LocalStorage

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.queries import read_queries
+from statemaint.queries.reader import read_queries
 from tests.support.paths import ROOT
 from tests.support.program import run
 from tests.unit.cli.test_show import AGGREGATION, unpacked

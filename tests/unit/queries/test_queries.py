@@ -6,14 +6,11 @@ import pytest
 
 from statemaint.errors import ConfigError
 from statemaint.model.policy import PRESETS, Policy
-from statemaint.queries import (
-    Notifier,
-    QueriesReading,
-    Query,
-    read_queries,
-)
 from statemaint.queries.merged import groups
+from statemaint.queries.models import Notifier, Query
 from statemaint.queries.notifiers import unresolved
+from statemaint.queries.reader import read_queries
+from statemaint.queries.reading import QueriesReading
 from tests.support.paths import ROOT
 from tests.support.queries import valid_queries
 from tools.queries_schema import json_schema

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.queries import Problem, QueriesReader, QueriesReading, read_queries
-from statemaint.queries.reader import SETTLED
+from statemaint.queries.problems import Problem
+from statemaint.queries.reader import SETTLED, QueriesReader, read_queries
+from statemaint.queries.reading import QueriesReading
 
 GOOD = """defaults: {grace: 15m}
 pushgateway: http://gateway:9091
