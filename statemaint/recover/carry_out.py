@@ -23,7 +23,7 @@ from statemaint.report.outcome import SnapshotWritten
 from statemaint.report.recovery_json import recovery_fingerprint
 from statemaint.storage import Storage
 from statemaint.wording import counted
-from statemaint.workers import Workers, in_order
+from statemaint.workers import Workers, in_order, nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,12 @@ def carry_out(
     trash_for: float,
     expected: str | None,
     workers: Workers | int | None = None,
+    first: Callable[[], object] = nothing,
 ) -> RecoveryReport:
     """Makes a plan and carries it out; writes nothing if there is nothing to do.
 
     `prove` makes the plan, and is called again if another run may have worked in the meantime.
+    `first` is called under the lease, before anything is changed.
     `expected` is the fingerprint that the plan must have; `None` for any.
 
     Raises:
@@ -131,6 +133,7 @@ def carry_out(
             write_note(storage, run, "mend", note)
             return result
 
+        first()
         with _counting(run, done, noted):
             recover(proved.plan, storage, proved.checkpoint, run=run, fence=lease, workers=workers,
                     trash_for=trash_for, before=unchanged, on_done=done.append)  # fmt: skip

@@ -24,6 +24,7 @@ from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
 from statemaint.plan.recovery.rollback import rolled_back
 from statemaint.plan.staleness import judge
 from statemaint.planning import not_committed, scan_checkpoint
+from statemaint.records.pins import read_pins
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
 from statemaint.scan.identity import check_inside, check_links
 from statemaint.scan.partitions import partition_counts
@@ -51,7 +52,7 @@ def plan_rollback(
         workers: the number of stores that are read at a time; by default what suits the storage.
 
     Raises:
-        ConfigError: when the commit log does not have the batch.
+        ConfigError: when the commit log does not have the batch, or a later one is pinned.
         DamagedError: when its state does not load in every store, a restart would still fail, or a
             rollback to an earlier batch is unfinished.
         UnsupportedError: when the checkpoint is of a kind that cannot be read.
@@ -72,6 +73,7 @@ def rollback(
 
     The query must not run. A query that begins a batch in the meantime is detected; one that only
     waits for input is not. Safe to kill and to repeat; `undo` reverses it until the query runs.
+    Refused while a batch above is pinned.
 
     Args:
         storage: where the checkpoint lives.
@@ -87,7 +89,10 @@ def rollback(
         ConfigError, DamagedError, UnsupportedError, StorageError: as `plan_rollback` does.
     """
     prove = partial(_proved, storage, batch, workers)
-    return carry_out(storage, prove, trash_for=trash_for, expected=expected, workers=workers)
+    first = partial(check_pins, storage, batch)
+    return carry_out(
+        storage, prove, trash_for=trash_for, expected=expected, workers=workers, first=first
+    )
 
 
 def _proved(storage: Storage, batch: int, workers: Workers | int | None) -> Proved:
@@ -95,6 +100,7 @@ def _proved(storage: Storage, batch: int, workers: Workers | int | None) -> Prov
     check_links(reading)
     entries = log_entries(reading)
     _check_committed(reading, entries, batch)
+    check_pins(reading, batch)
     _check_unfinished(reading, batch)
     before = scan_checkpoint(reading)
     _check_log(reading, before, batch, workers)
@@ -164,6 +170,20 @@ def _check_committed(storage: Storage, entries: Iterable[Entry], batch: int) -> 
     if batch in batches:
         return
     raise not_committed(storage.root, batch, batches)
+
+
+def check_pins(storage: Storage, batch: int) -> None:
+    """Refuses a batch below a committed one that is pinned, whose state would go away (S3)."""
+    batches = (batch_in(entry.path, "commits") for entry in storage.list("commits"))
+    newest, now = max(batches, default=-1), storage.now()
+    for pin in read_pins(storage):
+        above = newest if pin.batch is None else pin.batch
+        if batch < above <= newest and pin.holds(now):
+            pinned = f"batch {above}" if pin.batch is not None else "every batch"
+            raise ConfigError(
+                f"{storage.root}: cannot roll back to batch {batch}: {pin.path} pins {pinned}; "
+                f"save that batch elsewhere, or end the pin (`statemaint pins` with --end {pin.id})"
+            )
 
 
 def _check_unfinished(storage: Storage, batch: int) -> None:

@@ -367,7 +367,8 @@ class _Run:
     def write(self, planned: SavepointPlan, fence: Fence) -> Saving:
         """Writes the savepoint, or what is left of it, but for the stores."""
         begun = self.begun()
-        note = self.note(planned, begun)
+        with superseded_if_missing("this was planned"):
+            note = self.note(planned, begun)
         done = {} if begun is None else self._cleared(begun, note)
         write_savepoint(self.dest, note)
         self.dest.replace(METADATA, [UNFINISHED])

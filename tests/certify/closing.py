@@ -28,6 +28,7 @@ def settle(stage: "Stage", policy: Policy, *, repairs: bool = False) -> None:
         stage.resume(maintainer, ON)
     stage.end_tasks(ON)
     mend(stage)
+    stage.end_pins()
     stage.query.late.clear()
     stage.step(f"all is quiet: {policy}")
     stage.world.clock += 1000.0

@@ -14,7 +14,8 @@ from typing import Any
 import google_crc32c
 
 from tests.certify.files import spot
-from tests.certify.judge import Certificate, Loss, Made, Reader
+from tests.certify.judge import Certificate, Loss
+from tests.certify.memory import Made, Reader
 from tests.certify.rocks_files import tables_of
 from tests.certify.world import Doer, File, World
 

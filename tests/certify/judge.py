@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tests.certify.files import Spot, spot
-from tests.certify.loading import EMPTY, Read
+from tests.certify.loading import Read
+from tests.certify.memory import Known, Made, Reader
+from tests.certify.pins import Pins
 from tests.certify.query import Query
 from tests.certify.rocks_files import tables_of
 from tests.certify.world import Doer, File, World
@@ -22,51 +24,6 @@ from tests.certify.world import Doer, File, World
 
 class Loss(BaseException):
     """Something happened that must never happen."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """Somebody who has listed a store, chosen the files of a version, and not read them yet."""
-
-    version: int
-    chosen: frozenset[str]
-    listed: float
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A snapshot that maintenance has put in place.
-
-    Attributes:
-        file: as it was put.
-        inputs: all changes at or below its version, as they were then.
-    """
-
-    file: File
-    inputs: Mapping[str, File]
-
-
-@dataclass(slots=True)
-class Known:
-    """What could be made of a store at the last look.
-
-    Attributes:
-        truth: the true state of each version, from 0 on, as it was then.
-        sound: whether each could be made; 0 is the empty state.
-    """
-
-    truth: list[int] = field(default_factory=lambda: [EMPTY])
-    sound: list[bool] = field(default_factory=lambda: [True])
-
-    def note(self, version: int, state: int, *, sound: bool) -> bool:
-        """Notes one version; returns whether that is news."""
-        if version == len(self.truth):
-            self.truth.append(state)
-            self.sound.append(sound)
-            return True
-        news = (self.truth[version], self.sound[version]) != (state, sound)
-        self.truth[version], self.sound[version] = state, sound
-        return news
 
 
 @dataclass(slots=True)
@@ -89,6 +46,7 @@ class Certificate:
         begun: what such a run was in the middle of deleting, a page at a time, by run and path.
         torn: the versions that a repair has made impossible to load for a while.
         deeds: judges each changed path by itself.
+        pins: what is owed to whoever has pinned a batch.
         excused: whether the change that comes is an operator's, who may break what he likes.
     """
 
@@ -110,6 +68,10 @@ class Certificate:
     torn: set[tuple[str, int]] = field(default_factory=set)
     deeds: "Callable[[Mapping[str, File | None], Doer], None] | None" = None
     excused: bool = False
+    pins: Pins = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pins = Pins(self.world)
 
     def look(self, before: Mapping[str, File | None], doer: Doer | None) -> None:
         """Judges a change that has just happened.
@@ -117,6 +79,8 @@ class Certificate:
         Raises:
             Loss: when it must not have happened.
         """
+        if doer and (why := self.pins.refuses(before, doer)):
+            raise Loss(why)
         if doer and self.deeds:
             self.deeds(before, doer)
         if doer and self.begun and any((doer.run, path) in self.begun for path in before):
@@ -149,6 +113,12 @@ class Certificate:
             live = list(self.world.index.live[directory])
             self._store(directory, live, None, everything=True)
 
+    def pin(self, path: str, version: int, until: float) -> None:
+        """Notes that somebody relies on a version, and all above it, until a time."""
+        self.pins.held[path] = version, until, self.world.clock
+        for directory in self.query.habits.stores:
+            self._load(directory, None)
+
     # -- what every store must be
 
     def _store(
@@ -171,12 +141,16 @@ class Certificate:
         )  # fmt: skip
 
     def _load(self, directory: str, doer: Doer | None) -> None:
-        versions = range(self.query.required, self.query.target + 1)
+        required, target = self.query.required, self.query.target
+        versions = range(min(required, self.pins.first), target + 1)
         reads = self.query.loader.load(directory, versions)
         truth, before = self.query.truth[directory], self.right[directory]
         right = {one for one in versions if one < len(truth) and reads[one].state == truth[one]}
         for version in versions:
-            if version not in right:
+            if version < required and version not in right:
+                if doer and version in before:
+                    self._pinned(directory, version, reads[version], doer)
+            elif version not in right:
                 why = self._by_doer if doer else self._by_query
                 why(directory, version, reads[version], doer, was=version in before)
         self.right[directory] = right
@@ -229,6 +203,14 @@ class Certificate:
             raise Loss(
                 f"S1: {doer.run} ({doer.verb}): version {version} of {directory} {_how(read)}"
             )
+
+    def _pinned(self, directory: str, version: int, read: Read, doer: Doer) -> None:
+        """Raises where a version that only a pin holds has loaded right until now."""
+        mended = doer.verb == "repair" or self._apart(doer, version)
+        excused = self.world.is_late(doer) or mended or self._frozen(read, doer)
+        if not (excused or self._spoiled(read) or self._back(doer, read)):
+            raise Loss(f"S3: {doer.run} ({doer.verb}): version {version} of {directory}, which is "
+                       f"pinned, {_how(read)}")  # fmt: skip
 
     @staticmethod
     def _apart(doer: Doer, version: int) -> bool:

@@ -135,7 +135,7 @@ class Maintainer:
 
     def _gate(self, verb: str, path: str) -> None:
         self.points += 1
-        if self._world.lost:
+        if self._world.lost or self.done:
             return
         if self._halt.stop is Stop.NEVER or self._halt.verb not in ("", verb):
             return

@@ -33,6 +33,7 @@ from tests.certify.mutants_operators import OPERATOR_MUTANTS
 from tests.certify.mutants_proof import PROOF_MUTANTS
 from tests.certify.mutants_recovery import RECOVERY_MUTANTS
 from tests.certify.mutants_rocks import ROCKS_MUTANTS
+from tests.certify.mutants_savepoints import SAVEPOINT_MUTANTS
 
 # Their packages have functions of the same names.
 planning = import_module("statemaint.plan.planner")
@@ -276,4 +277,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *OPERATOR_MUTANTS,
     *RECOVERY_MUTANTS,
     *ROCKS_MUTANTS,
+    *SAVEPOINT_MUTANTS,
 )  # fmt: skip

@@ -38,6 +38,15 @@ class Attempt:
     temp: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What is true of one version: the state of each store, and the families of those that have."""
+
+    version: int
+    states: dict[str, int]
+    families: dict[tuple[str, int], Any]
+
+
 Changes = dict[str, list[list[Row]]]
 
 
@@ -57,6 +66,7 @@ class Query:
         lines: how many batches have begun to be true, the repeated ones too.
         landed: the numbers of the changes that its tasks have put in place, by path.
         left: the folders of operators that it no longer has, and since when.
+        after: what was true after each batch, by its entry in the offset log.
     """
 
     world: World
@@ -80,6 +90,7 @@ class Query:
     lines: int = 0
     landed: dict[str, int] = field(default_factory=dict)
     left: dict[str, float] = field(default_factory=dict)
+    after: dict[bytes, Truth] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.states = States(self.habits.codec)
@@ -267,10 +278,18 @@ class Query:
             return False
         batch = self.batch
         self._adopt()
+        if (planned := self.world.files.get(f"offsets/{batch}")) is not None:
+            self.after[planned.content] = self._truth(batch + 1)
         self._rest()
         self.pending = None
         self.world.change({f"commits/{batch}": self._commit(batch)})
         return True
+
+    def _truth(self, version: int) -> Truth:
+        named = getattr(self.loader, "named", {})
+        families = {one: named[one] for one in named if one[1] == version}
+        states = {one: self.truth[one][version] for one in self.habits.stores}
+        return Truth(version, states, families)
 
     def _commit(self, _: int) -> bytes:
         return COMMIT

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from random import Random
 from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
@@ -20,9 +21,14 @@ from tests.certify.habits import Habits
 from tests.certify.judge import Loss
 from tests.certify.mishaps import OF_FAMILIES, OF_ROCKS
 from tests.certify.operators import METADATA_SINCE
+from tests.certify.savepoint_steps import OF_SAVEPOINTS
+from tests.certify.savepoints import pinned_by_clock
 from tests.certify.setting import Setting
 from tests.certify.stage import Stage
-from tests.certify.steps import BOOST, EVENTS, MOODS, OFTEN, RARELY, STEPS, policy
+from tests.certify.steps import BOOST, EVENTS, MOODS, OFTEN, RARELY, STEPS, Step, policy
+
+# Its package has a function of the same name as a module's.
+saving_run: Any = import_module("statemaint.savepoint.run")
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 _STORES = (
@@ -47,6 +53,10 @@ TWO_OPERATORS = 0.1
 """The share of schedules whose query has two operators."""
 ON_DISK = 0.01
 """The share of schedules on a real disk, with links."""
+SAVING = 0.5
+"""The share of schedules with savepoints and pins."""
+SAVED = 0.2
+"""How often there is one of them between two steps."""
 FAILING = 0.1
 """The share of schedules on a storage that fails, which end with the undo of every run."""
 
@@ -144,6 +154,12 @@ def _eventful(seed: int, setting: Setting, *, alone: bool) -> Random | None:
     return random if random.random() < EVENTFUL else None
 
 
+def _saving(seed: int) -> Random | None:
+    """Returns what decides on savepoints and pins, apart from the steps, if there are any."""
+    random = Random(f"savepoints of {seed}")  # noqa: S311 -- as above
+    return random if random.random() < SAVING else None
+
+
 def _with_families(setting: Setting, seed: int, share: float) -> Setting:
     """Lets some queries of RocksDB have column families; leaves steps out that are of others."""
     random = Random(f"families of {seed}")  # noqa: S311 -- as above
@@ -199,7 +215,7 @@ def run(
     """
     random = Random(seed)  # noqa: S311 -- no secret depends on it
     loss = None
-    with _same_ids(seed), _small_ledgers(seed), _uncollected():
+    with _same_ids(seed), _small_ledgers(seed), _uncollected(), _by_the_clock():
         chosen = setting(random, **{one: among[one] for one in among if one != "families"})
         chosen = _with_families(chosen, seed, among.get("families", FAMILIES))
         chosen = chosen if alone else _with_workers(chosen, seed)
@@ -214,7 +230,8 @@ def run(
                 stage.begin(random)
                 kind.play(stage, Random(seed), policy(random))  # noqa: S311 -- as above
             else:
-                _play(stage, random, _eventful(seed, chosen, alone=alone))
+                saving = None if alone else _saving(seed)
+                _play(stage, random, _eventful(seed, chosen, alone=alone), saving)
         except Loss as found:
             loss = str(found)
         finally:
@@ -272,7 +289,17 @@ def _small_ledgers(seed: int) -> Iterator[None]:
         compaction.MOST_SEGMENTS, runs.MOST_RUNS = before
 
 
-def _play(stage: Stage, random: Random, eventful: Random | None) -> None:
+@contextmanager
+def _by_the_clock() -> Iterator[None]:
+    """Lets who waits for a run that may not have seen a pin wait by the clock of its world."""
+    before, saving_run.pinned = saving_run.pinned, pinned_by_clock
+    try:
+        yield
+    finally:
+        saving_run.pinned = before
+
+
+def _play(stage: Stage, random: Random, eventful: Random | None, saving: Random | None) -> None:
     stage.begin(random)
     usual, mood = policy(random), random.choice(MOODS)
     chosen = [one for one in STEPS if one[0].__name__[1:] not in stage.setting.without]
@@ -285,14 +312,16 @@ def _play(stage: Stage, random: Random, eventful: Random | None) -> None:
     for step in random.choices(steps, weights, k=random.randint(5, most)):
         step(stage, random, usual)
         if eventful and eventful.random() < EVENT:
-            _event(stage, eventful, usual)
+            _event(stage, eventful, usual, EVENTS)
+        if saving and saving.random() < SAVED:
+            _event(stage, saving, usual, OF_SAVEPOINTS)
     settle(stage, usual.override(max_deletes_per_run=100_000), repairs=random.random() < 0.3)
 
 
-def _event(stage: Stage, random: Random, usual: Policy) -> None:
-    """Lets one of the events happen that the schedule may have."""
+def _event(stage: Stage, random: Random, usual: Policy, events: list[tuple[Step, float]]) -> None:
+    """Lets one of the events happen that the schedule may have: those that it names, or others."""
     setting = stage.setting
-    may = [one for one in EVENTS if one[0].__name__[1:] not in setting.without]
-    may = [one for one in may if one[0].__name__[1:] in setting.events] or may
+    named = [one for one in (*EVENTS, *OF_SAVEPOINTS) if one[0].__name__[1:] in setting.events]
+    may = named or [one for one in events if one[0].__name__[1:] not in setting.without]
     (event,) = random.choices([one for one, _ in may], [weight for _, weight in may])
     event(stage, random, usual)

@@ -63,14 +63,14 @@ class Turn:
 class Seat(Storage):
     """One maintainer's view of the world: a `Storage`."""
 
-    def __init__(self, world: World, doer: Doer, gate: Gate) -> None:
-        self._world, self._doer, self._gate = world, doer, gate
+    def __init__(self, world: World, doer: Doer, gate: Gate, root: str = "certificate:") -> None:
+        self._world, self._doer, self._gate, self._root = world, doer, gate, root
         self._requests: Counter[str] = Counter()
         self.turn = Turn()
 
     @property
     def root(self) -> str:
-        return "certificate:"
+        return self._root
 
     @property
     def requests(self) -> Mapping[str, int]:
@@ -86,6 +86,16 @@ class Seat(Storage):
 
     def now(self) -> float:
         return self._world.clock
+
+    def passes(self, seconds: float) -> None:
+        """Lets time pass, in which nobody else does anything."""
+        self._world.clock += seconds
+
+    def beside(self, world: World, root: str) -> "Seat":
+        """Returns the same maintainer's view of another world, in which the same gate stops it."""
+        other = Seat(world, self._doer, self._gate, root)
+        other.turn = self.turn
+        return other
 
     def _operation(self, verb: str, path: str) -> "_Operation":
         """Returns an operation, up to its point and beyond, in one turn."""

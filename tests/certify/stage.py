@@ -2,10 +2,12 @@
 
 import json
 from collections import Counter
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from random import Random
 
+from statemaint.errors import StorageError
 from statemaint.model.findings import FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Request
@@ -19,8 +21,10 @@ from tests.certify.files import encode, spot
 from tests.certify.judge import Certificate, Loss
 from tests.certify.maintainer import HERE, Halt, Maintainer, Work
 from tests.certify.operator import Operator
+from tests.certify.pins import FOLDER
 from tests.certify.query import Query
 from tests.certify.rocks_query import RocksQuery
+from tests.certify.savepoints import Savepoints
 from tests.certify.seat import Seat
 from tests.certify.setting import Setting
 from tests.certify.verdicts import Verdicts
@@ -47,6 +51,8 @@ class Stage:
         self.certificate.deeds = self.deeds
         self.world.judge = self.certificate
         self.operator = Operator(self)
+        self.savepoints = Savepoints(self)
+        self.works: dict[str, ExitStack] = {}
         self.paused: list[Maintainer] = []
         self.shared: str | None = None
         self.handed: Handover | None = None
@@ -187,28 +193,6 @@ class Stage:
         self.certificate.garbled.add(self.world.garble)
         self.tally["garbled writes"] += 1
 
-    def leftover(self, number: int, kind: str) -> None:
-        """A writer that was killed left something behind."""
-        directory, version = self.store(number), max(1, self.query.target - number % 3)
-        names = {
-            "temp": self.world.temp_of(f"{directory}/{version}.snapshot"),
-            "side": f"{directory}/.{version}.snapshot.crc",
-            "checksum": f"{directory}/{version}.snapshot.crc",
-            "unknown": f"{directory}/notes-{number}.old.txt",
-        }
-        path = names[kind]
-        owner = f"{directory}/{version}.snapshot"
-        # Spark deletes no snapshot of these versions, so that no checksum loses it while we look;
-        # and none appears beside a snapshot that a paused run is about to put there.
-        moves = kind in ("checksum", "side") and self.paused
-        if moves or path in self.world.files or owner in self.world.files:
-            return
-        self.step(f"{path} is left behind")
-        stale = b'{"algorithm":"CRC32C","value":1,"mainFileSize":1,"timestampMs":0}'
-        if kind == "unknown":
-            self.deeds.foreign.add(path)
-        self.world.change({path: stale})
-
     # -- maintenance
 
     def maintain(
@@ -219,7 +203,7 @@ class Stage:
             return None
         self.tally["overlaps"] += bool(self.paused)
         self.step(f"maintenance {self.runs} begins, {halt}: {policy} {request}")
-        return self._start(replace(self.doer(policy), request=request), halt)
+        return self.start(replace(self.doer(policy), request=request), halt)
 
     def doer(self, policy: Policy, verb: str = "maintain", run: str | None = None) -> Doer:
         """Returns who comes next."""
@@ -231,10 +215,11 @@ class Stage:
             name, policy, self.world.clock, verb=verb, floor=floor, workers=self.setting.workers
         )
 
-    def _start(self, doer: Doer, halt: Halt, does: Work | None = None) -> Maintainer:
+    def start(self, doer: Doer, halt: Halt, does: Work | None = None) -> Maintainer:
         self.query.held = self.query.held or work.stops(doer)
         found = Maintainer(self.world, replace(doer, knows=self.query.known()), self.tally, does)
         self.glimpses[id(found)] = self.query.seen()
+        self.savepoints.sync()
         found.start(halt)
         self.after(found)
         return found
@@ -242,6 +227,7 @@ class Stage:
     def resume(self, maintainer: Maintainer, halt: Halt) -> None:
         self.step(f"{maintainer.doer.run} goes on, {halt}")
         self.paused.remove(maintainer)
+        self.savepoints.sync()
         maintainer.resume(halt)
         self.after(maintainer)
 
@@ -320,7 +306,7 @@ class Stage:
             one.doer.run == self.shared for one in self.paused
         )
         doer = replace(self.doer(policy, run=self.shared), request=request)
-        self._start(doer, halt, partial(work.task_work, self.handed))
+        self.start(doer, halt, partial(work.task_work, self.handed))
 
     def _planned(self, policy: Policy) -> Handover | None:
         """Returns what the plan of a run reads for its tasks, which begin any time later."""
@@ -334,7 +320,7 @@ class Stage:
         run, self.shared = self.shared, None
         sound = self.sound and all(one.doer.run != run for one in self.paused)
         self.step(f"{run} ends, {halt}, sound: {sound}")
-        self._start(self.doer(Policy(), run=run), halt, partial(work.end_work, sound))
+        self.start(self.doer(Policy(), run=run), halt, partial(work.end_work, sound))
 
     # -- what people ask for
 
@@ -354,7 +340,7 @@ class Stage:
         self.step(f"{run} is undone, {halt}")
         self.tally.update({"undos": 1, "undos of rollbacks": back is not None})
         doer = replace(self.doer(Policy(), "undo"), back=work.NEVER if back is None else back)
-        self._start(doer, halt, partial(work.undo_work, run))
+        self.start(doer, halt, partial(work.undo_work, run))
 
     def repair(self, halt: Halt) -> None:
         """An operator repairs what can be, of a query that he has stopped."""
@@ -363,7 +349,7 @@ class Stage:
         self.query.stop()
         self.step(f"repair, {halt}")
         self.tally["repairs"] += 1
-        self._start(self.doer(Policy(), "repair"), halt, work.repair_work)
+        self.start(self.doer(Policy(), "repair"), halt, work.repair_work)
 
     def rollback(self, back: int, halt: Halt) -> None:
         """An operator goes back by some batches."""
@@ -376,7 +362,7 @@ class Stage:
         self.tally["rollbacks"] += 1
         doer = replace(self.doer(Policy(), "rollback"), back=batch + 1)
         target, beside = self.query.target, {one.doer.run for one in self.paused}
-        self._start(doer, halt, partial(work.rollback_work, batch))
+        self.start(doer, halt, partial(work.rollback_work, batch))
         if self.query.target < target:
             # Who stood still at a write had asked for its lease before: that write is still its.
             self.certificate.overtaken |= beside
@@ -392,9 +378,18 @@ class Stage:
 
     # -- the end
 
+    def end_pins(self) -> None:
+        """Ends every pin, and whatever work it is for."""
+        self.certificate.pins.held.clear()
+        for path in list(self.works):
+            with suppress(StorageError):
+                self.works.pop(path).close()
+        self.world.change(dict.fromkeys(self.world.index.under(FOLDER)))
+
     def close(self) -> None:
         """Ends every thread; what happens now no longer counts."""
         self.world.judge, self.world.lost = None, None
         for maintainer in list(self.paused):
             self.paused.remove(maintainer)
             maintainer.resume(HERE)
+        self.end_pins()

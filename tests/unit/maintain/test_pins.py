@@ -9,11 +9,13 @@ from statemaint.maintain.pins import end_pin_of, list_pins, pin_batch, pinned
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import version_of
 from statemaint.model.policy import Policy
+from statemaint.plan import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.records.claims import Holder
 from statemaint.records.pins import FOLDER, MOST_SECONDS, end_pin, write_pin
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, HookedStorage, refuse
+from tests.support.rocks import write_rocks_checkpoint
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 DAY = 86400.0
@@ -56,6 +58,29 @@ def test_maintenance_keeps_a_pinned_batch_until_the_pin_ends(
     assert maintain(storage, TIGHT).files_deleted.total() > 0
     assert not loads(storage, 9)
     assert pin.until == clock.now
+
+
+@pytest.mark.parametrize("with_ids", [False, True])
+def test_a_pinned_batch_of_rocksdb_keeps_all_that_it_is_loaded_from(
+    clock: Clock, *, with_ids: bool
+) -> None:
+    storage = write_rocks_checkpoint(
+        HookedStorage(clock=clock), batches=range(9, 25), with_ids=with_ids
+    )
+    maintain(storage, TIGHT, request=Request(target=15, force_snapshot=True))
+    pin = write_pin(storage, 16, by="test", seconds=DAY)
+    for batch in range(9, 20):
+        storage.delete(f"commits/{batch}")
+        storage.delete(f"offsets/{batch}")
+    for _ in range(3):
+        clock.now += 3600
+        forced = Request(target=20, force_snapshot=True)
+        assert maintain(storage, TIGHT, request=forced).exit_code == 0
+        assert maintain(storage, TIGHT).exit_code == 0
+    assert loads(storage, 16)
+    end_pin(storage, pin)
+    assert maintain(storage, TIGHT).files_deleted.total() > 0
+    assert not loads(storage, 16)
 
 
 def test_the_lowest_of_several_pins_counts(storage: HookedStorage) -> None:

@@ -69,10 +69,18 @@ def test_a_young_file_stays() -> None:
         ("1d 2d", (1, 2, 3), window(), "partition_of_older_batches"),
         ("1d 5d", (4, 5), window(), "partition_of_older_batches"),
         ("1d 6d", (4, 5), window(), "partition_of_older_batches"),
+        ("1d 2d", (4, 5), window(2), "partition_of_older_batches"),
         ("1d 2d", (4, 5), window(verify=False), "partition_of_older_batches"),
         ("1d 2d", (4, 5), window(skewed=True), "clock_skew"),
     ],
-    ids=["a batch asks", "at the floor", "above it", "no verification", "clocks disagree"],
+    ids=[
+        "a batch asks",
+        "at the floor",
+        "above it",
+        "pinned",
+        "no verification",
+        "clocks disagree",
+    ],
 )
 def test_an_old_partition_stays_whole_while_a_restart_may_ask_for_it(
     notation: str, batches: tuple[int, ...], at: Window, reason: str

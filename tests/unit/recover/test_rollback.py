@@ -18,6 +18,7 @@ from statemaint.plan.actions import Request
 from statemaint.plan.recovery.recovery_plan import RemoveReason
 from statemaint.plan.recovery.rollback import rolled_back
 from statemaint.records.claims import Holder
+from statemaint.records.pins import FOLDER, end_pin, write_pin
 from statemaint.recover import plan_rollback, rollback
 from statemaint.report.recovery_json import recovery_fingerprint
 from statemaint.storage import MemoryStorage, Without
@@ -33,7 +34,7 @@ from tests.support.checkpoints import (
     store,
     write_checkpoint,
 )
-from tests.support.faults import Clock, PausingStorage, each_crash
+from tests.support.faults import Clock, HookedStorage, PausingStorage, each_crash
 from tests.support.ledgers import ledger_lines
 from tests.support.marks import long
 
@@ -174,6 +175,47 @@ def test_a_batch_that_is_not_committed_is_refused_with_those_that_are(
     empty = MemoryStorage({"offsets/0": offsets_bytes()})
     with pytest.raises(ConfigError, match="the commit log is empty"):
         plan_rollback(empty, 0)
+
+
+def test_a_batch_below_a_pinned_one_is_refused_until_the_pin_ends(storage: MemoryStorage) -> None:
+    pin = write_pin(storage, 23, by="test", seconds=MONTH)
+    before = dict(storage.files)
+    with pytest.raises(ConfigError, match=f"to batch 22: {pin.path} pins batch 23; .*{pin.id}"):
+        rollback(storage, 22, trash_for=MONTH)
+    assert storage.files == before
+    rollback(storage, 23, trash_for=MONTH)
+    end_pin(storage, pin)
+    rollback(storage, 22, trash_for=MONTH)
+    assert "commits/23" not in storage.files
+
+
+def test_a_pin_above_the_newest_batch_refuses_nothing(storage: MemoryStorage) -> None:
+    write_pin(storage, 25, by="test", seconds=MONTH)
+    rollback(storage, 22, trash_for=MONTH)
+
+
+def test_a_file_that_is_no_pin_refuses_every_rollback_that_removes_a_batch(
+    storage: MemoryStorage,
+) -> None:
+    storage.write(f"{FOLDER}/notes.txt", [b"{"])
+    with pytest.raises(ConfigError, match="pins every batch"):
+        rollback(storage, 22, trash_for=MONTH)
+
+
+def test_a_batch_pinned_after_the_plan_is_kept_by_the_rollback(clock: Clock) -> None:
+    """It looks again once it holds the lease, before it moves anything."""
+    storage = write_checkpoint(HookedStorage(clock=clock))
+
+    def pin_with_the_lease(verb: str, path: str) -> None:
+        if verb == "write" and path.startswith("_statemaint/lease/"):
+            storage.before = lambda _verb, _path: None
+            write_pin(storage, 23, by="test", seconds=MONTH)
+
+    storage.before = pin_with_the_lease
+    with pytest.raises(ConfigError, match="pins batch 23"):
+        rollback(storage, 22, trash_for=MONTH)
+    assert "commits/24" in storage.files
+    assert not [one for one in storage.files if "/trash/" in one]
 
 
 def test_a_batch_that_does_not_load_in_every_store_is_refused(storage: MemoryStorage) -> None:

@@ -1,0 +1,245 @@
+"""Savepoints of a query, each in a world of its own, and what must be true of them at any time.
+
+    whole          its `metadata` has an id, as a Spark would read it, and each store loads what was
+                   true after its batch, from a single file
+    not startable  its `metadata` can be read by no Spark, or there is nothing but our own files
+    started        a query has run from it: what it has read, and written, is nobody else's
+
+What was true after a batch the query knows, by the batch's entry in the offset log.
+"""
+
+import json
+from collections import deque
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from statemaint.maintain.pins import pinned
+from statemaint.model.pins import Pin
+from statemaint.savepoint import savepoint
+from statemaint.savepoint.catalog import decide, look
+from statemaint.savepoint.expiry import carry_out
+from statemaint.savepoint.keep import KeepRules
+from statemaint.storage import Storage
+from tests.certify.files import spot
+from tests.certify.judge import Loss
+from tests.certify.query import Truth
+from tests.certify.rocks_files import tables_of
+from tests.certify.seat import Seat
+from tests.certify.world import Doer, File, World
+
+if TYPE_CHECKING:
+    from tests.certify.stage import Stage
+
+FOLDER = "savepoints://folder"
+_OF_A_QUERY = ("state/", "offsets/", "commits/", "sources/")
+
+
+@dataclass(slots=True)
+class Dest:
+    """A folder that a savepoint is written to: its judge as well.
+
+    Attributes:
+        stage: where the query lives.
+        address: of the folder.
+        batch: which was asked for; `None` for the newest.
+        new_id: whether the query that starts from it gets an id of its own.
+        pin: whether its batch is pinned meanwhile.
+        world: its files.
+        whole: how many savepoints were whole when it became so, itself counted; 0 until then.
+        started: whether a query has run from it.
+        excused: whether what it was made of may have been wrong.
+    """
+
+    stage: "Stage"
+    address: str
+    batch: int | None
+    new_id: bool
+    pin: bool
+    world: World
+    whole: int = 0
+    started: bool = False
+    excused: bool = False
+
+    def __post_init__(self) -> None:
+        self.world.judge = self
+
+    @property
+    def query_id(self) -> str | None:
+        """Returns the id that a Spark reads; `None` where it refuses to start."""
+        file = self.world.files.get("metadata")
+        try:
+            found = json.loads(file.content)["id"] if file else None
+        except (ValueError, KeyError, TypeError):
+            return None
+        return found if isinstance(found, str) and found else None
+
+    @property
+    def is_startable(self) -> bool:
+        """Returns whether a query would start: without `metadata` it makes one of its own."""
+        under = self.world.index.under
+        bare = "metadata" not in self.world.files and any(map(under, _OF_A_QUERY))
+        return bare or self.query_id is not None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.whole > 0 and not self.started and self.query_id is not None
+
+    def look(self, before: Mapping[str, File | None], doer: Doer | None) -> None:
+        """Judges a change of somebody's; `None` is the query that was started from here."""
+        ours = all(path.startswith("_statemaint/") for path in before)
+        if doer is None or ours:
+            return
+        savepoints = self.stage.savepoints
+        self.excused |= savepoints.misled(doer)
+        if doer.verb == "expire" and savepoints.keeps(self, doer):
+            raise Loss(f"S23: {doer.run} touched {[*before]} of {self.address}, the newest one")
+        if self.started:
+            if mine := [path for path in before if path.startswith(_OF_A_QUERY)]:
+                raise Loss(f"S23: {doer.run} ({doer.verb}) touched {mine} of {self.address}, from "
+                           "which a query has started")  # fmt: skip
+        elif self.is_startable:
+            if why := self._broken():
+                raise Loss(
+                    f"S23: {doer.run} ({doer.verb}) left {self.address} startable, and {why}"
+                )
+            if not self.whole:
+                savepoints.finished += 1
+                self.whole = savepoints.finished
+
+    def _broken(self) -> str | None:
+        """Returns what a query that starts from here would miss, or find wrong."""
+        files, mine = self.world.files, self.query_id == self.stage.savepoints.id
+        if self.query_id is None or mine == self.new_id:
+            return f"its id is {self.query_id}, a new one was wanted: {self.new_id}"
+        offsets = sorted(int(one[8:]) for one in self.world.index.under("offsets/") if _named(one))
+        newest = files.get(f"offsets/{max(offsets, default=0)}")
+        truth = self.stage.query.after.get(newest.content) if newest else None
+        if truth is None:
+            return f"its offsets {offsets} are of no batch that was committed"
+        batch = truth.version - 1
+        commits = sorted(self.world.index.commits)
+        if offsets != [*range(max(0, batch - 1), batch + 1)] or commits != [batch]:
+            return f"of batch {batch} it has the offsets {offsets}, and the commits {commits}"
+        stores = {one for one, live in self.world.index.live.items() if live}
+        if stores != {*truth.states}:
+            return f"it has the stores {sorted(stores)}, the query {sorted(truth.states)}"
+        wrong = (self._wrong(directory, truth) for directory in sorted(stores))
+        return next(filter(None, wrong), None)
+
+    def _wrong(self, directory: str, truth: Truth) -> str | None:
+        loader, version = self.stage.query.loader, truth.version
+        loader = replace(loader, world=self.world)
+        if hasattr(loader, "named"):
+            loader.named = truth.families
+        (path, *others), tables = [*self.world.index.live[directory]], set[str]()
+        one = spot(path)
+        if others or one is None or (one.kind, one.version) != ("snapshot", version):
+            return f"{directory} has {[path, *others]} of version {version}"
+        if path.endswith(".zip"):
+            tables = {
+                f"{directory}/SSTs/{name}" for name in tables_of(self.world.files[path].content)
+            }
+        if tables != {*self.world.index.under(f"{directory}/SSTs/")}:
+            return f"{directory} has other tables than {path} names"
+        read = loader.load(directory, [version])[version]
+        if (read.state, read.base, read.paths) == (truth.states[directory], path, ()):
+            return None
+        if read.state is not None and self.excused:
+            self.stage.tally["savepoints of what was wrong"] += 1
+            return None
+        return f"{directory} {'no longer loads' if read.state is None else 'loads a wrong state'}"
+
+
+def _named(path: str) -> bool:
+    return path[8:].isdecimal()
+
+
+@dataclass(slots=True)
+class Savepoints:
+    """All savepoints of a query.
+
+    Attributes:
+        stage: where the query lives.
+        dests: their folders.
+        finished: how many have become whole.
+        ahead: the seconds by which their clocks are ahead.
+        points: how many points the last one had.
+        newest: the newest one when an expiry began, by its run.
+    """
+
+    stage: "Stage"
+    dests: list[Dest] = field(default_factory=list)
+    finished: int = 0
+    ahead: float = 0.0
+    points: int = 80
+    newest: dict[str, Dest | None] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """Returns the query's id."""
+        found: str = json.loads(self.stage.world.files["metadata"].content)["id"]
+        return found
+
+    def sync(self) -> None:
+        """Lets as much time have passed in each folder as in the query's."""
+        now = self._now()
+        for one in self.dests:
+            one.world.clock = now
+
+    def _now(self) -> float:
+        clocks = (one.world.clock for one in self.dests)
+        return max(self.stage.world.clock + self.ahead, *clocks, 0.0)
+
+    def new(self, batch: int | None, *, new_id: bool, pin: bool, local: bool) -> Dest:
+        """Returns a new folder."""
+        stage = self.stage
+        world = World(local=local, clock=self._now(), log=stage.log)
+        self.dests.append(Dest(stage, f"{FOLDER}/{len(self.dests)}", batch, new_id, pin, world))
+        return self.dests[-1]
+
+    def misled(self, doer: Doer) -> bool:
+        """Returns whether who writes a savepoint may read what is wrong, or of two times."""
+        certificate = self.stage.certificate
+        return doer.run in certificate.overtaken or any(map(certificate._is_bad, certificate.bad))
+
+    def _newest(self) -> Dest | None:
+        whole = (one for one in self.dests if one.is_whole)
+        return max(whole, key=lambda one: one.whole, default=None)
+
+    def keeps(self, dest: Dest, doer: Doer) -> bool:
+        """Returns whether an expiry must keep a savepoint as the newest whole one."""
+        was = self.newest.get(doer.run)
+        return was is dest and not any(one.whole > dest.whole for one in self.dests)
+
+    # -- what a maintainer does
+
+    def save(self, dest: Dest, seat: Seat, doer: Doer) -> None:
+        savepoint(
+            seat,
+            seat.beside(dest.world, dest.address),
+            batch=dest.batch,
+            new_id=dest.new_id,
+            pin=dest.pin,
+            workers=doer.workers,
+        )
+
+    def expire(self, last: int, seat: Seat, doer: Doer) -> None:
+        """Deletes those that expire, as `savepoints --keep last=K --delete` does."""
+        self.newest[doer.run] = self._newest()
+        storages: dict[str, Storage] = {
+            one.address: seat.beside(one.world, one.address) for one in self.dests
+        }
+        looks = (look(storage, address) for address, storage in storages.items())
+        folder = seat.beside(World(clock=self._now()), FOLDER)
+        found = [one for one in looks if one]
+        decisions = decide(found, KeepRules(last=last), folder.now())
+        opened = {**storages, FOLDER: folder}
+        deque(carry_out(decisions, FOLDER, opened=opened.__getitem__), maxlen=0)
+
+
+def pinned_by_clock(storage: Storage, batch: int, *, by: str) -> AbstractContextManager[Pin]:
+    """Pins a batch in a world whose clock stands still while nobody acts."""
+    assert isinstance(storage, Seat)
+    return pinned(storage, batch, by=by, wait=storage.passes)
