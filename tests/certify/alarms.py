@@ -32,6 +32,7 @@ class Excuse(StrEnum):
     """Why a verdict is not judged: these reasons, and no others."""
 
     LATE_TASK = "a late task wrote the rows of a log file again in another order"
+    OVERTAKEN = "a run that a rewind overtook wrote a snapshot of the log of before"
     UNDERCUT = "an executor cleaned up below a snapshot that came late"
     OVER = "what was wrong when a run of maintenance looked is wrong no more"
     SHALLOW = "the verb does not look that deep, and one that does finds it"
@@ -53,8 +54,11 @@ def excuse(stage: "Stage", findings: tuple[Finding, ...], *, late: bool = False)
     false = [one for one in findings if one.damage and not _is_true(stage, one)]
     if not false:
         return None
-    if stage.tally["zombies"] and {one.code for one in false} == {FindingCode.LOG_REPLACED}:
-        return Excuse.LATE_TASK  # nothing tells it from files that changed places
+    if {one.code for one in false} == {FindingCode.LOG_REPLACED}:
+        if stage.tally["zombies"]:
+            return Excuse.LATE_TASK  # nothing tells it from files that changed places
+        if stage.certificate.overtaken:
+            return Excuse.OVERTAKEN  # which is younger than the log of now, and right
     if stage.undercut and all(_lost(stage, one) for one in false):
         return Excuse.UNDERCUT
     if late and stage.tainted:
