@@ -7,6 +7,7 @@ from typing import Any
 from statemaint.execute.fence import PinWatch
 from statemaint.records.savepoints import true_metadata
 from statemaint.savepoint import expiry
+from statemaint.savepoint.catalog import SavepointState
 from tests.certify.mutant import Mutant
 
 PINNED = {"rocks": 0.0, "events": ("pin", "end_pin"), "often": ("maintain", "batch")}
@@ -20,10 +21,9 @@ plans = import_module("statemaint.savepoint.plan")
 choosing = import_module("statemaint.savepoint.keep")
 cataloguing = import_module("statemaint.savepoint.catalog")
 going_back = import_module("statemaint.recover.rollback")
-storing = import_module("statemaint.savepoint.stores")
 
 _floor = planning._floor
-_regardless = choosing._regardless
+_reasons = choosing._reasons
 _snapshot_of = plans._snapshot_of
 _note = saving._Run.note
 
@@ -40,39 +40,32 @@ def _nothing(*_: Any, **__: Any) -> None:
 def _startable_first(self: Any, planned: Any, begun: Any) -> Any:
     """Writes the true metadata before anything else, and never takes them back."""
     found = _note(self, planned, begun)
-    saving.UNFINISHED = true_metadata(found)
+    vars(saving)["UNFINISHED"] = true_metadata(found)
     return found
 
 
-def _one_below(store: Any, checkpoint: Any, ids: Any) -> Any:
+def _one_below(*args: Any) -> Any:
     """Names the state of a batch by the batch, and not by the version that a restart asks for."""
-    write = _snapshot_of(store, checkpoint, ids)
+    write = _snapshot_of(*args)
     folder, _, name = write.path.rpartition("/")
     version = str(write.version)
     return replace(write, path=f"{folder}/{int(version) - 1}{name.removeprefix(version)}")
 
 
-def _any_goes(savepoints: Any, now: float) -> Any:
-    """Takes one from which a query has run, and the newest, for any other."""
-    del savepoints, now
-    return iter(())
+def _newest_goes(savepoints: Any, rules: Any, now: float) -> Any:
+    """Takes the newest one for any other."""
+    return (one for one in _reasons(savepoints, rules, now) if one[1] != choosing.NEWEST)
 
 
 def _started_is_whole(listed: Any, note: Any, query_id: Any) -> Any:
     """Does not look for what a query has written beside the savepoint."""
     state, why = _state(listed, note, query_id)
-    if state is choosing.SavepointState.STARTED:
-        state = choosing.SavepointState.EXPIRING if note.expired else choosing.SavepointState.WHOLE
+    if state is SavepointState.STARTED:
+        state = SavepointState.EXPIRING if note.expired else SavepointState.WHOLE
     return state, why
 
 
 _state = cataloguing._state
-
-
-def _mark_only(storage: Any, note: Any) -> None:
-    """Deletes what is startable: marks the record, and leaves the metadata."""
-    if note.expired is None:
-        expiry.write_savepoint(storage, replace(note, expired=storage.now()))
 
 
 SAVEPOINT_MUTANTS = (
@@ -89,9 +82,9 @@ SAVEPOINT_MUTANTS = (
     Mutant("savepoint one version below", "S23", "writes the state of a batch as its own version",
            ((plans, "_snapshot_of", _one_below),), SAVED),
     Mutant("newest savepoint expires", "S23", "deletes the newest savepoint like any other",
-           ((choosing, "_regardless", _any_goes),), EXPIRED),
+           ((choosing, "_reasons", _newest_goes),), EXPIRED),
     Mutant("started savepoint expires", "S23", "deletes a savepoint from which a query has run",
            ((cataloguing, "_state", _started_is_whole),), EXPIRED),
     Mutant("expiry is startable", "S23", "deletes a savepoint that a query may start from",
-           ((expiry, "_refuse", _mark_only),), EXPIRED),
+           ((expiry, "_REFUSED", b'{"id":"expired"}'),), EXPIRED),
 )  # fmt: skip

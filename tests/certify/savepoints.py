@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from statemaint.maintain.pins import pinned
 from statemaint.model.pins import Pin
 from statemaint.savepoint import savepoint
-from statemaint.savepoint.catalog import decide, look
+from statemaint.savepoint.catalog import look
 from statemaint.savepoint.expiry import carry_out
-from statemaint.savepoint.keep import KeepRules
+from statemaint.savepoint.keep import decide
 from statemaint.storage import Storage
 from tests.certify.files import spot
 from tests.certify.judge import Loss
@@ -234,7 +234,7 @@ class Savepoints:
         looks = (look(storage, address) for address, storage in storages.items())
         folder = seat.beside(World(clock=self._now()), FOLDER)
         found = [one for one in looks if one]
-        decisions = decide(found, KeepRules(last=last), folder.now())
+        decisions = decide(found, {"last": last}, folder.now())
         opened = {**storages, FOLDER: folder}
         deque(carry_out(decisions, FOLDER, opened=opened.__getitem__), maxlen=0)
 
