@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from statemaint.maintain.pins import pinned
 from statemaint.model.pins import Pin
-from statemaint.savepoint import savepoint
 from statemaint.savepoint.catalog import look
 from statemaint.savepoint.expiry import carry_out
 from statemaint.savepoint.keep import decide
+from statemaint.savepoint.run import savepoint
 from statemaint.storage import Storage
 from tests.certify.files import spot
 from tests.certify.judge import Loss
