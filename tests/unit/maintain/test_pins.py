@@ -9,7 +9,7 @@ from statemaint.maintain.pins import end_pin_of, list_pins, pin_batch, pinned
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import version_of
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
+from statemaint.plan.actions import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.records.claims import Holder
 from statemaint.records.pins import FOLDER, MOST_SECONDS, end_pin, write_pin
