@@ -277,7 +277,7 @@ class _Run:
         if not self.is_whole(note):
             self._check_untouched()
         if note.source != self.source.root:
-            detail = f"it has a savepoint of {note.source} that is not complete; give a new folder"
+            detail = f"it has a savepoint of {note.source}; give a new folder"
             raise ConfigError(f"{self.dest.root}: {detail}")
         return note
 

@@ -302,7 +302,7 @@ def test_an_unfinished_savepoint_of_another_checkpoint_is_refused(hdfs: Source) 
     killed = each_crash(MemoryStorage(clock=clock), clock, lambda dest: savepoint(hdfs, dest))
     _, left = next(one for one in killed if "commits" in "".join(one[1].files))
     before = left.files
-    with pytest.raises(ConfigError, match="has a savepoint of memory:source that is not complete"):
+    with pytest.raises(ConfigError, match="has a savepoint of memory:source; give a new folder"):
         savepoint(Other(hdfs.files), left)
     assert left.files == before
 
