@@ -20,6 +20,7 @@ saving = import_module("statemaint.savepoint.run")
 plans = import_module("statemaint.savepoint.plan")
 choosing = import_module("statemaint.savepoint.keep")
 cataloguing = import_module("statemaint.savepoint.catalog")
+storing = import_module("statemaint.savepoint.stores")
 going_back = import_module("statemaint.recover.rollback")
 
 _floor = planning._floor
@@ -52,6 +53,10 @@ def _one_below(*args: Any) -> Any:
     return replace(write, path=f"{folder}/{int(version) - 1}{name.removeprefix(version)}")
 
 
+def _believed(_engine: Any, _source: Any, _path: str, written: Any, _fence: Any) -> Any:
+    return written
+
+
 def _newest_goes(savepoints: Any, rules: Any, now: float) -> Any:
     """Takes the newest one for any other."""
     return (one for one in _reasons(savepoints, rules, now) if one[1] != choosing.NEWEST)
@@ -81,6 +86,8 @@ SAVEPOINT_MUTANTS = (
            SAVED),
     Mutant("savepoint one version below", "S23", "writes the state of a batch as its own version",
            ((plans, "_snapshot_of", _one_below),), SAVED),
+    Mutant("savepoint not read back", "S23", "believes that a store is what it has written",
+           ((storing, "read_back", _believed),), SAVED),
     Mutant("newest savepoint expires", "S23", "deletes the newest savepoint like any other",
            ((choosing, "_reasons", _newest_goes),), EXPIRED),
     Mutant("started savepoint expires", "S23", "deletes a savepoint from which a query has run",

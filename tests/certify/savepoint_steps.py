@@ -48,13 +48,14 @@ def _savepoint(stage: Stage, random: Random, _: Policy) -> None:
             new_id=random.random() < 0.3,
             pin=random.random() < 0.7,
             local=random.random() < 0.5,
+            garbles=random.random() < 0.1,
         )
     stage.tally["savepoints continued"] += bool(dest.world.files)
     _save(stage, dest, _halt(stage, random))
 
 
 def _save(stage: Stage, dest: Dest, halt: Halt) -> None:
-    folder, before = stage.savepoints, dest.whole
+    folder, before, garble = stage.savepoints, dest.whole, dest.world.garble
     stage.step(f"a savepoint to {dest.address}, {halt}: batch {dest.batch}, new id: {dest.new_id}, "
                f"pin: {dest.pin}")  # fmt: skip
     stage.tally["savepoints"] += 1
@@ -67,6 +68,7 @@ def _save(stage: Stage, dest: Dest, halt: Halt) -> None:
     stage.tally["savepoints that are whole"] += dest.whole > before
     held = isinstance(found.error, LeaseHeldError)
     ended = found.done and halt.stop is Stop.NEVER and not held
+    healthy &= dest.world.garble is garble
     if healthy and ended and found.error and not _lacks(stage):
         raise Loss(f"S23: no savepoint of a query that has lost nothing: {found.error!r}")
 

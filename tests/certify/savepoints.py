@@ -22,7 +22,7 @@ from statemaint.savepoint.expiry import carry_out
 from statemaint.savepoint.keep import decide
 from statemaint.savepoint.run import savepoint
 from statemaint.storage import Storage
-from tests.certify.files import spot
+from tests.certify.files import encode, spot
 from tests.certify.judge import Loss
 from tests.certify.query import Truth
 from tests.certify.rocks_files import tables_of
@@ -192,10 +192,15 @@ class Savepoints:
         clocks = (one.world.clock for one in self.dests)
         return max(self.stage.world.clock + self.ahead, *clocks, 0.0)
 
-    def new(self, batch: int | None, *, new_id: bool, pin: bool, local: bool) -> Dest:
-        """Returns a new folder."""
+    def new(
+        self, batch: int | None, *, new_id: bool, pin: bool, local: bool, garbles: bool
+    ) -> Dest:
+        """Returns a new folder, which may store the first snapshot wrong."""
         stage = self.stage
         world = World(local=local, clock=self._now(), log=stage.log)
+        if garbles:
+            world.garble = encode([(b"garbled", bytes(3))], stage.setting.habits.codec)
+            stage.tally["savepoints garbled"] += 1
         self.dests.append(Dest(stage, f"{FOLDER}/{len(self.dests)}", batch, new_id, pin, world))
         return self.dests[-1]
 

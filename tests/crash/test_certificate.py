@@ -97,6 +97,8 @@ def test_no_schedule_loses_anything(chunk: int) -> None:
     assert counts.tally["rewinds that left our snapshots"] > 3
     assert counts.tally["verdicts on a wrong state"] > 10
     assert counts.tally["files of ours deleted"] > 30
+    assert counts.tally["savepoints that are whole"] > 10
+    assert counts.tally["pins"] > 50
 
 
 _STOPS = ("crash at publish", "crash at delete", "pause at")
