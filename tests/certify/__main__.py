@@ -140,7 +140,7 @@ _NAMES = {
     "savepoints": "savepoints",
     "savepoints continued": "of these of a folder that an earlier one had begun",
     "savepoints that are whole": "of these whole at their end",
-    "savepoints of what was wrong": "looks at a savepoint of files that were wrong, and equal to them",
+    "savepoints of what was wrong": "looks at one of files that were wrong, and equal to them",
     "savepoints garbled": "of these whose first snapshot the storage garbled",
     "starts from savepoints": "queries that were started from a savepoint",
     "expiries of savepoints": "expiries of savepoints",
