@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
-from statemaint.maintain import bytes_in_trash
 from statemaint.maintain.work import TaskResults
 from statemaint.plan.withheld import Waiting, together
+from statemaint.records.trashed import bytes_in_trash
 from statemaint.report.facts import Unit
 from statemaint.report.task import MOST_FINDINGS
 

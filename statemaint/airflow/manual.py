@@ -23,11 +23,11 @@ from statemaint.airflow.names import POOL, REPAIR_DAG, ROLLBACK_DAG, UNDO_DAG, V
 from statemaint.airflow.recoveries import Shown, apply_shown, plan_shown, undo_shown, verified
 from statemaint.airflow.reporting import reporting
 from statemaint.errors import StatemaintError
-from statemaint.maintain import plan_undo
 from statemaint.queries.reading import QueriesReading
 from statemaint.recover import plan_repair, plan_rollback
 from statemaint.report.task import Failure
 from statemaint.storage import Storage
+from statemaint.undo.run import plan_undo
 
 if TYPE_CHECKING:
     from statemaint.metrics.tasks import Progress

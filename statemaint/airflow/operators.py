@@ -24,8 +24,8 @@ from statemaint.airflow.reporting import reporting
 from statemaint.airflow.settings import Options
 from statemaint.airflow.tasks import maintain_query
 from statemaint.errors import NotACheckpointError
-from statemaint.maintain import Holder
 from statemaint.model.policy import PRESETS
+from statemaint.records.claims import Holder
 from statemaint.report.task import Failure
 from statemaint.storage import Storage
 from statemaint.wording import command

@@ -10,7 +10,7 @@ from typing import Any
 from statemaint.airflow import advice, texts
 from statemaint.audit import verify
 from statemaint.errors import Superseded
-from statemaint.maintain import Undone, undo
+from statemaint.maintain import undo
 from statemaint.maintain.record import note_verification, recorded_recovery
 from statemaint.model.findings import damaged
 from statemaint.plan.actions import WriteSnapshot
@@ -21,6 +21,7 @@ from statemaint.report.plan_file import MaintenanceFile, RecoveryFile, parse_pla
 from statemaint.report.recovery_json import recovered_json, recovery_json, undo_plan_json
 from statemaint.report.task import MOST_FINDINGS, Failure, findings_json, reasons
 from statemaint.storage import Storage
+from statemaint.undo.run import Undone
 from statemaint.wording import command, counted
 
 _MONTH = 30 * 24 * 3600.0

@@ -22,9 +22,9 @@ from statemaint.airflow.publish import publish_held
 from statemaint.airflow.reporting import reporting
 from statemaint.airflow.settings import Options, QuerySettings, about, unknown_options
 from statemaint.airflow.spark_program import start_spark
-from statemaint.maintain import Holder
 from statemaint.maintain.work import TaskResults
 from statemaint.queries.checks import absolute_address
+from statemaint.records.claims import Holder
 from statemaint.report.task import BundleReport, dumped, loaded
 
 # The keys under which the tasks pass on their results, in addition to `plan`'s list of bundles.

@@ -18,7 +18,6 @@ from statemaint.airflow.names import COSTS, NOTE
 from statemaint.airflow.publish import publish
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError
-from statemaint.maintain import Holder, begin_run, check_free, end_run, reserve
 from statemaint.maintain.bundles import (
     Bundle,
     Costs,
@@ -29,7 +28,7 @@ from statemaint.maintain.bundles import (
     weights,
 )
 from statemaint.maintain.record import is_refusal
-from statemaint.maintain.run import OnOutcome, ignored
+from statemaint.maintain.run import OnOutcome, begin_run, check_free, end_run, ignored, reserve
 from statemaint.maintain.work import TaskResults, WorkOrder, maintain_part, prepare
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding
@@ -37,6 +36,7 @@ from statemaint.model.ids import run_folder
 from statemaint.plan.actions import Plan
 from statemaint.plan.withheld import by_reason, together
 from statemaint.planning import plan_checkpoint
+from statemaint.records.claims import Holder
 from statemaint.report.facts import planned_units
 from statemaint.report.outcome import Emptied
 from statemaint.report.record import LastRun, code_of, with_emptied

@@ -28,8 +28,8 @@ from statemaint.airflow.settings import Options, QuerySettings, unknown_options
 from statemaint.airflow.spark_program import OnKill, start_spark
 from statemaint.airflow.tasks import Planned
 from statemaint.execute.lease import QUIET
-from statemaint.maintain import Holder
 from statemaint.maintain.work import TaskResults
+from statemaint.records.claims import Holder
 from statemaint.report.task import Failure, dumped
 
 if TYPE_CHECKING:

@@ -18,11 +18,13 @@ from statemaint.cli.output import MOST_LINES, Json, print_result
 from statemaint.cli.tables import Column, files_of, lasting, number
 from statemaint.cli.targets import Address
 from statemaint.errors import CheckpointError, ConfigError
-from statemaint.maintain import Run, Undone, list_actions, list_runs, plan_undo, undo
+from statemaint.maintain import list_runs, undo
 from statemaint.maintain.record import recorded_recovery
+from statemaint.maintain.runs import Run, list_actions
 from statemaint.plan.restoring import UndoPlan
 from statemaint.report.recovery_json import undo_plan_json
 from statemaint.storage import Storage, open_storage
+from statemaint.undo.run import Undone, plan_undo
 from statemaint.wording import command, counted, moment
 
 

@@ -8,7 +8,7 @@ ever taken for nothing: one that cannot be read counts as a pin of every batch.
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from secrets import token_hex
 from typing import Any
@@ -56,13 +56,8 @@ def end_pin(storage: Storage, pin: Pin) -> None:
 
 
 def _write(storage: Storage, pin: Pin) -> None:
-    fields = {
-        "format": _FORMAT,
-        "batch": pin.batch,
-        "created": pin.created,
-        "until": pin.until,
-        "by": pin.by,
-    }
+    fields = {"format": _FORMAT, **asdict(pin)}
+    del fields["path"]
     storage.replace(pin.path, [json.dumps(fields).encode() + b"\n"])
 
 

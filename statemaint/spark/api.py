@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from statemaint.errors import ConfigError
-from statemaint.maintain import new_run_id
+from statemaint.records.runs import new_run_id
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
 from statemaint.spark.engine import FleetRun, run_fleet
 from statemaint.spark.fleet import Queries, fleet_of, reading_of

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from statemaint.maintain import Holder
 from statemaint.maintain.bundles import Costs, bundles
 from statemaint.maintain.work import TaskResults, WorkOrder
 from statemaint.model.ids import UnitId
+from statemaint.records.claims import Holder
 from statemaint.report.outcome import Emptied, exit_code_of
 from statemaint.report.task import BundleReport, Failure, loaded
 from statemaint.spark.columns import NOTED, OUTCOMES, arrow_schema

@@ -11,7 +11,7 @@ from typing import TypeVar
 from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.execute.announced import adopt_announcements
 from statemaint.execute.lease import QUIET, Lease, leased
-from statemaint.maintain import begin_run, end_run
+from statemaint.maintain.run import begin_run, end_run
 from statemaint.records.claims import Holder
 from statemaint.report.outcome import Emptied
 from statemaint.spark.fleet import Target

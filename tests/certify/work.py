@@ -1,9 +1,11 @@
 """What each verb does, on a storage that can be stopped."""
 
 from statemaint.errors import StatemaintError
-from statemaint.maintain import Holder, end_run, maintain, undo
+from statemaint.maintain import maintain, undo
+from statemaint.maintain.run import end_run
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
+from statemaint.records.claims import Holder
 from statemaint.recover import repair, rollback
 from statemaint.report.outcome import Report
 from statemaint.scan.handover import Handover, Recorder

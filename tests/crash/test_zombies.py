@@ -9,7 +9,8 @@ from statemaint.audit import verify
 from statemaint.errors import LeaseHeldError, LeaseLostError
 from statemaint.execute.fence import TRUSTED
 from statemaint.execute.lease import QUIET, Lease, acquire, end_earlier
-from statemaint.maintain import end_run, maintain
+from statemaint.maintain import maintain
+from statemaint.maintain.run import end_run
 from statemaint.model.policy import Policy
 from statemaint.records.claims import LAST, SECONDS, Claim, Holder, newest_number, path_of
 from statemaint.storage import MemoryStorage, Storage

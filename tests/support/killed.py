@@ -2,8 +2,9 @@
 
 import sys
 
-from statemaint.maintain import Holder, maintain
+from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
+from statemaint.records.claims import Holder
 from tests.support.faults import KilledStorage
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)

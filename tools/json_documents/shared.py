@@ -3,11 +3,12 @@
 from itertools import chain
 from typing import Annotated
 
-from statemaint import plan
 from statemaint.cli.messages import FORMAT
 from statemaint.model import checkpoint
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import RecoveryVerb
+from statemaint.plan import reasons
+from statemaint.plan.recovery import recovery_plan
 from statemaint.report.outcome import StoreOutcome
 from statemaint.state.diff import KeyChange
 from statemaint.state.figures import NoticeCode
@@ -20,16 +21,18 @@ StepReason = Annotated[
     str,
     Choice(
         "reason of a step",
-        explained(chain(plan.SnapshotReason, plan.AttestReason, plan.DeleteReason)),
+        explained(chain(reasons.SnapshotReason, reasons.AttestReason, reasons.DeleteReason)),
     ),
 ]
-DueReason = Annotated[str, Choice("reason of a snapshot", explained(plan.SnapshotReason))]
+DueReason = Annotated[str, Choice("reason of a snapshot", explained(reasons.SnapshotReason))]
 WithheldReason = Annotated[
-    str, Choice("reason to withhold a snapshot", explained(plan.WithheldReason))
+    str, Choice("reason to withhold a snapshot", explained(reasons.WithheldReason))
 ]
-WriteReason = Annotated[str, Choice("reason of a write", {plan.SnapshotReason.REBUILT.value: ""})]
-RemoveReason = Annotated[str, Choice("reason of a removal", explained(plan.RemoveReason))]
-KeepReason = Annotated[str, Choice("reason to keep a file", explained(plan.KeepReason))]
+WriteReason = Annotated[
+    str, Choice("reason of a write", {reasons.SnapshotReason.REBUILT.value: ""})
+]
+RemoveReason = Annotated[str, Choice("reason of a removal", explained(recovery_plan.RemoveReason))]
+KeepReason = Annotated[str, Choice("reason to keep a file", explained(reasons.KeepReason))]
 # A rewritten key is counted, and is no change of the state.
 ChangeName = Annotated[str, Choice("change", explained(list(KeyChange)[:-1]))]
 NoticeName = Annotated[str, Choice("code of a notice", explained(NoticeCode))]

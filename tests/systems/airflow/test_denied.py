@@ -9,9 +9,9 @@ import pytest
 
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import plan_query
-from statemaint.maintain import Holder
 from statemaint.maintain.bundles import Bundle
 from statemaint.model.policy import Policy
+from statemaint.records.claims import Holder
 from tests.support.users import STRANGER, as_user, shared_folder
 from tests.systems.airflow.support import TARGET, neglected, work_on
 

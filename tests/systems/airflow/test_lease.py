@@ -11,8 +11,9 @@ from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import finish, plan_query
 from statemaint.errors import LeaseHeldError, LeaseLostError
 from statemaint.execute.lease import QUIET, acquire
-from statemaint.maintain import begin_run, list_runs, undo
+from statemaint.maintain import list_runs, undo
 from statemaint.maintain.bundles import Bundle
+from statemaint.maintain.run import begin_run
 from statemaint.maintain.work import TaskResults
 from statemaint.model.policy import Policy
 from statemaint.records.claims import Holder, newest, path_of

@@ -18,7 +18,8 @@ from statemaint.airflow.tasks import (
     reported,
     run_costs,
 )
-from statemaint.maintain import apply, list_runs, maintain
+from statemaint.maintain import list_runs, maintain
+from statemaint.maintain.apply import apply
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.record import read_record, recorded
 from statemaint.maintain.work import TaskResults

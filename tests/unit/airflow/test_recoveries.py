@@ -4,10 +4,11 @@ import pytest
 
 from statemaint.airflow.recoveries import apply_shown, plan_shown, undo_shown, verified
 from statemaint.errors import Superseded, UnreadableError
-from statemaint.maintain import maintain, plan_undo
+from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.recover import plan_repair, plan_rollback
 from statemaint.storage import LocalStorage
+from statemaint.undo.run import plan_undo
 from tests.support.checkpoints import write_checkpoint
 
 LAST = 25

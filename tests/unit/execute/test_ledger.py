@@ -11,7 +11,8 @@ from statemaint.errors import CodecError, NotFoundError, StorageError
 from statemaint.execute.compaction import MOST_SEGMENTS
 from statemaint.execute.compaction import compact as compact_ledger
 from statemaint.listing import Entry
-from statemaint.maintain import end_run, list_runs, maintain, undo
+from statemaint.maintain import list_runs, maintain, undo
+from statemaint.maintain.run import end_run
 from statemaint.model.ids import UnitId
 from statemaint.model.policy import Policy
 from statemaint.records.claims import Holder

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from statemaint.maintain import list_actions, maintain
+from statemaint.maintain import maintain
+from statemaint.maintain.runs import list_actions
 from statemaint.model.policy import Policy
 from statemaint.records.segments import add_segment
 from statemaint.storage import MemoryStorage

@@ -12,7 +12,8 @@ from statemaint.audit import verify
 from statemaint.cli.verify import digest_json, verify_json
 from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError, Superseded
 from statemaint.execute.lease import acquire
-from statemaint.maintain import apply, maintain
+from statemaint.maintain import maintain
+from statemaint.maintain.apply import apply
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint

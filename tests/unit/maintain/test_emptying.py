@@ -9,8 +9,9 @@ from prometheus_client import generate_latest
 
 from statemaint.cli.maintain import end_with_report
 from statemaint.errors import LeaseLostError, StorageError
-from statemaint.maintain import end_run, list_runs, maintain
+from statemaint.maintain import list_runs, maintain
 from statemaint.maintain.record import recorded
+from statemaint.maintain.run import end_run
 from statemaint.metrics.families import families, registry_of
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.records.claims import Holder

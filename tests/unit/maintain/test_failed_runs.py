@@ -6,7 +6,8 @@ import pytest
 
 from statemaint.cli.messages import line_of
 from statemaint.errors import StatemaintError, StorageError
-from statemaint.maintain import Run, list_runs, maintain, undo
+from statemaint.maintain import list_runs, maintain, undo
+from statemaint.maintain.runs import Run
 from statemaint.records.manifest import FOLDER
 from statemaint.records.runs import FOLDER as RUNS
 from statemaint.recover import repair, rollback

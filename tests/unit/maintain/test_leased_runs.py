@@ -4,7 +4,8 @@ import pytest
 
 from statemaint.errors import LeaseHeldError, UnsupportedError
 from statemaint.execute.lease import QUIET, acquire
-from statemaint.maintain import end_run, maintain
+from statemaint.maintain import maintain
+from statemaint.maintain.run import end_run
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
 from statemaint.records.claims import Holder

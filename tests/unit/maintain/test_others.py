@@ -2,12 +2,13 @@
 
 import pytest
 
-from statemaint.maintain import Holder, maintain
+from statemaint.maintain import maintain
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Plan
 from statemaint.plan.reasons import KeepReason
 from statemaint.planning import plan_checkpoint, scan_checkpoint
+from statemaint.records.claims import Holder
 from statemaint.report.outcome import Report
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import (

@@ -11,13 +11,14 @@ from statemaint.codec.integrity.digest import digest, digest_key
 from statemaint.codec.rocksdb import changelog
 from statemaint.errors import LeaseLostError
 from statemaint.execute.deleter import Deleter
-from statemaint.maintain import Holder, maintain, undo
+from statemaint.maintain import maintain, undo
 from statemaint.model.chain import Chain
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Request
 from statemaint.records.attestations import attestation_path
+from statemaint.records.claims import Holder
 from statemaint.report.outcome import Report
 from statemaint.scan.scanner import scan
 from statemaint.storage import MemoryStorage

@@ -4,7 +4,9 @@ import pytest
 
 from statemaint.audit import verify
 from statemaint.errors import StorageError
-from statemaint.maintain import Run, end_run, list_runs, maintain, undo
+from statemaint.maintain import list_runs, maintain, undo
+from statemaint.maintain.run import end_run
+from statemaint.maintain.runs import Run
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Request
 from statemaint.records.claims import Holder

@@ -12,7 +12,8 @@ from statemaint.audit import verify
 from statemaint.codec.integrity import checksum_file
 from statemaint.errors import ConfigError, LeaseHeldError, StorageError
 from statemaint.execute.lease import QUIET, acquire
-from statemaint.maintain import end_run, list_runs, maintain, undo
+from statemaint.maintain import list_runs, maintain, undo
+from statemaint.maintain.run import end_run
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import run_folder
 from statemaint.model.policy import Policy

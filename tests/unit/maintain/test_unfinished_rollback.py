@@ -7,12 +7,14 @@ import pytest
 
 from statemaint.audit import doctor, verify
 from statemaint.errors import DamagedError
-from statemaint.maintain import Holder, maintain, reserve, undo
+from statemaint.maintain import maintain, undo
 from statemaint.maintain.bundles import bundles, weights
+from statemaint.maintain.run import reserve
 from statemaint.maintain.work import WorkOrder, maintain_part, prepare
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
+from statemaint.records.claims import Holder
 from statemaint.recover import plan_rollback, rollback
 from statemaint.report.outcome import Report
 from statemaint.storage import MemoryStorage

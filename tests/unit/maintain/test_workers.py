@@ -13,7 +13,8 @@ from statemaint.audit import digest_stores, doctor, verify
 from statemaint.errors import CodecError, LeaseLostError
 from statemaint.execute.stores import execute
 from statemaint.listing import Entry
-from statemaint.maintain import apply, maintain, undo
+from statemaint.maintain import maintain, undo
+from statemaint.maintain.apply import apply
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy

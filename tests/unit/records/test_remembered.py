@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from statemaint.audit import verify
 from statemaint.errors import NotFoundError
 from statemaint.listing import Entry
-from statemaint.maintain import end_run, maintain
+from statemaint.maintain import maintain
+from statemaint.maintain.run import end_run
 from statemaint.maintain.work import prepare
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.policy import Policy

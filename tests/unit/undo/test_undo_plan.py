@@ -3,12 +3,13 @@
 import pytest
 
 from statemaint.errors import ConfigError, NotACheckpointError, Superseded
-from statemaint.maintain import maintain, plan_undo, undo
+from statemaint.maintain import maintain, undo
 from statemaint.model.ids import RecoveryVerb
 from statemaint.plan.restoring import UndoPlan
 from statemaint.recover import rollback
 from statemaint.report.recovery_json import undo_fingerprint
 from statemaint.storage import MemoryStorage
+from statemaint.undo.run import plan_undo
 from tests.support.checkpoints import TIGHT, UUID, delta_bytes
 from tests.support.faults import Clock
 from tests.support.going_on import rows, run

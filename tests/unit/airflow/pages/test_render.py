@@ -15,7 +15,7 @@ from statemaint.airflow.pages.model import AirflowRun, QueryRecord
 from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
 from statemaint.airflow.pages.render import render
 from statemaint.airflow.pages.timeline import timelines
-from statemaint.maintain import Run
+from statemaint.maintain.runs import Run
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
 from statemaint.plan.planner import plan
