@@ -49,14 +49,14 @@ class Live:
         return sorted(line for file in files for line in file.read_text().splitlines())
 
 
-def begin(live: Live) -> None:
+def begin(live: Live, batches: int = BATCHES) -> None:
     """Runs the first batches; what this Spark cannot begin, another has begun for it."""
     for version in VERSIONS:
         kinds = [kind for kind in live.kinds if _beginner(live.version, kind) == version]
         if kinds and version != live.version:
             write_input(_input(live), range(_BATCHES_OF_ANOTHER))
             run_jobs(version, list(_runs(live, kinds)), live.place)
-    go_on(live, batches=BATCHES)
+    go_on(live, batches=batches)
 
 
 def go_on(*lives: Live, batches: int) -> None:
@@ -98,13 +98,17 @@ def crash(live: Live) -> None:
             (log / f".{newest}.crc").unlink()
 
 
-def read(*lives: Live) -> list[dict[str, States]]:
-    """Returns what the state of each query is after each batch still in its log, by kind.
+def read(*lives: Live, newest: int | None = None) -> list[dict[str, States]]:
+    """Returns what the state of each query is after the newest batches or all in its log, by kind.
 
     Sparks before 4.0 cannot read state, nor 4.0 what has ids; the newest reads theirs as well.
     """
     first, *_ = lives
-    jobs = [{"read": str(live.checkpoint(kind))} for live in lives for kind in live.kinds]
+    jobs = [
+        {"read": str(live.checkpoint(kind)), "newest": newest}
+        for live in lives
+        for kind in live.kinds
+    ]
     results = iter(run_jobs(_reader_of(first), jobs, first.place))
     return [{kind.name: next(results) for kind in live.kinds} for live in lives]
 

@@ -139,18 +139,16 @@ def _session_window(spark: SparkSession, directory: Path) -> DataFrame:
     return sessions.agg(f.count("*").alias("events"), f.sum("amount"))
 
 
-def _inner_join(spark: SparkSession, directory: Path) -> DataFrame:
-    return _join(spark, directory, "inner")
+def joined(how: str) -> Query:
+    """Returns a query of events and their payments: an inner join, or one of the others."""
 
+    def query(spark: SparkSession, directory: Path) -> DataFrame:
+        events = read_stream(spark, directory / "events").select("id", "key", "at")
+        payments = read_stream(spark, directory / "payments")
+        paid = payments.selectExpr("id paid", "amount", "at paid_at")
+        return events.join(paid, f.expr(_PAID_IN_TIME), how)
 
-def _outer_join(spark: SparkSession, directory: Path) -> DataFrame:
-    return _join(spark, directory, "leftOuter")
-
-
-def _join(spark: SparkSession, directory: Path, how: str) -> DataFrame:
-    events = read_stream(spark, directory / "events").select("id", "key", "at")
-    paid = read_stream(spark, directory / "payments").selectExpr("id paid", "amount", "at paid_at")
-    return events.join(paid, f.expr(_PAID_IN_TIME), how)
+    return query
 
 
 def _limit(spark: SparkSession, directory: Path) -> DataFrame:
@@ -242,8 +240,8 @@ KINDS = (
     Kind("dedup", _dedup),
     Kind("dedup-within-watermark", _dedup_within_watermark, since=(3, 5)),
     Kind("session-window", _session_window),
-    Kind("join1", _inner_join, join_format(1), begun_until=(4, 0)),
-    Kind("join2", _outer_join, join_format(2)),
+    Kind("join1", joined("inner"), join_format(1), begun_until=(4, 0)),
+    Kind("join2", joined("leftOuter"), join_format(2)),
     Kind("pandas-state", _pandas_state, since=(3, 4)),
     Kind("pandas-state-timeout", _pandas_state_timeout, since=(3, 4)),
     Kind("limit", _limit),

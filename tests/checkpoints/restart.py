@@ -53,7 +53,7 @@ class Trial:
 
 
 _HDFS_BACKED = Trial(TIGHT, 2)
-_ROCKS = Trial(
+ROCKS = Trial(
     replace(TIGHT, min_deltas_for_snapshot=5, min_batches_to_retain=8),
     10,
     MAINTENANCE | {"spark.sql.streaming.minBatchesToRetain": "8"},
@@ -136,7 +136,7 @@ def prove(name: str) -> list[Proof]:
     family, version = of_archive(name)
     live = Live(version, _PLACE / name, "undisturbed", family.kinds)
     try:
-        return list(_prove(live, _HDFS_BACKED if family.kinds is KINDS else _ROCKS))
+        return list(_prove(live, _HDFS_BACKED if family.kinds is KINDS else ROCKS))
     except SparkError as error:
         return [Proof(name, f"none of {len(live.kinds)} kinds", (str(error),))]
 
@@ -207,7 +207,7 @@ def _judge(ours: Live, kind: Kind, trial: Trial, done: Maintained, compared: lis
     before, after = compared
     checkpoint, archive = ours.checkpoint(kind), ours.place.name
     faults = [*done.faults, *before.faults("before the restart"), *after.faults("after it")]
-    faults += _verify(checkpoint)
+    faults += verified(checkpoint)
     if before.states[0] != recorded(archive).get(kind.name):
         faults.append("the state is not the one in tests/checkpoints, which may have to be remade")
     batches, rows = after.last - before.last, len(after.outputs[0])
@@ -223,7 +223,7 @@ def _judge(ours: Live, kind: Kind, trial: Trial, done: Maintained, compared: lis
     return Proof(f"{archive} {kind.name}", facts, tuple(faults))
 
 
-def _verify(checkpoint: Path) -> Iterator[str]:
+def verified(checkpoint: Path) -> Iterator[str]:
     try:
         if not verify(open_storage(str(checkpoint)), deep=True).healthy:
             yield "after it: damage"

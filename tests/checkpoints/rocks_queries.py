@@ -13,7 +13,15 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from tests.checkpoints.queries import IDS, KINDS, STATE_STORE, Kind, join_format, read_stream
+from tests.checkpoints.queries import (
+    IDS,
+    KINDS,
+    STATE_STORE,
+    Kind,
+    join_format,
+    joined,
+    read_stream,
+)
 
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PAID_SOON = "paid = key AND paid_at BETWEEN at AND at + INTERVAL 30 MINUTES"
@@ -208,10 +216,9 @@ def _changelogs(enabled: bool) -> dict[str, str]:  # noqa: FBT001
 
 
 def _rocks(name: str, kind: Kind, conf: Mapping[str, str] | None = None) -> Kind:
-    """Keeps the state of a kind in RocksDB, from the first version on that has changelogs."""
+    """Keeps the state of a kind in RocksDB; before 3.5, which has no changelogs, in zips."""
     conf = {f"{STATE_STORE}.providerClass": _PROVIDER, **_changelogs(True), **(conf or {})}
-    since = max(kind.since, (3, 5))
-    return replace(kind, name=f"rocks-{name}", conf={**kind.conf, **conf}, since=since)
+    return replace(kind, name=f"rocks-{name}", conf={**kind.conf, **conf})
 
 
 def _with_ids(kind: Kind) -> Kind:
@@ -230,7 +237,7 @@ _EITHER = (
     _rocks("session-window", _OTHERS["session-window"]),
     *(
         _rocks(f"join{number}", Kind("", _crowded_join, join_format(number), since))
-        for number, since in ((2, (3, 5)), (3, (4, 1)), (4, (4, 2)))
+        for number, since in ((2, (3, 3)), (3, (4, 1)), (4, (4, 2)))
     ),
     _rocks("timed", Kind("", _timed, since=(4, 0))),
     _rocks(
@@ -246,8 +253,25 @@ ROCKS_KINDS = (
     _rocks("rowchecksum", _OTHERS["aggregation2-rowchecksum"]),
 )
 
-_CHAINED = Kind("chained", _chained, since=(3, 5))
-CHAINED_KINDS = (_CHAINED, _rocks("chained", _CHAINED), _with_ids(_rocks("chained", _CHAINED)))
+_JOINS = tuple(
+    Kind(f"join2-{name}", joined(how), join_format(2))
+    for name, how in (
+        ("right", "rightOuter"),
+        ("full", "fullOuter"),
+        ("semi", "leftSemi"),
+    )
+)
+_CHAINED = Kind("chained", _chained, since=(3, 4))
+_MORE = tuple(
+    _rocks(kind.name, kind)
+    for kind in (
+        _CHAINED,
+        _OTHERS["dedup-within-watermark"],
+        _OTHERS["pandas-state-timeout"],
+    )
+)
+UNARCHIVED_KINDS = (_CHAINED, *_JOINS, *_MORE, *map(_with_ids, _MORE))
+"""Those of which no archive is kept."""
 
 _EVOLVING = _rocks("evolving", Kind("", _evolving, _ONLY_WITH_DATA, (4, 0)))
 EVOLVING_KINDS = (_EVOLVING, _with_ids(_EVOLVING))

@@ -43,8 +43,10 @@ _OF_SESSIONS = (
 Options = Mapping[str, str]
 
 
-def read(spark: SparkSession, checkpoint: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    """Returns `{STORE: {BATCH: {rows, digest}}}` of all batches in the commit log.
+def read(
+    spark: SparkSession, checkpoint: Path, newest: int | None = None
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Returns `{STORE: {BATCH: {rows, digest}}}` of the newest batches in the commit log, or all.
 
     But those that Spark's own maintenance has made unreadable: of RocksDB it keeps as many
     versions as it is told to keep batches, and in the log is one batch more.
@@ -52,7 +54,8 @@ def read(spark: SparkSession, checkpoint: Path) -> dict[str, dict[str, dict[str,
     session = _session(spark, checkpoint)
     with _described(checkpoint) as place:
         return {
-            name: _read_store(session, place, options) for name, options in sorted(_stores(place))
+            name: _read_store(session, place, options, newest)
+            for name, options in sorted(_stores(place))
         }
 
 
@@ -142,9 +145,11 @@ def _directories(operator: Path) -> list[str]:
     return [name for name in named if name not in _NO_STORES] or ["default"]
 
 
-def _read_store(spark: SparkSession, checkpoint: Path, options: Options) -> dict[str, Any]:
+def _read_store(
+    spark: SparkSession, checkpoint: Path, options: Options, newest: int | None
+) -> dict[str, Any]:
     """One Spark job for all batches: most of a small read is the cost of starting one."""
-    batches = _batches(checkpoint)
+    batches = _batches(checkpoint)[-(newest or 0) :]
     states = (_load(spark, checkpoint, options, batch) for batch in batches)
     rows = reduce(DataFrame.union, states).collect()
     return {

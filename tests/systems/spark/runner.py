@@ -13,9 +13,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tests.checkpoints import state_reader
 from tests.checkpoints.queries import KINDS, Kind, write_input
-from tests.checkpoints.rocks_queries import CHAINED_KINDS, EVOLVING_KINDS, ROCKS_KINDS
+from tests.checkpoints.rocks_queries import EVOLVING_KINDS, ROCKS_KINDS, UNARCHIVED_KINDS
 
-KIND = {kind.name: kind for kind in (*KINDS, *ROCKS_KINDS, *CHAINED_KINDS, *EVOLVING_KINDS)}
+KIND = {kind.name: kind for kind in (*KINDS, *ROCKS_KINDS, *UNARCHIVED_KINDS, *EVOLVING_KINDS)}
 _CONF = {
     "spark.sql.streaming.minBatchesToRetain": "8",
     # To compile code for a few rows would be most of the work.

@@ -1,0 +1,173 @@
+"""Proves that every Spark continues from a savepoint as if the query had never stopped.
+
+    python -m tests.checkpoints.savepoint [VERSION ...] [KIND ...]
+
+For each kind of query that a version of Spark can run, or each of those that are named: seven
+batches; a savepoint of the newest, with an output folder of its own; ten more batches of the query,
+and of the one that starts from the savepoint while the original is out of its reach, with Spark's
+own maintenance beside them. Reports whether the rows of every batch, the states of the newest
+batches and the names of the schema files are equal, and fails if any are not.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from statemaint.audit import doctor
+from statemaint.errors import StatemaintError
+from statemaint.savepoint import savepoint
+from statemaint.storage import open_storage
+from tests.checkpoints.environments import VERSIONS, SparkError
+from tests.checkpoints.live import Live, begin, go_on, read
+from tests.checkpoints.queries import KINDS, STATE_STORE, Kind, release
+from tests.checkpoints.restart import ROCKS, Proof, Twins, verified
+from tests.checkpoints.rocks_queries import (
+    EVOLVES,
+    EVOLVING_KINDS,
+    ROCKS_KINDS,
+    UNARCHIVED_KINDS,
+)
+from tests.support.paths import ROOT
+
+# Of each layout of rows one codec will do; `tests/systems/spark/test_codecs.py` has the others.
+_OTHER_CODECS = {"aggregation2-snappy", "aggregation2-lzf", "rocks-zstd"}
+_SAVED_KINDS = tuple(
+    kind
+    for kind in (*KINDS, *UNARCHIVED_KINDS, *ROCKS_KINDS, *EVOLVING_KINDS)
+    if kind.name not in _OTHER_CODECS
+)
+_PLACE = ROOT / ".run" / "savepoints"
+# Less eager than it is there: a JVM maintains the stores of all queries that it has run.
+_MAINTAINED = {**ROCKS.conf, f"{STATE_STORE}.maintenanceInterval": "2s"}
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+_BEFORE = 7
+_READ = 3
+_SINK_LOG = "_spark_metadata"
+
+
+def prove(version: str, kinds: tuple[Kind, ...]) -> list[Proof]:
+    """Proves those kinds of queries that a version can run."""
+    live = Live(version, _PLACE / version, "undisturbed", kinds)
+    try:
+        return list(_prove(live))
+    except SparkError as error:
+        return [Proof(version, f"none of {len(live.kinds)} kinds", (str(error),))]
+
+
+def _prove(live: Live) -> Iterator[Proof]:
+    shutil.rmtree(live.place, ignore_errors=True)
+    evolving = replace(live, family=tuple(one for one in live.family if one in EVOLVING_KINDS))
+    if evolving.kinds:
+        go_on(evolving, batches=EVOLVES)
+    begin(live, _BEFORE)
+    batches: dict[str, int] = {}
+    for kind in live.kinds:
+        try:
+            batches[kind.name] = _save(live, kind, replace(live, name="saved").root(kind))
+        except StatemaintError as error:
+            yield Proof(f"{live.version} {kind.name}", "no savepoint", (str(error),))
+    kept = tuple(kind for kind in live.kinds if kind.name in batches)
+    live = replace(live, family=kept, conf=_conf(live.version))
+    ours = replace(live, name="saved")
+    go_on(live, batches=_BEFORE + ROCKS.more)
+    with _out_of_reach(live):
+        go_on(ours, batches=_BEFORE + ROCKS.more)
+    states = read(live, ours, newest=_READ)
+    for kind in kept:
+        name, batch = kind.name, batches[kind.name]
+        outputs = _rows(live.root(kind), batch), _rows(ours.root(kind), batch)
+        yield _judge(live, ours, kind, batch, Twins((states[0][name], states[1][name]), outputs))
+
+
+def _conf(version: str) -> dict[str, str]:
+    """Returns what the later batches run with: files of a local disk without a `chmod` for each."""
+    package = f"{_STREAMING}.checkpointing" if release(version) >= (4, 1) else _STREAMING
+    manager = f"{package}.FileSystemBasedCheckpointFileManager"
+    return {**_MAINTAINED, "spark.sql.streaming.checkpointFileManagerClass": manager}
+
+
+def _save(live: Live, kind: Kind, root: Path) -> int:
+    """Makes a savepoint of a query, and the log of its new sink; returns its batch."""
+    source, to, sink = (
+        open_storage(str(one))
+        for one in (live.checkpoint(kind), root / "checkpoint", root / "output")
+    )
+    report = savepoint(source, to, sink=sink)
+    if not doctor(to, deep=True).restarts:
+        raise StatemaintError("the doctor finds that it does not restart")
+    return report.note.batch
+
+
+@contextmanager
+def _out_of_reach(live: Live) -> Iterator[None]:
+    place = live.place / live.name
+    aside = place.rename(place.with_name("aside"))
+    try:
+        yield
+    finally:
+        aside.rename(place)
+
+
+def _rows(root: Path, batch: int) -> list[str]:
+    """Returns what the batches above one have put out, each row with its batch, sorted."""
+    entries = (root / "output" / _SINK_LOG).glob("[0-9]*")
+    seen: set[str] = set()
+    rows: list[str] = []
+    for entry in sorted(entries, key=_number):
+        _, *lines = entry.read_text().splitlines()
+        names = {Path(json.loads(line)["path"]).name for line in lines}
+        for name in names - seen if _number(entry) > batch else ():
+            found = (root / "output" / name).read_text().splitlines()
+            rows += (f"{_number(entry):03d} {row}" for row in found)
+        seen |= names
+    return sorted(rows)
+
+
+def _number(entry: Path) -> int:
+    return int(entry.stem)
+
+
+def _judge(live: Live, ours: Live, kind: Kind, batch: int, twins: Twins) -> Proof:
+    faults = [*twins.faults("after the restart"), *verified(ours.checkpoint(kind))]
+    ended, theirs = (_newest_batch(one.checkpoint(kind)) for one in (ours, live))
+    if ended != theirs or ended < batch + ROCKS.more:
+        faults.append(f"it has ended at batch {ended}, the other one at {theirs}")
+    schemas = [_schemas(one.checkpoint(kind)) for one in (ours, live)]
+    if schemas[0] != schemas[1]:
+        faults.append("other schema files")
+    facts = f"{ended - batch} batches, {len(twins.outputs[0])} rows, {twins.count} states"
+    return Proof(f"{ours.version} {kind.name}", facts, tuple(faults))
+
+
+def _newest_batch(checkpoint: Path) -> int:
+    return max(int(path.name) for path in (checkpoint / "commits").glob("[0-9]*"))
+
+
+def _schemas(checkpoint: Path) -> set[str]:
+    """Returns the names of the schema files; Spark adds one if it cannot find those it has."""
+    return {path.name for path in checkpoint.glob("state/*/_stateSchema/*/[0-9]*")}
+
+
+def main(names: list[str]) -> int:
+    """Proves what is named, by default all kinds on all versions, and returns the exit code."""
+    versions = [one for one in names if one in VERSIONS] or VERSIONS
+    wanted = set(names) - set(VERSIONS)
+    kinds = tuple(one for one in _SAVED_KINDS if not wanted or one.name in wanted)
+    failed = proved = 0
+    for version in versions:
+        for proof in prove(version, kinds):
+            click.echo(proof)
+            failed += bool(proof.faults)
+            proved += not proof.faults
+    click.echo(f"{proved} savepoints on {len(versions)} Sparks proved, {failed} not")
+    return 1 if failed or not proved else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
