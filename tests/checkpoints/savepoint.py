@@ -159,6 +159,8 @@ def main(names: list[str]) -> int:
     versions = [one for one in names if one in VERSIONS] or VERSIONS
     wanted = set(names) - set(VERSIONS)
     kinds = tuple(one for one in _SAVED_KINDS if not wanted or one.name in wanted)
+    if unknown := wanted - {one.name for one in kinds}:
+        raise click.UsageError(f"neither a version nor a kind: {', '.join(sorted(unknown))}")
     failed = proved = 0
     for version in versions:
         for proof in prove(version, kinds):
