@@ -173,10 +173,7 @@ def saving(  # noqa: PLR0913 -- each is a choice of its own
     run = _Run(ReadOnly(source), dest, batch, new_id, sink)
     begun = run.begun()
     if begun and run.is_whole(begun) and batch == begun.batch and not dry_run:
-        run.check_not_rewound(begun)
-        run.check_sink(batch)
-        run.write_sink_log(batch)
-        return SavepointReport(dest.root, begun, len(begun.stores), continued=len(begun.stores))
+        return run.whole(begun)
     planned = run.planned(begun)  # what is refused leaves no trace
     run.check_sink(planned.batch, begun.batch if begun else planned.batch)
     if dry_run:
@@ -349,6 +346,13 @@ class _Run:
         same = replace(note, id=begun.id, begun=begun.begun)
         return same if replace(begun, ended=None, stores=(), logs={}) == same else note
 
+    def whole(self, note: SavepointNote) -> SavepointReport:
+        """Returns the report of a savepoint that was whole before; a query may have started."""
+        self.check_not_rewound(note)
+        self.check_sink(note.batch)
+        self.write_sink_log(note.batch)
+        return SavepointReport(self.dest.root, note, len(note.stores), continued=len(note.stores))
+
     def report(
         self, planned: SavepointPlan, note: SavepointNote, continued: int = 0
     ) -> SavepointReport:
@@ -367,6 +371,8 @@ class _Run:
     def write(self, planned: SavepointPlan, fence: Fence) -> Saving:
         """Writes the savepoint, or what is left of it, but for the stores."""
         begun = self.begun()
+        if begun and self.is_whole(begun):  # another run has completed it since this was planned
+            return self.whole(begun)
         with superseded_if_missing("this was planned"):
             note = self.note(planned, begun)
         done = {} if begun is None else self._cleared(begun, note)

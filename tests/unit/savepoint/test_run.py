@@ -40,6 +40,9 @@ HDFS = ("4.3.0", "aggregation2")
 KINDS = [HDFS, ("rocks-4.3.0", "rocks-aggregation-ids")]
 
 
+READS = ("list", "stat", "read", "open")
+
+
 class Source(HookedStorage):
     """A checkpoint at an address of its own."""
 
@@ -226,6 +229,23 @@ def test_a_whole_savepoint_is_left_as_it_is(hdfs: Source) -> None:
         with pytest.raises(ConfigError, match=f"has the savepoint of batch {batch} already"):
             savepoint(hdfs, dest, batch=other)
     assert dest.files == before
+
+
+def test_one_that_another_run_has_completed_since_the_plan_is_left_as_it_is(hdfs: Source) -> None:
+    dest, batch = HookedStorage(clock=Clock()), newest(hdfs)
+
+    def complete(_verb: str, _path: str) -> None:
+        hdfs.before = lambda _verb, _path: None
+        savepoint(hdfs, dest, batch=batch)
+        dest.before = untouched
+
+    def untouched(verb: str, path: str) -> None:
+        assert verb in READS or path.startswith("_statemaint/lease/"), f"{verb} {path}"
+
+    hdfs.before = complete
+    again = savepoint(hdfs, dest, batch=batch)
+    assert again.continued == again.stores
+    assert has_true_metadata(dest)
 
 
 def test_a_savepoint_of_a_batch_that_was_written_again_does_not_stand_for_it(hdfs: Source) -> None:
