@@ -270,7 +270,9 @@ class Operator:
         self.move_aside()
         query.remember(self.memory)
         stage.certificate.known.clear()
+        stage.certificate.excused = self.torn  # of what the copy lacked when it was made
         stage.certificate.anew()
+        stage.certificate.excused = False
         query.lines += 1
         self.copy = {}
         stage.tally["restores of the checkpoint"] += 1
