@@ -50,6 +50,7 @@ class Dest:
         whole: how many savepoints were whole when it became so, itself counted; 0 until then.
         started: whether a query has run from it.
         excused: whether what it was made of may have been wrong.
+        gone: when the last of its files was deleted.
     """
 
     stage: "Stage"
@@ -61,6 +62,7 @@ class Dest:
     whole: int = 0
     started: bool = False
     excused: bool = False
+    gone: float = float("-inf")
 
     def __post_init__(self) -> None:
         self.world.judge = self
@@ -88,6 +90,7 @@ class Dest:
 
     def look(self, before: Mapping[str, File | None], doer: Doer | None) -> None:
         """Judges a change of somebody's; `None` is the query that was started from here."""
+        self.gone = self.gone if self.world.files else self.world.clock
         ours = all(path.startswith("_statemaint/") for path in before)
         if doer is None or ours:
             return
@@ -99,7 +102,7 @@ class Dest:
             if mine := [path for path in before if path.startswith(_OF_A_QUERY)]:
                 raise Loss(f"S23: {doer.run} ({doer.verb}) touched {mine} of {self.address}, from "
                            "which a query has started")  # fmt: skip
-        elif self.is_startable:
+        elif self.is_startable and not self._is_late(doer):
             if why := self._broken():
                 raise Loss(
                     f"S23: {doer.run} ({doer.verb}) left {self.address} startable, and {why}"
@@ -107,6 +110,10 @@ class Dest:
             if not self.whole:
                 savepoints.finished += 1
                 self.whole = savepoints.finished
+
+    def _is_late(self, doer: Doer) -> bool:
+        """Returns whether a run that was paused for days only now ends a write, into nothing."""
+        return doer.begun <= self.gone and "metadata" not in self.world.files
 
     def _broken(self) -> str | None:
         """Returns what a query that starts from here would miss, or find wrong."""
