@@ -144,7 +144,7 @@ def _planned(
 def answers(spark: Any, pieces: Sequence[tuple[str, float]], work: Any) -> _Answers:
     """Returns the rows of pieces of work, with their weights, by executors."""
     if not pieces:
-        return _Answers.of(arrow_schema(NOTED).emptyoutcomes())
+        return _Answers.of(arrow_schema(NOTED).empty_table())
     tasks = deal(pieces, cores_of(spark) * MOST_TASKS_A_CORE)
     return _Answers.of(collected(spread(spark, tasks, work, NOTED), NOTED))
 
