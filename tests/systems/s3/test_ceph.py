@@ -200,8 +200,9 @@ def test_of_eight_writers_one_wins_unless_versioning_is_enabled(
 ) -> None:
     storage = ceph_place.waiting(versioned(ceph_place, *VERSIONS[kind]))
     assert storage.exclusive is (kind != "enabled")
-    winners = {racing(storage, f"_statemaint/lease/{number}.json") for number in range(5)}
-    assert winners == {1} if storage.exclusive else max(winners) > 1
+    tries = range(5 if storage.exclusive else 60)  # on a busy machine writers may not overlap
+    winners = (racing(storage, f"_statemaint/lease/{number}.json") for number in tries)
+    assert {*winners} == {1} if storage.exclusive else any(count > 1 for count in winners)
 
 
 def racing(storage: Storage, path: str) -> int:
