@@ -31,7 +31,7 @@ from statemaint.savepoint.catalog import Savepoint, SavepointState, list_savepoi
 from statemaint.savepoint.expiry import without_expired
 from statemaint.savepoint.keep import decide
 from statemaint.savepoint.plan import committed_batches
-from statemaint.savepoint.run import note_in_record
+from statemaint.savepoint.report import note_in_record
 from statemaint.storage import Opener, Storage
 from statemaint.wording import counted
 

@@ -22,7 +22,7 @@ from statemaint.errors import ConfigError
 from statemaint.model.ids import version_of
 from statemaint.savepoint import SavepointReport, savepoint
 from statemaint.savepoint.plan import committed_batches
-from statemaint.savepoint.run import note_in_record
+from statemaint.savepoint.report import note_in_record
 from statemaint.storage import open_storage
 from statemaint.wording import counted, moment
 from statemaint.workers import Workers

@@ -5,6 +5,7 @@ a pin. The order of the writes makes it whole or not startable (S23): a `metadat
 refuses, the logs, the stores, the true `metadata`.
 """
 
-from statemaint.savepoint.run import SavepointReport, savepoint
+from statemaint.savepoint.report import SavepointReport
+from statemaint.savepoint.run import savepoint
 
 __all__ = ["SavepointReport", "savepoint"]

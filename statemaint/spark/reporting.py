@@ -18,7 +18,7 @@ from statemaint.maintain.work import TaskResults
 from statemaint.queries.reading import QueriesReading
 from statemaint.report.outcome import Emptied
 from statemaint.report.record import code_of, with_emptied
-from statemaint.savepoint.run import SavepointReport, note_in_record
+from statemaint.savepoint.report import SavepointReport, note_in_record
 from statemaint.spark.fleet import Target
 from statemaint.spark.leases import each
 from statemaint.spark.outcomes import Row

@@ -23,7 +23,8 @@ from statemaint.records.savepoints import SavedStore
 from statemaint.report.task import dumped, loaded
 from statemaint.report.to_json import id_json
 from statemaint.savepoint.plan import SavepointPlan, committed_batches
-from statemaint.savepoint.run import SavepointReport, Saving, saving
+from statemaint.savepoint.report import SavepointReport
+from statemaint.savepoint.run import Saving, saving
 from statemaint.savepoint.stores import StoreWriter
 from statemaint.spark.engine import EMPTY, Tell, answers, outcomes
 from statemaint.spark.fleet import Target
