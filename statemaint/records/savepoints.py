@@ -34,12 +34,14 @@ class SavedStore:
         rows: the number of its rows.
         digest: the digest of its rows, by the key of the source's query.
         files: the size of each of its files, by path.
+        of: the `witness` of the savepoint that it was written for.
     """
 
     directory: str
     rows: int
     digest: str
     files: Mapping[str, int]
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,13 +117,13 @@ def note_stores(storage: Storage, stores: Sequence[SavedStore]) -> None:
     storage.replace(path, [json.dumps([*map(asdict, stores)]).encode() + b"\n"])
 
 
-def read_stores(storage: Storage) -> tuple[SavedStore, ...]:
-    """Returns the stores that are proved so far; an unreadable record counts as none."""
+def read_stores(storage: Storage, witness: str) -> tuple[SavedStore, ...]:
+    """Returns the stores of a savepoint that are proved so far; an unreadable record is none."""
     stores: list[SavedStore] = []
     for entry in storage.list(STORES):
         with suppress(CodecError, NotFoundError):
             stores += _parsed(tuple[SavedStore, ...], storage.read(entry.path), entry.path)
-    return tuple(stores)
+    return tuple(store for store in stores if store.of == witness)
 
 
 def forget_stores(storage: Storage) -> None:

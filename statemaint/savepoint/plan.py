@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from uuid import NAMESPACE_URL, uuid5
 
 from statemaint.codec.metadata import logs
@@ -36,6 +37,7 @@ class SavepointPlan:
         stores: the file to write for each store that a restart reads.
         logs: every other file but `metadata`, in the order of its writing; read when it is written.
         unchecked: the sources of which it is unknown whether they can go on.
+        witness: the digest of the batch's entries in the logs.
     """
 
     storage: Storage
@@ -44,6 +46,7 @@ class SavepointPlan:
     stores: tuple[tuple[Store, WriteSnapshot], ...]
     logs: tuple[tuple[str, Chunks], ...]
     unchecked: tuple[str, ...]
+    witness: str
 
     def refusal(self, finding: Finding) -> DamagedError:
         detail = f"no savepoint of batch {self.batch}: {finding.detail}"
@@ -94,7 +97,14 @@ def plan_savepoint(storage: Storage, batch: int, *, to: str) -> SavepointPlan:
     files = tuple(logs_of(view, checkpoint, batch, to=to, ids=own))
     path = f"offsets/{batch}"
     unchecked = unchecked_sources(path, b"".join(dict(files)[path]))
-    return SavepointPlan(view, checkpoint, batch, stores, files, unchecked)
+    witness = witness_of(storage, batch)
+    return SavepointPlan(view, checkpoint, batch, stores, files, unchecked, witness)
+
+
+def witness_of(storage: Storage, batch: int) -> str:
+    """Returns the digest of a batch's entries in the logs: another one if it is written again."""
+    entries = (storage.read(f"{log}/{batch}") for log in ("offsets", "commits"))
+    return sha256(b"\n".join(entries)).hexdigest()
 
 
 def _is_later(batch: int, path: str) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from uuid import uuid4
 
 from statemaint import __version__
@@ -33,7 +32,7 @@ from statemaint.records.savepoints import (
     write_savepoint,
 )
 from statemaint.savepoint.compactible import check_sink_empty, write_sink_log
-from statemaint.savepoint.plan import SavepointPlan, committed_batches, plan_savepoint
+from statemaint.savepoint.plan import SavepointPlan, committed_batches, plan_savepoint, witness_of
 from statemaint.savepoint.report import SavepointReport
 from statemaint.savepoint.stores import StoreWriter, in_place
 from statemaint.storage import ReadOnly, Storage
@@ -239,7 +238,7 @@ class _Run:
     def check_not_rewound(self, note: SavepointNote) -> None:
         """Refuses a savepoint whose batch the query has written again; its log may be gone."""
         with suppress(NotFoundError):
-            if _witness(self.source, note.batch) != note.witness:
+            if witness_of(self.source, note.batch) != note.witness:
                 raise ConfigError(
                     f"{self.dest.root}: it has batch {note.batch} as it was before the query was "
                     "rewound and wrote that batch again; give a new folder, or save a newer batch"
@@ -284,7 +283,7 @@ class _Run:
             query_id=checkpoint.query_id,
             id=str(uuid4()) if self.new_id else checkpoint.query_id,
             batch=batch,
-            witness=_witness(planned.storage, batch),
+            witness=planned.witness,
             provider=checkpoint.provider.value,
             codec=checkpoint.codec,
             build=__version__,
@@ -349,7 +348,7 @@ class _Run:
 
         The folder was empty when the savepoint was begun, and no query can have run from it.
         """
-        noted = (*begun.stores, *read_stores(self.dest)) if _same(begun, note) else ()
+        noted = (*begun.stores, *read_stores(self.dest, note.witness)) if _same(begun, note) else ()
         done = in_place(self.dest, [""], noted, others=OF_A_QUERY)
         if not done:
             forget_stores(self.dest)
@@ -360,11 +359,6 @@ class _Run:
         for path, size in note.files.items():
             if there.get(path) != size:
                 raise Superseded(f"{self.dest.root}/{path}", "was changed while it was written")
-
-
-def _witness(source: Storage, batch: int) -> str:
-    entries = (source.read(f"{log}/{batch}") for log in ("offsets", "commits"))
-    return sha256(b"\n".join(entries)).hexdigest()
 
 
 def _same(begun: SavepointNote, note: SavepointNote) -> bool:

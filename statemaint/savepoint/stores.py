@@ -60,7 +60,8 @@ class StoreWriter:
         own = [(write.path, f"{store.id.directory}/SSTs/") for store, write in self.left]
         folders = [store.id.directory for store, _ in self.left]
         others = tuple(path for paths in own for path in paths)
-        return replace(self, done=in_place(self.dest, folders, read_stores(self.dest), others))
+        noted = read_stores(self.dest, self.planned.witness)
+        return replace(self, done=in_place(self.dest, folders, noted, others))
 
     def write(self, workers: Workers) -> Iterator[SavedStore]:
         """Yields each store that is left once it is written, proved and recorded.
@@ -125,6 +126,7 @@ class StoreWriter:
             rows=state.rows,
             digest=state.digest,
             files={entry.path: entry.size for entry in written if entry},
+            of=self.planned.witness,
         )
 
     def _published(self, source: Source, engine: Engine, write: WriteSnapshot) -> Published:

@@ -196,7 +196,7 @@ def _packed(writer: StoreWriter, bundle: Bundle) -> str:
     content = BytesIO()
     pickler = pickle.Pickler(content)
     pickler.dispatch_table = {MappingProxyType: lambda view: (dict, (dict(view),))}
-    pickler.dump((checkpoint, writer.planned.batch, stores))
+    pickler.dump((checkpoint, writer.planned.batch, stores, writer.planned.witness))
     return b64encode(zlib.compress(content.getvalue())).decode()
 
 
@@ -227,9 +227,11 @@ def _written(target: Target, bundle: Bundle, plan: str, dest: LeaseGuardedStorag
     check_lease_held(dest, bundle.holder)
     started, began = dest.now(), monotonic()
     # Spark sends its own tasks to executors in this form.
-    checkpoint, batch, stores = pickle.loads(zlib.decompress(b64decode(plan)))  # noqa: S301
+    checkpoint, batch, stores, witness = pickle.loads(zlib.decompress(b64decode(plan)))  # noqa: S301
     source = ReadOnly(target.open())
-    planned = SavepointPlan(source, checkpoint, batch, stores, logs=(), unchecked=())
+    planned = SavepointPlan(
+        source, checkpoint, batch, stores, logs=(), unchecked=(), witness=witness
+    )
     with leased(dest, bundle.holder or Holder(""), keep=True) as lease:
         writer = StoreWriter(planned, dest, lease)
         writer = writer.continued() if dest.repeated else writer

@@ -20,7 +20,7 @@ from statemaint.execute.lease import leased
 from statemaint.maintain import maintain
 from statemaint.records.claims import Holder
 from statemaint.records.pins import read_pins
-from statemaint.records.savepoints import read_savepoint, write_savepoint
+from statemaint.records.savepoints import STORES, read_savepoint, write_savepoint
 from statemaint.savepoint import savepoint
 from statemaint.savepoint.run import UNFINISHED
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
@@ -103,6 +103,25 @@ def test_a_continued_savepoint_writes_only_the_stores_that_are_left(source: Sour
             old = [all(left._files[path][1] < clock.now for path in files) for files in stores]
             assert old.count(True) == report.continued
     assert continued == {*range(report.stores + 1)}
+
+
+def test_a_store_of_another_savepoint_in_the_same_folder_is_written_again(hdfs: Source) -> None:
+    clock = Clock()
+    killed = each_crash(MemoryStorage(clock=clock), clock, lambda dest: savepoint(hdfs, dest))
+    played = 0
+    for _, dest in killed:
+        note = read_savepoint(dest)
+        if note is None or note.ended is not None or not any(dest.list(STORES)):
+            continue
+        played += 1
+        witness = note.witness
+        for entry in [*dest.list(STORES)]:
+            content = dest.read(entry.path)
+            assert witness.encode() in content
+            dest.replace(entry.path, [content.replace(witness.encode(), b"of a batch before")])
+        assert savepoint(hdfs, dest).continued == 0
+        assert digest_stores(dest) == digest_stores(hdfs)
+    assert played
 
 
 def test_a_savepoint_of_many_stores_records_several_at_a_time_and_repeats_few() -> None:
