@@ -348,9 +348,11 @@ class Lease(Fence):
                 raise self._lost()
             self._claim = following  # another task of this run took it
         try:
-            self._storage.stat(self._claim.path)
+            mine = claim_of(self._storage, self._claim.number)
         except NotFoundError:
             raise self._lost() from None
+        if not mine.is_of(self._claim.holder):  # all was deleted, and numbers began again
+            raise self._lost()
         self._confirmed_at, self._confirmed = now, self._looks
 
     def _following(self) -> Claim | None:

@@ -443,7 +443,7 @@ def test_threads_that_wait_for_the_lease_share_one_look_at_it(clock: Clock) -> N
     for thread in threads:
         thread.join()
     asked = {verb: count - before.get(verb, 0) for verb, count in storage.requests.items()}
-    assert (asked["stat"], asked["read"]) == (1, 1)
+    assert asked["read"] == 2, "the next number, and its own"
 
 
 def test_a_deletion_relies_on_a_look_that_began_after_it_asked(clock: Clock) -> None:
@@ -455,14 +455,15 @@ def test_a_deletion_relies_on_a_look_that_began_after_it_asked(clock: Clock) -> 
         looking.release()
         assert go_on.wait(timeout=60)
 
-    storage = HookedStorage(before=on("stat", "*", wait), clock=clock)
+    storage = HookedStorage(clock=clock)
     lease = acquire(storage, Holder("run"))
+    storage.before = on("read", path_of(1), wait)
 
     def asks() -> None:
         told.release()
         lease.must_hold()
 
-    before = storage.requests.get("stat", 0)
+    before = storage.requests.get("read", 0)
     threads = [threading.Thread(target=asks) for _ in range(8)]
     for thread in threads[:1]:
         thread.start()
@@ -474,19 +475,37 @@ def test_a_deletion_relies_on_a_look_that_began_after_it_asked(clock: Clock) -> 
     go_on.set()
     for thread in threads:
         thread.join()
-    assert 2 <= storage.requests.get("stat", 0) - before < len(threads)
+    assert 2 * 2 <= storage.requests["read"] - before < 2 * len(threads)
 
 
 def test_an_answer_that_has_become_old_is_not_shared(storage: MemoryStorage, clock: Clock) -> None:
     lease = acquire(storage, Holder("run"))
     lease.must_hold()
-    before = storage.requests.get("stat", 0)
+    before = storage.requests["read"]
     lease._looks -= 1  # as a thread sees it that came before the look
     lease.must_hold()
-    assert storage.requests.get("stat", 0) == before
+    assert storage.requests["read"] == before
     clock.now += TRUSTED
     lease.must_hold()
-    assert storage.requests.get("stat", 0) == before + 1
+    assert storage.requests["read"] == before + 2
+
+
+def test_a_lease_is_lost_where_all_was_deleted_and_numbers_began_again(clock: Clock) -> None:
+    storage = MemoryStorage(clock=clock)
+    paused = acquire(storage, Holder("paused"))
+    clock.now += 3 * 86400
+    storage.delete(path_of(1))  # as the expiry of a savepoint does, once nothing else is left
+    for ended in (False, True):
+        other = acquire(storage, Holder(f"other {ended}"))
+        content = storage.read(path_of(1))
+        if ended:
+            other.release()
+            content = storage.read(path_of(1))
+        for look in (paused.must_hold, paused.check, paused.renew):
+            with pytest.raises(LeaseLostError):
+                look()
+        assert storage.read(path_of(1)) == content, "the other's"
+        storage.delete(path_of(1))
 
 
 def test_a_lease_of_which_nothing_is_left_is_lost(storage: MemoryStorage, clock: Clock) -> None:
