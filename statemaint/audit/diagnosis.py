@@ -184,7 +184,9 @@ class Diagnosis:
 
     @property
     def next(self) -> tuple[str, ...]:
-        steps = [code.about.next or f"{code}: see the runbook" for code in sorted(self.counts)]
+        rollback = FindingCode.UNFINISHED_ROLLBACK  # it explains what is missing
+        codes = sorted(self.counts, key=lambda code: (code is not rollback, code))
+        steps = [code.about.next or f"{code}: see the runbook" for code in codes]
         if self._repairable:
             steps.insert(0, "see what `statemaint repair` can repair from the log")
         steps = [*self.disputed, *steps, *self._tidying, *self._way_out()]

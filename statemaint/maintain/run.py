@@ -214,9 +214,7 @@ def end_run(
                 note_end(storage, run, lease, exit_code)
             emptied, unknown = _NOTHING, 0
             if sound:
-                emptied, unknown = _emptied(
-                    storage, lambda: expired_trash(storage, storage.now()), lease
-                )
+                emptied, unknown = _emptied(storage, lambda: _expendable(storage), lease)
             if run and emptied.finding:
                 note_end(storage, run, lease, exit_code or exit_code_of(emptied.findings))
             if units:
@@ -225,6 +223,14 @@ def end_run(
             return emptied
         finally:
             lease.end()
+
+
+def _expendable(storage: Storage) -> ExpiredTrash:
+    """Returns the expired trash; none if files that it may have were lost meanwhile."""
+    trash = expired_trash(storage, storage.now())
+    if trash and not _may_empty(plan_checkpoint(storage, Policy(), dry=True)[1]):
+        return ExpiredTrash(unknown=trash.unknown)
+    return trash
 
 
 def _forget_units(storage: Storage, lease: Lease) -> None:

@@ -336,6 +336,7 @@ class _Run:
         self.write_sink_log(planned.batch)
         fence.must_hold()
         write_savepoint(self.dest, note)
+        fence.must_hold()  # if this was paused meanwhile, the folder may have expired
         self.dest.replace(METADATA, [true_metadata(note)])
         forget_stores(self.dest)
         return self.report(planned, note, len(done))

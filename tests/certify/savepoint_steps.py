@@ -65,7 +65,7 @@ def _save(stage: Stage, dest: Dest, halt: Halt) -> None:
     found = stage.start(doer, halt, partial(folder.save, dest))
     if found.done:
         folder.points = max(40, found.points)
-    stage.tally["savepoints that are whole"] += dest.whole > before
+    stage.tally["savepoints that are whole"] += dest.whole is not before
     held = isinstance(found.error, LeaseHeldError)
     ended = found.done and halt.stop is Stop.NEVER and not held
     healthy &= dest.world.garble is garble

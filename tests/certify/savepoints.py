@@ -47,7 +47,8 @@ class Dest:
         new_id: whether the query that starts from it gets an id of its own.
         pin: whether its batch is pinned meanwhile.
         world: its files.
-        whole: how many savepoints were whole when it became so, itself counted; 0 until then.
+        filled: the time at which the last of its files but `metadata` was written.
+        whole: that time, its batch and its address, once it became whole; `None` until then.
         started: whether a query has run from it.
         excused: whether what it was made of may have been wrong.
         gone: when the last of its files was deleted.
@@ -59,7 +60,8 @@ class Dest:
     new_id: bool
     pin: bool
     world: World
-    whole: int = 0
+    filled: float = 0.0
+    whole: tuple[float, int, str] | None = None
     started: bool = False
     excused: bool = False
     gone: float = float("-inf")
@@ -86,11 +88,13 @@ class Dest:
 
     @property
     def is_whole(self) -> bool:
-        return self.whole > 0 and not self.started and self.query_id is not None
+        return self.whole is not None and not self.started and self.query_id is not None
 
     def look(self, before: Mapping[str, File | None], doer: Doer | None) -> None:
         """Judges a change of somebody's; `None` is the query that was started from here."""
         self.gone = self.gone if self.world.files else self.world.clock
+        if doer and doer.verb == "savepoint" and any(map(_is_part, before)):
+            self.filled = self.world.clock
         ours = all(path.startswith("_statemaint/") for path in before)
         if doer is None or ours:
             return
@@ -103,13 +107,15 @@ class Dest:
                 raise Loss(f"S23: {doer.run} ({doer.verb}) touched {mine} of {self.address}, from "
                            "which a query has started")  # fmt: skip
         elif self.is_startable and not self._is_late(doer):
-            if why := self._broken():
-                raise Loss(
-                    f"S23: {doer.run} ({doer.verb}) left {self.address} startable, and {why}"
-                )
-            if not self.whole:
-                savepoints.finished += 1
-                self.whole = savepoints.finished
+            self._startable(doer)
+
+    def _startable(self, doer: Doer) -> None:
+        if why := self._broken():
+            if self.world.is_late(doer):
+                return  # paused for longer than its lease in the very write of `metadata`
+            raise Loss(f"S23: {doer.run} ({doer.verb}) left {self.address} startable, and {why}")
+        if not self.whole:
+            self.whole = (self.filled, max(self.world.index.commits), self.address)
 
     def _is_late(self, doer: Doer) -> bool:
         """Returns whether a run that was paused for days only now ends a write, into nothing."""
@@ -161,8 +167,20 @@ class Dest:
         return f"{directory} {'no longer loads' if read.state is None else 'loads a wrong state'}"
 
 
+def _is_part(path: str) -> bool:
+    """Returns whether a savepoint consists of a file; `metadata` only says that it is whole."""
+    *folders, name = path.split("/")
+    return folders[:2] != ["_statemaint", "lease"] and not name.startswith(
+        ("metadata", ".metadata")
+    )
+
+
 def _named(path: str) -> bool:
     return path[8:].isdecimal()
+
+
+def _newness(dest: Dest) -> tuple[float, int, str]:
+    return dest.whole or (0.0, 0, "")
 
 
 @dataclass(slots=True)
@@ -172,7 +190,6 @@ class Savepoints:
     Attributes:
         stage: where the query lives.
         dests: their folders.
-        finished: how many have become whole.
         ahead: the seconds by which their clocks are ahead.
         points: how many points the last one had.
         newest: the newest one when an expiry began, by its run.
@@ -180,7 +197,6 @@ class Savepoints:
 
     stage: "Stage"
     dests: list[Dest] = field(default_factory=list)
-    finished: int = 0
     ahead: float = 0.0
     points: int = 80
     newest: dict[str, Dest | None] = field(default_factory=dict)
@@ -220,12 +236,12 @@ class Savepoints:
 
     def _newest(self) -> Dest | None:
         whole = (one for one in self.dests if one.is_whole)
-        return max(whole, key=lambda one: one.whole, default=None)
+        return max(whole, key=_newness, default=None)
 
     def keeps(self, dest: Dest, doer: Doer) -> bool:
         """Returns whether an expiry must keep a savepoint as the newest whole one."""
         was = self.newest.get(doer.run)
-        return was is dest and not any(one.whole > dest.whole for one in self.dests)
+        return was is dest and not any(_newness(one) > _newness(dest) for one in self.dests)
 
     # -- what a maintainer does
 

@@ -97,11 +97,15 @@ def _only_of_those_above(store: Store, version: int) -> frozenset[str]:
     return frozenset(part for path in zips.keys() - stay for part in parts.get(path, ())) - used
 
 
-def _state_order(remove: Remove) -> tuple[int, int, int, str]:
-    """Returns the sort key of state: snapshots, shared files, changes; checksums first (S7)."""
+def _state_order(remove: Remove) -> tuple[bool, int, bool, int, str]:
+    """Returns the sort key of state: by version, changes before snapshots; checksums first (S7).
+
+    A version whose snapshot went first might load from an older one and a change of another time.
+    Tables go last, as more than one version may need them.
+    """
     changes = ".delta" in remove.entry.name or ".changelog" in remove.entry.name
-    rank = 1 if remove.version == 0 else 2 * changes
-    return rank, -remove.version, -remove.entry.name.count(".crc"), remove.path
+    is_table = remove.version == 0
+    return is_table, -remove.version, not changes, -remove.entry.name.count(".crc"), remove.path
 
 
 def _log_order(remove: Remove) -> tuple[int, int, bool, str]:

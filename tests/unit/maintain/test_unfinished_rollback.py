@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
-from statemaint.audit import doctor, verify
-from statemaint.errors import DamagedError
+from statemaint.audit import digest_stores, doctor, verify
+from statemaint.errors import DamagedError, StatemaintError
 from statemaint.maintain import maintain, undo
 from statemaint.maintain.bundles import bundles, weights
 from statemaint.maintain.run import reserve
@@ -20,6 +21,7 @@ from statemaint.report.outcome import Report
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import (
     COMMIT,
+    delta_bytes,
     offsets_bytes,
     snapshot_bytes,
     state_at,
@@ -104,6 +106,19 @@ def test_killed_anywhere_between_state_and_logs_it_halts_everything(
     assert between >= len(removes) - 2
 
 
+def test_killed_anywhere_no_version_loads_from_a_change_of_another_time(
+    storage: MemoryStorage,
+) -> None:
+    """The snapshot is right, and hides a change that a batch before a rewind has left."""
+    storage.write("state/0/0/25.delta", [delta_bytes([(b"other", b"time")])], overwrite=True)
+    before, loaded = digest_stores(storage, version=25), 0
+    for found in all_killed(storage):
+        with suppress(StatemaintError):
+            assert digest_stores(found, version=25) == before
+            loaded += 1
+    assert loaded
+
+
 def test_the_finding_of_an_unfinished_rollback_names_the_run_and_the_two_ways_out(
     storage: MemoryStorage,
 ) -> None:
@@ -111,7 +126,7 @@ def test_the_finding_of_an_unfinished_rollback_names_the_run_and_the_two_ways_ou
     (detail,) = reported(maintain(found, EAGER))
     assert detail == (
         f"the rollback to batch 22 (run {the_run(found)}) was interrupted, or is still at work: "
-        "it has moved 1 file of the state to the trash, and the logs have the batches above. Run "
+        "it has moved 3 files of the state to the trash, and the logs have the batches above. Run "
         "`statemaint rollback --to-batch 22` again, or `statemaint undo` of that run; nothing is "
         "touched before"
     )
@@ -264,8 +279,10 @@ def test_where_moves_keep_times_an_entry_is_the_querys_while_the_undo_of_it_has_
 
 def test_a_rollback_whose_state_was_put_back_by_hand_halts_nothing(storage: MemoryStorage) -> None:
     found = half_done(storage)
-    trashed = f"_statemaint/trash/{the_run(found)}/state/0/0/25.snapshot"
-    found._files["state/0/0/25.snapshot"] = found._files.pop(trashed)
+    trashed = [path for path in found.files if f"trash/{the_run(found)}/state/" in path]
+    for path in trashed:
+        found._files[path.split("/", 3)[3]] = found._files.pop(path)
+    assert len(trashed) == 3
     assert reported(maintain(found, EAGER)) == []
 
 

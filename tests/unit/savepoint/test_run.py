@@ -1,6 +1,7 @@
 """A savepoint is whole or not startable, wherever its run is killed; the same call completes it."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -13,6 +14,7 @@ from statemaint.errors import (
     ConfigError,
     DamagedError,
     LeaseHeldError,
+    LeaseLostError,
     StorageError,
     Superseded,
 )
@@ -20,7 +22,7 @@ from statemaint.execute.lease import leased
 from statemaint.maintain import maintain
 from statemaint.records.claims import Holder
 from statemaint.records.pins import read_pins
-from statemaint.records.savepoints import STORES, read_savepoint, write_savepoint
+from statemaint.records.savepoints import SAVEPOINT, STORES, read_savepoint, write_savepoint
 from statemaint.savepoint import savepoint
 from statemaint.savepoint.run import UNFINISHED
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
@@ -265,6 +267,25 @@ def test_one_that_another_run_has_completed_since_the_plan_is_left_as_it_is(hdfs
     again = savepoint(hdfs, dest, batch=batch)
     assert again.continued == again.stores
     assert has_true_metadata(dest)
+
+
+def test_a_run_that_slept_while_its_folder_expired_makes_nothing_startable(hdfs: Source) -> None:
+    clock, writes = Clock(), Counter[str]()
+    dest = HookedStorage(clock=clock)
+
+    def expire(verb: str, path: str) -> None:
+        writes[path] += verb not in READS
+        if path == SAVEPOINT and writes[path] == 2:  # it is about to note the end
+            dest.before = lambda _verb, _path: None
+            clock.now += 3 * 86_400
+            with leased(dest, Holder("expiry")):
+                dest.delete(f"commits/{newest(hdfs)}")
+
+    dest.before = expire
+    with pytest.raises(LeaseLostError):
+        savepoint(hdfs, dest)
+    assert writes[SAVEPOINT] == 2
+    assert not has_true_metadata(dest)
 
 
 def test_a_savepoint_of_a_batch_that_was_written_again_does_not_stand_for_it(hdfs: Source) -> None:

@@ -50,12 +50,14 @@ def test_the_next_batch_keeps_its_offsets_and_metadata() -> None:
     assert logs(4, keep_next=True, keep_metadata=False) == [*METADATA, *TOP, "commits/5"]
 
 
-def test_state_goes_before_the_logs_snapshots_first_and_checksums_before_their_files() -> None:
+def test_state_goes_before_the_logs_by_version_changes_first_and_checksums_before_their_files() -> (
+    None
+):
     one = store("5d 6d 6c 7d 7s 7k 8d 8t x:strange")
     found = rolled_back([one], LOGS[2:3], 4, keep_next=False)
     assert [one.path for one in found if one.store is None] == []
     assert names(one.path for one in found) == [
-        ".7.snapshot.crc", "7.snapshot", "8.delta", "7.delta", ".6.delta.crc", "6.delta"
+        "8.delta", "7.delta", ".7.snapshot.crc", "7.snapshot", ".6.delta.crc", "6.delta"
     ]  # fmt: skip
     assert {(one.store, one.version) for one in found} == {(STORE, 6), (STORE, 7), (STORE, 8)}
 
@@ -63,20 +65,20 @@ def test_state_goes_before_the_logs_snapshots_first_and_checksums_before_their_f
 def test_spark_s_checksums_go_before_their_files_too() -> None:
     found = rolled_back([store("5d x:5.delta.crc 5s x:5.snapshot.crc")], (), 3, keep_next=False)
     assert names(one.path for one in found) == [
-        "5.snapshot.crc", "5.snapshot", "5.delta.crc", "5.delta"
+        "5.delta.crc", "5.delta", "5.snapshot.crc", "5.snapshot"
     ]  # fmt: skip
 
 
 def test_tables_go_after_a_zip_of_the_first_version() -> None:
     one = rocks_store("1c 1z:a 2c sa")
     found = [one.path for one in rolled_back([one], (), -1, keep_next=False)]
-    assert names(found) == ["1.zip", "a.sst", "2.changelog", "1.changelog"]
+    assert names(found) == ["2.changelog", "1.changelog", "1.zip", "a.sst"]
 
 
-def test_tables_go_after_the_zips_that_alone_name_them_and_before_changes() -> None:
+def test_tables_that_only_zips_above_name_go_last() -> None:
     one = rocks_store("4c 5c 5z:a+b 6c 7c 7z:b+c 7k sa sb sc sd")
     found = [one.path for one in rolled_back([one], (), 4, keep_next=False)]
-    assert names(found) == [".7.zip.crc", "7.zip", "c.sst", "7.changelog", "6.changelog"]
+    assert names(found) == ["7.changelog", ".7.zip.crc", "7.zip", "6.changelog", "c.sst"]
 
 
 def test_the_checksum_of_a_table_goes_with_it() -> None:
