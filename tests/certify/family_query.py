@@ -166,9 +166,9 @@ class FamilyQuery(RocksQuery):
         return encode_tagged(self._written(directory), self.habits.codec, lineage)
 
     def snapshot(self, directory: str) -> bool:
-        """Makes a snapshot, unless the next batch drops a family, which this version still has."""
+        """Makes a snapshot, unless the next batch has other families than this version."""
         executor = self.executors.get(directory)
-        return not (executor and executor.dropped) and RocksQuery.snapshot(self, directory)
+        return not (executor and executor.forced) and RocksQuery.snapshot(self, directory)
 
     def memory(self, directory: str, version: int) -> int:
         """Returns the state that an executor has of a version, the running batch's as well."""
