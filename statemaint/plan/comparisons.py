@@ -30,34 +30,39 @@ def _of_disputed(facts: Facts, suspect: Suspect) -> Attest:
 
 
 def _unproved(facts: Facts) -> Iterator[Snapshot]:
-    """Yields our own snapshots without a proof, the lowest first.
+    """Yields the snapshots without a proof, the lowest first: ours, and the newest one.
 
-    The run that wrote them was killed, or found the written snapshot to be wrong.
+    The run that wrote ours was killed, or found the written snapshot to be wrong.
     """
-    rocks = facts.store.rocks
-    ours = rocks.ours if rocks else facts.store.written
+    newest = facts.versions.base(facts.window.target)
     for version, snapshot in sorted(facts.versions.snapshots.items()):
-        if version not in facts.proved and snapshot.entry.path in ours:
+        if version not in facts.proved and (_is_ours(facts, snapshot) or snapshot == newest):
             yield snapshot
+
+
+def _is_ours(facts: Facts, snapshot: Snapshot) -> bool:
+    rocks = facts.store.rocks
+    return snapshot.entry.path in (rocks.ours if rocks else facts.store.written)
 
 
 def _of_unproved(
     facts: Facts, snapshot: Snapshot, writes: Collection[WriteSnapshot]
 ) -> Iterator[Attest]:
-    """Yields the comparison of one of our unproved snapshots if it is due.
+    """Yields the comparison of an unproved snapshot if it is due.
 
-    A snapshot with nothing left to compare it with is read only if a fold leads past it.
+    A snapshot with nothing left to compare it with is read only if a fold leads past it. So is the
+    newest one of executors, if the fold begins with one that was compared with nothing either: one
+    of the two may be wrong, and Spark would have begun with the newest.
     """
-    over = _passed_over(snapshot, writes)
-    if over or _begins_restart(facts, snapshot):
+    ours = _is_ours(facts, snapshot)
+    past = [one for one in writes if one.chain.start < snapshot.version < one.version]
+    compared = facts.proved & {one.version for one in facts.store.attestations if one.files}
+    unsure = any(one.chain.start and one.chain.start not in compared for one in past)
+    over = bool(past) if ours else unsure
+    if over or (ours and _begins_restart(facts, snapshot)):
         against = facts.versions.from_log(snapshot.version, proved=facts.proved)
         if over or against:
             yield Attest(facts.store.id, snapshot, against, AttestReason.NEVER_PROVED)
-
-
-def _passed_over(snapshot: Snapshot, writes: Collection[WriteSnapshot]) -> bool:
-    """Returns whether a fold leads past a snapshot: the last witness of a change to the log."""
-    return any(one.chain.start < snapshot.version < one.version for one in writes)
 
 
 def _begins_restart(facts: Facts, snapshot: Snapshot) -> bool:

@@ -375,6 +375,8 @@ class Operator:
             stage.world.change(dict.fromkeys(gone))
             stage.tally["files of ours deleted"] += 1
             stage.ended &= stage.ended if folder == "attestations" else set()  # others had records
+            if folder in ("", "attestations"):
+                certificate.made.clear()  # nobody can know of them any more that they are ours
 
     # -- foreign files
 

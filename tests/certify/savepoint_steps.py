@@ -68,7 +68,7 @@ def _save(stage: Stage, dest: Dest, halt: Halt) -> None:
     stage.tally["savepoints that are whole"] += dest.whole is not before
     held = isinstance(found.error, LeaseHeldError)
     ended = found.done and halt.stop is Stop.NEVER and not held
-    healthy &= dest.world.garble is garble
+    healthy &= dest.world.garble is garble and not dest.expiring
     if healthy and ended and found.error and not _lacks(stage):
         raise Loss(f"S23: no savepoint of a query that has lost nothing: {found.error!r}")
 

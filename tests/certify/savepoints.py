@@ -52,6 +52,7 @@ class Dest:
         started: whether a query has run from it.
         excused: whether what it was made of may have been wrong.
         gone: when the last of its files was deleted.
+        expiring: whether somebody has begun to delete it.
     """
 
     stage: "Stage"
@@ -65,6 +66,7 @@ class Dest:
     started: bool = False
     excused: bool = False
     gone: float = float("-inf")
+    expiring: bool = False
 
     def __post_init__(self) -> None:
         self.world.judge = self
@@ -93,6 +95,7 @@ class Dest:
     def look(self, before: Mapping[str, File | None], doer: Doer | None) -> None:
         """Judges a change of somebody's; `None` is the query that was started from here."""
         self.gone = self.gone if self.world.files else self.world.clock
+        self.expiring = bool(self.world.files) and (self.expiring or _expires(doer))
         if doer and doer.verb == "savepoint" and any(map(_is_part, before)):
             self.filled = self.world.clock
         ours = all(path.startswith("_statemaint/") for path in before)
@@ -165,6 +168,10 @@ class Dest:
             self.stage.tally["savepoints of what was wrong"] += 1
             return None
         return f"{directory} {'no longer loads' if read.state is None else 'loads a wrong state'}"
+
+
+def _expires(doer: Doer | None) -> bool:
+    return doer is not None and doer.verb == "expire"
 
 
 def _is_part(path: str) -> bool:

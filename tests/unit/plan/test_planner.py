@@ -15,7 +15,7 @@ from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Action, Attest, Delete, Plan, Request, WriteSnapshot
 from statemaint.plan.planner import _window, plan
-from statemaint.plan.reasons import KeepReason
+from statemaint.plan.reasons import AttestReason, KeepReason
 from statemaint.plan.staleness import _unproved
 from tests.support.checkpoints import NOW, STORE, checkpoint, names, store, versions
 from tests.support.simulate import attest
@@ -175,6 +175,26 @@ def test_a_snapshot_nobody_compared_is_not_folded_on_from() -> None:
     first, *_ = plan(checkpoint(proved, batches=range(16, 25)), TIGHT, NOW).actions
     assert isinstance(first, WriteSnapshot)
     assert first.chain.start == 10
+
+
+def test_a_fold_from_a_base_compared_with_nothing_compares_the_newest_that_it_leads_past() -> None:
+    """One of the two may be wrong: Spark would begin with the newest, and the fold does not."""
+    cut = NEGLECTED.replace("1d ", "", 1)
+    seen = store(f"{cut} 10s 12s")
+    ten = next(one.entry for one in seen.files if one.entry.name == "10.snapshot")
+    assert never_proved(decide(f"{cut} 10s 12s")) == [12]
+    for files, expected in ((0, [12]), (3, [])):
+        proved = replace(seen, attestations=(replace(attest(ten, 10), files=files),))
+        decided = plan(checkpoint(proved, batches=range(16, 25)), TIGHT, NOW)
+        assert never_proved(decided) == expected
+
+
+def never_proved(decided: Plan) -> list[int]:
+    return [
+        one.snapshot.version
+        for one in decided.actions
+        if isinstance(one, Attest) and one.reason is AttestReason.NEVER_PROVED
+    ]
 
 
 def test_the_commit_log_lowers_the_floor() -> None:
