@@ -14,6 +14,7 @@ from statemaint.records.manifest import FOLDER, Note, Seen, manifest_path, rende
 from statemaint.spark.fleet import Target
 from statemaint.spark.leases import leases
 from statemaint.storage import MemoryStorage, Storage
+from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, HookedStorage, refuse
 
 
@@ -97,7 +98,7 @@ def test_a_run_waits_for_all_queries_together() -> None:
 @pytest.mark.parametrize("refused", [False, True])
 def test_the_end_of_a_run_tells_what_it_deleted_from_the_trash(*, refused: bool) -> None:
     clock = Clock()
-    storage = HookedStorage(clock=clock)
+    storage = write_checkpoint(HookedStorage(clock=clock))
     if refused:
         storage.before = refuse("delete", f"{FOLDER}/*")
     target = InMemory("query", "memory:", storage=storage)
