@@ -323,7 +323,7 @@ class _Run:
             return self.whole(begun)
         with superseded_if_missing("this was planned"):
             note = self.note(planned, begun)
-        done = {} if begun is None else self._cleared(begun, note)
+        done = {} if begun is None else self._cleared(begun, note, fence)
         write_savepoint(self.dest, note)
         self.dest.replace(METADATA, [UNFINISHED])
         with superseded_if_missing("this was planned"):
@@ -344,13 +344,15 @@ class _Run:
     def _log(self, path: str, chunks: Chunks) -> int:
         return self.dest.write(path, chunks, overwrite=True).size
 
-    def _cleared(self, begun: SavepointNote, note: SavepointNote) -> dict[str, SavedStore]:
+    def _cleared(
+        self, begun: SavepointNote, note: SavepointNote, fence: Fence
+    ) -> dict[str, SavedStore]:
         """Returns the stores that are in place by their directories; deletes what else there is.
 
         The folder was empty when the savepoint was begun, and no query can have run from it.
         """
         noted = (*begun.stores, *read_stores(self.dest, note.witness)) if _same(begun, note) else ()
-        done = in_place(self.dest, [""], noted, others=OF_A_QUERY)
+        done = in_place(self.dest, [""], noted, OF_A_QUERY, fence)
         if not done:
             forget_stores(self.dest)
         return done

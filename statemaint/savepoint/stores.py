@@ -21,7 +21,11 @@ _RECORDED_PER_WAITING = 8
 
 
 def in_place(
-    dest: Storage, folders: Iterable[str], noted: Iterable[SavedStore], others: tuple[str, ...]
+    dest: Storage,
+    folders: Iterable[str],
+    noted: Iterable[SavedStore],
+    others: tuple[str, ...],
+    fence: Fence,
 ) -> dict[str, SavedStore]:
     """Returns the noted stores that are in place in some folders, by their directories.
 
@@ -30,7 +34,8 @@ def in_place(
     there = {one.path: one.size for folder in folders for one in dest.list(folder)}
     done = {one.directory: one for one in noted if one.files.items() <= there.items()}
     kept = {path for one in done.values() for path in one.files}
-    dest.delete_all([path for path in there if path.startswith(others) and path not in kept])
+    gone = [path for path in there if path.startswith(others) and path not in kept]
+    dest.delete_all(gone, before=fence.must_hold)
     return done
 
 
@@ -61,7 +66,7 @@ class StoreWriter:
         folders = [store.id.directory for store, _ in self.left]
         others = tuple(path for paths in own for path in paths)
         noted = read_stores(self.dest, self.planned.witness)
-        return replace(self, done=in_place(self.dest, folders, noted, others))
+        return replace(self, done=in_place(self.dest, folders, noted, others, self.fence))
 
     def write(self, workers: Workers) -> Iterator[SavedStore]:
         """Yields each store that is left once it is written, proved and recorded.
