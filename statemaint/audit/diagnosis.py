@@ -184,11 +184,11 @@ class Diagnosis:
 
     @property
     def next(self) -> tuple[str, ...]:
-        rollback = FindingCode.UNFINISHED_ROLLBACK  # it explains what is missing
-        codes = sorted(self.counts, key=lambda code: (code is not rollback, code))
-        steps = [code.about.next or f"{code}: see the runbook" for code in codes]
+        steps = [code.about.next or f"{code}: see the runbook" for code in sorted(self.counts)]
         if self._repairable:
             steps.insert(0, "see what `statemaint repair` can repair from the log")
+        if (rollback := FindingCode.UNFINISHED_ROLLBACK) in self.counts:
+            steps.insert(0, rollback.about.next)  # it explains what is missing
         steps = [*self.disputed, *steps, *self._tidying, *self._way_out()]
         if not steps and self.chain and len(self.chain.deltas) > _LONG:
             maintain = "run `statemaint maintain`: a restart reads more files than it needs to"

@@ -14,7 +14,7 @@ def comparisons(facts: Facts, writes: Collection[WriteSnapshot]) -> Iterator[Att
 
     Snapshots whose log was replaced come first: either of the two may be wrong. Snapshots that we
     wrote and a run left without a proof follow, where a new snapshot would be folded past them or
-    a restart would begin with them.
+    a restart would begin with them, and the newest of executors after a base that nothing proves.
     """
     yield from (_of_disputed(facts, one) for one in facts.judgement.disputed)
     disputed = {one.path for one in facts.judgement.disputed}

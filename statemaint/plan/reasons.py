@@ -33,7 +33,7 @@ class AttestReason(Explained):
     LOG_REPLACED = "log_replaced", "a file that it was proved or written from was replaced since"
     NEVER_PROVED = (
         "never_proved",
-        "a run left it without a proof: the run was killed, or found it wrong",
+        "nothing has proved it, and a restart begins with it or a fold leads past it",
     )
 
 

@@ -324,24 +324,31 @@ class _Run:
         with superseded_if_missing("this was planned"):
             note = self.note(planned, begun)
         done = {} if begun is None else self._cleared(begun, note, fence)
-        write_savepoint(self.dest, note)
-        self.dest.replace(METADATA, [UNFINISHED])
+        self._note(note, UNFINISHED, fence)
         with superseded_if_missing("this was planned"):
-            logs = {path: self._log(path, chunks) for path, chunks in planned.logs}
+            logs = {path: self._log(path, chunks, fence) for path, chunks in planned.logs}
         written = yield StoreWriter(planned, self.dest, fence, done)
         stores = done | {store.directory: store for store in written}
         saved = tuple(stores[one.id.directory] for one, _ in planned.stores)
         note = replace(note, ended=self.dest.now(), stores=saved, logs=logs)
         self._check_whole(note)
         self.write_sink_log(planned.batch)
-        fence.must_hold()
-        write_savepoint(self.dest, note)
-        fence.must_hold()  # if this was paused meanwhile, the folder may have expired
-        self.dest.replace(METADATA, [true_metadata(note)])
+        self._note(note, true_metadata(note), fence)
         forget_stores(self.dest)
         return self.report(planned, note, len(done))
 
-    def _log(self, path: str, chunks: Chunks) -> int:
+    def _note(self, note: SavepointNote, metadata: bytes, fence: Fence) -> None:
+        """Writes the record, and the `metadata` that go with it.
+
+        A run that slept before either may find a savepoint of another run, or a query, there.
+        """
+        fence.must_hold()
+        write_savepoint(self.dest, note)
+        fence.must_hold()
+        self.dest.replace(METADATA, [metadata])
+
+    def _log(self, path: str, chunks: Chunks, fence: Fence) -> int:
+        fence.check()
         return self.dest.write(path, chunks, overwrite=True).size
 
     def _cleared(
