@@ -93,7 +93,7 @@ class Depth(IntEnum):
             attestation is of the listed file; one that has changed since is read and compared.
     CHAINS  every such file decoded, every snapshot compared with the files below it, and every
             checksum file of Hadoop's with the file beside it.
-    ROWS    also files that no retained version needs, and the rows of the newest version.
+    ROWS    the same of files that no retained version needs, and the rows of the newest version.
     """
 
     HEADERS = 1
@@ -127,7 +127,7 @@ def rebuild(
         return Rebuilt()
     first, last = checkpoint.span
     versions = store.versions
-    begin = _beginning(versions, first, last) if depth is Depth.ROWS else first
+    begin = 1 if depth is Depth.ROWS else first
     suspects = {one.path: one for one in judge(store, checkpoint).suspects}
     loads = versions.loadable(begin, last)
     retained = range(first, last + 1)
@@ -155,13 +155,6 @@ def needed_deltas(store: Store, checkpoint: Checkpoint) -> Iterator[Delta]:
     for version in sorted(store.versions.deltas):
         if begin < version <= last:
             yield store.versions.deltas[version]
-
-
-def _beginning(versions: Versions, first: int, last: int) -> int:
-    """Returns the first version of the log from which the first retained version can be folded."""
-    lowest = min(versions.loadable(first, last), default=first)
-    chain = versions.from_log(lowest, proved=())
-    return max(1, chain.start) if chain else lowest
 
 
 @dataclass(slots=True)

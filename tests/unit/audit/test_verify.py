@@ -76,6 +76,18 @@ def test_a_wrong_snapshot_below_the_retained_versions_is_found_by_a_deep_look(
     assert [one.code for one in found.findings] == [FindingCode.SNAPSHOT_MISMATCH]
 
 
+def test_a_wrong_snapshot_below_a_gap_in_the_log_is_found_by_a_deep_look(
+    storage: MemoryStorage,
+) -> None:
+    storage.write("state/0/0/12.snapshot", [snapshot_bytes(state_at(12))])
+    storage.delete("state/0/0/10.delta")
+    storage.write("state/0/0/8.snapshot", [snapshot_bytes(state_at(7))])
+    assert codes(storage) == []
+    (found,) = verify(storage, deep=True).findings
+    assert found.code is FindingCode.SNAPSHOT_MISMATCH
+    assert found.batches == (), "no retained version loads from it"
+
+
 def test_a_deep_look_counts_the_retained_versions_only(storage: MemoryStorage) -> None:
     storage.write("state/0/0/12.snapshot", [snapshot_bytes(state_at(12))])
     assert verify(storage, deep=True).versions_checked == 9
