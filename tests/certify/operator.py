@@ -255,6 +255,7 @@ class Operator:
         if self.torn and not ledger:
             return  # what the copy lacks may be in its own trash alone
         stage.step(f"an older copy is put back, with our files: {ledger}, times: {keeps_times}")
+        world.clock += 1  # what is written from here on is younger than what was there
         self._stop_maintenance()
         query.stop()
         stage.certificate.readers.clear()
@@ -284,6 +285,8 @@ class Operator:
             file, one = world.files.get(path), spot(path)
             if file is None or one is None or file.content not in contents or self._landed(path):
                 continue
+            if one.store not in stage.stores:
+                continue  # its operator was removed: nobody wants it back
             certificate.excused = True
             # Where changes name their zip, or a zip their families, nothing loads without it.
             named = one.id is not None or stage.setting.habits.families
