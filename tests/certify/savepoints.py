@@ -106,7 +106,8 @@ class Dest:
         if doer.verb == "expire" and savepoints.keeps(self, doer):
             raise Loss(f"S23: {doer.run} touched {[*before]} of {self.address}, the newest one")
         if self.started:
-            if mine := [path for path in before if path.startswith(_OF_A_QUERY)]:
+            changed = (path for path, file in before.items() if file != self.world.files.get(path))
+            if mine := [path for path in changed if path.startswith(_OF_A_QUERY)]:
                 raise Loss(f"S23: {doer.run} ({doer.verb}) touched {mine} of {self.address}, from "
                            "which a query has started")  # fmt: skip
         elif self.is_startable and not self._is_late(doer):
