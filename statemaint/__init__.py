@@ -1,9 +1,30 @@
 """Maintains the state of Spark Structured Streaming queries outside their executors."""
 
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["__version__", "read_state"]
+if TYPE_CHECKING:
+    from statemaint.checkpoint import OpenCheckpoint
+    from statemaint.storage import S3Options
+
+__all__ = ["__version__", "open", "read_state"]
 __version__ = "0.2.0"
+
+
+def open(address: str | PathLike[str], *, s3: "S3Options | None" = None) -> "OpenCheckpoint":  # noqa: A001 -- as a name of ours
+    """Returns the checkpoint at an address, whose methods do what the command line does.
+
+    Args:
+        address: a path, `s3://`, `hdfs://` and others.
+        s3: how S3 is reached; by default, as the environment sets it.
+
+    Raises:
+        ConfigError: when the address is empty or has a secret in it.
+        UnsupportedError: for a scheme that this version cannot reach.
+    """
+    from statemaint.checkpoint import OpenCheckpoint, storage_at  # noqa: PLC0415 -- as below
+
+    return OpenCheckpoint(storage_at(address, s3))
 
 
 def read_state(address: str, operator: int = 0, **where: Any) -> Any:

@@ -2,11 +2,15 @@
 
 import re
 from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
 from typing import Any
 
 from statemaint.errors import ConfigError
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+Value = float | str | timedelta | None
+"""A setting's value as a script gives it: times are seconds, `7d` or a `timedelta`."""
 
 
 def seconds(text: str) -> float:
@@ -19,6 +23,13 @@ def seconds(text: str) -> float:
     if not match:
         raise ConfigError(f"not a duration: {text!r}; write it like 90s, 15m, 1h or 7d")
     return float(match[1]) * _UNITS[match[2]]
+
+
+def in_seconds(value: float | str | timedelta) -> float:
+    """Returns the seconds of a time as a script gives it; raises `ConfigError` as `seconds`."""
+    if isinstance(value, str):
+        return seconds(value)
+    return value.total_seconds() if isinstance(value, timedelta) else value
 
 
 def duration(value: float) -> str:
@@ -109,12 +120,18 @@ class Policy:
             if value is not None and not value >= setting.least:
                 raise ConfigError(f"{setting.name} must be at least {setting.least}, not {value}")
 
-    def override(self, **changes: Any) -> "Policy":
+    def override(self, **changes: Value) -> "Policy":
         """Returns the policy with every given field that is not `None` replaced."""
-        names = {setting.name for setting in SETTINGS}
-        if unknown := sorted(set(changes) - names):
+        kinds = {setting.name: setting.kind for setting in SETTINGS}
+        if unknown := sorted(set(changes) - set(kinds)):
             raise ConfigError(f"no such policy setting: {', '.join(unknown)}")
-        return replace(self, **{name: new for name, new in changes.items() if new is not None})
+        given: dict[str, Any] = {name: new for name, new in changes.items() if new is not None}
+        for name, new in given.items():
+            if kinds[name] is float:
+                given[name] = in_seconds(new)
+            elif not isinstance(new, int):
+                raise ConfigError(f"{name} must be a whole number, not {new!r}")
+        return replace(self, **given)
 
 
 SETTINGS = tuple(

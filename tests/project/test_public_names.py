@@ -11,10 +11,10 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 import statemaint
+from statemaint.errors import ConfigError
 from statemaint.model.policy import Policy
-from statemaint.planning import plan_checkpoint
 from statemaint.storage import LocalStorage
-from tests.support.checkpoints import write_checkpoint
+from tests.support.archived import archived
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs/python.md").read_text()
@@ -50,20 +50,32 @@ def test_the_package_exports_no_more_than_the_page_says() -> None:
     assert {*statemaint.__all__} == {"__version__", *said}
 
 
-def test_the_example_prints_what_it_plans_and_finds_and_then_does(
+def test_the_ten_examples_do_what_they_say(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_checkpoint(LocalStorage(tmp_path), last=45)
-    (tmp_path / "state/0/1/foo.bar").write_bytes(b"")
-    (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    policy = Policy(min_deltas_for_snapshot=10, min_batches_to_retain=20, trash_for=7 * 86_400)
-    planned = len(plan_checkpoint(LocalStorage(tmp_path), policy)[1].actions)
+    ours, theirs = LocalStorage(tmp_path / "revenue"), archived(("3.5.9", "aggregation2"))
+    ours.create_root()
+    for path in theirs.files:
+        ours.write(path, [theirs.read(path)])
+    examples = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert len(examples) == 10
     names: dict[str, Any] = {}
-    exec(example.replace("/data/checkpoints/revenue", str(tmp_path)), names)  # noqa: S102
-    first, found = capsys.readouterr().out.splitlines()
-    assert (first, planned) == (f"2 stores, {planned} actions planned", 4)
-    assert found.startswith("UNKNOWN_FILE state/0/1/foo.bar")
-    assert names["report"].snapshots_written == 4
+    for one in examples:
+        there = re.sub(r"/data/\w+", str(tmp_path), one.replace("savepoints/revenue", "x/saved"))
+        exec(there, names)  # noqa: S102
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == f"<OpenCheckpoint {tmp_path}/revenue> {names['before'] + 1}"
+    assert lines
+    assert names["revenue"].batches[-1] == names["before"] + 1, "the rollback was undone"
+    assert names["report"].snapshots_written
+    assert names["table"].num_rows == names["operator"].figures.rows
+    assert names["revenue"].verify(deep=True).healthy
+
+
+@pytest.mark.parametrize("wrong", [{"grace": "soon"}, {"rebase": "no"}, {"chain": 3}])
+def test_a_setting_that_is_none_is_refused_in_one_line(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"not a duration|whole number|no such"):
+        Policy().override(**wrong)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
-from statemaint.model.policy import Policy
+from statemaint.model.policy import Policy, Value
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.comparisons import comparisons
 from statemaint.plan.facts import Boundary, Facts, Window, boundary_of, gather
@@ -21,7 +21,7 @@ HOME = STORE.directory
 
 
 def facts(
-    one: Store, *, floor: int = 6, target: int = 10, required: int = 6, **policy: object
+    one: Store, *, floor: int = 6, target: int = 10, required: int = 6, **policy: Value
 ) -> Facts:
     found = Policy(grace=0).override(**policy)
     window = Window(floor, required, target, target, NOW, found)
