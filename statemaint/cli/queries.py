@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Event
 from types import FrameType
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 import click
 
@@ -37,7 +36,7 @@ from statemaint.queries.models import DEFAULT_POOL, Query
 from statemaint.queries.notifiers import unresolved
 from statemaint.queries.problems import InvalidQueriesError, Problem
 from statemaint.queries.reader import QueriesReader, read_queries
-from statemaint.queries.reading import QueriesReading, in_order
+from statemaint.queries.reading import QueriesReading, in_order, is_in_shard
 from statemaint.report.record import with_loss
 from statemaint.storage import Storage, open_storage, storage_of
 from statemaint.wording import counted
@@ -288,11 +287,10 @@ def _places(reader: QueriesReader, shard: tuple[int, int]) -> "RecordPlaces":
     reading = reader.read()
     queries = {name: one for name, one in reading.queries.items() if one.enabled}
     (origin, _), namespace = origins_of(os.environ, reading.path), namespace_of(os.environ)
-    number, shards = shard
     places = tuple(
         RecordPlace(named_of(reading, name), one.checkpoint)
         for name, one in sorted(queries.items())
-        if crc32(name.encode()) % shards == number - 1
+        if is_in_shard(name, shard)
     )
     problems = tuple((one.file, one.line, one.entry) for one in reading.all_problems)
     return RecordPlaces(places, len(queries), problems, labels_of(origin, namespace))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from zlib import crc32
 
 from statemaint.model.policy import Policy
 from statemaint.queries.merged import QuerySource
@@ -91,6 +92,12 @@ class QueriesReading:
         """
         source = self.sources[query]
         return source.file.problem_of(source.key, what, *path, query=query)
+
+
+def is_in_shard(query: str, shard: tuple[int, int]) -> bool:
+    """Returns whether a query is in the Ith of N parts of all queries: the same part for ever."""
+    number, shards = shard
+    return crc32(query.encode()) % shards == number - 1
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:

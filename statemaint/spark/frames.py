@@ -139,7 +139,7 @@ def must_be_new(spark: Any, output: str) -> None:
         why = str(error)
         if "PATH_NOT_FOUND" in why or "Path does not exist" in why:
             return
-        raise ConfigError(f"--output {output}: {_first_line(why)}; nothing was done") from None
+        raise ConfigError(f"--output {output}: {first_line(why)}; nothing was done") from None
     raise ConfigError(f"--output {output}: it exists, give a new one; nothing was done")
 
 
@@ -148,11 +148,11 @@ def not_written(frame: Any, output: str) -> str | None:
     try:
         frame.write.parquet(output)
     except Exception as error:  # noqa: BLE001 -- as above
-        return f"OUTPUT: --output {output} is not written: {_first_line(str(error))}"
+        return f"OUTPUT: --output {output} is not written: {first_line(str(error))}"
     return None
 
 
-def _first_line(why: str) -> str:
+def first_line(why: str) -> str:
     """Returns the first line of Spark's words that is not only the name of Py4J's call."""
     lines = [" ".join(one.split()) for one in why.splitlines() if one.strip()]
     return next((one for one in lines if not one.startswith("An error occurred")), "it failed")

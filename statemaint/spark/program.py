@@ -12,8 +12,9 @@ from rich.filesize import decimal
 from statemaint import __version__
 from statemaint.cli import tables
 from statemaint.cli.common import output_to
-from statemaint.cli.options import DURATION, as_json, policy_changes
+from statemaint.cli.options import DURATION, SHARE, as_json, policy_changes
 from statemaint.errors import ConfigError, StorageError
+from statemaint.queries.reading import is_in_shard
 from statemaint.report.outcome import worst_code
 from statemaint.spark import api
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
@@ -21,6 +22,7 @@ from statemaint.spark.fleet import Target, fleet_of, read_fleet
 from statemaint.spark.frames import collected, frame_of, must_be_new, not_written
 from statemaint.spark.handed import carry_out
 from statemaint.spark.outcomes import Row
+from statemaint.spark.preflight import check_executors
 from statemaint.spark.reporting import note_verifications, reporting
 from statemaint.spark.session import session
 from statemaint.spark.summary import QuerySummary, summaries
@@ -65,6 +67,16 @@ _FLEET = [
         multiple=True,
         metavar="NAME",
         help="Only this query of the file; repeatable.",
+    ),
+    click.option(
+        "--shard",
+        metavar="I/N",
+        type=SHARE,
+        default="1/1",
+        help=(
+            "Only the Ith of N parts of the queries, the same each time, so that N programs share "
+            "a file.  [default: 1/1]"
+        ),
     ),
     click.option("--master", help="The master.  [default: spark-submit's, or local[*]]"),
     click.option("--remote", metavar="ADDRESS", help="A Spark Connect server instead: sc://..."),
@@ -143,6 +155,7 @@ def units(*, handed: tuple[str, ...], attempt: int, master: str | None, remote: 
     pairs = list(zip(handed[::2], handed[1::2], strict=True))
     spark = session(master, remote)
     try:
+        check_executors(spark, handed[::2])
         done = carry_out(spark, pairs, attempt=attempt, tell=partial(click.echo, err=True))
     finally:
         spark.stop()
@@ -175,7 +188,11 @@ def savepoint(*, pin: bool, history: str | None, **flags: Any) -> None:
     verb = partial(
         api.savepoint_fleet, pin=pin, history=history, tell=partial(click.echo, err=True)
     )
-    _run(verb, OUTCOMES, reports="savepoint", **flags)
+    _run(verb, OUTCOMES, reports="savepoint", concerns=_is_saved, **flags)
+
+
+def _is_saved(target: Target) -> bool:
+    return bool(target.savepoint or target.mistake)
 
 
 def _run(  # noqa: PLR0913 -- the flags of every verb
@@ -184,6 +201,7 @@ def _run(  # noqa: PLR0913 -- the flags of every verb
     *,
     file: str,
     names: tuple[str, ...],
+    shard: tuple[int, int],
     master: str | None,
     remote: str | None,
     output: str | None,
@@ -192,13 +210,18 @@ def _run(  # noqa: PLR0913 -- the flags of every verb
     note: Callable[[Sequence[Target], Iterable[Row]], None] | None = None,
     reports: str = "",
     attempt: int = 1,
+    concerns: Callable[[Target], bool] = lambda _: True,
 ) -> None:
     reading = read_fleet(file)
-    fleet, lost = _only(fleet_of(reading), names), None
+    every, lost = _only(fleet_of(reading), names), None
+    fleet = [one for one in every if is_in_shard(one.query, shard)]
     with output_to(summary, flag="--summary"):
+        if any(map(concerns, every)) and not any(map(concerns, fleet)):
+            _end([], as_json=as_json, lost=None)  # the other shards have them all
         with reporting(reading, fleet, reports, attempt=attempt) as ended:
             spark = session(master, remote)
             try:
+                check_executors(spark, [one.checkpoint for one in fleet])
                 if output:
                     must_be_new(spark, output)
                 table = collected(verb(spark, fleet), columns)
