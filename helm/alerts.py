@@ -28,14 +28,15 @@ _HEAD = """\
 # thresholds (`alerts` in its values). Without the chart, with `alert_labels: [team]` in the queries
 # file: sed 's/namespace, owner/namespace, owner, team/g'.
 groups:
-  - name: statemaint
-    rules:
 """
+# The groups, each with its alerts; a record is in the group of the rules that use it, as Prometheus
+# evaluates groups independently of each other.
+GROUPS = ("runs", "state", "verification", "savepoints", "metrics")
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One rule; `hold` is how long it must be true."""
+    """One rule of a group; `hold` is how long it must be true."""
 
     name: str
     expr: str
@@ -43,6 +44,7 @@ class Alert:
     summary: str
     description: str
     hold: str = "0m"
+    group: str = "runs"
 
 
 # What identifies a query, and the labels of its alerts.
@@ -154,12 +156,14 @@ _UNREFRESHED = (
     f"time() - min by ({_INSTALLATION}) (statemaint_exporter_last_reading_timestamp_seconds) > 900"
 )
 
-# Expressions that several rules share.
+# Expressions that several rules share, by group.
 RECORDS = {
-    # How many queries of a storage failed there, if it is half of them and more than one.
-    _DOWN: f"{_storages(' > 0')} > 1\nand {_storages(' > 0')} / {_storages('')} >= 0.5",
-    _NEVER: _known_since(_NEVER, "query_info", _ENDED),
-    _UNSAVED: _known_since(_UNSAVED, f"{_SAVED_EVERY} > bool 0", _SAVED),
+    "runs": {
+        # How many queries of a storage failed there, if it is half of them and more than one.
+        _DOWN: f"{_storages(' > 0')} > 1\nand {_storages(' > 0')} / {_storages('')} >= 0.5",
+        _NEVER: _known_since(_NEVER, "query_info", _ENDED),
+    },
+    "savepoints": {_UNSAVED: _known_since(_UNSAVED, f"{_SAVED_EVERY} > bool 0", _SAVED)},
 }
 
 ALERTS = (
@@ -229,6 +233,7 @@ ALERTS = (
         "store, their limits are too low, or min_deltas_for_snapshot is too high. The dashboard of "
         "the query names the worst partitions.",
         "30m",
+        group="state",
     ),
     Alert(
         "StatemaintRestartTooSlow",
@@ -238,6 +243,7 @@ ALERTS = (
         "The chains are short, so the state itself is large in one partition. More partitions, or "
         "RocksDB, make a restart faster; maintenance cannot.",
         "30m",
+        group="state",
     ),
     Alert(
         "StatemaintSnapshotLag",
@@ -246,6 +252,7 @@ ALERTS = (
         f"{_QUERY}: the newest snapshot is {{{{ $value }}}} versions old",
         "Batches are much more frequent than runs: schedule maintenance more often.",
         "30m",
+        group="state",
     ),
     Alert(
         "StatemaintVerifyFailed",
@@ -253,12 +260,15 @@ ALERTS = (
         f"{_QUERY}: the last verification found damage",
         "A version that must load does not, although the last run halted no store. The log of the "
         "verification lists each finding; statemaint doctor says what a restart would do.",
+        group="verification",
     ),
     Alert(
         "StatemaintVerifyOverdue",
         f"time() - {_max('last_verify_timestamp_seconds')} > 1209600", WARNING,
         f"{_QUERY}: not verified for {_AGE}",
-        "The query was verified before, and not for two weeks. Trigger statemaint_verify.",
+        "The query was verified before, and not for two weeks. Trigger the DAG statemaint_verify; "
+        "without Airflow, see why the job that verifies does not run.",
+        group="verification",
     ),
     Alert(
         "StatemaintSavepointTooOld",
@@ -269,6 +279,7 @@ ALERTS = (
         f"{_QUERY}: no savepoint has been made for {_AGE}",
         f"Three of its schedule are missing. Is the DAG statemaint_savepoint__{_QUERY} paused, or "
         "does it fail? The log of its task savepoint says why.",
+        group="savepoints",
     ),
     Alert(
         "StatemaintForeignMaintainer",
@@ -277,6 +288,7 @@ ALERTS = (
         "Snapshots appear that statemaint did not write. The runbook lists the settings of Spark "
         "to change.",
         "1h",
+        group="state",
     ),
     Alert(
         "StatemaintForeignDeletions",
@@ -285,6 +297,7 @@ ALERTS = (
         "Files are gone that statemaint did not delete. More than one or two versions point to a "
         "lifecycle rule of the bucket or a clean-up script.",
         "1h",
+        group="state",
     ),
     Alert(
         "StatemaintTrashGrowing",
@@ -295,6 +308,7 @@ ALERTS = (
         "It grew within a day. trash_for is long for the amount that is deleted, or a damaged "
         "store keeps the trash from being emptied.",
         "1h",
+        group="state",
     ),
     Alert(
         "StatemaintPushLosses",
@@ -302,6 +316,7 @@ ALERTS = (
         f'{_QUERY}: pushes of metrics are lost, {{{{ $value | printf "%.0f" }}}} in a day',
         "The Pushgateway answered too late, refused, or could not be reached; the log of the task "
         "report has the reason. Maintenance itself is not affected.",
+        group="metrics",
     ),
     Alert(
         "StatemaintUnreadable",
@@ -337,6 +352,7 @@ ALERTS = (
         "$labels.namespace | query }}{{ .Labels.file }}:{{ .Labels.line }} {{ .Labels.query }} "
         "{{ end }}. statemaint queries FILE validate explains each.",
         "5m",
+        group="metrics",
     ),
     Alert(
         "StatemaintExporterStale", _UNREFRESHED, CRITICAL,
@@ -344,6 +360,7 @@ ALERTS = (
         "It answers, and what it shows is old: a storage hangs, or it has too little memory or "
         "processor time for its queries. Alerts about missing runs are left out until it reads "
         "again. Its log says more; a new pod reads at once.",
+        group="metrics",
     ),
     Alert(
         "StatemaintSourceDown", _SOURCES, CRITICAL,
@@ -351,6 +368,7 @@ ALERTS = (
         "The Pushgateway or the exporter is down: all other alerts of statemaint are blind until "
         "it answers. Maintenance itself goes on.",
         "5m",
+        group="metrics",
     ),
     Alert(
         "StatemaintMetricsAbsent",
@@ -359,15 +377,22 @@ ALERTS = (
         "Nothing is scraped, or the Pushgateway has restarted empty and no query has run since. "
         "All other alerts of statemaint are blind.",
         "15m",
+        group="metrics",
     ),
 )  # fmt: skip
 
 
 def render() -> str:
     """Returns the text of the rules file, the same text every time."""
-    records = (_rule("record", name, expr) for name, expr in RECORDS.items())
-    alerts = (_rule("alert", one.name, one.expr) + _rest(one) for one in ALERTS)
-    return _HEAD + "\n".join((*records, *alerts))
+    return _HEAD + "\n".join(map(_group, GROUPS))
+
+
+def _group(name: str) -> str:
+    records = (_rule("record", record, expr) for record, expr in RECORDS.get(name, {}).items())
+    alerts = (
+        _rule("alert", one.name, one.expr) + _rest(one) for one in ALERTS if one.group == name
+    )
+    return f"  - name: statemaint-{name}\n    rules:\n" + "\n".join((*records, *alerts))
 
 
 def _rule(kind: str, name: str, expr: str) -> str:

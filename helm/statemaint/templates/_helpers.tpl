@@ -82,8 +82,11 @@ the text around the default, so that a number never replaces another's default.
 {{- $links := dict -}}
 {{- with .Values.dashboard.grafanaUrl -}}{{- $_ := set $links "dashboard_url" (printf "%s/d/statemaint" (trimSuffix "/" .)) -}}{{- end -}}
 {{- with .Values.airflow.url -}}{{- if $.Values.airflow.enabled -}}{{- $_ := set $links "dag_url" (printf "%s/dags/" (trimSuffix "/" .)) -}}{{- end -}}{{- end -}}
+{{- $groups := list -}}
+{{- range $group := (.Files.Get "files/alerts.yaml" | fromYaml).groups -}}
+{{- $chosen := get $alerts.groups (trimPrefix "statemaint-" $group.name) -}}
 {{- $rules := list -}}
-{{- range $rule := (index (.Files.Get "files/alerts.yaml" | fromYaml).groups 0).rules -}}
+{{- range $rule := $group.rules -}}
 {{- range $change := $changes -}}
 {{- $_ := set $rule "expr" (replace (index $change 0) (index $change 1) $rule.expr) -}}
 {{- end -}}
@@ -102,14 +105,19 @@ the text around the default, so that a number never replaces another's default.
 {{- $_ := set $notes "dag_url" (printf "{{ with %s }}%s{{ . | first | label \"dag\" }}{{ end }}" $dag .) -}}
 {{- end -}}
 {{- end -}}
-{{- range $name, $value := $alerts.extraLabels -}}{{- $_ := set $rule.labels $name $value -}}{{- end -}}
+{{- $changed := get $alerts.rules $rule.alert | default dict -}}
+{{- $_ := set $rule "labels" (merge (dict) ($changed.labels | default dict) (deepCopy $chosen.labels) (deepCopy $alerts.additionalRuleLabels) $rule.labels) -}}
+{{- with $changed.severity -}}{{- $_ := set $rule.labels "severity" . -}}{{- end -}}
+{{- with get $changed "for" -}}{{- $_ := set $rule "for" . -}}{{- end -}}
 {{- end -}}
 {{- if not (has $rule.alert $alerts.disabled) -}}{{- $rules = append $rules $rule -}}{{- end -}}
 {{- end -}}
+{{- $_ := set $group "rules" $rules -}}
+{{- with $chosen.interval -}}{{- $_ := set $group "interval" . -}}{{- end -}}
+{{- if and $chosen.enabled $rules -}}{{- $groups = append $groups $group -}}{{- end -}}
+{{- end -}}
 groups:
-  - name: statemaint
-    rules:
-      {{- toYaml $rules | nindent 6 }}
+  {{- toYaml $groups | nindent 2 }}
 {{- end -}}
 
 {{/*

@@ -6,7 +6,9 @@ in values.schema.json; its messages show values, so that whatever may be a secre
 {{- $read := include "statemaint.queries" . | fromJson -}}
 {{- $problems := $read.problems -}}
 {{- $jobs := .Values.cronJobs.enabled -}}
-{{- $own := or $jobs .Values.exporter.enabled -}}
+{{- $spark := .Values.spark -}}
+{{- $own := or $jobs .Values.exporter.enabled $spark.enabled -}}
+{{- $alone := ternary "cronJobs.enabled" (ternary "spark.enabled" "" $spark.enabled) $jobs -}}
 {{- $names := dict -}}
 {{- $places := dict -}}
 {{- range $entry := $read.all -}}
@@ -40,15 +42,27 @@ in values.schema.json; its messages show values, so that whatever may be a secre
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- if $jobs -}}
+{{- if $alone -}}
 {{- range list "after" "connection" "deadline" "notify" "queue" "executor" "spark" -}}
 {{- if get $query . -}}
-{{- $problems = append $problems (printf "%s.%s: only Airflow can do this, and cronJobs.enabled runs without it; take it out" $where .) -}}
+{{- $instead := ternary ", and give spark.sparkConf what all queries need" "" (and $spark.enabled (eq . "spark")) -}}
+{{- $problems = append $problems (printf "%s.%s: only Airflow can do this, and %s runs without it; take it out%s" $where . $alone $instead) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and $jobs (eq ($query.engine | default "tasks") "spark") -}}
-{{- $problems = append $problems (printf "%s.engine: only Airflow runs a query on Spark, and cronJobs.enabled runs without it; take it out" $where) -}}
+{{- $problems = append $problems (printf "%s.engine: a CronJob of cronJobs.enabled has no Spark; set spark.enabled instead, which runs every query on Spark, or airflow.enabled, which runs this one on Spark, or take it out" $where) -}}
+{{- end -}}
+{{- if $spark.enabled -}}
+{{- if and (eq ($query.engine | default "spark") "tasks") (not $.Values.airflow.enabled) -}}
+{{- $problems = append $problems (printf "%s.engine: spark.enabled runs every query on Spark; take it out" $where) -}}
+{{- end -}}
+{{- range list "together" "timeout" "retries" "retry_delay" "max_tasks" -}}
+{{- if and (hasKey $query .) (not $.Values.airflow.enabled) -}}
+{{- $here := get (dict "timeout" "; spark.cronJob.timeout is for all" "retries" "; spark.cronJob.retries is for all") . | default "" -}}
+{{- $problems = append $problems (printf "%s.%s: has no effect, as spark.enabled has one program for all queries; take it out%s" $where . $here) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- if and $query.together (ne ($query.engine | default "tasks") "spark") -}}
 {{- $problems = append $problems (printf "%s: together is for queries that share a Spark program; add `engine: spark`" $where) -}}
@@ -81,38 +95,89 @@ in values.schema.json; its messages show values, so that whatever may be a secre
 {{- $problems = append $problems (printf "%s: not a web address; write it like http://pushgateway:9091" $where) -}}
 {{- end -}}
 {{- end -}}
+{{- $isSecret := "(?i)(secret|password|passwd|token|credential|private|account_?key|access_?key)" -}}
 {{- range $name, $value := .Values.storage.env -}}
-{{- if or (regexMatch "(?i)(secret|password|passwd|token|credential|private|account_?key|access_?key)" $name) (eq (include "statemaint.hasSecret" $value) "true") -}}
+{{- if or (regexMatch $isSecret $name) (eq (include "statemaint.hasSecret" $value) "true") -}}
 {{- $problems = append $problems (printf "storage.env.%s: a secret would stand in the manifests; put it into a Secret, and its name into storage.existingSecret" $name) -}}
 {{- end -}}
 {{- end -}}
-{{- if and $own (not .Values.image.repository) -}}
+{{- range $component, $values := dict "cronJobs" .Values.cronJobs "spark" $spark "exporter" .Values.exporter -}}
+{{- range $values.extraEnv -}}
+{{- if and .value (or (regexMatch $isSecret .name) (eq (include "statemaint.hasSecret" .value) "true")) -}}
+{{- $problems = append $problems (printf "%s.extraEnv.%s: a secret would stand in the manifests; put it into a Secret, and give valueFrom.secretKeyRef" $component .name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and (or $jobs .Values.exporter.enabled) (not .Values.image.repository) -}}
 {{- $problems = append $problems "image.repository: is empty, and the exporter and the CronJobs run that image; build it with the Dockerfile of the repository, push it, and name it here" -}}
 {{- end -}}
 {{- if and $jobs .Values.airflow.enabled -}}
 {{- $problems = append $problems "cronJobs.enabled: Airflow would maintain the same queries; set airflow.enabled to false, or leave the CronJobs out" -}}
 {{- end -}}
+{{- $problems = concat $problems (include "statemaint.jobProblems" . | fromJsonArray) (include "statemaint.sparkProblems" . | fromJsonArray) -}}
 {{- if and .Values.exporter.serviceMonitor.enabled .Values.exporter.podMonitor.enabled -}}
 {{- $problems = append $problems "exporter.podMonitor.enabled: the ServiceMonitor scrapes the same pod, and each series would be there twice; enable one of the two" -}}
 {{- end -}}
-{{- if and $jobs (dig "pushgateway_auth" "connection" "" .Values.queries) -}}
-{{- $problems = append $problems "queries.pushgateway_auth.connection: only Airflow has connections, and cronJobs.enabled runs without it; give basic_auth_file or bearer_token_file on a volume, or STATEMAINT_PUSHGATEWAY_USER and STATEMAINT_PUSHGATEWAY_PASSWORD in a Secret" -}}
+{{- if and $alone (dig "pushgateway_auth" "connection" "" .Values.queries) -}}
+{{- $problems = append $problems "queries.pushgateway_auth.connection: only Airflow has connections, and these jobs run without it; give basic_auth_file or bearer_token_file on a volume, or STATEMAINT_PUSHGATEWAY_USER and STATEMAINT_PUSHGATEWAY_PASSWORD in a Secret" -}}
 {{- end -}}
 {{- with .Values.queries.textfile -}}
-{{- if and $jobs (ne (include "statemaint.isMounted" (dict "path" . "root" $)) "true") -}}
+{{- if and $alone (ne (include "statemaint.isMounted" (dict "path" . "root" $)) "true") -}}
 {{- $problems = append $problems (printf "queries.textfile: no entry of storage.volumeMounts has %s; mount the node's folder that node_exporter reads there" .) -}}
 {{- end -}}
 {{- end -}}
-{{- $alerts := list -}}
-{{- range (index (.Files.Get "files/alerts.yaml" | fromYaml).groups 0).rules -}}{{- with .alert -}}{{- $alerts = append $alerts . -}}{{- end -}}{{- end -}}
-{{- range .Values.alerts.disabled -}}
-{{- if not (has . $alerts) -}}
-{{- $problems = append $problems (printf "alerts.disabled: there is no alert %s; correct the name, or take it out" .) -}}
-{{- end -}}
-{{- end -}}
+{{- $problems = concat $problems (include "statemaint.alertProblems" . | fromJsonArray) -}}
 {{- with $problems -}}
 {{- fail (printf "\n\nthe values cannot be used:\n- %s\n" (join "\n- " (. | uniq))) -}}
 {{- end -}}
+{{- end -}}
+
+{{/* What is wrong with the values of the CronJobs and of all pods, as a JSON list. */}}
+{{- define "statemaint.jobProblems" -}}
+{{- $problems := list -}}
+{{- with .Values.cronJobs -}}
+{{- with and .verify.enabled (include "statemaint.cronProblem" (dict "schedule" .verify.schedule "job" true)) -}}
+{{- $problems = append $problems (printf "cronJobs.verify.schedule: %q is not a valid schedule: it %s; correct it, such as \"0 3 * * 0\" or @weekly" $.Values.cronJobs.verify.schedule .) -}}
+{{- end -}}
+{{- if and .verify.enabled (not .enabled) -}}
+{{- $problems = append $problems "cronJobs.verify.enabled: has no effect without cronJobs.enabled; enable it, or let Airflow's DAG statemaint_verify or spark.verify do it" -}}
+{{- end -}}
+{{- if and .maxPods (not .priorityClassName) -}}
+{{- $problems = append $problems "cronJobs.maxPods: a ResourceQuota counts pods by their priority class; make a PriorityClass for these pods alone, and name it in cronJobs.priorityClassName" -}}
+{{- end -}}
+{{- end -}}
+{{- range $component := list "cronJobs" "spark" "exporter" "pushgateway" -}}
+{{- range $label := list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" "statemaint/shard" -}}
+{{- if hasKey (get $.Values $component).podLabels $label -}}
+{{- $problems = append $problems (printf "%s.podLabels: %s selects the pods of this chart; take it out" $component $label) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}
+
+{{- define "statemaint.alertProblems" -}}
+{{- $problems := list -}}
+{{- $alerts := list -}}
+{{- range (.Files.Get "files/alerts.yaml" | fromYaml).groups -}}
+{{- range .rules -}}{{- with .alert -}}{{- $alerts = append $alerts . -}}{{- end -}}{{- end -}}
+{{- end -}}
+{{- range $key, $names := dict "disabled" .Values.alerts.disabled "rules" (keys .Values.alerts.rules) -}}
+{{- range $names -}}
+{{- if not (has . $alerts) -}}
+{{- $problems = append $problems (printf "alerts.%s: there is no alert %s; correct the name, or take it out" $key .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range keys .Values.alerts.rules -}}
+{{- if has . $.Values.alerts.disabled -}}
+{{- $problems = append $problems (printf "alerts.rules.%s: has no effect, as alerts.disabled leaves the alert out; take it out of one of the two" .) -}}
+{{- end -}}
+{{- end -}}
+{{- if hasKey .Values.alerts "extraLabels" -}}
+{{- $problems = append $problems "alerts.extraLabels: is called alerts.additionalRuleLabels now; rename it" -}}
+{{- end -}}
+{{- toJson $problems -}}
 {{- end -}}
 
 {{/* "true" where a volume is mounted at a path or above it: (dict "path" TEXT "root" $). */}}

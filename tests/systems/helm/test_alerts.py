@@ -1,5 +1,6 @@
 """The alerting rules that the chart delivers: those of the file, with the values."""
 
+import re
 from typing import Any
 
 import helm_python
@@ -52,8 +53,8 @@ def delivered(values: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 def rules(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    [group] = content["groups"]
-    return {rule.get("alert") or rule["record"]: rule for rule in group["rules"]}
+    every = [rule for group in content["groups"] for rule in group["rules"]]
+    return {rule.get("alert") or rule["record"]: rule for rule in every}
 
 
 def test_without_other_values_the_rules_are_the_file() -> None:
@@ -115,8 +116,8 @@ def test_an_alert_can_be_left_out_and_a_name_that_is_none_is_refused() -> None:
         render({"alerts": {"disabled": ["Statelag"]}})
 
 
-def test_extra_labels_are_on_every_alert() -> None:
-    found = rules(delivered({"alerts": {"extraLabels": {"team": "data", "tier": "1"}}}))
+def test_additional_labels_are_on_every_alert() -> None:
+    found = rules(delivered({"alerts": {"additionalRuleLabels": {"team": "data", "tier": "1"}}}))
     for rule in found.values():
         if "alert" in rule:
             assert rule["labels"].items() >= {"team": "data", "tier": "1"}.items()
@@ -128,3 +129,79 @@ def test_the_alert_labels_of_the_queries_file_are_kept_by_every_alert_of_a_query
     for name, rule in rules(ORIGINAL).items():
         assert found[name]["expr"].count("owner, team, tier") == rule["expr"].count("owner")
     assert "by (query, origin, namespace, owner, team, tier)" in found["StatemaintHalted"]["expr"]
+
+
+# -- groups
+
+
+def groups(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {group["name"]: group for group in delivered({"alerts": values})["groups"]}
+
+
+def test_a_group_evaluates_what_its_rules_use() -> None:
+    # Prometheus evaluates groups at times of their own.
+    for group in ORIGINAL["groups"]:
+        records = {rule["record"] for rule in group["rules"] if "record" in rule}
+        used = {
+            word for rule in group["rules"] for word in re.findall(r"statemaint:\w+", rule["expr"])
+        }
+        assert used == records, group["name"]
+
+
+def test_a_group_can_be_switched_off_and_evaluated_less_often_and_labelled() -> None:
+    before = groups({})
+    values = yaml.safe_load((CHART / "values.yaml").read_text())["alerts"]["groups"]
+    assert [f"statemaint-{name}" for name in values] == [*before]
+    found = groups(
+        {
+            "groups": {
+                "savepoints": {"enabled": False},
+                "state": {"interval": "5m", "labels": {"tier": "2"}},
+            },
+            "additionalRuleLabels": {"tier": "1"},
+        }
+    )
+    assert before.keys() - found.keys() == {"statemaint-savepoints"}
+    assert {group.get("interval") for group in found.values()} == {None, "5m"}
+    for name, group in found.items():
+        tier = "2" if name == "statemaint-state" else "1"
+        alerts = [rule for rule in group["rules"] if "alert" in rule]
+        assert {rule["labels"]["tier"] for rule in alerts} == {tier}
+        assert [rule["expr"] for rule in alerts] == [
+            rule["expr"] for rule in before[name]["rules"] if "alert" in rule
+        ]
+
+
+def test_a_group_whose_alerts_are_all_left_out_is_not_delivered() -> None:
+    left = groups({"disabled": ["StatemaintVerifyFailed", "StatemaintVerifyOverdue"]})
+    assert "statemaint-verification" not in left
+
+
+def test_an_alert_can_be_changed_and_its_expression_stays() -> None:
+    changes = {"severity": "info", "for": "2h", "labels": {"page": "no"}}
+    found = rules(delivered({"alerts": {"rules": {"StatemaintSnapshotLag": changes}}}))
+    before = rules(ORIGINAL)
+    changed = found.pop("StatemaintSnapshotLag")
+    was = before.pop("StatemaintSnapshotLag")
+    assert changed == {**was, "for": "2h", "labels": {"severity": "info", "page": "no"}}
+    assert found == before
+
+
+@pytest.mark.parametrize(
+    ("alerts", "sentence"),
+    [
+        ({"rules": {"Lag": {"for": "1h"}}}, "alerts.rules: there is no alert Lag; correct"),
+        (
+            {"rules": {"StatemaintStale": {"for": "1h"}}, "disabled": ["StatemaintStale"]},
+            "alerts.rules.StatemaintStale: has no effect, as alerts.disabled leaves the alert out",
+        ),
+        ({"extraLabels": {"team": "data"}}, "is called alerts.additionalRuleLabels now; rename"),
+        ({"groups": {"run": {"enabled": False}}}, "additional properties 'run' not allowed"),
+        ({"rules": {"StatemaintStale": {"expr": "1"}}}, "additional properties 'expr' not allowed"),
+    ],
+    ids=str,
+)
+def test_a_change_that_changes_nothing_is_refused(alerts: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(helm_python.HelmError) as error:
+        render({"alerts": alerts})
+    assert sentence in str(error.value)

@@ -17,8 +17,11 @@ from tools.demo.prometheus import MissingPart, find
 
 pytestmark = pytest.mark.helm
 
-# Custom kinds have no schema in kubernetes-validate; tests of their own look at them below.
-CUSTOM = {"PrometheusRule", "ServiceMonitor", "PodMonitor"}
+# Custom kinds have no schema in kubernetes-validate; tests of their own look at them.
+CUSTOM = {"PrometheusRule", "ServiceMonitor", "PodMonitor", "ScheduledSparkApplication"}
+# Kinds without a namespace, which `extraObjects` may have.
+EXTRA = {"PriorityClass"}
+VERSIONS = ["1.29", "1.30", "1.31", "1.32", "1.33", "1.34", kubernetes_validate.latest_version()]
 EVERYTHING = "pushgateway-values"
 
 
@@ -36,7 +39,7 @@ def container(manifests: list[Manifest]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-@pytest.mark.parametrize("version", ["1.29", kubernetes_validate.latest_version()])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_every_object_of_every_scenario_is_what_kubernetes_takes(name: str, version: str) -> None:
     manifests = render(scenario(name))
     assert manifests
@@ -54,13 +57,17 @@ def test_a_misspelt_field_would_be_noticed() -> None:
 
 def test_the_scenarios_make_every_kind_there_is() -> None:
     kinds = {each["kind"] for name in SCENARIOS for each in render(scenario(name))}
-    ours = {"ConfigMap", "CronJob", "Deployment", "NetworkPolicy", "Service", "ServiceAccount"}
-    assert kinds == ours | CUSTOM
+    ours = {"ConfigMap", "CronJob", "Deployment", "NetworkPolicy", "ResourceQuota", "Role"}
+    ours |= {"RoleBinding", "Service", "ServiceAccount"}
+    assert kinds == ours | CUSTOM | EXTRA
+    assert len(SCENARIOS) == 11
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_objects_are_labelled_and_stay_in_the_namespace(name: str) -> None:
     for manifest in render(scenario(name)):
+        if manifest["kind"] in EXTRA:
+            continue
         assert manifest["metadata"]["namespace"] == "airflow"
         assert (
             manifest["metadata"]["labels"].items()
@@ -75,9 +82,10 @@ def test_objects_are_labelled_and_stay_in_the_namespace(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_no_service_account_token_is_mounted(name: str) -> None:
+def test_only_sparks_driver_gets_a_token_of_the_service_account(name: str) -> None:
     for path, text in texts(scenario(name)).items():
-        assert not re.search(r"automountServiceAccountToken:\s*true", text), path
+        drivers = text.count("kind: ScheduledSparkApplication")
+        assert len(re.findall(r"automountServiceAccountToken:\s*true", text)) == drivers, path
     for manifest in render(scenario(name)):
         if manifest["kind"] == "Deployment":
             pod = manifest["spec"]["template"]["spec"]
@@ -138,19 +146,27 @@ def test_values_that_contradict_each_other_are_refused(pushgateway: dict[str, An
 
 def test_the_schema_knows_the_values_and_nothing_else() -> None:
     def keys(schema: dict[str, Any]) -> dict[str, Any] | None:
+        if "$ref" in schema:
+            schema = definitions[schema["$ref"].rpartition("/")[2]]
         if schema.get("additionalProperties") is not False:
             return None
-        return {name: keys(each) for name, each in schema["properties"].items() if name != "global"}
+        left_out = {"global", *renamed}
+        below = schema["properties"].items()
+        return {name: keys(each) for name, each in below if name not in left_out}
 
     def same(schema: dict[str, Any] | None, values: object) -> None:
         if schema is not None:
             assert isinstance(values, dict)
-            assert schema.keys() == values.keys()
-            for name, below in schema.items():
-                same(below, values[name])
+            assert schema.keys() >= values.keys()
+            assert schema.keys() - values.keys() <= optional
+            for name in values:
+                same(schema[name], values[name])
 
     schema = json.loads((CHART / "values.schema.json").read_text())
     schema["properties"]["queries"] = {}  # test_sync.py holds it
+    definitions = schema["definitions"]
+    renamed = {"extraLabels"}  # known, to be told its new name
+    optional = {"coreLimit", "coreRequest", "javaOptions"}
     same(keys(schema), yaml.safe_load((CHART / "values.yaml").read_text()))
 
 
@@ -371,6 +387,10 @@ def test_the_notes_tell_what_to_do_next(name: str) -> None:
     assert "hourly_revenue" in notes
     airflow = values.get("airflow", {}).get("enabled", True)
     jobs = [each for each in render(values) if each["kind"] == "CronJob"]
+    assert ("get scheduledsparkapplications" in notes) == (name == "spark-operator-values")
+    assert ("Nothing is verified: set cronJobs.verify" in notes) == (
+        values.get("cronJobs", {}).get("enabled", False) and name != "crowd-values"
+    )
     assert ("--values airflow-values.yaml" in notes) == airflow
     assert any(f"--from=cronjob/{each['metadata']['name']} " in notes for each in jobs) == bool(
         jobs

@@ -117,9 +117,11 @@ SHARED = {
     ),
 }
 OWN: dict[str, tuple[dict[str, Any], str]] = {
-    "Spark without Airflow": (
+    "Spark in a CronJob without Spark": (
         {**JOBS, **queries(a=query(engine="spark"))},
-        "engine: only Airflow runs a query on Spark",
+        ("queries.queries.a.engine: a CronJob of cronJobs.enabled has no Spark; set spark.enabled "
+        "instead, which runs every query on Spark, or airflow.enabled, which runs this one on "
+        "Spark, or take it out"),
     ),
     "Airflow's schedule": (
         {**JOBS, **queries(a=query(schedule="0 0 l * *"))},
@@ -200,6 +202,24 @@ def test_a_secret_is_refused_and_not_shown(values: dict[str, Any]) -> None:
     told = refused(values)
     assert "secret" in told
     assert KEY not in told
+
+
+# -- values of 0.2.0, as they were released: those of ci/, and all defaults
+
+RELEASED = sorted((Path(__file__).parent / "released").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("file", RELEASED, ids=lambda file: file.stem)
+def test_values_of_0_2_still_render_with_the_same_jobs(file: Path) -> None:
+    values = yaml.safe_load(file.read_text())
+    made = render(values)
+    jobs = {each["metadata"]["name"]: each["spec"] for each in made if each["kind"] == "CronJob"}
+    assert bool(jobs) == values.get("cronJobs", {}).get("enabled", False)
+    assert not [name for name in jobs if name.endswith("-verify")]
+    queries = values["queries"].get("queries", {})
+    for spec in jobs.values():
+        schedules = {one.get("schedule", "@yearly") for one in queries.values()}
+        assert spec["schedule"] in schedules | {"0 0 1 */3 *"}
 
 
 # -- schedules

@@ -196,7 +196,8 @@ def test_a_description_names_the_dag_that_the_metrics_name(
 def test_every_alert_says_what_how_bad_and_what_to_do(alert: object) -> None:
     [rule] = [
         one
-        for one in yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
+        for group in yaml.safe_load(RULES.read_text())["groups"]
+        for one in group["rules"]
         if one.get("alert") == alert.name  # type: ignore[attr-defined]
     ]
     assert rule["labels"]["severity"] in {"critical", "warning"}
