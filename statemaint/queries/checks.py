@@ -159,6 +159,22 @@ def expected_interval(schedule: str | None) -> float | None:
     return float(max(later - earlier for earlier, later in pairwise(times)))
 
 
+def newest_time(schedule: str | None, now: float) -> float | None:
+    """Returns the newest time of a schedule (UTC) up to now, in seconds since the epoch.
+
+    Args:
+        schedule: a valid schedule of the queries file; `None` if an Asset or a user decides.
+        now: in seconds since the epoch.
+
+    Returns:
+        `None` if no schedule decides.
+    """
+    if schedule in (None, "@once"):
+        return None
+    runs = croniter(_QUARTERLY if schedule == "@quarterly" else schedule, now + 1)
+    return float(runs.get_prev(float))
+
+
 def valid_connection(connection: str) -> str:
     """Returns a name that a connection in Airflow can have."""
     if re.fullmatch(_CONNECTION, connection):

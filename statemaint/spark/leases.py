@@ -17,6 +17,7 @@ from statemaint.report.outcome import Emptied
 from statemaint.spark.fleet import Target
 
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 _log = logging.getLogger(__name__)
 # Concurrent requests of the driver, to the storages of all queries together.
 _AT_A_TIME = 16
@@ -109,11 +110,10 @@ class Leases:
         self._held.close()
 
 
-def each(work: Callable[[_T], None], targets: Iterable[_T]) -> None:
-    """Does some work of the driver for each query, for several at a time."""
+def each(work: Callable[[_T], _R], targets: Iterable[_T]) -> list[_R]:
+    """Does some work of the driver for each query, for several at a time; returns the results."""
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        for _ in pool.map(work, targets):
-            pass
+        return [*pool.map(work, targets)]
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
@@ -17,6 +18,7 @@ from statemaint.errors import ConfigError, StorageError
 from statemaint.queries.reading import is_in_shard
 from statemaint.report.outcome import worst_code
 from statemaint.spark import api
+from statemaint.spark import due as due_queries
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
 from statemaint.spark.fleet import Target, fleet_of, read_fleet
 from statemaint.spark.frames import collected, frame_of, must_be_new, not_written
@@ -49,6 +51,11 @@ def _fleet_flags(command: Command) -> Command:
     return as_json(command)
 
 
+_due = click.option(
+    "--due",
+    is_flag=True,
+    help="Only queries whose schedule has had a time since their last good run, by their records.",
+)
 _FLEET = [
     click.option(
         "--queries",
@@ -107,6 +114,7 @@ def plan(*, policy: Mapping[str, Any], force: bool, **flags: Any) -> None:
 
 @program.command()
 @_fleet_flags
+@_due
 @policy_changes
 @click.option("--force-snapshot", "force", is_flag=True, help="Even where chains are short.")
 @click.option("--run", "run", metavar="ID", help="The run's id.  [default: a new one]")
@@ -117,7 +125,7 @@ def plan(*, policy: Mapping[str, Any], force: bool, **flags: Any) -> None:
 )
 @click.option("--history", metavar="ADDRESS", help="Add the outcomes to this Parquet dataset.")
 @click.option("--wait", type=DURATION, help="How long to wait for leases that other runs hold.")
-def maintain(
+def maintain(  # noqa: PLR0913 -- the flags of the verb
     *,
     policy: Mapping[str, Any],
     force: bool,
@@ -125,6 +133,7 @@ def maintain(
     attempt: int | None,
     wait: float | None,
     history: str | None,
+    due: bool,
     **flags: Any,
 ) -> None:
     """Write snapshots, delete files that no retained version needs, and report."""
@@ -140,7 +149,8 @@ def maintain(
         history=history,
         tell=partial(click.echo, err=True),
     )
-    _run(verb, OUTCOMES, reports="maintain", attempt=attempt or 1, **flags)
+    kind = due_queries.MAINTENANCE if due else None
+    _run(verb, OUTCOMES, reports="maintain", attempt=attempt or 1, due=kind, **flags)
 
 
 @program.command()
@@ -181,14 +191,16 @@ def verify(*, deep: bool, shares: int, **flags: Any) -> None:
 
 @program.command()
 @_fleet_flags
+@_due
 @click.option("--pin/--no-pin", default=True, help="As for `statemaint savepoint`.")
 @click.option("--history", metavar="ADDRESS", help="Add the outcomes to this Parquet dataset.")
-def savepoint(*, pin: bool, history: str | None, **flags: Any) -> None:
+def savepoint(*, pin: bool, history: str | None, due: bool, **flags: Any) -> None:
     """Make a savepoint of each query that has `savepoint: {to: ADDRESS}`, of its newest batch."""
     verb = partial(
         api.savepoint_fleet, pin=pin, history=history, tell=partial(click.echo, err=True)
     )
-    _run(verb, OUTCOMES, reports="savepoint", concerns=_is_saved, **flags)
+    kind = due_queries.SAVEPOINTS if due else None
+    _run(verb, OUTCOMES, reports="savepoint", concerns=_is_saved, due=kind, **flags)
 
 
 def _is_saved(target: Target) -> bool:
@@ -211,13 +223,18 @@ def _run(  # noqa: PLR0913 -- the flags of every verb
     reports: str = "",
     attempt: int = 1,
     concerns: Callable[[Target], bool] = lambda _: True,
+    due: due_queries.Kind | None = None,
 ) -> None:
     reading = read_fleet(file)
     every, lost = _only(fleet_of(reading), names), None
     fleet = [one for one in every if is_in_shard(one.query, shard)]
+    if due:
+        asked = [one for one in fleet if concerns(one)]
+        fleet = due_queries.due(reading, asked, due, time.time())
+        click.echo(f"{len(fleet)} of {counted(len(asked), 'query', 'queries')} are due", err=True)
     with output_to(summary, flag="--summary"):
         if any(map(concerns, every)) and not any(map(concerns, fleet)):
-            _end([], as_json=as_json, lost=None)  # the other shards have them all
+            _end([], as_json=as_json, lost=None)  # others are not due, or in other shards
         with reporting(reading, fleet, reports, attempt=attempt) as ended:
             spark = session(master, remote)
             try:
