@@ -23,11 +23,11 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "queries.yaml"
 
 
-def program(*arguments: str) -> subprocess.CompletedProcess[str]:
+def program(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "statemaint.spark", *arguments],
         cwd=ROOT,
-        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -77,6 +77,37 @@ def test_an_entry_with_a_mistake_stands_alone_and_the_other_queries_are_maintain
     assert found["join2"]["snapshots_written"] > 0
     (said,) = (one for one in done.stderr.splitlines() if one.startswith("damaged: CONFIG: "))
     assert f"{file}:{line}: queries.damaged.chkpoint: no such key; the keys are" in said
+
+
+def test_two_shards_have_each_query_once(file: Path) -> None:
+    found = []
+    for shard in ("1/2", "2/2"):
+        done = program(
+            *("inventory", "--queries", str(file), "--master", "local[1]", "--json"),
+            *("--shard", shard),
+        )
+        found.append([one["query"] for one in json.loads(done.stdout)["queries"]])
+    every = [name for names in found for name in names]
+    assert sorted(every) == ["damaged", "join2", "nothing", "rocks-zips"]
+    assert all(found)
+
+
+def test_a_package_that_executors_lack_is_one_line_and_nothing_is_done(
+    file: Path, tmp_path: Path
+) -> None:
+    # Without its site, this Python has what Spark and the path bring, and no package.
+    bare = tmp_path / "python3"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    command = ["maintain", "--queries", str(file), "--master", "local[1]"]
+    done = program(*command, PYSPARK_PYTHON=str(bare), PYSPARK_DRIVER_PYTHON=sys.executable)
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert "CONFIG: the Python of an executor (" in last
+    assert "`pip install 'statemaint[spark]'`" in last
+    assert last.endswith("nothing was done")
+    assert "Traceback" not in last
+    assert not list((tmp_path / "fleet").glob("*/_statemaint"))
 
 
 @pytest.mark.parametrize(
