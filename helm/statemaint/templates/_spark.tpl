@@ -60,6 +60,11 @@ spec:
     name: {{ include "statemaint.fullname" . }}-spark
 {{- end -}}
 
+{{/* The text of a value of sparkConf: Helm reads every number as one with a fraction, and would write 5e+07. */}}
+{{- define "statemaint.setting" -}}
+{{- ternary . (toJson .) (kindIs "string" .) -}}
+{{- end -}}
+
 {{/* What is wrong with the values of the jobs on Spark, as a JSON list. */}}
 {{- define "statemaint.sparkProblems" -}}
 {{- $problems := list -}}

@@ -160,6 +160,21 @@ def test_an_application_knows_its_cores_before_its_executors_have_started() -> N
     assert manifest["spec"]["template"]["sparkConf"] == {"spark.default.parallelism": "7"}
 
 
+def test_numbers_and_flags_of_sparks_settings_are_written_as_they_are() -> None:
+    conf = {"spark.network.maxFrameSize": 50_000_000, "spark.ui.enabled": False, "spark.x": "1e3"}
+    [manifest, *_] = applications(with_spark(mode="sparkapplication", sparkConf=conf))
+    assert manifest["spec"]["template"]["sparkConf"] == {
+        "spark.default.parallelism": "4",
+        "spark.network.maxFrameSize": "50000000",
+        "spark.ui.enabled": "false",
+        "spark.x": "1e3",
+    }
+    [container, *_] = containers(with_spark(sparkConf=conf)).values()
+    words = shlex.split(str(variables(container)["PYSPARK_SUBMIT_ARGS"]))
+    assert "spark.network.maxFrameSize=50000000" in words
+    assert "spark.ui.enabled=false" in words
+
+
 def test_driver_and_executors_have_the_same_access_and_only_tasks_a_limit() -> None:
     [manifest, *_] = applications(scenario(OPERATOR))
     driver, executor = (pod["spec"]["containers"][0] for pod in sparkoperator.pods(manifest))
