@@ -271,9 +271,11 @@ def main() -> None:
     lint()
     with tempfile.TemporaryDirectory(prefix="statemaint-image-", dir=_place(given.base)) as folder:
         built = build(given.base, given.keep or Path(folder), given.target)
-        for image in (built[name] for name in BILLS if name in built):
+        images = [built[name] for name in BILLS if name in built]
+        for image in images:
             check_content(image)
             check_bill(image)
+        for image in images:  # adds files of its own, also to those above it
             check_runs(image)
     _say("built and run")
 
