@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 # It has to catch tasks at work, which a fast machine may not allow: a part of `make test-sparks`.
 collect_ignore = (
-    [] if os.environ.get("STATEMAINT_CLUSTER") else ["test_cluster.py", "test_cluster_packages.py"]
+    [] if os.environ.get("STATEMAINT_CLUSTER") else ["test_cluster.py"]
 )
 RunOn = Callable[[Path, Iterable[int]], None]
 
