@@ -23,9 +23,7 @@ from tools.demo.pipeline import hourly_job
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 # It has to catch tasks at work, which a fast machine may not allow: a part of `make test-sparks`.
-collect_ignore = (
-    [] if os.environ.get("STATEMAINT_CLUSTER") else ["test_cluster.py"]
-)
+collect_ignore = [] if os.environ.get("STATEMAINT_CLUSTER") else ["test_cluster.py"]
 RunOn = Callable[[Path, Iterable[int]], None]
 
 
