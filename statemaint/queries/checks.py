@@ -171,7 +171,7 @@ def newest_time(schedule: str | None, now: float) -> float | None:
     """
     if schedule in (None, "@once"):
         return None
-    runs = croniter(_QUARTERLY if schedule == "@quarterly" else schedule, now + 1)
+    runs = croniter(_QUARTERLY if schedule == "@quarterly" else schedule, int(now) + 1)
     return float(runs.get_prev(float))
 
 

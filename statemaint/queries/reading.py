@@ -95,7 +95,7 @@ class QueriesReading:
 
 
 def is_in_shard(query: str, shard: tuple[int, int]) -> bool:
-    """Returns whether a query is in the Ith of N parts of all queries: the same part for ever."""
+    """Returns whether a query is in the Ith of N parts of all queries, the same part each time."""
     number, shards = shard
     return crc32(query.encode()) % shards == number - 1
 

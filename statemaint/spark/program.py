@@ -229,9 +229,11 @@ def _run(  # noqa: PLR0913 -- the flags of every verb
     every, lost = _only(fleet_of(reading), names), None
     fleet = [one for one in every if is_in_shard(one.query, shard)]
     if due:
-        asked = [one for one in fleet if concerns(one)]
-        fleet = due_queries.due(reading, asked, due, time.time())
-        click.echo(f"{len(fleet)} of {counted(len(asked), 'query', 'queries')} are due", err=True)
+        concerned = [one for one in fleet if concerns(one)]
+        fleet = due_queries.due(reading, concerned, due, time.time())
+        click.echo(
+            f"{len(fleet)} of {counted(len(concerned), 'query', 'queries')} are due", err=True
+        )
     with output_to(summary, flag="--summary"):
         if any(map(concerns, every)) and not any(map(concerns, fleet)):
             _end([], as_json=as_json, lost=None)  # others are not due, or in other shards

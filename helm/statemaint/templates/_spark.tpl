@@ -65,6 +65,18 @@ spec:
 {{- ternary . (toJson .) (kindIs "string" .) -}}
 {{- end -}}
 
+{{/*
+The variable of a pod by which each Spark that Python starts there has the settings: the whole one of a CronJob, or the
+one that a task starts on an executor for Hadoop's clients: (dict "conf" VALUES). PySpark splits it as a shell does.
+*/}}
+{{- define "statemaint.submitArgs" -}}
+{{- $words := list -}}
+{{- range $key, $value := .conf -}}
+{{- $words = concat $words (list "--conf" (printf "%s=%s" $key (include "statemaint.setting" $value) | squote)) -}}
+{{- end -}}
+{{- dict "name" "PYSPARK_SUBMIT_ARGS" "value" (join " " (append $words "pyspark-shell")) | toJson -}}
+{{- end -}}
+
 {{/* What is wrong with the values of the jobs on Spark, as a JSON list. */}}
 {{- define "statemaint.sparkProblems" -}}
 {{- $problems := list -}}
@@ -95,9 +107,24 @@ spec:
 {{- if eq (include "statemaint.hasSecret" $spark.history) "true" -}}
 {{- $problems = append $problems "spark.history: the address has a secret in it, which would be shown; give it without, and the credentials as for the checkpoints" -}}
 {{- end -}}
+{{- if $spark.history -}}
+{{- $place := include "statemaint.place" $spark.history | fromJson -}}
+{{- if and (hasPrefix "file://" $place.host) (ne (include "statemaint.isMounted" (dict "path" $place.path "root" $)) "true") -}}
+{{- $problems = append $problems (printf "spark.history: %s is a path, and no entry of storage.volumeMounts has it; mount the volume that it is on" $spark.history) -}}
+{{- end -}}
+{{- end -}}
+{{- $given := "^spark\\.(master|submit\\.deployMode)$" -}}
+{{- if eq $spark.mode "sparkapplication" -}}
+{{- $given = "^spark\\.(master|submit\\.deployMode|(driver|executor)\\.(cores|instances|memory|memoryOverhead))$" -}}
+{{- end -}}
 {{- range $key, $value := $spark.sparkConf -}}
-{{- if or (regexMatch "(?i)(secret|password|passwd|token|credential|private|account.?key|access.?key)" $key) (eq (include "statemaint.hasSecret" (toString $value)) "true") -}}
-{{- $problems = append $problems (printf "spark.sparkConf.%s: a secret would stand in the manifests; give it as a variable from a Secret, in spark.extraEnv" $key) -}}
+{{- if regexMatch $given $key -}}
+{{- $problems = append $problems (printf "spark.sparkConf.%s: the chart gives it itself, by spark.mode and the values of the mode; take it out" $key) -}}
+{{- end -}}
+{{- /* Hadoop replaces ${env.NAME} by that variable. */}}
+{{- $names := or (regexMatch "(?i)(provider|file|\\.secrets\\.[^.]+|\\.secretKeyRef\\.[^.]+)$" $key) (regexMatch "^[$]{env[.]\\w+}$" (toString $value)) -}}
+{{- if or (and (not $names) (regexMatch "(?i)(secret|password|passwd|token|credential|private|account.?key|access.?key)" $key)) (eq (include "statemaint.hasSecret" (toString $value)) "true") -}}
+{{- $problems = append $problems (printf "spark.sparkConf.%s: a secret would stand in the manifests; write ${env.NAME} for a setting of spark.hadoop, and give that variable from a Secret in spark.extraEnv" $key) -}}
 {{- end -}}
 {{- if contains "'" (toString $value) -}}
 {{- $problems = append $problems (printf "spark.sparkConf.%s: has an apostrophe, which does not reach Spark; write it without" $key) -}}

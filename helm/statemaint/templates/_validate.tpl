@@ -174,9 +174,6 @@ in values.schema.json; its messages show values, so that whatever may be a secre
 {{- $problems = append $problems (printf "alerts.rules.%s: has no effect, as alerts.disabled leaves the alert out; take it out of one of the two" .) -}}
 {{- end -}}
 {{- end -}}
-{{- if hasKey .Values.alerts "extraLabels" -}}
-{{- $problems = append $problems "alerts.extraLabels: is called alerts.additionalRuleLabels now; rename it" -}}
-{{- end -}}
 {{- toJson $problems -}}
 {{- end -}}
 

@@ -195,7 +195,6 @@ def test_an_alert_can_be_changed_and_its_expression_stays() -> None:
             {"rules": {"StatemaintStale": {"for": "1h"}}, "disabled": ["StatemaintStale"]},
             "alerts.rules.StatemaintStale: has no effect, as alerts.disabled leaves the alert out",
         ),
-        ({"extraLabels": {"team": "data"}}, "is called alerts.additionalRuleLabels now; rename"),
         ({"groups": {"run": {"enabled": False}}}, "additional properties 'run' not allowed"),
         ({"rules": {"StatemaintStale": {"expr": "1"}}}, "additional properties 'expr' not allowed"),
     ],

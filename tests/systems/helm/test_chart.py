@@ -150,9 +150,7 @@ def test_the_schema_knows_the_values_and_nothing_else() -> None:
             schema = definitions[schema["$ref"].rpartition("/")[2]]
         if schema.get("additionalProperties") is not False:
             return None
-        left_out = {"global", *renamed}
-        below = schema["properties"].items()
-        return {name: keys(each) for name, each in below if name not in left_out}
+        return {name: keys(each) for name, each in schema["properties"].items() if name != "global"}
 
     def same(schema: dict[str, Any] | None, values: object) -> None:
         if schema is not None:
@@ -165,7 +163,6 @@ def test_the_schema_knows_the_values_and_nothing_else() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     schema["properties"]["queries"] = {}  # test_sync.py holds it
     definitions = schema["definitions"]
-    renamed = {"extraLabels"}  # known, to be told its new name
     optional = {"coreLimit", "coreRequest", "javaOptions"}
     same(keys(schema), yaml.safe_load((CHART / "values.yaml").read_text()))
 

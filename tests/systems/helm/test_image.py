@@ -204,11 +204,24 @@ def test_the_entry_point_starts_a_driver_as_spark_asks(tmp_path: Path) -> None:
 def test_the_entry_point_starts_an_executor_with_its_java_options(tmp_path: Path) -> None:
     words = started(tmp_path, "executor", environment=EXECUTOR)
     assert words[:5] == ["java", "-Da=b c", "-XX:+UseG1GC", "-Xms1024m", "-Xmx1024m"]
-    assert words[6].split(":") == ["/opt/spark/conf", f"{tmp_path}/spark/jars/*", ""]
+    assert words[6].split(":") == ["/opt/spark/conf", f"{tmp_path}/spark/jars/*"]
     assert words[7].endswith(".KubernetesExecutorBackend")
     flags = dict(zip(words[8::2], words[9::2], strict=True))
     assert flags["--podName"] == "pod-3"
     assert flags["--cores"] == "4"
+
+
+def test_an_executor_has_the_users_classes_before_sparks_and_the_images_after(
+    tmp_path: Path,
+) -> None:
+    more = {
+        "HADOOP_CONF_DIR": "/etc/hadoop",
+        "SPARK_CLASSPATH": "/extra/a.jar",
+        "SPARK_DIST_CLASSPATH": "/opt/statemaint/jars/*",
+    }
+    words = started(tmp_path, "executor", environment=EXECUTOR | more)
+    jars = [f"{tmp_path}/spark/jars/*", "/opt/statemaint/jars/*"]
+    assert words[6].split(":") == ["/opt/spark/conf", "/etc/hadoop", "/extra/a.jar", *jars]
 
 
 def test_the_entry_point_leaves_everything_else_to_the_program(tmp_path: Path) -> None:

@@ -175,12 +175,37 @@ def test_numbers_and_flags_of_sparks_settings_are_written_as_they_are() -> None:
     assert "spark.ui.enabled=false" in words
 
 
+def test_settings_of_hadoops_clients_reach_the_java_that_a_task_starts() -> None:
+    conf = {"spark.hadoop.fs.azure.account.auth.type": "OAuth", "spark.app.name": "x"}
+    [manifest, *_] = applications(with_spark(mode="sparkapplication", sparkConf=conf))
+    driver, executor = (pod["spec"]["containers"][0] for pod in sparkoperator.pods(manifest))
+    words = shlex.split(str(variables(executor)["PYSPARK_SUBMIT_ARGS"]))
+    assert words == ["--conf", "spark.hadoop.fs.azure.account.auth.type=OAuth", "pyspark-shell"]
+    assert "PYSPARK_SUBMIT_ARGS" not in variables(driver)  # its Spark has them
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("spark.hadoop.fs.s3a.aws.credentials.provider", "org.example.Provider"),
+        ("spark.hadoop.fs.azure.account.key", "${env.LAKE_KEY}"),
+        ("spark.kubernetes.authenticate.driver.mounted.oauthTokenFile", "/var/run/token"),
+        ("spark.kubernetes.executor.secrets.lake-keys", "/etc/lake"),
+        ("spark.kubernetes.executor.secretKeyRef.ACCESS_KEY", "lake-keys:key"),
+    ],
+)
+def test_a_setting_that_names_where_a_secret_is_shows_none(key: str, value: str) -> None:
+    [container, *_] = containers(with_spark(sparkConf={key: value})).values()
+    assert f"{key}={value}" in shlex.split(str(variables(container)["PYSPARK_SUBMIT_ARGS"]))
+
+
 def test_driver_and_executors_have_the_same_access_and_only_tasks_a_limit() -> None:
     [manifest, *_] = applications(scenario(OPERATOR))
     driver, executor = (pod["spec"]["containers"][0] for pod in sparkoperator.pods(manifest))
     assert driver["envFrom"] == executor["envFrom"] == [{"configMapRef": {"name": "azure"}}]
     assert driver["volumeMounts"] == executor["volumeMounts"]
-    assert variables(executor) == {**variables(driver), "STATEMAINT_MEMORY": "1GB"}
+    own = {"STATEMAINT_MEMORY": "1GB", "PYSPARK_SUBMIT_ARGS": "pyspark-shell"}
+    assert variables(executor) == {**variables(driver), **own}
     assert variables(driver)["HADOOP_OPTIONAL_TOOLS"] == "hadoop-azure"
     assert manifest["spec"]["timeZone"] == "Europe/Berlin"
     assert manifest["spec"]["concurrencyPolicy"] == "Forbid"
@@ -290,6 +315,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a secret setting": (
         with_spark(sparkConf={"spark.hadoop.fs.s3a.secret.key": "x"}),
         "spark.sparkConf.spark.hadoop.fs.s3a.secret.key: a secret would stand in the manifests",
+    ),
+    "a history without a volume": (
+        with_spark(history="/data/history"),
+        "spark.history: /data/history is a path, and no entry of storage.volumeMounts has it",
+    ),
+    "another master": (
+        with_spark(sparkConf={"spark.master": "yarn"}),
+        "spark.sparkConf.spark.master: the chart gives it itself",
+    ),
+    "another size of executors": (
+        with_spark(mode="sparkapplication", sparkConf={"spark.executor.instances": 3}),
+        "spark.sparkConf.spark.executor.instances: the chart gives it itself",
     ),
     "an apostrophe": (
         with_spark(sparkConf={"spark.app.name": "it's"}),

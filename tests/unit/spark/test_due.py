@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from statemaint.errors import StorageError
@@ -92,9 +92,10 @@ def test_an_entry_with_a_mistake_is_due_so_that_it_is_told(file: Path) -> None:
 
 @given(
     st.sampled_from(["@hourly", "@daily", "@quarterly", "*/7 * * * *", "0 3 * * 1,4"]),
-    st.integers(1_600_000_000, 1_900_000_000),
+    st.floats(1_600_000_000, 1_900_000_000),
 )
-def test_the_newest_time_is_at_most_an_interval_ago(schedule: str, now: int) -> None:
+@example("@hourly", 1_700_002_799.5)  # half a second before a full hour
+def test_the_newest_time_is_at_most_an_interval_ago(schedule: str, now: float) -> None:
     found = newest_time(schedule, now)
     assert found is not None
     assert 0 <= now - found < (expected_interval(schedule) or 0)
