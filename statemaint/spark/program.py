@@ -231,9 +231,7 @@ def _run(  # noqa: PLR0913 -- the flags of every verb
     if due:
         concerned = [one for one in fleet if concerns(one)]
         fleet = due_queries.due(reading, concerned, due, time.time())
-        click.echo(
-            f"{len(fleet)} of {counted(len(concerned), 'query', 'queries')} are due", err=True
-        )
+        click.echo(f"due: {len(fleet)} of {counted(len(concerned), 'query', 'queries')}", err=True)
     with output_to(summary, flag="--summary"):
         if any(map(concerns, every)) and not any(map(concerns, fleet)):
             _end([], as_json=as_json, lost=None)  # others are not due, or in other shards

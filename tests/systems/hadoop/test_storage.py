@@ -467,6 +467,21 @@ def test_settings_of_the_user_go_before_ours(jvm: Jvm, local_jvm: Jvm) -> None:
     assert (jvm.configuration().get(name), local_jvm.configuration().get(name)) == ("1", "3")
 
 
+def test_settings_of_the_charts_variable_apply_and_name_their_secrets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = "--conf 'spark.hadoop.lake.key=${env.LAKE_KEY}' --conf 'spark.hadoop.lake.name=a b'"
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"{settings} pyspark-shell")
+    monkeypatch.setenv("LAKE_KEY", "of the environment")
+    jvm = launch_jvm()
+    try:
+        conf = jvm.configuration()
+        assert conf.get("lake.key") == "of the environment"
+        assert conf.get("lake.name") == "a b"
+    finally:
+        jvm.end()
+
+
 def test_a_running_spark_is_shared(local_jvm: Jvm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkContext, "_gateway", None)
     assert _of_running_spark() is None

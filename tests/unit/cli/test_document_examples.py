@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from statemaint import __version__
 from statemaint.queries.reader import read_queries
 from tests.support.paths import ROOT
 from tests.support.program import run
@@ -117,6 +118,11 @@ def test_every_other_command_names_what_exists(document: str, command: str) -> N
             assert run(*shlex.split(inner.strip("$()"))[1:]).returncode == 0
         case [".venv/bin/python", "-m", module, *_]:
             assert (ROOT / module.replace(".", "/")).exists()
+        case ["docker" | "helm", *rest]:
+            assert __version__ in command
+            if "--target" in rest:
+                target = rest[rest.index("--target") + 1]
+                assert f" AS {target}\n" in (ROOT / "Dockerfile").read_text()
         case _:
             pytest.fail(f"{document}: nobody runs {command}")
 
