@@ -5,7 +5,7 @@
 The expressions take the following into account:
 
 - One incident is one alert of one query: what follows from another alert is left out (`unless`),
-  in the order halted, plan failed, run failed, everything else.
+  in the order broken, halted, plan failed, run failed, everything else.
 - A Pushgateway repeats the last value of a group for ever, so that no expression assumes that a
   value is recent; only `StatemaintStale` asks how old it is.
 - Only the labels of the metrics themselves are kept (`max by`), so that an alert survives a new
@@ -79,6 +79,7 @@ def _of(expr: str) -> str:
 _QUERY = "{{ $labels.query }}"
 _AGE = "{{ humanizeDuration $value }}"
 _HALTED = _max('stores{outcome="halted"}') + " > 0"
+_BROKEN = _max('verdict{verdict="broken"}') + " > 0"
 _PLAN = _max('last_run_failed{cause="plan"}') + " > 0"
 _LEASE = _max('last_run_failed{cause="lease"}') + " > 0"
 _LONG = _max("chain_length_max") + " > 200"
@@ -108,6 +109,7 @@ _DAG = (
     f"the DAG {{{{ with {_KNOWN_DAG} }}}}"
     '{{ . | first | label "dag" }}{{ else }}of the query{{ end }}'
 )
+_IS_BROKEN = "verdict='broken'"
 _AT_WORK = "state='working'"
 _TASK = "query, origin, task"
 # The time of a task's last push, or of its last file: node_exporter knows that by the file's name.
@@ -168,7 +170,14 @@ RECORDS = {
 
 ALERTS = (
     Alert(
-        "StatemaintHalted", _HALTED, CRITICAL,
+        "StatemaintBroken", _BROKEN, CRITICAL,
+        f"{_QUERY} would not restart",
+        f"Its verdict is broken, by {{{{ range {_of(_series('verdict', _IS_BROKEN))} }}}}"
+        "{{ .Labels.looked }} {{ end }}(names: a run; ends or rows: a verification). Findings: "
+        f"{_CODES}. Run statemaint doctor on the checkpoint before the query is stopped.",
+    ),
+    Alert(
+        "StatemaintHalted", _HALTED + _unless(_BROKEN), CRITICAL,
         f"{_QUERY}: {_number('store is', 'stores are')} halted",
         "Damage was found. Nothing is written or deleted in these stores until it is repaired, and "
         "a restart of the query may fail; its other stores are maintained. Findings: "
@@ -256,7 +265,7 @@ ALERTS = (
     ),
     Alert(
         "StatemaintVerifyFailed",
-        _max("last_verify_failed") + " > 0" + _unless(_HALTED), CRITICAL,
+        _max("last_verify_failed") + " > 0" + _unless(_BROKEN, _HALTED), CRITICAL,
         f"{_QUERY}: the last verification found damage",
         "A version that must load does not, although the last run halted no store. The log of the "
         "verification lists each finding; statemaint doctor says what a restart would do.",

@@ -40,6 +40,10 @@ class Workers:
         """Returns the workers that a caller requested, possibly by their number alone."""
         return requested if isinstance(requested, Workers) else cls(requested)
 
+    def split(self, parts: int) -> "Workers":
+        """Returns the workers of each of some runs at a time: one store, and its part of memory."""
+        return Workers(1, resident_memory() + self._shared(0) // parts)
+
     def threads(self, parallel: int, size: int) -> int:
         """Returns the number of threads for some work.
 

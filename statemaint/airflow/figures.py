@@ -15,6 +15,8 @@ from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
 from statemaint.maintain.work import TaskResults
+from statemaint.model.findings import FindingCode
+from statemaint.model.verdict import Verdict, worst
 from statemaint.plan.withheld import Waiting, together
 from statemaint.records.trashed import bytes_in_trash
 from statemaint.report.facts import Unit
@@ -84,6 +86,7 @@ class QueryFigures(_Json):
         deleted: the number of files that it deleted.
         freed: their size.
         withheld: the due snapshots that it did not write, by reason.
+        verdict: the verdict of the run; `None` if the figures are of a build before this field.
     """
 
     query: str
@@ -111,6 +114,19 @@ class QueryFigures(_Json):
     deleted: _Count = 0
     freed: _Count = 0
     withheld: list[WithheldFigures] = Field(default_factory=list)
+    verdict: str | None = None
+
+    @property
+    def judged(self) -> Verdict:
+        """Returns the verdict; that of figures of another build by their counts."""
+        if self.verdict in set(Verdict):
+            return Verdict(self.verdict)
+        return Verdict.of(
+            unread={*self.codes} == {FindingCode.STORAGE_FAILED.value},
+            blocked=bool(self.blocked) and self.target is not None,
+            damaged=bool(self.damage),
+            committed=self.target is not None,
+        )
 
 
 class Told(_Json):
@@ -217,8 +233,11 @@ def figures_of_run(
     findings = [*plan.findings, *(found for report in reports for found in report.findings)]
     waits = [*plan.withheld, *(one for report in reports for one in report.withheld)]
     silent = {unit for bundle in results.planned for unit in bundle.units} - {*reported}
+    facts = [plan.facts, *(report.facts for report in reports)]
+    found = [one.verdict for one in facts if one and one.verdict]
     about = {
         "query": settings.query,
+        "verdict": worst(found).value if found else None,
         "checkpoint": settings.checkpoint,
         "dry_run": dry_run,
         "failure": results.failure,

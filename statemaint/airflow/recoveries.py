@@ -81,10 +81,13 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
     """Verifies a checkpoint, and records the result for the metrics."""
     result = verify(storage, deep=deep, sample=sample)
     codes = {one.code.value for one in result.findings}
-    note_verification(storage, codes, healthy=result.healthy)
+    note_verification(
+        storage, codes, healthy=result.healthy, verdict=result.verdict, looked=result.looked
+    )
     findings = findings_json(result.findings)
     document = {
         "checkpoint": storage.root,
+        "verdict": result.verdict,
         "healthy": result.healthy,
         "versions_checked": result.versions_checked,
         "versions": result.versions,

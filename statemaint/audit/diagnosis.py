@@ -1,6 +1,5 @@
 """The diagnosis of a checkpoint: whether the query restarts, from where, and what to do."""
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -10,7 +9,8 @@ from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.findings import Blocks, Finding, FindingCode, Subject
 from statemaint.model.ids import batch_in, batch_of
 from statemaint.model.policy import PRESETS
-from statemaint.plan.findings.names import blocks_batch, blocks_load
+from statemaint.model.verdict import Looked, Verdict
+from statemaint.plan.findings.restart import blockers, is_doubt
 from statemaint.plan.recovery.rollback import newest_to_go_back_to
 
 REPAIRS_ITSELF = "4.2"
@@ -115,6 +115,19 @@ class Diagnosis:
         return max(self.largest.seconds, self.total / self.speed / self.slots)
 
     @property
+    def verdict(self) -> Verdict:
+        return Verdict.of(
+            unread=self.unread > 0,
+            blocked=not self.restarts,
+            damaged=bool(self.counts),
+            committed=self.checkpoint.committed is not None,
+        )
+
+    @property
+    def looked(self) -> Looked:
+        return Looked.ROWS if self.deep else Looked.FILES
+
+    @property
     def restarts(self) -> bool:
         """Returns whether the query can be restarted as it is, with Spark 4.2 and later."""
         return not any(self.blockers) and (self.resumable or self.self_repairing)
@@ -127,25 +140,7 @@ class Diagnosis:
     @property
     def blockers(self) -> Iterator[Finding]:
         """Yields the findings that stop a restart, or make it wrong, before any state is read."""
-        return (one for one in self.findings if self._blocks(one))
-
-    def _blocks(self, finding: Finding) -> bool:
-        blocks = finding.code.about.blocks
-        older = blocks is Blocks.ITS_ENTRY and finding.path not in self._newest_entries
-        unread = finding.code is FindingCode.UNREADABLE_METADATA and _is_of_operator(finding.path)
-        if blocks is not Blocks.NOTHING and not (older or unread):
-            return True
-        # RocksDB passes over a directory, as over any bad zip.
-        hdfs = self.checkpoint.provider is Provider.HDFS_BACKED
-        taken = blocks_batch(finding, (self.checkpoint.resumes or 0) + 1)
-        return taken or (hdfs and blocks_load(finding, self.checkpoint))
-
-    @property
-    def _newest_entries(self) -> frozenset[str | None]:
-        """Returns the log entries that a restart reads, and `None` for findings without a path."""
-        newest = max((*self.checkpoint.offsets, *self.checkpoint.batches), default=0)
-        committed = f"commits/{self.checkpoint.committed}"
-        return frozenset({f"offsets/{newest}", f"offsets/{newest - 1}", "offsets", committed, None})
+        return blockers(self.checkpoint, self.findings)
 
     @property
     def counts(self) -> Counter[FindingCode]:
@@ -259,24 +254,3 @@ class Diagnosis:
 def _some(paths: Collection[str]) -> str:
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
     return f"{', '.join(sorted(paths)[:_SHOWN])}{more}" if paths else "the checkpoint"
-
-
-def is_doubt(finding: Finding) -> bool:
-    """Returns whether a finding is a wrong checksum that Spark does not read.
-
-    The file may not be the one that the query wrote, and still loads: Spark reads changes, and
-    snapshots of HDFS-backed stores, through `FileContext`, which ignores Hadoop's checksums. Zips
-    and SST files of RocksDB are read through `FileSystem`, which checks them.
-    """
-    name = (finding.path or "").rpartition("/")[2]
-    unread = re.fullmatch(r"\..+\.(?:delta|snapshot|changelog)\.crc", name) is not None
-    return finding.code is FindingCode.STALE_CHECKSUM and unread
-
-
-def _is_of_operator(path: str | None) -> bool:
-    """Returns whether a file is an operator's metadata of the first format.
-
-    A restart writes it again if it is unreadable, as if it were missing; the newer format leads to
-    the schemas, and a restart needs it.
-    """
-    return re.fullmatch(r"state/[0-9]+/_metadata/metadata", path or "") is not None

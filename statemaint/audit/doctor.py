@@ -2,32 +2,25 @@
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from statemaint.audit.diagnosis import Diagnosis, Reading, is_doubt
+from statemaint.audit.diagnosis import Diagnosis, Reading
 from statemaint.audit.rebuild import Depth
 from statemaint.audit.row_rules import newest_right
-from statemaint.audit.verify import Verification, verify_at
+from statemaint.audit.verify import Verification, verify_at, with_self_repair
 from statemaint.errors import CheckpointError, NotFoundError, Superseded, UnsupportedError
 from statemaint.fold import Source, engine_for
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
-from statemaint.model.files import ChecksumFile, Snapshot
 from statemaint.model.findings import Finding, FindingCode, Subject
-from statemaint.model.ids import batch_of, version_of
+from statemaint.model.ids import version_of
 from statemaint.model.policy import PRESETS
-from statemaint.plan.findings.names import blocks_load, names_snapshot
+from statemaint.plan.findings.restart import resumes, spoiled_batches
 from statemaint.plan.planner import plan
 from statemaint.plan.staleness import judge
 from statemaint.plan.withheld import by_reason
-from statemaint.storage import Storage, Without, stoppable
+from statemaint.storage import Storage, stoppable
 from statemaint.workers import Workers
-
-_MOST_CHANGES = 500
-"""The most that a repaired load replays: `stateStore.autoSnapshotRepair.maxChangeFileReplay`."""
-_OF_SNAPSHOTS = frozenset(
-    {FindingCode.CORRUPT_FILE, FindingCode.MISSING_SST, FindingCode.STALE_CHECKSUM}
-)
 
 
 def doctor(
@@ -48,9 +41,8 @@ def doctor(
     """
     reading, depth = stoppable(storage), Depth.ROWS if deep else Depth.CHAINS
     verified = verify_at(reading, depth, workers=workers)
+    verified = with_self_repair(reading, verified, workers=workers)
     checkpoint = verified.checkpoint
-    resumable = _resumes(verified)
-    passed_over = None if resumable else _passed_over(reading, verified, depth, workers)
     chains = _newest(checkpoint)
     longest = max(chains, key=lambda one: (len(one[1].deltas), one[1].size), default=None)
     largest = max(chains, key=lambda one: _stored(*one), default=None)
@@ -70,9 +62,9 @@ def doctor(
         disputed=tuple(_disputed(checkpoint, verified.findings)),
         right=tuple(_right(reading, verified, loadable, workers)),
         deep=deep,
-        resumable=resumable,
-        self_repairing=passed_over is not None,
-        passed_over=passed_over or (),
+        resumable=resumes(checkpoint, verified.findings),
+        self_repairing=verified.passed_over is not None,
+        passed_over=verified.passed_over or (),
         waits=tuple(_waits(reading, checkpoint, longest)),
     )
 
@@ -84,84 +76,6 @@ def _waits(
     if longest and len(longest[1].deltas) >= policy.min_deltas_for_snapshot:
         withheld = plan(checkpoint, policy, storage.now()).withheld
         yield from map(str, by_reason(one for one in withheld if one.store == longest[0].id))
-
-
-def _resumes(verified: Verification) -> bool:
-    version = verified.checkpoint.resumes
-    if version is None:
-        return True
-    if any(blocks_load(one, verified.checkpoint) for one in verified.findings):
-        return False
-    # Findings in the logs that stop a restart are in `Diagnosis.blockers`.
-    of_state = [one for one in verified.findings if one.code.about.subject is not Subject.LOGS]
-    read = [one for one in of_state if not is_doubt(one)]
-    if batch_of(version) in _spoiled(read):
-        return False
-    return all(
-        version in store.versions.loadable(version, version)
-        for store in verified.checkpoint.needed(verified.checkpoint.resumes)
-    )
-
-
-def _passed_over(
-    storage: Storage, verified: Verification, depth: Depth, workers: Workers | int | None
-) -> tuple[str, ...] | None:
-    """Returns the bad snapshots without which a restart succeeds; `None` if it does not.
-
-    Only the stores of these snapshots are read again.
-
-    Mirrors `AutoSnapshotLoader.loadSnapshot` of Spark 4.2 and later: if the newest snapshot does
-    not load, the one below is tried, and finally the empty state, each with the changes above it;
-    with unique ids, the empty state only if the lineage of the version goes back to it.
-    In HDFS-backed stores a directory that is named like a snapshot also makes this fail.
-    """
-    folders = {one.path for one in verified.findings if one.path and names_snapshot(one)}
-    if folders and verified.checkpoint.provider is Provider.HDFS_BACKED:
-        return None
-    bad = frozenset(folders | {*_bad_snapshots(verified)})
-    stores = verified.checkpoint.stores
-    sides = {
-        file.entry.path
-        for store in stores
-        for file in store.files
-        if isinstance(file, ChecksumFile) and file.owner in bad
-    }
-    hidden = bad | sides | {*_below(storage, folders)}
-    view = Without(storage, hidden)
-    without = verify_at(view, depth, rebuilt={}, workers=workers, known=verified.results)
-    version = verified.checkpoint.resumes or 0
-    headless = {one.store for one in verified.findings if one.code is FindingCode.LINEAGE_BROKEN}
-    short = all(
-        isinstance(chain := store.versions.chain(version), Chain)
-        and len(chain.deltas) <= _MOST_CHANGES
-        and (chain.base or store.id not in headless)
-        for store in without.checkpoint.needed(without.checkpoint.resumes)
-    )
-    return tuple(sorted(bad)) if short and _resumes(without) else None
-
-
-def _below(storage: Storage, folders: Iterable[str]) -> Iterator[str]:
-    for folder in folders:
-        yield f"{folder}/"
-        yield from (entry.path for entry in storage.list(folder))
-
-
-def _bad_snapshots(verified: Verification) -> Iterator[str]:
-    stores = {store.id: store for store in verified.checkpoint.stores}
-    for finding in verified.findings:
-        if finding.code in _OF_SNAPSHOTS and finding.store in stores:
-            yield from _snapshots_of(stores[finding.store], finding.path)
-
-
-def _snapshots_of(store: Store, path: str | None) -> Iterator[str]:
-    """Yields the snapshots that are a bad file, own it, or refer to it."""
-    sides = {file.entry.path: file.owner for file in store.files if isinstance(file, ChecksumFile)}
-    bad = sides.get(path or "", path)
-    parts = store.rocks.parts if store.rocks else {}
-    for file in store.files:
-        own = file.entry.path
-        if isinstance(file, Snapshot) and (own == bad or bad in parts.get(own, ())):
-            yield own
 
 
 def _disputed(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator[str]:
@@ -189,19 +103,13 @@ def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
     required, target = checkpoint.required, checkpoint.target
     if required is None or target is None or checkpoint.provider is Provider.UNKNOWN:
         return
-    spoiled = _spoiled(findings)
+    spoiled = spoiled_batches(findings)
     loads = [(one.id, one.versions.loadable(required, target)) for one in checkpoint.stores]
     for batch in checkpoint.batches:
         version = version_of(batch)
         needed = (loaded for store, loaded in loads if checkpoint.asks(store, version))
         if batch not in spoiled and all(version in loaded for loaded in needed):
             yield batch
-
-
-def _spoiled(findings: Iterable[Finding]) -> set[int]:
-    # Misplaced rows still load; `misplaced` reports them.
-    damage = (one for one in findings if one.damage and one.code.about.subject is not Subject.ROWS)
-    return {batch for one in damage for batch in one.batches}
 
 
 _Chains = list[tuple[Store, Chain]]

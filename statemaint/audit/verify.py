@@ -8,6 +8,7 @@ from statemaint.audit.rebuild import Depth, finding_of, needed_deltas, rebuild, 
 from statemaint.audit.restart_logs import restart_logs
 from statemaint.audit.results import NO_RESULTS, Results, StoreResult
 from statemaint.audit.row_rules import check_units, row_findings
+from statemaint.audit.self_repair import passed_over
 from statemaint.audit.suspects import check_suspects
 from statemaint.codec.integrity import checksum_file
 from statemaint.errors import (
@@ -27,8 +28,10 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempFile
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId, batch_of
+from statemaint.model.verdict import Looked, Verdict
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.findings.logs import diagnose_logs
+from statemaint.plan.findings.restart import resumes, verdict
 from statemaint.plan.staleness import judge
 from statemaint.planning import damage, settled
 from statemaint.records.remembered import recalling
@@ -55,6 +58,9 @@ class Verification:
         versions: the number of retained versions that were looked at, counted per store.
         findings: damage and notices.
         results: the results that another verification of the same checkpoint can reuse.
+        depth: how deep it looked.
+        passed_over: the bad snapshots that Spark 4.2 and later pass over; `None` if no version
+            restarts so, or if all do.
     """
 
     checkpoint: Checkpoint
@@ -62,6 +68,17 @@ class Verification:
     versions: int
     findings: tuple[Finding, ...]
     results: Results = field(repr=False, compare=False)
+    depth: Depth = Depth.HEADERS
+    passed_over: tuple[str, ...] | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        repairs = self.passed_over is not None
+        return verdict(self.checkpoint, self.findings, self_repairing=repairs)
+
+    @property
+    def looked(self) -> Looked:
+        return list(Looked)[self.depth]
 
     @property
     def healthy(self) -> bool:
@@ -97,7 +114,32 @@ def verify(
         StorageError: when anything could not be listed or read.
     """
     only = _shares(*sample) if sample else None
-    return verify_at(storage, Depth.ROWS if deep else Depth.HEADERS, only, workers=workers)
+    depth = Depth.ROWS if deep else Depth.HEADERS
+    verified = verify_at(storage, depth, only, workers=workers)
+    return with_self_repair(storage, verified, only, workers=workers)
+
+
+def with_self_repair(
+    storage: Storage,
+    verified: Verification,
+    only: Callable[[StoreId], bool] | None = None,
+    *,
+    workers: Workers | int | None = None,
+) -> Verification:
+    """Returns a verification with the bad snapshots that Spark 4.2 and later pass over.
+
+    Only the stores of these snapshots are read again.
+    """
+    if resumes(verified.checkpoint, verified.findings):
+        return verified
+
+    def again(view: Storage) -> tuple[Checkpoint, tuple[Finding, ...]]:
+        known, depth = verified.results, verified.depth
+        rest = verify_at(view, depth, only, rebuilt={}, workers=workers, known=known)
+        return rest.checkpoint, rest.findings
+
+    over = passed_over(storage, verified.checkpoint, verified.findings, again)
+    return replace(verified, passed_over=over)
 
 
 def verify_at(
@@ -153,7 +195,8 @@ def verify_at(
     results = Results.of(checkpoint, depth, stores, units)
     checked = sum(one.versions_checked for one in stores)
     versions = sum(_retained(checkpoint, store) for store in checkpoint.stores)
-    return Verification(checkpoint, checked, versions, tuple(dict.fromkeys(findings)), results)
+    every = tuple(dict.fromkeys(findings))
+    return Verification(checkpoint, checked, versions, every, results, depth)
 
 
 def _retained(checkpoint: Checkpoint, store: Store) -> int:

@@ -35,6 +35,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "maintain": (
         ("what would it do?", f"statemaint maintain {CHECKPOINT} --dry-run"),
         ("with a way back for a week", f"statemaint maintain {CHECKPOINT} --trash-for 7d"),
+        ("every checkpoint of a folder", "statemaint maintain /data/checkpoints --dry-run"),
+        (
+            "the queries of a tag, or all without --tag",
+            "statemaint maintain --queries statemaint_queries.yaml --tag team:payments",
+        ),
     ),
     "pin": (
         (
@@ -155,9 +160,12 @@ def _with_common(work: Callable[..., None]) -> Callable[..., None]:
                 drop_output()
                 sys.exit(0)
             except (NotACheckpointError, WrongKindError) as error:
-                if "uri" not in rest:
+                uri = rest.get("uri")
+                if isinstance(uri, tuple):
+                    uri = uri[0] if len(uri) == 1 else None
+                if uri is None:
                     raise
-                raise explained(error, rest["uri"]) from None
+                raise explained(error, uri) from None
 
     with_common.has_common_flags = True  # type: ignore[attr-defined]
     return with_common

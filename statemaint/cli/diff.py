@@ -52,8 +52,8 @@ def diff_verb(  # noqa: PLR0913 -- each is a separate choice
 ) -> None:
     """Compare the rows of state at two versions: what was added, changed and removed.
 
-    Prints the counts of all rows, then the rows, decoded as by `show`. Version 0 is the empty
-    state.
+    Prints the counts of all rows, then the rows, decoded and cut as by `show`. Version 0 is the
+    empty state.
     """
 
     def selected(row: ChangedRow) -> bool:
@@ -64,7 +64,8 @@ def diff_verb(  # noqa: PLR0913 -- each is a separate choice
     if as_json:
         _print_json(uri, compare)
     else:
-        _print_table(compare, f"between versions {requested.older} and {requested.newer}")
+        when = f"between versions {requested.older} and {requested.newer}"
+        _print_table(compare, RowTables(when, limited=limit is not None))
 
 
 _Compare = Callable[..., StateDiff]
@@ -101,10 +102,9 @@ def _changed_json(row: ChangedRow) -> Json:
     }
 
 
-def _print_table(compare: _Compare, when: str) -> None:
-    shown = RowTables(when)
+def _print_table(compare: _Compare, shown: RowTables) -> None:
     with work_done("comparing"):
-        diff = compare(into=lambda row: shown.add(row, _columns(row)))
+        diff = compare(into=lambda row: shown.add(row, partial(_columns, row)))
     tables.print_line(f"from version {diff.older} to version {diff.newer}")
     _print_counts(diff)
     shown.print()

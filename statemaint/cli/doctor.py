@@ -15,13 +15,13 @@ from statemaint.cli.fleet import Fleet, of_many
 from statemaint.cli.options import as_json, uri, workers_flag
 from statemaint.cli.output import print_result
 from statemaint.cli.progress import work_done
-from statemaint.cli.tables import BAD, GOOD, WARNING, Column, number
-from statemaint.errors import CheckpointError, StorageError
+from statemaint.cli.tables import Column, number
 from statemaint.model.checkpoint import Provider
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
-from statemaint.report.to_json import findings_json, id_json
-from statemaint.storage import Storage, open_storage
+from statemaint.model.verdict import Looked
+from statemaint.report.to_json import findings_json, id_json, verdict_json
+from statemaint.storage import open_storage
 from statemaint.wording import counted
 from statemaint.workers import Workers
 
@@ -57,21 +57,18 @@ def doctor_verb(
         table=lambda: _print(diagnosis),
         checkpoint=diagnosis.checkpoint.root,
     )
-    if diagnosis.unread:
-        sys.exit(StorageError.exit_code)
-    sys.exit(CheckpointError.exit_code if diagnosis.counts else 0)
+    sys.exit(diagnosis.verdict.exit_code)
 
 
 def _print(diagnosis: Diagnosis) -> None:
-    first, *others = lines(diagnosis)
-    style = BAD if not diagnosis.restarts else WARNING if diagnosis.counts else GOOD
-    tables.print_labelled(first[:_LABEL], first[_LABEL:], style)
-    for line in others:
+    tables.print_line(Text.assemble("verdict:  ", tables.judged(diagnosis.verdict)))
+    for line in lines(diagnosis):
         tables.print_labelled(line[:_LABEL], line[_LABEL:])
 
 
 def doctor_json(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
+        **verdict_json(diagnosis.verdict, diagnosis.looked),
         "restarts": diagnosis.restarts,
         "restarts_since": diagnosis.restarts_since,
         "passed_over": list(diagnosis.passed_over),
@@ -80,7 +77,6 @@ def doctor_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "goes_back_to": diagnosis.goes_back_to,
         "longest_chain": _chain_json(diagnosis),
         "restart_estimate": _estimate_json(diagnosis),
-        "looked_at": "rows" if diagnosis.deep else "files",
         "unseen": list(diagnosis.unseen),
         "damage": {code.value: count for code, count in sorted(diagnosis.counts.items())},
         "next": list(diagnosis.next),
@@ -224,10 +220,12 @@ def _first(findings: tuple[Finding, ...]) -> Iterator[Finding]:
 
 
 def _row(
-    storage: Storage, *, deep: bool, slots: int | None, workers: Workers
+    uri: str, *, deep: bool, slots: int | None, workers: Workers
 ) -> tuple[dict[str, Any], tuple[Finding, ...]]:
-    diagnosis = doctor(storage, deep=deep, slots=slots or os.cpu_count() or 1, workers=workers)
+    slots = slots or os.cpu_count() or 1
+    diagnosis = doctor(open_storage(uri), deep=deep, slots=slots, workers=workers)
     row = {
+        **verdict_json(diagnosis.verdict, diagnosis.looked),
         "restarts": diagnosis.restarts,
         "restarts_since": diagnosis.restarts_since,
         "last_committed_batch": diagnosis.checkpoint.committed,
@@ -242,8 +240,7 @@ def _row(
 
 def _fleet_cells(row: dict[str, Any]) -> Iterable[str | Text]:
     since = row["restarts_since"]
-    yes = Text(f"with {since}" if since else "yes", WARNING if row["damage"] else GOOD)
-    yield yes if row["restarts"] else Text("NO", BAD)
+    yield (f"with {since}" if since else "yes") if row["restarts"] else "NO"
     yield tables.known(row["last_committed_batch"])
     yield f"{row['loadable_batches']:,}"
     yield tables.known(row["longest_chain"])
@@ -252,7 +249,7 @@ def _fleet_cells(row: dict[str, Any]) -> Iterable[str | Text]:
 
 FLEET: Fleet = Fleet(
     columns=(
-        Column("restarts"),
+        Column("restarts", spare=1),
         number("batch", 2),
         number("loadable", 3),
         number("chain"),
@@ -260,7 +257,7 @@ FLEET: Fleet = Fleet(
     ),
     read=_row,
     cells=_fleet_cells,
-    order=lambda row: (row["restarts"], not row["damage"], -(row["longest_chain"] or 0)),
-    totals=lambda rows: f"{sum(1 for one in rows if not one['restarts'])} would not restart",
-    sound=lambda options: "none damaged" if options["deep"] else "no damage in the needed files",
+    order=lambda row: -(row["longest_chain"] or 0),
+    totals=lambda rows: f"{decimal(sum(one['bytes'] or 0 for one in rows))} to read at restarts",
+    looked=lambda options: Looked.ROWS if options["deep"] else Looked.FILES,
 )

@@ -1,43 +1,54 @@
 """`maintain`: one run of maintenance, and its report."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 from rich.filesize import decimal
 from rich.text import Text
 
 from statemaint.cli import tables
+from statemaint.cli.fleet import Fleet, below_folder, end_with_many
+from statemaint.cli.messages import tell
 from statemaint.cli.options import (
     as_json,
     policy_flags,
     publish_flag,
     publishing,
     scope_flags,
-    uri,
     workers_flag,
 )
-from statemaint.cli.output import print_findings, print_result
+from statemaint.cli.output import Json, print_findings, print_result
 from statemaint.cli.plan import print_plan, why_nothing_deleted
 from statemaint.cli.progress import actions_done
 from statemaint.cli.tables import BAD, GOOD, WARNING, Column, files_of, lasting, number
-from statemaint.cli.targets import Address
+from statemaint.cli.targets import Address, CheckpointName, of_queries
+from statemaint.errors import ConfigError, NotACheckpointError
 from statemaint.maintain import maintain
 from statemaint.maintain.record import recorded
+from statemaint.model.findings import Finding
 from statemaint.model.policy import Policy, duration
-from statemaint.plan.actions import Request
+from statemaint.model.verdict import Looked
+from statemaint.plan.actions import Plan, Request
 from statemaint.plan.withheld import by_reason
-from statemaint.report.outcome import Report, StoreOutcome, StoreReport
-from statemaint.report.to_json import chain_length, report_json
+from statemaint.report.outcome import Outcome, Report, StoreOutcome, StoreReport
+from statemaint.report.to_json import chain_length, report_json, verdict_json
 from statemaint.storage import open_storage
 from statemaint.wording import command, counted
-from statemaint.workers import Workers
+from statemaint.workers import Workers, nothing
 
 
 @click.command("maintain")
-@uri
+@click.argument("uri", metavar="[URI]...", nargs=-1, type=CheckpointName())
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="TAG",
+    help="Maintain the enabled queries with this tag in the queries file; repeatable.",
+)
 @policy_flags
 @scope_flags
 @click.option("--dry-run", is_flag=True, help="Report what a run would do; write nothing.")
@@ -47,36 +58,124 @@ from statemaint.workers import Workers
     help="Whether the run's record has each partition.  [default: the queries file's, or query]",
 )
 @publish_flag
+@click.option("--push", metavar="URL", help="Push the metrics of each checkpoint to a Pushgateway.")
 @click.option("--record", is_flag=True, hidden=True, help="No effect: every run is recorded.")
 @workers_flag
 @as_json
-def maintain_verb(  # noqa: PLR0913 -- each is a separate choice
+def maintain_verb(
+    uri: tuple[Address, ...],
+    *,
+    tags: tuple[str, ...],
+    record: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Write snapshots for long chains, delete files that no retained version needs, and report.
+
+    For several checkpoints, a folder or bucket of them, or the queries of a file: as many at a time
+    as --workers says, within --memory together, with a row each and the exit code of the worst.
+    """
+    del record
+    if len(uri) == 1 and not tags:
+        try:
+            with actions_done() as advance:
+                report = _maintained(uri[0], on_outcome=advance, **options)
+        except NotACheckpointError:
+            if below := below_folder(uri[0]):
+                end_with_many(uri[0], below, FLEET, options, as_json=as_json)
+            raise
+        end_with_report(report, as_json=as_json)
+    place, each, also = ", ".join(uri), uri, 0
+    if tags or not uri:
+        place, of_file, problems = of_queries(click.get_current_context(), tags)
+        each, also = (*uri, *of_file), ConfigError.exit_code if problems else 0
+        for problem in problems:
+            tell(f"statemaint: {ConfigError.code}: {problem}")
+    end_with_many(place, [*dict.fromkeys(each)], FLEET, options, as_json=as_json, also=also)
+
+
+def _maintained(  # noqa: PLR0913 -- as of the verb
     uri: Address,
     *,
-    policy: Policy,
+    policy: Callable[[Address], Policy],
     request: Request,
     dry_run: bool,
     detail: str | None,
     publish: bool,
-    record: bool,
+    push: str | None,
     workers: Workers,
-    as_json: bool,
-) -> None:
-    """Write snapshots for long chains, delete files that no retained version needs, and report."""
-    del record
+    on_outcome: Callable[[Outcome, Plan], None] = nothing,
+) -> Report:
     storage, every_unit = open_storage(uri), (detail or uri.detail) == "partition"
-    wanted = publish and not dry_run
-    with publishing(uri, storage, wanted=wanted), actions_done() as advance:
+    wanted = not dry_run and (publish or push is not None)
+    with publishing(uri, storage, wanted=wanted, push=push):
         work = partial(
-            maintain, storage, policy, request=request, dry_run=dry_run, workers=workers,
-            on_outcome=advance,
+            maintain, storage, policy(uri), request=request, dry_run=dry_run, workers=workers,
+            on_outcome=on_outcome,
         )  # fmt: skip
         if dry_run:
-            report = work()
-        else:
-            part = request.is_partial
-            report = recorded(storage, work, every_unit=every_unit, part=part)
-    end_with_report(report, as_json=as_json)
+            return work()
+        return recorded(storage, work, every_unit=every_unit, part=request.is_partial)
+
+
+def _row(uri: Address, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
+    report = _maintained(uri, **options)
+    before, after = (
+        max((chain_length(one, report.plan.target) or 0 for one in stores), default=0)
+        for stores in (report.before, report.after)
+    )
+    return {
+        **verdict_json(report.verdict, Looked.NAMES),
+        "run": report.run,
+        "dry_run": report.dry_run,
+        "stores": len(report.stores),
+        "actions": len(report.plan.actions),
+        "snapshots_written": report.snapshots_written,
+        "bytes_written": report.bytes_written,
+        "files_deleted": report.files_deleted.total(),
+        "bytes_deleted": report.bytes_deleted,
+        "longest_chain_before": before,
+        "longest_chain": after,
+        "seconds": round(report.seconds, 3),
+    }, report.findings
+
+
+def _fleet_cells(row: Json) -> Iterator[str]:
+    yield f"{row['stores']:,}"
+    yield f"{row['actions']:,}"
+    yield f"{row['snapshots_written']:,}"
+    yield f"{row['files_deleted']:,}"
+    yield decimal(row["bytes_deleted"])
+    yield _change([row["longest_chain_before"], row["longest_chain"]])
+
+
+def _fleet_totals(rows: Sequence[Json]) -> str:
+    if rows and rows[0]["dry_run"]:
+        planned = counted(sum(one["actions"] for one in rows), "action")
+        return f"dry run, nothing was done: {planned} planned"
+    written, deleted, size = (
+        sum(one[name] for one in rows)
+        for name in ("snapshots_written", "files_deleted", "bytes_deleted")
+    )
+    return f"{counted(written, 'snapshot')} written, {files_of(deleted, size)} deleted"
+
+
+FLEET: Fleet = Fleet(
+    columns=(
+        number("stores", 3),
+        number("planned", 4),
+        number("snapshots", 2),
+        number("deleted", 1),
+        number("bytes"),
+        number("chain"),
+    ),
+    read=_row,
+    cells=_fleet_cells,
+    order=lambda row: -row["actions"],
+    totals=_fleet_totals,
+    looked=lambda _: Looked.NAMES,
+    doing="maintaining",
+)
 
 
 def end_with_report(report: Report, *, as_json: bool) -> NoReturn:
@@ -91,6 +190,7 @@ def _print_table(report: Report) -> None:
         print_plan(report.plan)
     else:
         tables.print_line(f"run {report.run}: {report.plan.root}", wrap=False)
+        tables.print_verdict(report.verdict, Looked.NAMES)
         _print_run(report)
 
 

@@ -13,7 +13,7 @@ from statemaint.cli.messages import in_force, settings
 from statemaint.cli.targets import Address, CheckpointName
 from statemaint.errors import ConfigError, StatemaintError
 from statemaint.memory import VARIABLE, keep_freed_memory, memory_size
-from statemaint.model.policy import PRESETS, SETTINGS, Setting, seconds
+from statemaint.model.policy import PRESETS, SETTINGS, Policy, Setting, seconds
 from statemaint.plan.actions import Request
 from statemaint.storage import Storage
 from statemaint.workers import Workers
@@ -105,14 +105,23 @@ _WORKERS = [
 
 
 def policy_flags(command: Command) -> Command:
-    """Adds the policy's flags and passes the verb one `policy`."""
+    """Adds the policy's flags and passes the verb one `policy`.
+
+    A verb of several addresses gets a function that returns the policy of each.
+    """
 
     @wraps(command)
     def with_policy(*, preset: str | None, **rest: Any) -> None:
         given = _taken(rest)
-        named = getattr(rest.get("uri"), "policy", None)
-        base = PRESETS[preset or "safe"] if preset or named is None else named
-        command(policy=base.override(**given), **rest)
+
+        def policy_of(uri: object) -> Policy:
+            named = getattr(uri, "policy", None)
+            base = PRESETS[preset or "safe"] if preset or named is None else named
+            return base.override(**given)
+
+        uri = rest.get("uri")
+        of_many = isinstance(uri, tuple)
+        command(policy=policy_of if of_many else policy_of(uri), **rest)
 
     from_preset = click.option(
         "--preset",
@@ -238,18 +247,26 @@ def publish_flag(command: Command) -> Command:
 
 
 @contextmanager
-def publishing(address: Address, storage: Storage, *, wanted: bool) -> Iterator[None]:
+def publishing(
+    address: Address, storage: Storage, *, wanted: bool, push: str | None = None
+) -> Iterator[None]:
     """Publishes a query's record after the run in the block, also if that fails.
 
+    Args:
+        address: the query's name or address.
+        storage: where its checkpoint lives.
+        wanted: whether to publish it at all.
+        push: the Pushgateway, if it is not that of the queries file.
+
     Raises:
-        ConfigError: before the run, if the query was not given by its name.
+        ConfigError: before the run, if the query was not given by its name, nor a Pushgateway.
     """
     if not wanted:
         yield
         return
     from statemaint.cli.queries import publisher  # noqa: PLC0415 -- loads pydantic
 
-    publish = publisher(address)
+    publish = publisher(address, push)
     try:
         yield
     except StatemaintError:

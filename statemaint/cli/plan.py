@@ -13,6 +13,7 @@ from statemaint.cli.output import end_with, print_result
 from statemaint.cli.tables import BAD, Column, files_of, number
 from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
+from statemaint.model.verdict import Looked
 from statemaint.plan.actions import Action, Delete, Plan, Request, StorePlan, WriteSnapshot
 from statemaint.plan.withheld import by_reason
 from statemaint.planning import plan_checkpoint
@@ -40,6 +41,7 @@ def plan_verb(uri: str, *, policy: Policy, request: Request, as_json: bool) -> N
 
 def print_plan(plan: Plan) -> None:
     tables.print_line(f"checkpoint  {plan.root}", wrap=False)
+    tables.print_verdict(plan.verdict, Looked.NAMES)
     tables.print_line(f"committed   {tables.committed(plan.committed, plan.target)}")
     if plan.floor is not None:
         why = f" ({_FLOOR_OF_LOG})" if floor_of_log(plan) else ""

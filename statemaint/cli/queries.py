@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -157,16 +158,33 @@ def targets_of(reading: QueriesReading, name: str) -> Targets:
     )
 
 
-def publisher(address: Address) -> Callable[[Storage], None]:
+def _unnamed(address: str) -> Named:
+    """Returns the name of a checkpoint that no queries file names: its folder's."""
+    folder, _, name = address.rstrip("/").rpartition("/")
+    origin, digest = origins_of(os.environ, folder)
+    return Named(
+        query=name,
+        origin=origin,
+        former=digest,
+        version=__version__,
+        namespace=namespace_of(os.environ),
+        storage=storage_of(address),
+    )
+
+
+def publisher(address: Address, gateway: str | None = None) -> Callable[[Storage], None]:
     """Returns what publishes the record of a query; a loss is counted in it, and never raised."""
-    if address.named is None:
+    if address.named is None and gateway is None:
         raise ConfigError("--publish needs a query's name in the queries file, not an address")
     try:
         from statemaint.metrics.publish import publish_record  # noqa: PLC0415 -- needs an extra
     except ImportError as error:
         raise NotInstalledError("prometheus-client", extra="metrics") from error
 
-    named, targets = named_of(*address.named), targets_of(*address.named)
+    named = named_of(*address.named) if address.named else _unnamed(address)
+    targets = targets_of(*address.named) if address.named else Targets()
+    if gateway:
+        targets = replace(targets, gateway=gateway)
 
     def publish(storage: Storage) -> None:
         try:

@@ -16,6 +16,7 @@ from statemaint.cli.tables import BAD, WARNING, Column, files_of, number
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
+from statemaint.model.verdict import Looked, Verdict
 from statemaint.plan.findings.health import diagnose
 from statemaint.planning import scan_checkpoint
 from statemaint.report.to_json import scan_json
@@ -48,7 +49,7 @@ def scan_verb(uri: str, *, as_json: bool) -> None:
     print_result(
         lambda: document,
         as_json=as_json,
-        table=lambda: _print_table(checkpoint, document["stores"]),
+        table=lambda: _print_table(checkpoint, document),
         lines="stores",
     )
     end_with((*checkpoint.findings, *chain.from_iterable(diagnosed)))
@@ -59,9 +60,11 @@ def _read(storage: Storage) -> tuple[Checkpoint, tuple[tuple[Finding, ...], ...]
     return checkpoint, tuple(diagnose(store, checkpoint) for store in checkpoint.stores)
 
 
-def _print_table(checkpoint: Checkpoint, stores: Sequence[Json]) -> None:
+def _print_table(checkpoint: Checkpoint, document: Json) -> None:
+    stores = document["stores"]
     for line in _heading(checkpoint):
         tables.print_line(line, wrap=False)
+    tables.print_verdict(Verdict(document["verdict"]), Looked.NAMES)
     tables.print_line(Text.assemble("in all      ", *_totals(stores)))
     rows = [store_cells(one) for one in sorted(stores, key=worst_first)]
     tables.print_first(COLUMNS, rows, "store")
@@ -126,12 +129,14 @@ def _few(versions: Sequence[int]) -> str:
     return f"{versions[-2]} {versions[-1]} (+{len(versions) - 2})"
 
 
-def _row(storage: Storage, **_: Any) -> tuple[Json, tuple[Finding, ...]]:
-    checkpoint, diagnosed = _read(storage)
-    stores = scan_json(checkpoint, diagnosed)["stores"]
+def _row(uri: str, **_: Any) -> tuple[Json, tuple[Finding, ...]]:
+    checkpoint, diagnosed = _read(open_storage(uri))
+    document = scan_json(checkpoint, diagnosed)
+    stores = document["stores"]
     lengths = [one["chain_length"] for one in stores]
     findings = (*checkpoint.findings, *chain.from_iterable(diagnosed))
     return {
+        **{name: document[name] for name in ("verdict", "looked_at")},
         "last_committed_batch": checkpoint.committed,
         "stores": len(stores),
         "files": sum(one["files"] for one in stores),
@@ -165,5 +170,5 @@ FLEET: Fleet = Fleet(
         f"{counted(sum(one['stores'] for one in rows), 'store')}, "
         f"{files_of(sum(one['files'] for one in rows), sum(one['bytes'] for one in rows))}"
     ),
-    sound=lambda _: "no damage in the listings of state",
+    looked=lambda _: Looked.NAMES,
 )

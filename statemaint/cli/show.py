@@ -3,9 +3,10 @@
 import csv
 import io
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from itertools import chain, islice
 from tempfile import SpooledTemporaryFile
 from typing import Any
@@ -13,9 +14,11 @@ from typing import Any
 import click
 
 from statemaint.cli import tables
+from statemaint.cli.messages import settings
 from statemaint.cli.options import as_json_or_lines, family_flags, key_flag, uri, workers_flag
 from statemaint.cli.output import headed, print_pieces, print_rows
 from statemaint.cli.progress import work_done
+from statemaint.cli.tables import Column
 from statemaint.fold.temporary import temporary_directory
 from statemaint.report.to_json import id_json
 from statemaint.state import StateRow, StateSelection, select_state
@@ -48,7 +51,9 @@ def show_verb(
 
     Keys and values are printed as separate columns under their stored names. Times are in UTC.
     Memory does not grow with the state; the rest is sorted in the temporary directory.
-    With --key, only the partition that the key hashes to is read, if the checkpoint shows it.
+    A table has the first 20 rows of each kind, or all with --all or --limit; JSON and CSV have
+    every row. With --key, only the partition that the key hashes to is read, if the checkpoint
+    shows it.
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json are mutually exclusive")
@@ -68,25 +73,39 @@ def show_verb(
             )
             print_rows(headed({"version": selection.version}, uri), rows_json)
         else:
-            _print_table(selection.version, selected, matching, key)
+            _print_table(selection, selected, matching, key, limit)
 
 
 def _print_table(
-    version: int, found: Iterable[StateRow], others: Iterator[StateRow], key: str | None
+    selection: StateSelection,
+    found: Iterable[StateRow],
+    others: Iterator[StateRow],
+    key: str | None,
+    limit: int | None,
 ) -> None:
     """Prints rows of state, in one table for each kind of row; the others only count."""
-    shown, count = RowTables(f"at version {version}"), 0
+    shown, count = RowTables(f"at version {selection.version}", limited=limit is not None), 0
     with work_done("reading"):
         for row in found:
-            shown.add(row, _columns(row))
+            shown.add(row, partial(_columns, row))
             count += 1
         more = next(others, None) is not None
     shown.print(more=more)
+    _print_families(selection)
     if more:
         tables.print_line(f"--limit {count} omits the others")
     elif not count:
         has = "no rows" if key is None else f"no row has a key column equal to {key!r}"
-        tables.print_line(f"{has} at version {version}")
+        tables.print_line(f"{has} at version {selection.version}")
+
+
+def _print_families(selection: StateSelection) -> None:
+    """Prints the names of the column families, if there are several: also of those without rows."""
+    families = sorted({family for _, family in selection.kinds if family})
+    if len(families) > 1:
+        own = selection.families_of_spark
+        more = f"; of Spark's own: {', '.join(own)}" if own else ""
+        tables.print_line(f"--family NAME shows one of {', '.join(map(printable, families))}{more}")
 
 
 def _columns(row: StateRow) -> dict[str, Any]:
@@ -193,25 +212,43 @@ _Kind = tuple[int, str, str]
 
 
 class RowTables:
-    """Tables of rows, one for each kind of row; they are printed once all rows are known."""
+    """Tables of rows, one for each kind of row; they are printed once all rows are known.
 
-    def __init__(self, when: str) -> None:
-        self._when = when
-        self._columns: dict[_Kind, list[str]] = {}
+    Each has the first rows, or all if they are `limited` in another way, or with `--all`.
+    """
+
+    def __init__(self, when: str, *, limited: bool) -> None:
+        self._when, self._whole = when, settings().everything
+        self._most = None if limited or self._whole else tables.MOST_ROWS
+        self._columns: dict[_Kind, list[Column]] = {}
         self._cells: dict[_Kind, Spool] = defaultdict(Spool)
+        self._counts: Counter[_Kind] = Counter()
 
-    def add(self, row: StateRow | ChangedRow, cells: dict[str, Any]) -> None:
+    def add(self, row: StateRow | ChangedRow, columns: Callable[[], dict[str, Any]]) -> None:
+        """Adds a row; `columns` returns its cells by column."""
         kind = row.store.operator, row.store.store, row.family or ""
-        self._columns.setdefault(kind, [printable(name) for name in cells])
+        self._counts[kind] += 1
+        if self._most is not None and self._counts[kind] > self._most:
+            return
+        cells = columns()
+        self._columns.setdefault(kind, [self._column(one, at) for at, one in enumerate(cells)])
         self._cells[kind].append(json.dumps([tables.cell(one) for one in cells.values()]))
+
+    def _column(self, name: str, at: int) -> Column:
+        spare = at if name.startswith("value.") and not self._whole else 0
+        return Column(printable(name), spare=spare, cut=not self._whole)
 
     def print(self, *, more: bool = False) -> None:
         """Prints each table under its title; `more` is whether there are rows beyond the limit."""
         for kind, cells in sorted(self._cells.items()):
             operator, store, family = kind
             title = " / ".join(one for one in (f"op {operator}", store, family) if one)
-            tables.print_line(f"{title}: {_counted(cells.lines, more=more)} {self._when}")
+            number = self._counts[kind]
+            tables.print_line(f"{title}: {_counted(number, more=more)} {self._when}")
+            left = number - cells.lines
             tables.print_table(self._columns[kind], map(json.loads, cells))
+            if left:
+                tables.print_line(f"and {counted(left, 'more row')}; --all shows them")
 
 
 def _counted(lines: int, *, more: bool) -> str:

@@ -8,6 +8,7 @@ from rich.filesize import decimal
 
 from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, of_many
+from statemaint.cli.messages import settings
 from statemaint.cli.options import NUMBER, as_json, uri, workers_flag
 from statemaint.cli.output import Json, print_result
 from statemaint.cli.progress import work_done
@@ -16,7 +17,6 @@ from statemaint.model.findings import Finding
 from statemaint.report.to_json import id_json
 from statemaint.state.figures import Figures, LargeKey, OperatorStats, StateStats, StoreStats
 from statemaint.state.stats import state_stats
-from statemaint.storage import Storage
 from statemaint.wording import counted, printable
 
 _MEASURES = tuple(
@@ -134,7 +134,10 @@ def _print_table(stats: StateStats) -> None:
             (tables.place(key.store, key.family), str(key.bytes), tables.cell(key.key))
             for key in largest
         )
-        tables.print_table((Column("largest keys"), number("bytes"), Column("key")), rows)
+        tables.print_table(
+            (Column("largest keys"), number("bytes"), Column("key", cut=not settings().everything)),
+            rows,
+        )
     for notice in stats.notices:
         tables.print_line(f"{notice.code}: {printable(notice.detail)}", wrap=False)
 
@@ -161,8 +164,8 @@ def _share(share: float | None) -> str:
     return "?" if share is None else f"{share:.1%}"
 
 
-def _row(storage: Storage, **where: Any) -> tuple[Json, tuple[Finding, ...]]:
-    stats = state_stats(storage.root, **where)
+def _row(uri: str, **where: Any) -> tuple[Json, tuple[Finding, ...]]:
+    stats = state_stats(uri, **where)
     row = {
         "version": stats.version,
         "rows": sum(one.figures.rows for one in stats.operators),
@@ -198,5 +201,5 @@ FLEET: Fleet = Fleet(
         f"{counted(sum(one['rows'] for one in rows), 'row')}, "
         f"{decimal(sum(one['bytes'] for one in rows))}"
     ),
-    sound=lambda _: "all of them read",
+    looked=lambda _: None,
 )

@@ -1,6 +1,7 @@
 """Tables and lines on stdout: laid out by Rich if small, as plain columns if large.
 
-On a terminal a table keeps to its width: the least important columns are omitted, with a note.
+On a terminal a table keeps to its width: long cells of rows are cut, and the least important
+columns omitted, with a note.
 Elsewhere nothing is wrapped or omitted, so that `grep` finds whole rows.
 """
 
@@ -23,6 +24,7 @@ from rich.text import Text
 from statemaint.cli.messages import settings
 from statemaint.model.ids import StoreId
 from statemaint.model.pins import Pin
+from statemaint.model.verdict import Looked, Verdict
 from statemaint.wording import counted, moment, printable
 
 
@@ -47,12 +49,15 @@ _MOST_RICH = 200
 _CHUNK = 5000
 # A wider cell moves the rest of its line to the right.
 _WIDEST = 60
+# What is left of a long cell at least.
+_LEAST = 12
 _GAP = "  "
 # Lines that are not on a terminal are never wrapped.
 _ENDLESS = 100_000
 MOST_ROWS = 20
 """The rows of a table that `--all` makes longer."""
 BAD, GOOD, WARNING = "bold red", "green", "yellow"
+_STYLES = {"bad": BAD, "good": GOOD, "warn": WARNING, "plain": ""}
 
 Cell = str | Text
 Row = Sequence[Cell]
@@ -66,11 +71,13 @@ class Column:
         name: its heading.
         right: whether its cells are numbers, which end at its right edge.
         spare: its unimportance: on a narrow terminal the highest is omitted first, 0 never.
+        cut: whether long cells are cut on a narrow terminal, before any column is omitted.
     """
 
     name: str
     right: bool = False
     spare: int = 0
+    cut: bool = False
 
 
 def number(name: str, spare: int = 0) -> Column:
@@ -135,21 +142,33 @@ def print_labelled(label: str, text: str, style: str = "") -> None:
 
 def _print_rich(columns: Sequence[Column], rows: Sequence[Row]) -> None:
     console = new_console()
-    kept = _that_fit(columns, rows, console.width)
-    if _width(columns, rows, kept) > console.width:
+    sizes = [max(map(_length, (one.name, *cells))) for one, cells in _by_column(columns, rows)]
+    least = [
+        max(_length(one.name), min(size, _LEAST)) if one.cut else size
+        for one, size in zip(columns, sizes, strict=True)
+    ]
+    kept = _that_fit(columns, least, console.width)
+    if _width(least, kept) > console.width:
         _print_by_column(console, columns, rows)
         return
-    console.print(
-        _laid_out([columns[one] for one in kept], [[row[one] for one in kept] for row in rows])
-    )
+    sizes = _narrowed(sizes, least, kept, console.width)
+    cells = [[_cut(row[one], sizes[one]) for one in kept] for row in rows]
+    console.print(_laid_out([columns[one] for one in kept], cells))
     if lost := [one.name for number, one in enumerate(columns) if number not in kept]:
         console.print(Text(f"(omitted to fit the width: {', '.join(lost)})", style="dim"))
 
 
-def _that_fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
+def _by_column(
+    columns: Sequence[Column], rows: Sequence[Row]
+) -> Iterator[tuple[Column, Sequence[Cell]]]:
+    for at, column in enumerate(columns):
+        yield column, [row[at] for row in rows]
+
+
+def _that_fit(columns: Sequence[Column], least: Sequence[int], width: int) -> list[int]:
     """Returns the numbers of the columns to print, without the least important ones."""
     kept = [*range(len(columns))]
-    while _width(columns, rows, kept) > width:
+    while _width(least, kept) > width:
         spare = max(kept, key=lambda one: (columns[one].spare, one))
         if not columns[spare].spare:
             break
@@ -157,9 +176,27 @@ def _that_fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> lis
     return kept
 
 
-def _width(columns: Sequence[Column], rows: Sequence[Row], kept: Sequence[int]) -> int:
-    sizes = (max(map(_length, (columns[at].name, *(row[at] for row in rows)))) for at in kept)
-    return sum(size + len(_GAP) for size in sizes) - len(_GAP)
+def _narrowed(
+    sizes: Sequence[int], least: Sequence[int], kept: Sequence[int], width: int
+) -> list[int]:
+    """Returns the sizes of columns after the widest have lost what does not fit."""
+    narrowed = [*sizes]
+    for _ in range(_width(sizes, kept) - width):
+        widest = max(kept, key=lambda one: narrowed[one] if narrowed[one] > least[one] else 0)
+        narrowed[widest] -= 1
+    return narrowed
+
+
+def _width(sizes: Sequence[int], kept: Sequence[int]) -> int:
+    return sum(sizes[at] + len(_GAP) for at in kept) - len(_GAP)
+
+
+def _cut(cell: Cell, size: int) -> Cell:
+    if _length(cell) <= size:
+        return cell
+    text = cell.copy() if isinstance(cell, Text) else Text(cell)
+    text.truncate(size, overflow="ellipsis")
+    return text
 
 
 def _print_by_column(console: Console, columns: Sequence[Column], rows: Sequence[Row]) -> None:
@@ -213,6 +250,17 @@ def _line(row: Row, widths: Iterable[int], right: Iterable[bool]) -> str:
 def _padded(cell: Cell, width: int, right: bool) -> str:  # noqa: FBT001 -- a cell of three
     space = " " * (width - _length(cell))
     return space + str(cell) if right else str(cell) + space
+
+
+def judged(verdict: Verdict) -> Text:
+    """Returns the word of a verdict in its colour."""
+    return Text(verdict.value, _STYLES[verdict.mark])
+
+
+def print_verdict(verdict: Verdict, looked: Looked) -> None:
+    """Prints a line with a verdict, its meaning and its depth."""
+    rest = f": {verdict.meaning} (by {looked.meaning})"
+    print_line(Text.assemble("verdict     ", judged(verdict), rest))
 
 
 def committed(batch: int | None, version: int | None) -> str:

@@ -16,6 +16,7 @@ from statemaint.storage import checkpoint_around, is_file
 
 if TYPE_CHECKING:
     from statemaint.queries.models import SavepointSettings
+    from statemaint.queries.problems import Problem
     from statemaint.queries.reading import QueriesReading
 
 VARIABLE = "STATEMAINT_QUERIES"
@@ -123,11 +124,11 @@ def _exists(text: str) -> bool:
         return False
 
 
-def _named(name: str, path: str) -> Address:
+def _named(name: str, path: str, reading: "QueriesReading | None" = None) -> Address:
     from statemaint.queries.problems import InvalidQueriesError  # noqa: PLC0415 -- loads pydantic
     from statemaint.queries.reader import read_queries  # noqa: PLC0415 -- loads pydantic
 
-    reading = read_queries(path)
+    reading = reading or read_queries(path)
     if name not in reading.queries:
         broken = {one.name: one for one in reading.broken}
         if name in broken:
@@ -144,6 +145,30 @@ def _named(name: str, path: str) -> Address:
             "come from this environment"
         )
     return Address(query.checkpoint, (reading, name))
+
+
+def of_queries(
+    ctx: click.Context, tags: Iterable[str]
+) -> "tuple[str, list[Address], list[Problem]]":
+    """Returns the queries file, its enabled queries with any of some tags, and its mistakes.
+
+    Without a tag it is all of them, if the file was given by `--queries`.
+    """
+    from statemaint.queries.reader import read_queries  # noqa: PLC0415 -- loads pydantic
+
+    wanted, path = {*tags}, _queries_file(ctx)
+    if path is None or not (wanted or ctx.meta.get(_KEY)):
+        raise click.UsageError("give URI, or --queries FILE for all queries of a file", ctx)
+    reading = read_queries(path)
+    names = (
+        name
+        for name, query in sorted(reading.queries.items())
+        if query.enabled and (not wanted or wanted.intersection(query.tags))
+    )
+    found = [_named(name, path, reading) for name in names]
+    if not found and not reading.all_problems:
+        raise ConfigError(f"{path}: no enabled query{' has such a tag' if wanted else ''}")
+    return path, found, [*reading.all_problems]
 
 
 def _near(name: str, names: Iterable[str]) -> str:

@@ -20,13 +20,14 @@ from statemaint.cli.options import (
 )
 from statemaint.cli.output import Json, end_with, print_result
 from statemaint.cli.progress import work_done
-from statemaint.cli.tables import BAD, GOOD, Column, number
+from statemaint.cli.tables import Column, number
 from statemaint.cli.targets import Address
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.maintain.record import note_verification
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
-from statemaint.report.to_json import findings_json, id_json
+from statemaint.model.verdict import Looked
+from statemaint.report.to_json import findings_json, id_json, verdict_json
 from statemaint.storage import Storage, open_storage
 from statemaint.wording import counted
 from statemaint.workers import Workers
@@ -79,12 +80,19 @@ def verify_verb(
 def _verified(storage: Storage, **options: Any) -> Verification:
     verification = verify(storage, **options)
     codes = {one.code.value for one in verification.findings}
-    note_verification(storage, codes, healthy=verification.healthy)
+    note_verification(
+        storage,
+        codes,
+        healthy=verification.healthy,
+        verdict=verification.verdict,
+        looked=verification.looked,
+    )
     return verification
 
 
 def verify_json(verification: Verification) -> Json:
     return {
+        **verdict_json(verification.verdict, verification.looked),
         "healthy": verification.healthy,
         "versions_checked": verification.versions_checked,
         "versions": verification.versions,
@@ -98,19 +106,18 @@ def _print_table(verification: Verification, *, deep: bool) -> None:
     versions = counted(retained, "version")
     depth = "" if deep else "; files not read whole (see --deep)"
     where = f"in {counted(stores, 'store')}, counted in each{depth}"
-    if verification.healthy:
-        of_all = f"{passed:,} of " if passed < retained else ""
-        text = Text.assemble(("healthy", GOOD), f": {of_all}{versions} checked {where}")
-    else:
-        text = Text.assemble(("DAMAGED", BAD), f": {passed:,} of {versions} passed {where}")
-    tables.print_line(text)
+    of_all = f"{passed:,} of " if passed < retained or not verification.healthy else ""
+    word = tables.judged(verification.verdict)
+    does = "checked" if verification.healthy else "passed"
+    tables.print_line(Text.assemble(word, f": {of_all}{versions} {does} {where}"))
 
 
-def _row(storage: Storage, *, publish: bool, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
+def _row(uri: str, *, publish: bool, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
     """Returns the row of one checkpoint in a fleet, which has no name to publish it by."""
     del publish
-    verification = _verified(storage, **options)
+    verification = _verified(open_storage(uri), **options)
     row = {
+        **verdict_json(verification.verdict, verification.looked),
         "healthy": verification.healthy,
         "versions_checked": verification.versions_checked,
         "versions": verification.versions,
@@ -120,20 +127,18 @@ def _row(storage: Storage, *, publish: bool, **options: Any) -> tuple[Json, tupl
 
 
 def _cells(row: Json) -> Iterable[str | Text]:
-    yield Text("yes", GOOD) if row["healthy"] else Text("NO", BAD)
     yield f"{row['stores']:,}"
     passed, retained = row["versions_checked"], row["versions"]
     yield f"{passed:,}" if passed == retained else f"{passed:,} of {retained:,}"
 
 
-_SHALLOW = "no damage in the beginning or the end of a needed file"
 FLEET: Fleet = Fleet(
-    columns=(Column("healthy"), number("stores", 1), number("versions", 2)),
+    columns=(number("stores", 1), number("versions", 2)),
     read=_row,
     cells=_cells,
-    order=lambda row: row["healthy"],
+    order=lambda row: row["versions_checked"] - row["versions"],
     totals=lambda rows: counted(sum(one["stores"] for one in rows), "store"),
-    sound=lambda options: "none damaged" if options["deep"] else _SHALLOW,
+    looked=lambda options: Looked.ROWS if options["deep"] else Looked.ENDS,
 )
 
 

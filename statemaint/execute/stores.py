@@ -165,7 +165,8 @@ def _standing_still(plan: StorePlan) -> Iterator[Outcome]:
 
 
 def _finding(executor: "StoreExecutor", code: FindingCode, error: Exception | str) -> Finding:
-    return Finding(code, str(error), executor.plan.store.id)
+    path = getattr(error, "path", None) or None
+    return Finding(code, str(error), executor.plan.store.id, path=path)
 
 
 @dataclass(frozen=True, slots=True)

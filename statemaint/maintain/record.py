@@ -23,6 +23,7 @@ from statemaint.errors import (
     Superseded,
 )
 from statemaint.model.findings import FindingCode
+from statemaint.model.verdict import Looked, Verdict
 from statemaint.records.runs import METRICS, new_run_id
 from statemaint.records.trashed import size_of_trash
 from statemaint.report.facts import RunFacts
@@ -37,6 +38,7 @@ from statemaint.report.record import (
     run_ended,
     with_emptied,
     with_part,
+    with_verdict,
 )
 from statemaint.report.task import BundleReport, PlanSummary
 from statemaint.scan.identity import must_be_checkpoint
@@ -196,26 +198,38 @@ def _ended(report: Report, *, every_unit: bool) -> LastRun:
     return with_emptied(last, report.emptied)
 
 
-def note_verification(storage: Storage, codes: Collection[str], *, healthy: bool) -> None:
+def note_verification(
+    storage: Storage,
+    codes: Collection[str],
+    *,
+    healthy: bool,
+    verdict: Verdict | None = None,
+    looked: Looked = Looked.ENDS,
+) -> None:
     """Adds the result of a verification to the record; a failure is only logged.
 
-    With a link among our files, nothing is written there (S24).
+    With a link among our files, nothing is written there (S24). A verdict that is not given is that
+    on a checkpoint that restarts.
     """
     if FindingCode.REFUSED_LINK in codes:
         return
     verified = LastVerification(ended=storage.now(), healthy=healthy)
-    _note(storage, "verification", verified=verified)
+    found = verdict or (Verdict.HEALTHY if healthy else Verdict.DEGRADED)
+    _note(
+        storage,
+        "verification",
+        lambda record: replace(with_verdict(record, looked, found), verified=verified),
+    )
 
 
 def note_savepoint(storage: Storage, savepoint: LastSavepoint) -> None:
     """Adds the newest savepoint to the record; a failure is only logged."""
-    _note(storage, "savepoint", savepoint=savepoint)
+    _note(storage, "savepoint", lambda record: replace(record, savepoint=savepoint))
 
 
-def _note(storage: Storage, what: str, **noted: LastVerification | LastSavepoint) -> None:
+def _note(storage: Storage, what: str, noted: Callable[[Record], Record]) -> None:
     try:
-        record = read_record(storage) or Record(None)
-        write_record(storage, replace(record, **noted))  # type: ignore[arg-type]
+        write_record(storage, noted(read_record(storage) or Record(None)))
     except StorageError as error:
         level = logging.INFO if error.lasting else logging.WARNING  # it needs rights to read only
         _log.log(level, "the %s is not in the metrics: %s", what, error)

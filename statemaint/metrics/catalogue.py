@@ -9,6 +9,7 @@ from enum import StrEnum, unique
 from functools import cached_property
 
 from statemaint.model.findings import FindingCode
+from statemaint.model.verdict import Looked
 from statemaint.plan.reasons import DeleteReason, WithheldReason
 from statemaint.plan.recovery.recovery_plan import RemoveReason
 from statemaint.report.facts import CHAIN_BOUNDS, SIZE_BOUNDS, TASK_BOUNDS, WORST
@@ -115,6 +116,8 @@ _STATE = (
     Metric("figures_timestamp_seconds",
            "When were these figures taken? A run that fails early leaves them as they were.",
            _TIME, ("figures",), bound=2),
+    Metric("verdict", "Is the query healthy, degraded, broken, unknown or empty? 1 for the newest "
+           "verdict of each depth.", labels=("verdict", "looked"), bound=len(Looked)),
     Metric("last_committed_batch", "Which batch would a restart continue after?", "batch id"),
     Metric("snapshot_lag_versions", "How many versions is the newest snapshot behind, at worst?",
            "versions"),

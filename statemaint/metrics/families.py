@@ -91,6 +91,9 @@ def families(named: Named, record: Record) -> Iterator[Family]:
     yield many("build_info", "version", {named.version: 1})
     yield from about(named)
     yield from _run(one, many, record)
+    if record.verdicts:
+        labels = ({"verdict": one, "looked": looked} for looked, one in record.verdicts.items())
+        yield family("verdict", common, [(labelled, 1) for labelled in labels])
     if record.last:
         yield failures(named, record.last.failed)
         done = record.last.done

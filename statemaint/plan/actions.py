@@ -14,6 +14,7 @@ from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation
 from statemaint.model.replay import Replay
+from statemaint.model.verdict import Verdict
 from statemaint.plan.reasons import (
     AttestReason,
     DeleteReason,
@@ -259,6 +260,7 @@ class Plan:
         commit: the newest entry of the commit log, as it was listed.
         counts: the number of partitions of each batch, if a repartition has changed it.
         pins: the pins that hold, by id.
+        verdict: the verdict on the checkpoint, by its logs and listings.
     """
 
     root: str
@@ -278,6 +280,7 @@ class Plan:
     commit: Entry | None = None
     counts: Mapping[int, int] = field(default_factory=dict)
     pins: tuple[Pin, ...] = ()
+    verdict: Verdict = Verdict.HEALTHY
 
     @property
     def loadable(self) -> int:

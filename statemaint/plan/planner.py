@@ -16,6 +16,7 @@ from statemaint.model.policy import Policy
 from statemaint.plan.actions import Action, Delete, Kept, Plan, Request, StorePlan
 from statemaint.plan.facts import Window
 from statemaint.plan.findings.health import diagnose
+from statemaint.plan.findings.restart import verdict_by_names
 from statemaint.plan.old_partitions import decide_old, is_old
 from statemaint.plan.reasons import DeleteReason, KeepReason
 from statemaint.plan.staleness import judge
@@ -61,6 +62,7 @@ def plan(
     window = _window(checkpoint, policy, now, scope, skewed=bool(skewed))
     decided = _store_plans(checkpoint, stores, window)
     waits = long_waits(one for store in decided for one in store.withheld)
+    of_stores = (one for store in decided for one in store.findings)
     return Plan(
         root=checkpoint.root,
         query_id=checkpoint.query_id,
@@ -81,6 +83,7 @@ def plan(
         commit=checkpoint.commit,
         counts=checkpoint.counts,
         pins=pins,
+        verdict=verdict_by_names(checkpoint, (*checkpoint.findings, *of_stores)),
     )
 
 

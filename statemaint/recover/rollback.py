@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from statemaint.audit.diagnosis import Diagnosis, is_doubt
+from statemaint.audit.diagnosis import Diagnosis
 from statemaint.audit.doctor import doctor
 from statemaint.audit.suspects import check_suspects
 from statemaint.codec.metadata import logs
@@ -20,6 +20,7 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import RecoveryVerb, batch_in, version_of
+from statemaint.plan.findings.restart import is_doubt
 from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
 from statemaint.plan.recovery.rollback import rolled_back
 from statemaint.plan.staleness import judge

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from statemaint.model.checkpoint import Store
 from statemaint.model.ids import UnitId
 from statemaint.model.replay import replay_of
+from statemaint.model.verdict import Verdict
 from statemaint.plan.actions import Plan
 from statemaint.report.outcome import Emptied, Report, StoreOutcome, StoreReport
 from statemaint.report.store_report import summarize
@@ -146,6 +147,12 @@ class RunFacts:
         )
 
     @property
+    def verdict(self) -> Verdict | None:
+        """Returns the worst verdict of its parts; `None` for the facts of an earlier build."""
+        rank = self.highest.get("verdict")
+        return None if rank is None else Verdict.ranked(rank)
+
+    @property
     def findings(self) -> dict[str, int]:
         """Returns the number of findings by code, those of the checkpoint and of its stores."""
         return _added(self.checkpoint, self.counts.get("findings", {}))
@@ -198,6 +205,7 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
             "seconds": report.seconds,
             "memory": report.peak_memory,
             "restart": max((one.seconds for one in units), default=0.0),
+            "verdict": report.verdict.rank,
         },
         counts=_counts(report),
         checkpoint=dict(

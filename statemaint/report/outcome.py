@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from enum import unique
 
 from statemaint.listing import Entry
+from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import ChecksumFile, Snapshot, SstFile, StateFile
 from statemaint.model.findings import OF_STORAGE, Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
+from statemaint.model.verdict import Verdict, worst
 from statemaint.plan.actions import Attest, Delete, Plan, Withheld, WriteSnapshot
 from statemaint.plan.reasons import WithheldReason
 from statemaint.plan.withheld import long_waits
@@ -246,6 +248,14 @@ class Report:
         return tuple(one for store in self.stores for one in store.withheld)
 
     @property
+    def before(self) -> tuple[Store, ...]:
+        return tuple(one.before for one in self.stores)
+
+    @property
+    def after(self) -> tuple[Store, ...]:
+        return tuple(one.after for one in self.stores)
+
+    @property
     def snapshots_written(self) -> int:
         return sum(one.snapshots_written for one in self.stores)
 
@@ -264,3 +274,22 @@ class Report:
     @property
     def exit_code(self) -> int:
         return exit_code_of(self.findings)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Returns the plan's verdict, or a worse one by what the run has read."""
+        found = (_verdict(store, one) for store in self.stores for one in store.findings)
+        return worst((self.plan.verdict, *found))
+
+
+def _verdict(store: StoreReport, finding: Finding) -> Verdict:
+    if finding.code is FindingCode.STORAGE_FAILED:
+        return Verdict.UNKNOWN
+    if not finding.damage or store.target is None:
+        return Verdict.HEALTHY
+    versions, path = store.before.versions, finding.path or ""
+    chain = versions.chain(store.target)
+    if not isinstance(chain, Chain) or path not in chain.paths:
+        return Verdict.DEGRADED
+    rest = versions.without({path}).chain(store.target)  # Spark 4.2 passes over a bad snapshot
+    return Verdict.DEGRADED if isinstance(rest, Chain) and rest != chain else Verdict.BROKEN

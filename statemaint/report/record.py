@@ -16,6 +16,7 @@ from statemaint.errors import (
     StorageError,
 )
 from statemaint.model.findings import OF_STORAGE, Finding, FindingCode
+from statemaint.model.verdict import Looked, Verdict, worst
 from statemaint.report.facts import RunFacts, facts_of_emptied, total
 from statemaint.report.outcome import Emptied, worst_code
 from statemaint.report.task import BundleReport, PlanSummary
@@ -218,6 +219,7 @@ class Record:
         looked: the last run that looked at the stores, if it was an earlier one.
         trash: the trash as last counted.
         savepoint: its newest savepoint.
+        verdicts: the newest verdict of each depth: a look replaces those that were not deeper.
     """
 
     last: LastRun | None
@@ -228,6 +230,7 @@ class Record:
     looked: LastRun | None = None
     trash: CountedTrash | None = None
     savepoint: LastSavepoint | None = None
+    verdicts: Mapping[Looked, Verdict] = field(default_factory=dict)
 
     @property
     def known(self) -> LastRun | None:
@@ -245,6 +248,7 @@ class Record:
             "looked": _run_json(self.looked),
             "trash": self.trash and asdict(self.trash),
             "savepoint": self.savepoint and asdict(self.savepoint),
+            "verdicts": dict(self.verdicts),
         }
 
     @classmethod
@@ -266,9 +270,12 @@ class Record:
             totals={**fields["totals"]},
             before={**fields["before"]},
             verified=LastVerification(**verified) if verified else None,
-            looked=_run(fields.get("looked")),  # earlier builds had none of these three
+            looked=_run(fields.get("looked")),  # earlier builds had none of these four
             trash=CountedTrash(**trash) if trash else _trash(last) if last else None,
             savepoint=LastSavepoint(**savepoint) if savepoint else None,
+            verdicts={
+                Looked(looked): Verdict(one) for looked, one in fields.get("verdicts", {}).items()
+            },
         )
 
 
@@ -302,8 +309,9 @@ def next_record(before: Record | None, last: LastRun) -> Record:
     before = before or Record(None)
     repeated = bool(last.run) and before.last is not None and before.last.run == last.run
     totals = before.before if repeated else before.totals
+    verdict = _verdict(last)
     return replace(
-        before,
+        with_verdict(before, Looked.NAMES, verdict) if verdict else before,
         last=last,
         success=before.success if last.failed or last.work else last.ended,
         totals=_totals(totals, last),
@@ -320,6 +328,23 @@ def with_part(before: Record | None, run: LastRun) -> Record:
     """
     before = before or Record(None)
     return replace(before, totals=_totals(before.totals, run), before=_totals(before.before, run))
+
+
+def _verdict(last: LastRun) -> Verdict | None:
+    """Returns the verdict of a run; `None` if it has looked at nothing without being to blame."""
+    if {Cause.STORAGE, Cause.PLAN}.intersection(last.failed) and not last.work:
+        found = last.facts.verdict if last.facts else None
+        return worst((Verdict.UNKNOWN, *([found] if found else [])))
+    if last.facts:
+        return last.facts.verdict
+    nothing = last.committed is None and not (last.failed or last.work)
+    return Verdict.EMPTY if nothing else None
+
+
+def with_verdict(record: Record, looked: Looked, verdict: Verdict) -> Record:
+    """Returns the record after a look, which replaces those that were not deeper."""
+    deeper = {one: it for one, it in record.verdicts.items() if one.depth > looked.depth}
+    return replace(record, verdicts={looked: verdict, **deeper})
 
 
 def with_loss(record: Record) -> Record:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
 from hashlib import sha256
+from itertools import chain
 from typing import Any
 
 from statemaint.listing import Entry
@@ -14,8 +15,10 @@ from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
 from statemaint.model.pins import Pin
 from statemaint.model.proof import Attestation
+from statemaint.model.verdict import Looked, Verdict
 from statemaint.plan.actions import Action, Attest, Delete, Plan, Withheld, WriteSnapshot
 from statemaint.plan.findings.health import diagnose
+from statemaint.plan.findings.restart import verdict_by_names
 from statemaint.report.outcome import Report, StoreReport
 
 Json = dict[str, Any]
@@ -32,16 +35,20 @@ def scan_json(
         checkpoint: the checkpoint.
         diagnosed: the result of `diagnose` for each store, if known.
     """
-    findings = (diagnose(one, checkpoint) for one in checkpoint.stores)
-    stores = zip(checkpoint.stores, findings if diagnosed is None else diagnosed, strict=True)
+    if diagnosed is None:
+        diagnosed = (diagnose(one, checkpoint) for one in checkpoint.stores)
+    found = [*diagnosed]
+    stores = zip(checkpoint.stores, found, strict=True)
+    verdict = verdict_by_names(checkpoint, (*checkpoint.findings, *chain.from_iterable(found)))
     return _scan_json(
-        checkpoint, [store_json(store, checkpoint.target, some) for store, some in stores]
+        checkpoint, [store_json(store, checkpoint.target, some) for store, some in stores], verdict
     )
 
 
-def _scan_json(checkpoint: Checkpoint, stores: list[Json]) -> Json:
+def _scan_json(checkpoint: Checkpoint, stores: list[Json], verdict: Verdict) -> Json:
     return {
         "checkpoint": checkpoint.root,
+        **verdict_json(verdict, Looked.NAMES),
         "query_id": checkpoint.query_id,
         "last_committed_batch": checkpoint.committed,
         "target_version": checkpoint.target,
@@ -52,6 +59,10 @@ def _scan_json(checkpoint: Checkpoint, stores: list[Json]) -> Json:
         "stores": stores,
         "findings": findings_json(checkpoint.findings),
     }
+
+
+def verdict_json(verdict: Verdict, looked: Looked) -> Json:
+    return {"verdict": verdict.value, "looked_at": looked.value}
 
 
 def pin_json(pin: Pin) -> Json:
@@ -71,7 +82,7 @@ def plan_json(checkpoint: Checkpoint, plan: Plan) -> Json:
     kept = Counter(kept.reason.value for store in plan.stores for kept in store.kept)
     kept.update(kept.reason.value for kept in plan.unclassified)
     return {
-        **_scan_json(checkpoint, stores),
+        **_scan_json(checkpoint, stores, plan.verdict),
         "target_version": plan.target,
         "floor": plan.floor,
         "findings": findings_json(plan.findings),
@@ -174,6 +185,7 @@ def report_json(report: Report) -> Json:
         "run": report.run,
         "checkpoint": report.plan.root,
         "dry_run": report.dry_run,
+        **verdict_json(report.verdict, Looked.NAMES),
         "last_committed_batch": report.plan.committed,
         "target_version": report.plan.target,
         "floor": report.plan.floor,

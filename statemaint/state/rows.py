@@ -82,6 +82,13 @@ class StateSelection:
             for family, layout in part.layouts.items()
         }
 
+    @property
+    def families_of_spark(self) -> tuple[str, ...]:
+        """Returns the names of the families that Spark keeps for itself, ascending."""
+        layouts = known_layouts(self.storage, self.checkpoint, self.version)
+        every = {name for part in self.parts for name in layouts(part.store)}
+        return tuple(sorted(name for name in every if name and not of_the_query(name)))
+
     def decoded(
         self, *, workers: Workers | int | None = None, slowly: bool = False
     ) -> Generator[DecodedRow]:

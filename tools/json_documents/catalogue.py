@@ -16,7 +16,12 @@ _RECOVERIES = recovering.PlanOfARecovery, recovering.Recovery
 VERBS: tuple[Verb, ...] = (
     _verb("scan", looking.OneCheckpointScanned, looking.ManyCheckpointsScanned, about=_OF_MANY),
     _verb("plan", maintaining.PlanOfMaintenance),
-    _verb("maintain", maintaining.RunOfMaintenance),
+    _verb(
+        "maintain",
+        maintaining.RunOfMaintenance,
+        maintaining.ManyCheckpointsMaintained,
+        about="Of several checkpoints, the second document.",
+    ),
     _verb("verify", looking.OneCheckpointVerified, looking.ManyCheckpointsVerified, about=_OF_MANY),
     _verb(
         "doctor", looking.OneCheckpointDiagnosed, looking.ManyCheckpointsDiagnosed, about=_OF_MANY

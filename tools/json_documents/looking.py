@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from tools.json_documents.kinds import Choice, Part, said
+from tools.json_documents.kinds import Part, said
 from tools.json_documents.shared import (
     Checkpoint,
     CheckpointThatCouldNotBeRead,
@@ -12,6 +12,7 @@ from tools.json_documents.shared import (
     Folder,
     Format,
     Head,
+    Judged,
     LastCommittedBatch,
     Pins,
     Provider,
@@ -20,8 +21,6 @@ from tools.json_documents.shared import (
     StoreId,
 )
 
-Depth = Annotated[str, Choice("depth", {"files": "", "rows": ""})]
-
 
 class OneCheckpointScanned(Part, lines="stores"):
     """The findings of a store are in the store; those of the document are of the whole
@@ -29,6 +28,7 @@ class OneCheckpointScanned(Part, lines="stores"):
     """
 
     _head: Head
+    _judged: Judged
     query_id: QueryId
     last_committed_batch: LastCommittedBatch
     target_version: int | None = said("that batch + 1")
@@ -42,6 +42,7 @@ class OneCheckpointScanned(Part, lines="stores"):
 
 class AScanAmongMany(Part):
     checkpoint: Checkpoint
+    _judged: Judged
     last_committed_batch: LastCommittedBatch
     stores: int = said("the number of its stores")
     files: int = said("the number of their files")
@@ -71,6 +72,7 @@ Versions = Annotated[int, "retained versions that were looked at, counted for ea
 
 class OneCheckpointVerified(Part, lines="findings"):
     _head: Head
+    _judged: Judged
     healthy: bool = said("whether no finding is damage")
     versions_checked: VersionsChecked
     versions: Versions
@@ -79,6 +81,7 @@ class OneCheckpointVerified(Part, lines="findings"):
 
 class AVerificationAmongMany(Part):
     checkpoint: Checkpoint
+    _judged: Judged
     healthy: bool = said("whether no finding is damage")
     versions_checked: VersionsChecked
     versions: Versions
@@ -128,6 +131,7 @@ Damage = Annotated[dict[FindingName, int], "the number of findings that are dama
 
 class OneCheckpointDiagnosed(Part):
     _head: Head
+    _judged: Judged
     restarts: Restarts
     restarts_since: RestartsSince
     passed_over: list[str] = said("the paths of the bad snapshots that it then passes over")
@@ -140,7 +144,6 @@ class OneCheckpointDiagnosed(Part):
     restart_estimate: RestartEstimate | None = said(
         "null when a store does not load or cannot be read"
     )
-    looked_at: Depth = said("`rows` with `--deep`: every row of the newest version as well")
     unseen: list[str] = said("what was not checked")
     damage: Damage
     next: list[str] = said("what to do")
@@ -149,6 +152,7 @@ class OneCheckpointDiagnosed(Part):
 
 class ADiagnosisAmongMany(Part):
     checkpoint: Checkpoint
+    _judged: Judged
     restarts: Restarts
     restarts_since: RestartsSince
     last_committed_batch: LastCommittedBatch

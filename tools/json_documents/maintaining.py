@@ -18,13 +18,16 @@ from tools.json_documents.kinds import (
 )
 from tools.json_documents.shared import (
     Checkpoint,
+    CheckpointThatCouldNotBeRead,
     Codec,
     DueReason,
     FilesDeleted,
     Findings,
     Fingerprint,
+    Folder,
     Format,
     Head,
+    Judged,
     KeepReason,
     LastCommittedBatch,
     OutcomeName,
@@ -34,6 +37,7 @@ from tools.json_documents.shared import (
     ProofOfASnapshot,
     Provider,
     QueryId,
+    QueryName,
     StepReason,
     Store,
     StoreFacts,
@@ -127,6 +131,7 @@ class PlanOfMaintenance(Part, lines="actions"):
     """
 
     _head: Head
+    _judged: Judged
     query_id: QueryId
     last_committed_batch: LastCommittedBatch
     target_version: TargetVersion
@@ -160,6 +165,7 @@ class RunOfMaintenance(Part):
     run: str = said("its id, for `runs` and `undo`")
     checkpoint: Checkpoint
     dry_run: bool = said("whether nothing was done")
+    _judged: Judged
     last_committed_batch: LastCommittedBatch
     target_version: TargetVersion
     floor: Floor
@@ -182,6 +188,30 @@ class RunOfMaintenance(Part):
         "what a run would do, in the order in which it would happen; only of a dry run",
         optional=True,
     )
+
+
+class ARunAmongMany(Part):
+    checkpoint: Checkpoint
+    query: QueryName = said("its name, if the queries file has it", optional=True)
+    _judged: Judged
+    run: str = said("its id, for `runs` and `undo`")
+    dry_run: bool = said("whether nothing was done")
+    stores: int = said("the number of its stores")
+    actions: int = said("the number of actions that were planned")
+    snapshots_written: int = said("their number")
+    bytes_written: int = said("the size of the snapshots")
+    files_deleted: FilesDeleted
+    bytes_deleted: int = said("the size of these files")
+    longest_chain_before: int = said("deltas, of the stores that load")
+    longest_chain: int = said("likewise, after the run")
+    seconds: float = said("that the run took")
+    findings: Findings
+
+
+class ManyCheckpointsMaintained(Part):
+    format: Format
+    folder: Folder
+    checkpoints: list[ARunAmongMany | CheckpointThatCouldNotBeRead] = said("each checkpoint")
 
 
 class PinnedBatch(Part):

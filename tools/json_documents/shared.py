@@ -7,6 +7,7 @@ from statemaint.cli.messages import FORMAT
 from statemaint.model import checkpoint
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import RecoveryVerb
+from statemaint.model.verdict import Looked, Verdict
 from statemaint.plan import reasons
 from statemaint.plan.recovery import recovery_plan
 from statemaint.report.outcome import StoreOutcome
@@ -36,6 +37,10 @@ KeepReason = Annotated[str, Choice("reason to keep a file", explained(reasons.Ke
 # A rewritten key is counted, and is no change of the state.
 ChangeName = Annotated[str, Choice("change", explained(list(KeyChange)[:-1]))]
 NoticeName = Annotated[str, Choice("code of a notice", explained(NoticeCode))]
+VerdictName = Annotated[
+    str, Choice("verdict", {one.value: one.meaning for one in reversed(Verdict)})
+]
+Depth = Annotated[str, Choice("depth of a look", explained(Looked))]
 RecoveryName = Annotated[str, Choice("verb of a recovery", listed(RecoveryVerb))]
 
 
@@ -106,6 +111,7 @@ class Head(Part):
     checkpoint: Checkpoint
 
 
+QueryName = str
 QueryId = Annotated[str, "the query's id; empty if it is unknown"]
 LastCommittedBatch = Annotated[int | None, "the newest batch in the commit log; null without one"]
 Provider = Annotated[ProviderName, "the state store provider of its operators"]
@@ -119,12 +125,19 @@ class ReasonOfAFailure(Part):
     message: Message
 
 
+class Judged(Part):
+    verdict: VerdictName = said("the verdict on the checkpoint")
+    looked_at: Depth = said("how deep that looked")
+
+
 class CheckpointThatCouldNotBeRead(Part):
     checkpoint: Checkpoint
+    query: QueryName = said("its name, if the queries file has it", optional=True)
+    verdict: VerdictName = said("`unknown`")
     error: ReasonOfAFailure = said("why it could not be read")
 
 
-Folder = Annotated[str, "the address of the folder or bucket"]
+Folder = Annotated[str, "the address of the folder or bucket, or the queries file"]
 Path = Annotated[str, "of the file, relative to the checkpoint"]
 Fingerprint = Annotated[
     str, "of the actions, with size and time of each file: `apply` refuses any others"

@@ -10,6 +10,7 @@ from statemaint.airflow.names import FILE_DAG, missing_pool
 from statemaint.airflow.pages.model import AirflowRun, QueryRecord
 from statemaint.airflow.pages.render import ago, ahead, stamp
 from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.verdict import Verdict
 from statemaint.wording import counted
 
 # Older figures are marked, as most queries are maintained at least once a day.
@@ -18,40 +19,40 @@ OLD = timedelta(days=2)
 _NO_TIME = 2**53
 
 
-class Restartable(Enum):
-    """Whether a query would restart, the worst first; each with its label and its mark.
+class Unjudged(Enum):
+    """Why there is no verdict on a query: its words, its mark, and the place among the verdicts.
 
     What is not known to be maintained comes first: the queries file, then its invalid entries.
     """
 
-    MISTAKES = ("Mistakes in it", "bad")
-    INVALID = ("Not maintained", "bad")
-    NO = ("No", "bad")
-    DOUBTFUL = ("Doubtful", "bad")
-    UNKNOWN = ("Unknown", "warn")
-    NEVER = ("Not looked at", "warn")
-    EMPTY = ("Nothing committed", "plain")
-    YES = ("Yes", "good")
-
-    @property
-    def label(self) -> str:
-        return self.value[0]
+    MISTAKES = "mistakes in it", "bad", 7
+    INVALID = "not maintained", "bad", 6
+    NEVER = "not looked at", "warn", Verdict.UNKNOWN.rank
 
     @property
     def mark(self) -> str:
         return self.value[1]
 
-    @property
-    def rank(self) -> int:
-        return list(Restartable).index(self)
-
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a query would restart, and the reason for this verdict."""
+class Judged:
+    """The verdict on a query, or why there is none, and the reason."""
 
-    restart: Restartable
+    state: Verdict | Unjudged
     why: str
+
+    @property
+    def label(self) -> str:
+        return self.state.value if isinstance(self.state, Verdict) else self.state.value[0]
+
+    @property
+    def mark(self) -> str:
+        return self.state.mark
+
+    @property
+    def rank(self) -> int:
+        """Returns its place: the worst has the lowest."""
+        return -(self.state.rank if isinstance(self.state, Verdict) else self.state.value[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Row:
 
     Attributes:
         record: the query.
-        verdict: whether it would restart.
+        verdict: the verdict on it.
         outcome: its last run.
         figures: the figures; zeros if there are none.
         known: whether there are figures.
@@ -89,7 +90,7 @@ class Row:
     """
 
     record: QueryRecord
-    verdict: Verdict
+    verdict: Judged
     outcome: Outcome
     figures: QueryFigures
     known: bool
@@ -100,7 +101,7 @@ class Row:
     @property
     def attention(self) -> bool:
         """Returns whether an operator should look."""
-        return self.verdict.restart.mark in ("bad", "warn") or self.outcome.mark == "bad"
+        return self.verdict.mark in ("bad", "warn") or self.outcome.mark == "bad"
 
     @property
     def due(self) -> int:
@@ -112,7 +113,7 @@ class Row:
         figures = self.figures
         failed = self.outcome.mark == "bad"
         weight = (-figures.damage, -figures.replay_bytes, -figures.notices)
-        return (self.verdict.restart.rank, not failed, *weight, self.record.query)
+        return (self.verdict.rank, not failed, *weight, self.record.query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,7 @@ class Totals:
 
     queries: int
     broken: int
+    degraded: int
     unknown: int
     failed: int
     partitions: int
@@ -150,12 +152,13 @@ def row_of(record: QueryRecord, now: datetime) -> Row:
 
 def totals(rows: Sequence[Row]) -> Totals:
     """Returns the sums of the rows of queries, without that of the queries file."""
-    rows = [row for row in rows if row.verdict.restart is not Restartable.MISTAKES]
-    marks = [row.verdict.restart.mark for row in rows]
+    rows = [row for row in rows if row.verdict.state is not Unjudged.MISTAKES]
+    states = [row.verdict.state for row in rows]
     return Totals(
         queries=len(rows),
-        broken=marks.count("bad"),
-        unknown=marks.count("warn"),
+        broken=sum(row.verdict.mark == "bad" for row in rows),
+        degraded=states.count(Verdict.DEGRADED),
+        unknown=sum(one in {Verdict.UNKNOWN, Unjudged.NEVER} for one in states),
         failed=sum(row.outcome.mark == "bad" for row in rows),
         partitions=sum(row.figures.partitions for row in rows),
         bytes=sum(row.figures.bytes for row in rows),
@@ -165,20 +168,20 @@ def totals(rows: Sequence[Row]) -> Totals:
     )
 
 
-def verdict(record: QueryRecord) -> Verdict:
-    """Returns whether a query would restart, by the newest figures."""
+def verdict(record: QueryRecord) -> Judged:
+    """Returns the verdict on a query, by the newest figures."""
     if record.invalid is not None:
         of_file = record.dag == FILE_DAG
-        return Verdict(Restartable.MISTAKES if of_file else Restartable.INVALID, record.invalid)
+        return Judged(Unjudged.MISTAKES if of_file else Unjudged.INVALID, record.invalid)
     if why := _not_maintained(record):
-        return Verdict(Restartable.INVALID, why)
+        return Judged(Unjudged.INVALID, why)
     if record.failed:
         return _unplanned(record.failed)
     if record.figures is None:
         if record.looked is None:
             ran = "No run has left figures." if record.last else "No run has looked at it yet."
-            return Verdict(Restartable.NEVER, ran)
-        return Verdict(Restartable.UNKNOWN, "The figures are from another build.")
+            return Judged(Unjudged.NEVER, ran)
+        return Judged(Verdict.UNKNOWN, "The figures are from another build.")
     return _by_figures(record.figures)
 
 
@@ -197,33 +200,35 @@ def _has_looked(figures: QueryFigures) -> bool:
     return not figures.failure or bool(figures.partitions or figures.codes)
 
 
-def _unplanned(why: str) -> Verdict:
-    return Verdict(Restartable.UNKNOWN, f"The last run failed to plan: {why}")
+def _unplanned(why: str) -> Judged:
+    return Judged(Verdict.UNKNOWN, f"The last run failed to plan: {why}")
 
 
-def _by_figures(figures: QueryFigures) -> Verdict:
+def _by_figures(figures: QueryFigures) -> Judged:
     if figures.failure and not figures.partitions:
         return _unplanned(figures.failure)
-    if figures.blocked and figures.target is not None:
-        does = "does" if figures.blocked == 1 else "do"
-        what = f"{figures.blocked} of {counted(figures.partitions, 'partition')} {does} not load"
-        return Verdict(Restartable.NO, f"{what}: {_codes(figures)}")
-    if figures.damage:
-        return _damaged(figures)
-    if figures.target is None:
-        return Verdict(Restartable.EMPTY, "No batch is committed yet.")
-    why = f"Every partition loads at version {figures.target}."
-    if figures.unreported:
-        why += f" {figures.unreported} are as the plan found them; their tasks gave no report."
-    return Verdict(Restartable.YES, why)
+    found = figures.judged
+    return Judged(found, _why(found, figures))
 
 
-def _damaged(figures: QueryFigures) -> Verdict:
-    codes = set(_damage(figures))
-    if codes and codes <= {FindingCode.STORAGE_FAILED.value}:
-        return Verdict(Restartable.UNKNOWN, "The storage failed during the last run.")
-    what = "it may fail, or load wrong rows"
-    return Verdict(Restartable.DOUBTFUL, f"Damage was found, so {what}: {_codes(figures)}")
+def _why(verdict: Verdict, figures: QueryFigures) -> str:
+    match verdict:
+        case Verdict.UNKNOWN:
+            return "The storage failed during the last run."
+        case Verdict.BROKEN if figures.blocked:
+            does = "does" if figures.blocked == 1 else "do"
+            parts = counted(figures.partitions, "partition")
+            return f"{figures.blocked} of {parts} {does} not load: {_codes(figures)}"
+        case Verdict.BROKEN | Verdict.DEGRADED:
+            return f"{verdict.meaning.capitalize()}: {_codes(figures)}"
+        case Verdict.EMPTY:
+            return "No batch is committed yet."
+        case Verdict.HEALTHY:
+            silent = (
+                f" {figures.unreported} are as the plan found them; their tasks gave no report."
+            )
+            loads = f"Every partition loads at version {figures.target}."
+            return loads + (silent if figures.unreported else "")
 
 
 def _damage(figures: QueryFigures) -> list[str]:

@@ -25,6 +25,7 @@ def looked_at_now(
     damage = sum(one.damage for one in plan.findings)
     about = {
         "query": record.query,
+        "verdict": plan.verdict.value,
         "checkpoint": storage.root,
         "committed": plan.committed,
         "target": plan.target,

@@ -47,7 +47,7 @@ def _shown(session: Session, row: Any) -> dict[str, Any]:
     values = contents.of_query(record, details(session, record), source=None, refused={})
     rest: dict[str, Any] = {"unknown": "", "live": False, "others": [], "paused": []}
     return {
-        "restart": row.verdict.restart.label,
+        "restart": row.verdict.label,
         "why": row.verdict.why,
         "outcome": row.outcome.text,
         "files": row.figures.files,

@@ -51,11 +51,15 @@ def test_a_run_that_looked_at_nothing_leaves_what_was_known(
     shown = json.loads(done.stdout.splitlines()[-1])
     unreachable, mistyped = shown["q0"], shown["q1"]
     why = "The last run failed to plan: STORAGE: s3://bucket: no answer"
-    assert (unreachable["restart"], unreachable["why"]) == ("Unknown", why)
+    assert (unreachable["restart"], unreachable["why"]) == ("unknown", why)
     assert (unreachable["known"], unreachable["files"], unreachable["outcome"]) == (
         True, 30, "failed",
     )  # fmt: skip
     assert "As the last run that looked found it" in unreachable["page"]
     # A manual run with a mistyped partition is a line in the history.
-    assert (mistyped["restart"], mistyped["outcome"], mistyped["files"]) == ("Yes", "success", 30)
+    assert (mistyped["restart"], mistyped["outcome"], mistyped["files"]) == (
+        "healthy",
+        "success",
+        30,
+    )
     assert mistyped["runs"] == ["failed", "success"]

@@ -101,6 +101,10 @@ CASES = [
         },
         [("StatemaintHalted", Q)],
     ),
+    Case("a query that would not restart", {
+        of("verdict", verdict="broken", looked="names"): f"1x{LONG}", of("last_verify_failed"): f"1x{LONG}", of("stores", outcome="halted"): f"1x{LONG}",
+    }, [("StatemaintBroken", Q)]),
+    Case("a query that restarts and is damaged", {of("verdict", verdict="degraded", looked="names"): f"1x{LONG}"}),
     Case("a repaired store", {of("stores", outcome="halted"): f"3x60 0x{LONG}"}, at="5h"),
     Case("two pods of a Pushgateway", {
         of("stores", outcome="halted", pod="a"): f"2x{LONG}",

@@ -59,8 +59,8 @@ def test_nothing_is_wrapped_in_a_pipe(tmp_path: Path) -> None:
 def test_colour_has_a_meaning_and_can_be_refused(checkpoint: Path) -> None:
     (checkpoint / "state/0/0/20.delta").unlink()
     red = "\x1b[1;31m"
-    assert f"{red}NO" in at_terminal("doctor", str(checkpoint))
-    assert f"{red}DAMAGED" in at_terminal("verify", str(checkpoint))
+    assert f"{red}broken" in at_terminal("doctor", str(checkpoint))
+    assert f"{red}broken" in at_terminal("verify", str(checkpoint))
     assert "\x1b[" not in at_terminal("doctor", str(checkpoint), NO_COLOR="1")
     assert "\x1b[" not in at_terminal("doctor", str(checkpoint), "--color", "never")
     assert "\x1b[" not in run("doctor", str(checkpoint)).stdout
@@ -144,7 +144,7 @@ def test_a_folder_of_checkpoints_is_a_row_each_and_the_worst_first(many: Path, v
     first, head, *rows = done.stdout.splitlines()
     damaged = 2 if verb == "scan" else 3
     assert first.startswith(f"{many}: 12 checkpoints, ")
-    assert first.endswith(f"{damaged} damaged")
+    assert f", {damaged} broken, {12 - damaged} healthy, by " in first
     assert head.startswith("checkpoint")
     assert len(rows) == 12
     names = {"team_1/query_3", "team_0/query_4", "team_1/query_5"}
@@ -166,7 +166,7 @@ def test_a_checkpoint_in_a_folder_that_cannot_be_read_does_not_hide_the_others(
     offsets.write_text(offsets.read_text().replace("lz4", "gzip"))
     done = run("scan", str(root))
     assert done.returncode == 3
-    assert re.search(r"^team_0/query_0 +UNSUPPORTED$", done.stdout, re.MULTILINE)
+    assert re.search(r"^team_0/query_0 +unknown +UNSUPPORTED$", done.stdout, re.MULTILINE)
     found: Any = run_json("scan", str(root))
     errors = [one["error"]["code"] for one in found["checkpoints"] if "error" in one]
     assert errors == ["UNSUPPORTED"]

@@ -40,7 +40,13 @@ LOOKS = (
     f"plan ROOT {TIGHT} --max-seconds-per-run 1h",
 )  # fmt: skip
 DIFFS = ("diff ROOT --from 5 --to 11", "diff ROOT --from 0")
-MANY = ("scan FOLDER", "doctor FOLDER", "verify FOLDER", "stats FOLDER")
+MANY = (
+    "scan FOLDER",
+    "doctor FOLDER",
+    "verify FOLDER",
+    "stats FOLDER",
+    "maintain FOLDER --dry-run",
+)
 DECLARED = {one.name: Either((*one.documents, ERROR)) for one in VERBS}
 QUERIES = "queries: {a: {checkpoint: /a, pool: big, executor: Far, enabled: false}, b: {x: 1}}"
 
@@ -192,6 +198,9 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Printed]:
     root = repairable(folder / "again")
     found += [printed("repair ROOT --apply", ROOT=root), printed("repair ROOT --apply", ROOT=root)]
     found += savepoints(tmp_path_factory.mktemp("savepoints"))
+    entries = (f"{name}: {{checkpoint: {folder / name}}}" for name in ("join", "nowhere"))
+    file.write_text(f"queries: {{{', '.join(entries)}}}")
+    found.append(printed("maintain --queries FILE --dry-run", FILE=str(file)))
     file.write_text(QUERIES)
     with redirect_stdout(StringIO()) as said:
         _say("http://localhost:9808", as_json=True)

@@ -95,6 +95,8 @@ def test_scan_json_has_the_contracts_fields(checkpoint: Path) -> None:
     assert found == {
         "format": 1,
         "checkpoint": str(checkpoint),
+        "verdict": "healthy",
+        "looked_at": "names",
         "query_id": "11111111-2222-3333-4444-555555555555",
         "last_committed_batch": 24,
         "target_version": 25,

@@ -118,11 +118,11 @@ def test_the_undo_of_a_repair_says_that_the_damage_is_back(checkpoint: Path) -> 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("scan", "no damage in the listings of state"),
-        ("verify", "no damage in the beginning or the end of a needed file"),
-        ("verify --deep", "none damaged"),
-        ("doctor", "no damage in the needed files"),
-        ("doctor --deep", "none damaged"),
+        ("scan", "by the logs, and the names and sizes of files"),
+        ("verify", "by the beginning and end of every needed file"),
+        ("verify --deep", "by every file, and the rows of the newest version"),
+        ("doctor", "by every needed file"),
+        ("doctor --deep", "by every file, and the rows of the newest version"),
     ],
 )
 def test_a_fleet_says_how_deep_it_looked(
@@ -130,11 +130,11 @@ def test_a_fleet_says_how_deep_it_looked(
 ) -> None:
     verb, *flags = words.split()
     first = run(verb, str(tmp_path), *flags).stdout.splitlines()[0]
-    assert first.endswith(f", {sentence}")
+    assert first.endswith(f", 1 healthy, {sentence}")
     for batch in range(16, 25):
         (checkpoint / f"offsets/{batch}").write_bytes(b"cut")
     first = run(verb, str(tmp_path), *flags).stdout.splitlines()[0]
-    assert first.endswith(", 1 damaged")
+    assert first.endswith(f", 1 broken, {sentence}")
 
 
 def test_the_stats_of_a_fleet_say_what_was_read_and_nothing_about_damage(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_fleet_counts_what_is_damaged_and_what_was_not_read(
                 )
             )
     done = run("scan", str(tmp_path))
-    assert done.stdout.splitlines()[0].endswith(", 1 damaged, 1 not read")
+    assert ", 1 broken, 1 unknown, by " in done.stdout.splitlines()[0]
 
 
 # -- verify: of how many versions
@@ -175,19 +175,19 @@ def test_a_damaged_verification_counts_the_versions_that_passed_and_all(checkpoi
     )
     (checkpoint / "state/0/1/23.delta").unlink()
     assert run("verify", uri).stdout == (
-        "DAMAGED: 15 of 18 versions passed in 2 stores, counted in each"
+        "broken: 15 of 18 versions passed in 2 stores, counted in each"
         "; files not read whole (see --deep)\n"
     )
     found = run_json("verify", uri)
     assert (found["versions_checked"], found["versions"]) == (15, 18)
     row = run("verify", str(checkpoint.parent)).stdout.splitlines()[2]
-    assert row.split()[:6] == ["ck", "NO", "2", "15", "of", "18"]
+    assert row.split()[:6] == ["ck", "broken", "2", "15", "of", "18"]
 
 
 def test_a_damaged_log_lets_every_version_pass(checkpoint: Path) -> None:
     (checkpoint / "offsets/20").unlink()
     assert run("verify", str(checkpoint)).stdout == (
-        "DAMAGED: 18 of 18 versions passed in 2 stores, counted in each"
+        "degraded: 18 of 18 versions passed in 2 stores, counted in each"
         "; files not read whole (see --deep)\n"
     )
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from statemaint.codec.rows.types import AtomicType, Field, StructType
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import delta_bytes, put_files
 from tests.support.program import run as run_program
+from tests.support.terminal import at_terminal
 from tests.support.unsafe_rows import row as unsafe_row
 
 AGGREGATION = "aggregation2"
@@ -144,3 +146,62 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path, form: str) -> None:
     assert done.stdout.count(f"{9_999:0100}") == 1
     # 3.5 MB of rows of the store, which go to disk from 24 MB on, and a mebibyte of output.
     assert int(done.stderr) < 7_500_000
+
+
+# -- a terminal's size
+
+
+def many_rows(root: Path, count: int) -> Path:
+    """Returns a checkpoint with rows of long keys in the newest delta of partition 0."""
+    unpacked("dedup-within-watermark", root)
+    kinds = [StructType((Field("", AtomicType(name)),)) for name in ("string", "long")]
+    value = unsafe_row(kinds[1], [7])
+    records = [(unsafe_row(kinds[0], [f"{one:0100}"]), value) for one in range(count)]
+    (root / "state/0/0/13.delta").write_bytes(delta_bytes(records))
+    (root / "state/0/0/.13.delta.crc").unlink()
+    return root
+
+
+def test_a_table_has_twenty_rows_and_the_number_of_the_others(tmp_path: Path) -> None:
+    root = many_rows(tmp_path, 1050)
+    every = len(shown(root, "--partition", "0")["rows"])
+    title, _, *lines = run(root, "--partition", "0").stdout.splitlines()
+    assert title == f"op 0 / default: {every:,} rows at version 13"
+    assert (len(lines), lines[-1]) == (21, f"and {every - 20:,} more rows; --all shows them")
+    assert len(run(root, "--partition", "0", "--all").stdout.splitlines()) == 2 + every
+    assert len(run(root, "--partition", "0", "--limit", "30").stdout.splitlines()) == 2 + 30 + 1
+
+
+def test_a_diff_has_twenty_rows_and_the_number_of_the_others(tmp_path: Path) -> None:
+    root = many_rows(tmp_path, 1050)
+    printed = run_program("diff", str(root), "--partition", "0").stdout.splitlines()
+    assert re.fullmatch(r"and 1,0\d\d more rows; --all shows them", printed[-1])
+    assert len(printed) < 30
+
+
+@pytest.mark.parametrize("columns", [60, 80, 160])
+@pytest.mark.parametrize("verb", ["show", "diff", "stats"])
+def test_rows_fit_the_terminal(tmp_path: Path, verb: str, columns: int) -> None:
+    root = many_rows(tmp_path, 1050)
+    printed = at_terminal(verb, str(root), "--partition", "0", columns=columns, NO_COLOR="1")
+    assert max(map(len, printed.splitlines())) <= columns
+    assert len(printed.splitlines()) < 60
+    assert "000…" in printed or columns == 160
+    whole = at_terminal(verb, str(root), "--partition", "0", "--all", columns=columns, NO_COLOR="1")
+    assert "…" not in whole
+
+
+def test_the_columns_of_a_value_are_omitted_before_those_of_its_key(tmp_path: Path) -> None:
+    root = unpacked("join2", tmp_path)
+    printed = at_terminal("show", str(root), columns=60, NO_COLOR="1")
+    assert re.search(r"\(omitted to fit the width: .*value\.matched\)", printed)
+    assert re.search(r"partition +key\.field0 +key\.index", printed)
+
+
+def test_the_families_are_listed_to_choose_from(tmp_path: Path) -> None:
+    root = unpacked("rocks-timed", tmp_path)
+    line = next(one for one in run(root).stdout.splitlines() if one.startswith("--family NAME"))
+    assert "$eventTimers_keyToTimestamp, amounts, hours, total; of Spark's own: $" in line
+    own = line.rpartition(": ")[2].split(", ")[0]
+    assert run(root, "--family", own).returncode == 0
+    assert "--family NAME" not in run(unpacked(AGGREGATION, tmp_path / "plain")).stdout

@@ -168,7 +168,7 @@ def test_fifty_checkpoints_are_one_screen(fifty: str, verb: str) -> None:
     printed = at_terminal(verb, fifty, "--quiet", NO_COLOR="1")
     first, head, *rows = printed.splitlines()
     damaged = {"scan": [MISSING, CUT], "doctor": [FLIPPED, MISSING, CUT]}[verb]
-    assert re.match(rf"{re.escape(fifty)}: 50 checkpoints, .*, {len(damaged)} damaged$", first)
+    assert re.match(rf"{re.escape(fifty)}: 50 checkpoints, .*, {len(damaged)} broken, ", first)
     assert head.split()[0] == "checkpoint"
     names = [row.split()[0] for row in rows if row.startswith("team_")]
     assert sorted(names[: len(damaged)]) == sorted(damaged)

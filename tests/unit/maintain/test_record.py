@@ -27,6 +27,7 @@ from statemaint.maintain.record import (
     write_record,
 )
 from statemaint.model.policy import Policy
+from statemaint.model.verdict import Looked, Verdict
 from statemaint.plan.actions import Request
 from statemaint.records.claims import Holder
 from statemaint.records.runs import METRICS
@@ -88,7 +89,8 @@ def test_a_verification_is_noted_and_a_later_run_keeps_it() -> None:
     storage = MemoryStorage(clock=Clock(70.0))
     note_verification(storage, (), healthy=True)
     never_ran = read_record(storage)
-    assert never_ran == Record(None, verified=LastVerification(70.0, healthy=True))
+    verified = LastVerification(70.0, healthy=True)
+    assert never_ran == Record(None, verified=verified, verdicts={Looked.ENDS: Verdict.HEALTHY})
     assert next_record(never_ran, LastRun("r", 5.0)).verified == never_ran.verified
     record = next_record(None, LastRun("r", 5.0))
     write_record(storage, record)

@@ -22,6 +22,7 @@ from statemaint.metrics.options import Named
 from statemaint.metrics.page import page_text, rows_of
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
+from statemaint.model.verdict import Looked, Verdict
 from statemaint.plan.reasons import DeleteReason, WithheldReason
 from statemaint.plan.recovery.recovery_plan import RemoveReason
 from statemaint.report.facts import (
@@ -152,7 +153,8 @@ def test_no_query_has_more_series_than_the_bound() -> None:
     )  # fmt: skip
     last = LastRun("r", NOW, tuple(Cause), 1, 2, 3, 4, 5, facts, 6, 7)
     verified = LastVerification(NOW, healthy=False)
-    before = Record(last, NOW, verified=verified, savepoint=SAVED)
+    looks = dict.fromkeys(Looked, Verdict.BROKEN)
+    before = Record(last, NOW, verified=verified, savepoint=SAVED, verdicts=looks)
     record = next_record(before, last)
     exporter = sum(one.detail is Detail.EXPORTER for one in METRICS)
     assert len(shown(record, named(interval=1, savepoint_interval=1))) == most_series() - exporter
@@ -253,6 +255,12 @@ def test_verbs_beyond_the_bound_are_counted_together() -> None:
     verbs = dict(labelled(shown(next_record(None, last)), "storage_requests_total"))
     assert len(verbs) == MOST_VERBS
     assert sum(verbs.values()) == 40
+
+
+def test_the_verdict_of_each_depth_is_a_series() -> None:
+    looks = {Looked.NAMES: Verdict.HEALTHY, Looked.ROWS: Verdict.BROKEN}
+    found = dict(labelled(shown(Record(None, verdicts=looks)), "verdict"))
+    assert found == {("names", "healthy"): 1.0, ("rows", "broken"): 1.0}
 
 
 def test_the_document_is_made_from_the_catalogue() -> None:

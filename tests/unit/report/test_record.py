@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from statemaint.model.verdict import Looked, Verdict
 from statemaint.report.facts import RunFacts
 from statemaint.report.record import (
     Cause,
@@ -15,6 +16,7 @@ from statemaint.report.record import (
     Record,
     next_record,
     with_loss,
+    with_verdict,
 )
 
 FACTS = RunFacts(
@@ -105,3 +107,33 @@ def test_a_record_is_stored_and_read(record: Record) -> None:
 def test_a_record_of_a_later_build_is_refused() -> None:
     with pytest.raises(ValueError, match="version 2"):
         Record.from_json({"v": 2})
+
+
+def test_a_look_replaces_the_verdicts_of_looks_that_were_not_deeper() -> None:
+    record = Record(None, verdicts={Looked.NAMES: Verdict.HEALTHY, Looked.ENDS: Verdict.BROKEN})
+    run = with_verdict(record, Looked.NAMES, Verdict.DEGRADED)
+    assert run.verdicts == {Looked.NAMES: Verdict.DEGRADED, Looked.ENDS: Verdict.BROKEN}
+    assert with_verdict(run, Looked.ROWS, Verdict.HEALTHY).verdicts == {
+        Looked.ROWS: Verdict.HEALTHY
+    }
+    assert Record.from_json(json.loads(json.dumps(run.to_json()))).verdicts == run.verdicts
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        (LastRun("r", 1.0), Verdict.EMPTY),
+        (LastRun("r", 1.0, (Cause.STORAGE,)), Verdict.UNKNOWN),
+        (LastRun("r", 1.0, (Cause.PLAN,)), Verdict.UNKNOWN),
+        (LastRun("r", 1.0, (Cause.LEASE,)), None),
+        (LastRun("r", 1.0, (Cause.DAMAGE,), work=RunFacts()), None),
+        (LastRun("r", 1.0, committed=3, facts=RunFacts(highest={"verdict": 2})), Verdict.DEGRADED),
+        (LastRun("r", 1.0, committed=3, facts=RunFacts()), None),
+        (
+            LastRun("r", 1.0, (Cause.STORAGE,), facts=RunFacts(highest={"verdict": 4})),
+            Verdict.BROKEN,
+        ),
+    ],
+)
+def test_a_run_leaves_its_verdict_in_the_record(last: LastRun, expected: Verdict | None) -> None:
+    assert next_record(None, last).verdicts.get(Looked.NAMES) is expected

@@ -8,8 +8,9 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow.figures import QueryFigures
 from statemaint.airflow.names import FILE_DAG
-from statemaint.airflow.pages.fleet import Restartable, fleet, outcome, row_of, totals, verdict
+from statemaint.airflow.pages.fleet import Unjudged, fleet, outcome, row_of, totals, verdict
 from statemaint.airflow.pages.model import AirflowRun, QueryRecord
+from statemaint.model.verdict import Verdict
 
 NOW = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 LOOKED = NOW - timedelta(hours=1)
@@ -30,18 +31,18 @@ def record(query: str = "revenue", *, run: AirflowRun | None = RUN, **figures: A
 
 
 def test_a_query_whose_partitions_all_load_restarts() -> None:
-    assert verdict(record()).restart is Restartable.YES
+    assert verdict(record()).state is Verdict.HEALTHY
     assert verdict(record()).why == "Every partition loads at version 25."
 
 
 def test_a_query_with_a_partition_that_does_not_load_does_not_restart() -> None:
     found = verdict(record(blocked=1, damage=1, codes=["BROKEN_CHAIN", "UNKNOWN_FILE"]))
-    assert found.restart is Restartable.NO
+    assert found.state is Verdict.BROKEN
     assert found.why == "1 of 4 partitions does not load: BROKEN_CHAIN"
 
 
-def test_damage_in_files_that_are_there_leaves_a_doubt() -> None:
-    assert verdict(record(damage=1, codes=["CORRUPT_FILE"])).restart is Restartable.DOUBTFUL
+def test_a_query_with_damage_that_loads_is_degraded() -> None:
+    assert verdict(record(damage=1, codes=["CORRUPT_FILE"])).state is Verdict.DEGRADED
 
 
 def test_a_code_of_a_newer_build_counts_as_damage() -> None:
@@ -50,7 +51,7 @@ def test_a_code_of_a_newer_build_counts_as_damage() -> None:
 
 def test_a_query_whose_dag_airflow_has_deactivated_is_not_maintained() -> None:
     stale = replace(record(), stale=True, next_run=NOW)
-    assert verdict(stale).restart is Restartable.INVALID
+    assert verdict(stale).state is Unjudged.INVALID
     assert verdict(stale).why == (
         "Airflow has deactivated the DAG statemaint__revenue, as no DAG file defines it any more: "
         "nothing maintains the query. If it was removed on purpose, `airflow dags delete "
@@ -63,37 +64,37 @@ def test_a_query_whose_dag_airflow_has_deactivated_is_not_maintained() -> None:
 
 def test_a_query_whose_pool_does_not_exist_is_not_maintained() -> None:
     poolless = replace(record(), missing_pool="a pool")
-    assert verdict(poolless).restart is Restartable.INVALID
+    assert verdict(poolless).state is Unjudged.INVALID
     assert "the pool 'a pool', which does not exist: `airflow pools set 'a pool'" in (
         verdict(poolless).why
     )
 
 
 def test_notices_leave_no_doubt() -> None:
-    assert verdict(record(notices=3, codes=["UNKNOWN_FILE"])).restart is Restartable.YES
+    assert verdict(record(notices=3, codes=["UNKNOWN_FILE"])).state is Verdict.HEALTHY
 
 
 def test_a_storage_that_failed_shows_nothing() -> None:
-    assert verdict(record(damage=1, codes=["STORAGE_FAILED"])).restart is Restartable.UNKNOWN
+    assert verdict(record(damage=1, codes=["STORAGE_FAILED"])).state is Verdict.UNKNOWN
     could_not = record(partitions=0, failure="STORAGE: denied", target=None, committed=None)
-    assert verdict(could_not).restart is Restartable.UNKNOWN
+    assert verdict(could_not).state is Verdict.UNKNOWN
     assert "STORAGE: denied" in verdict(could_not).why
 
 
 def test_a_query_that_has_committed_nothing_is_not_broken() -> None:
     nothing = record(committed=None, target=None, blocked=4, notices=1)
-    assert verdict(nothing).restart is Restartable.EMPTY
+    assert verdict(nothing).state is Verdict.EMPTY
 
 
 def test_a_query_without_a_run_was_never_looked_at() -> None:
     never = replace(record(run=None), figures=None, looked=None)
-    assert verdict(never).restart is Restartable.NEVER
+    assert verdict(never).state is Unjudged.NEVER
     assert row_of(never, NOW).outcome.text == "never ran"
     assert row_of(never, NOW).age == "never"
 
 
 def test_figures_of_another_build_are_unknown() -> None:
-    assert verdict(replace(record(), figures=None)).restart is Restartable.UNKNOWN
+    assert verdict(replace(record(), figures=None)).state is Verdict.UNKNOWN
 
 
 def test_partitions_without_a_report_are_named() -> None:
@@ -120,15 +121,15 @@ def test_mistakes_in_the_queries_file_are_the_first_row_and_the_worst_query_the_
         "queries file",
         "invalid",
         "broken",
-        "doubtful",
         "never",
+        "doubtful",
         "empty",
         "failed",
         "large",
         "small",
     ]
     assert [row.attention for row in rows] == [True] * 5 + [False, True, False, False]
-    assert rows[0].verdict.restart.mark == "bad"
+    assert rows[0].verdict.mark == "bad"
     assert totals(rows).queries == 8
 
 
@@ -201,8 +202,20 @@ def test_figures_of_a_run_that_looked_at_nothing_are_unknown_and_none_is_zero() 
     assert not row_of(earlier_build, NOW).known
     never = replace(record(), figures=None, looked=None, failed="STORAGE: denied")
     row = row_of(never, NOW)
-    assert (row.known, row.verdict.restart) == (False, Restartable.UNKNOWN)
+    assert (row.known, row.verdict.state) == (False, Verdict.UNKNOWN)
     after = row_of(replace(record(files=7), failed="STORAGE: denied"), NOW)
-    assert (after.known, after.figures.files, after.verdict.restart) == (
-        True, 7, Restartable.UNKNOWN,
+    assert (after.known, after.figures.files, after.verdict.state) == (
+        True, 7, Verdict.UNKNOWN,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("found", Verdict)
+def test_the_page_shows_the_verdict_of_the_run_in_its_word_and_colour(found: Verdict) -> None:
+    row = row_of(record(verdict=found, damage=1), NOW)
+    assert (row.verdict.label, row.verdict.mark) == (found.value, found.mark)
+
+
+def test_the_page_sorts_by_the_verdict() -> None:
+    rows = fleet([record(one.value, verdict=one) for one in reversed(Verdict)], NOW)
+    assert [row.verdict.state for row in rows] == list(Verdict)
+    assert (totals(rows).broken, totals(rows).degraded, totals(rows).unknown) == (1, 1, 1)
