@@ -37,3 +37,8 @@ class Explained(StrEnum):
         member = str.__new__(cls, value)
         member._value_, member.meaning = value, meaning
         return member
+
+    @property
+    def words(self) -> str:
+        """Returns the string as a person reads it."""
+        return self.value.replace("_", " ")

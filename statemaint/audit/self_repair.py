@@ -23,13 +23,8 @@ def passed_over(
     Mirrors `AutoSnapshotLoader.loadSnapshot` of Spark 4.2 and later: if the newest snapshot does
     not load, the one below is tried, and finally the empty state, each with the changes above it;
     with unique ids, the empty state only if the lineage of the version goes back to it.
-    In HDFS-backed stores a directory that is named like a snapshot also makes this fail.
-
-    Args:
-        storage: where the checkpoint lives.
-        checkpoint: the checkpoint as it is.
-        findings: its findings.
-        again: verifies it once more without these snapshots.
+    In HDFS-backed stores a directory that is named like a snapshot also makes this fail. `again`
+    verifies the checkpoint once more without these snapshots.
     """
     folders = {one.path for one in findings if one.path and names_snapshot(one)}
     if folders and checkpoint.provider is Provider.HDFS_BACKED:

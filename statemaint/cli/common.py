@@ -37,8 +37,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("with a way back for a week", f"statemaint maintain {CHECKPOINT} --trash-for 7d"),
         ("every checkpoint of a folder", "statemaint maintain /data/checkpoints --dry-run"),
         (
-            "the queries of a tag, or all without --tag",
-            "statemaint maintain --queries statemaint_queries.yaml --tag team:payments",
+            "every query of the file, or with --tag TAG some of them",
+            "statemaint maintain --queries statemaint_queries.yaml",
         ),
     ),
     "pin": (

@@ -61,9 +61,10 @@ def doctor_verb(
 
 
 def _print(diagnosis: Diagnosis) -> None:
-    tables.print_line(Text.assemble("verdict:  ", tables.judged(diagnosis.verdict)))
-    for line in lines(diagnosis):
-        tables.print_labelled(line[:_LABEL], line[_LABEL:])
+    restart, *others = lines(diagnosis)
+    for line in (restart, f"verdict:  {diagnosis.verdict}", *others):
+        style = tables.STYLES[diagnosis.verdict.mark] if line.startswith("verdict") else ""
+        tables.print_labelled(line[:_LABEL], line[_LABEL:], style)
 
 
 def doctor_json(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -110,13 +110,7 @@ def end_with_many(
 ) -> NoReturn:
     """Reads checkpoints side by side, prints a row of each, and exits with the worst code.
 
-    Args:
-        place: the folder of the checkpoints, or the queries file.
-        addresses: the checkpoints.
-        fleet: the output of the verb.
-        options: the verb's options; its `workers` are shared by the checkpoints.
-        as_json: whether to print JSON.
-        also: another exit code that counts.
+    They share the `workers` of the verb's `options`; `also` is another exit code that counts.
     """
     crew = options.get("workers") or Workers()
     threads = min(crew.number or min(_THREADS, 2 * (os.cpu_count() or 1)), len(addresses) or 1)

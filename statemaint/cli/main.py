@@ -37,6 +37,14 @@ VERBS = {
     "verify": "verify",
 }
 """The verbs, each with the module that has its command `<verb>_verb`."""
+GROUPS = {
+    "Look": ("scan", "plan", "verify", "doctor", "digest", "runs"),
+    "Maintain": ("maintain", "apply", "undo"),
+    "Recover": ("repair", "rollback", "savepoint", "savepoints", "pin", "pins"),
+    "Read the state": ("show", "diff", "stats"),
+    "Many queries": ("queries", "exporter", "completion"),
+}
+"""The verbs as `--help` lists them."""
 
 
 class _Verbs(click.Group):
@@ -45,6 +53,15 @@ class _Verbs(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
         return [*VERBS]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for group, names in GROUPS.items():
+            found = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(group):
+                widest = formatter.width - max(map(len, VERBS)) - 6
+                formatter.write_dl(
+                    [(name, one.get_short_help_str(widest)) for name, one in found if one]
+                )
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx

@@ -28,8 +28,10 @@ from statemaint.cli.targets import Address, CheckpointName, of_queries
 from statemaint.errors import ConfigError, NotACheckpointError
 from statemaint.maintain import maintain
 from statemaint.maintain.record import recorded
+from statemaint.model.checkpoint import Store
 from statemaint.model.findings import Finding
 from statemaint.model.policy import Policy, duration
+from statemaint.model.replay import replay_of
 from statemaint.model.verdict import Looked
 from statemaint.plan.actions import Plan, Request
 from statemaint.plan.withheld import by_reason
@@ -197,10 +199,21 @@ def _print_table(report: Report) -> None:
 def _print_run(report: Report) -> None:
     for line in _summary(report):
         tables.print_line(line)
-    stores = sorted(report.stores, key=_most_first)
-    tables.print_first(_COLUMNS, [_report_cells(one) for one in stores], "store")
+    rows = [_report_cells(one) for one in sorted(report.stores, key=_most_first)]
+    tables.print_alike(_COLUMNS, rows, "store")
     requests = ", ".join(f"{verb} {count:,}" for verb, count in sorted(report.requests.items()))
     tables.print_line(f"storage requests: {requests}")
+    for label, stores in (("before", report.before), ("after ", report.after)):
+        tables.print_line(f"{label}  {_sizes(stores, report.plan.target)}")
+
+
+def _sizes(stores: Iterable[Store], target: int | None) -> str:
+    """Returns the files and bytes of stores, and those that a restart reads."""
+    stores = [*stores]
+    reads = [one for store in stores if (one := replay_of(store, target))]
+    stored = files_of(sum(len(one.files) for one in stores), sum(one.size for one in stores))
+    read = files_of(sum(one.files for one in reads), sum(one.bytes for one in reads))
+    return f"{stored}; a restart reads {read}"
 
 
 _COLUMNS = (
@@ -208,9 +221,9 @@ _COLUMNS = (
     Column("outcome"),
     number("chain"),
     number("files", 2),
-    number("bytes"),
-    number("reclaimable", 3),
-    Column("digest", spare=4),
+    number("bytes", varies=True),
+    number("reclaimable", 3, varies=True),
+    Column("digest", spare=4, varies=True),
 )
 _OUTCOMES = {StoreOutcome.DONE: GOOD, StoreOutcome.SKIPPED: WARNING, StoreOutcome.HALTED: BAD}
 

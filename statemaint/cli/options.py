@@ -252,14 +252,10 @@ def publishing(
 ) -> Iterator[None]:
     """Publishes a query's record after the run in the block, also if that fails.
 
-    Args:
-        address: the query's name or address.
-        storage: where its checkpoint lives.
-        wanted: whether to publish it at all.
-        push: the Pushgateway, if it is not that of the queries file.
+    It goes where the queries file says, or to the Pushgateway `push`.
 
     Raises:
-        ConfigError: before the run, if the query was not given by its name, nor a Pushgateway.
+        ConfigError: before the run, if neither is known.
     """
     if not wanted:
         yield

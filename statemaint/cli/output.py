@@ -10,6 +10,7 @@ import click
 
 from statemaint.cli.messages import FORMAT, STDOUT, settings, tell
 from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import StoreId
 from statemaint.report.outcome import exit_code_of
 
 Json = dict[str, Any]
@@ -109,14 +110,19 @@ def _scalar(value: Any) -> str:
 
 
 def print_findings(findings: tuple[Finding, ...]) -> None:
-    """Prints findings on stderr, one line each; a failed storage gets one line for all stores."""
-    by_code: dict[FindingCode, list[str]] = {}
+    """Prints findings on stderr, one line a store; a failed storage gets one line for all."""
+    by_code: dict[FindingCode, dict[StoreId | str, list[str]]] = {}
     for finding in findings:
         if finding.code is not FindingCode.ORPHAN_FILE:
-            by_code.setdefault(finding.code, []).append(finding.detail)
-    for code, details in by_code.items():
+            of_code = by_code.setdefault(finding.code, {})
+            of_code.setdefault(finding.store or finding.detail, []).append(finding.detail)
+    for code, stores in by_code.items():
         most = 1 if code is FindingCode.STORAGE_FAILED else MOST_LINES
-        print_lines([f"{code}: {detail}" for detail in details], most=most)
+        print_lines([f"{code}: {_of_store(details)}" for details in stores.values()], most=most)
+
+
+def _of_store(details: Sequence[str]) -> str:
+    return details[0] + (f" (and {len(details) - 1} more of this store)" if details[1:] else "")
 
 
 def print_lines(lines: Sequence[str], *, most: int = MOST_LINES) -> None:

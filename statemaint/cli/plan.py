@@ -56,7 +56,7 @@ def print_plan(plan: Plan) -> None:
     for reason, count in _counts(plan).items():
         tables.print_line(f"{count:>8,} {'file' if count == 1 else 'files'} {reason}")
     stores = sorted(plan.stores, key=lambda x: (not x.halted, -len(x.actions), x.store.id))
-    tables.print_first(_COLUMNS, [_plan_cells(one, plan.target) for one in stores], "store")
+    tables.print_alike(_COLUMNS, [_plan_cells(one, plan.target) for one in stores], "store")
 
 
 _FLOOR_OF_LOG = "the commit log reaches back to it, further than min_batches_to_retain"
@@ -66,7 +66,7 @@ _COLUMNS = (
     Column("write"),
     Column("attest", spare=3),
     number("delete"),
-    number("reclaims", spare=1),
+    number("reclaims", spare=1, varies=True),
 )
 
 
@@ -129,7 +129,7 @@ def why_nothing_deleted(plan: Plan) -> str:
 
 
 def _kept(plan: Plan) -> Iterator[str]:
-    counts = Counter(kept.reason.value for one in plan.stores for kept in one.kept)
+    counts = Counter(kept.reason.words for one in plan.stores for kept in one.kept)
     yield from (f"{count:,} {reason}" for reason, count in counts.most_common())
 
 
@@ -173,14 +173,14 @@ def _plan_cells(store: StorePlan, target: int | None) -> tuple[str | Text, ...]:
 
 
 def _named(actions: Iterable[Action]) -> str:
-    return ", ".join(f"{one.version} ({one.reason.value})" for one in actions)
+    return ", ".join(f"{one.version} ({one.reason.words})" for one in actions)
 
 
 def _counts(plan: Plan) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for store in plan.stores:
-        counts.update(f"kept: {one.reason.value}" for one in store.kept)
+        counts.update(f"kept: {one.reason.words}" for one in store.kept)
         deletes = (one for one in store.actions if isinstance(one, Delete))
-        counts.update(f"deleted: {one.reason.value}" for one in deletes)
-    counts.update(f"kept: {one.reason.value}" for one in plan.unclassified)
+        counts.update(f"deleted: {one.reason.words}" for one in deletes)
+    counts.update(f"kept: {one.reason.words}" for one in plan.unclassified)
     return dict(sorted(counts.items()))

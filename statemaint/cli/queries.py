@@ -20,7 +20,7 @@ from statemaint.cli import tables
 from statemaint.cli.messages import tell
 from statemaint.cli.options import DURATION, SHARE, as_json
 from statemaint.cli.output import headed, print_result
-from statemaint.cli.targets import Address
+from statemaint.cli.targets import VARIABLE, Address
 from statemaint.errors import ConfigError, NotInstalledError, StatemaintError
 from statemaint.maintain.record import read_record, write_record
 from statemaint.metrics.options import (
@@ -207,6 +207,8 @@ _EVERY, _KEEP = 60.0, 900.0
     metavar="FILE",
     type=click.Path(),
     required=True,
+    envvar=VARIABLE,
+    show_envvar=True,
     help="The queries file.",
 )
 @click.option(

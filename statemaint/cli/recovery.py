@@ -1,8 +1,8 @@
 """`repair`, `rollback` and `apply`: plans and results of recoveries."""
 
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import IO, NoReturn
 
@@ -87,8 +87,10 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
         yield f"{plan.verb}: {_idle(plan)}"
         return
     yield from _summary(plan)
-    steps = [_step_line(step) for step in plan.actions]
-    yield from _first(steps, "step")
+    if plan.verb == "rollback" and len(plan.actions) > MOST_LINES and not settings().everything:
+        yield from _by_store(step.path for step in plan.actions)
+    else:
+        yield from _first([_step_line(step) for step in plan.actions], "step")
     yield from _first(
         [_proof_line(step, step.proof) for step in plan.repairs if step.proof], "proof"
     )
@@ -164,9 +166,22 @@ def _first(lines: Sequence[str], noun: str) -> Iterator[str]:
         yield f"and {counted(more, f'more {noun}')}; --all shows them"
 
 
+def _by_store(paths: Iterable[str]) -> Iterator[str]:
+    """Yields how many stores lose the same files, of each kind."""
+    stores: dict[str, Counter[str]] = defaultdict(Counter)
+    for path in paths:
+        if path.startswith("state/"):
+            stores[path.rpartition("/")[0]][_kind(path)] += 1
+    alike = Counter(tuple(sorted(kinds.items())) for kinds in stores.values())
+    for kinds, number in alike.most_common(MOST_LINES):
+        files = ", ".join(counted(much, kind) for kind, much in kinds)
+        yield f"stores    {counted(number, 'store')}: {files}{' each' if number > 1 else ''}"
+    yield "          --all lists the files"
+
+
 def _step_line(step: Remove | WriteSnapshot) -> str:
     if isinstance(step, Remove):
-        return f"remove    {step.path}  ({step.reason}, {decimal(step.entry.size)})"
+        return f"remove    {step.path}  ({step.reason.words}, {decimal(step.entry.size)})"
     files = counted(len(step.chain.paths), "file")
     return f"write     {step.path}  (version {step.version} from {files})"
 

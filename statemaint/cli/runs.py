@@ -94,7 +94,7 @@ def _print_run(run: Run, actions: Sequence[Mapping[str, Any]], root: str) -> Non
         tables.print_line(line, wrap=False)
     counts = Counter((str(one.get("action")), str(one.get("reason", ""))) for one in actions)
     for (action, reason), count in sorted(counts.items()):
-        tables.print_line(f"{count:>8,} {action} {reason}".rstrip())
+        tables.print_line(f"{count:>8,} {action} {reason}".rstrip().replace("_", " "))
     tables.print_first(_ACTION_COLUMNS, [_action_cells(one) for one in actions], "action")
 
 
@@ -127,7 +127,7 @@ def _action_cells(fields: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         tables.cell(fields.get("action", "")),
         tables.cell(fields.get("path", "")),
-        tables.cell(fields.get("reason", "")),
+        tables.cell(fields.get("reason", "")).replace("_", " "),
         decimal(size) if isinstance(size, int) else "",
     )
 

@@ -29,7 +29,7 @@ COLUMNS = (
     Column("snapshots", right=True, spare=4),
     number("chain"),
     number("files", spare=1),
-    number("bytes"),
+    number("bytes", varies=True),
     Column("findings"),
 )
 
@@ -67,7 +67,7 @@ def _print_table(checkpoint: Checkpoint, document: Json) -> None:
     tables.print_verdict(Verdict(document["verdict"]), Looked.NAMES)
     tables.print_line(Text.assemble("in all      ", *_totals(stores)))
     rows = [store_cells(one) for one in sorted(stores, key=worst_first)]
-    tables.print_first(COLUMNS, rows, "store")
+    tables.print_alike(COLUMNS, rows, "store")
 
 
 def _heading(checkpoint: Checkpoint) -> Iterator[str]:

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -57,7 +58,7 @@ _ENDLESS = 100_000
 MOST_ROWS = 20
 """The rows of a table that `--all` makes longer."""
 BAD, GOOD, WARNING = "bold red", "green", "yellow"
-_STYLES = {"bad": BAD, "good": GOOD, "warn": WARNING, "plain": ""}
+STYLES = {"bad": BAD, "good": GOOD, "warn": WARNING, "plain": ""}
 
 Cell = str | Text
 Row = Sequence[Cell]
@@ -72,16 +73,18 @@ class Column:
         right: whether its cells are numbers, which end at its right edge.
         spare: its unimportance: on a narrow terminal the highest is omitted first, 0 never.
         cut: whether long cells are cut on a narrow terminal, before any column is omitted.
+        varies: whether rows are alike even if they differ here.
     """
 
     name: str
     right: bool = False
     spare: int = 0
     cut: bool = False
+    varies: bool = False
 
 
-def number(name: str, spare: int = 0) -> Column:
-    return Column(name, right=True, spare=spare)
+def number(name: str, spare: int = 0, *, varies: bool = False) -> Column:
+    return Column(name, right=True, spare=spare, varies=varies)
 
 
 class _Console(Console):
@@ -123,6 +126,22 @@ def print_first(
     print_table(columns, shown)
     if (more := len(rows) - len(shown)) > 0:
         print_line(f"and {counted(more, f'more {noun}')}; --all shows them")
+
+
+def print_alike(columns: Sequence[Column], rows: Sequence[Row], noun: str) -> None:
+    """Prints a table; of many rows that are mostly alike, these as one line before the others."""
+    compared = [at for at, one in enumerate(columns) if at and not one.varies]
+    alike = Counter(tuple(str(row[at]) for at in compared) for row in rows)
+    same, number = max(alike.items(), key=lambda one: one[1], default=((), 0))
+    if settings().everything or len(rows) <= MOST_ROWS or 2 * number < len(rows):
+        print_first(columns, rows, noun)
+        return
+    named = zip((columns[at].name for at in compared), same, strict=True)
+    facts = ", ".join(f"{name} {cell}" for name, cell in named if cell not in {"", "0"})
+    print_line(f"{counted(number, noun)} alike: {facts}; --all shows them")
+    rest = [row for row in rows if tuple(str(row[at]) for at in compared) != same]
+    if rest:
+        print_first(columns, rest, noun)
 
 
 def print_line(text: Cell, *, wrap: bool = True) -> None:
@@ -254,7 +273,7 @@ def _padded(cell: Cell, width: int, right: bool) -> str:  # noqa: FBT001 -- a ce
 
 def judged(verdict: Verdict) -> Text:
     """Returns the word of a verdict in its colour."""
-    return Text(verdict.value, _STYLES[verdict.mark])
+    return Text(verdict.value, STYLES[verdict.mark])
 
 
 def print_verdict(verdict: Verdict, looked: Looked) -> None:

@@ -43,11 +43,8 @@ class Verdict(StrEnum):
     def of(cls, *, unread: bool, blocked: bool, damaged: bool, committed: bool) -> "Verdict":
         """Returns the verdict on a checkpoint.
 
-        Args:
-            unread: whether a part of it could not be read.
-            blocked: whether a restart fails, or loads what it must not.
-            damaged: whether anything is damaged.
-            committed: whether a batch is committed.
+        `unread` is whether a part of it could not be read, `blocked` whether a restart fails, or
+        loads what it must not.
         """
         if unread:
             return cls.UNKNOWN

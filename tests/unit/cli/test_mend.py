@@ -35,7 +35,7 @@ def test_a_repair_is_shown_before_it_is_done(checkpoint: Path) -> None:
     goes, kinds, written, remove, write, proof, checked = shown.stdout.splitlines()
     assert (goes, kinds) == ("moves     1 file (50 bytes) to the trash", "          1 snapshot")
     assert written == "written   1 snapshot"
-    assert remove == "remove    state/0/0/20.snapshot  (bad_snapshot, 50 bytes)"
+    assert remove == "remove    state/0/0/20.snapshot  (bad snapshot, 50 bytes)"
     assert write == "write     state/0/0/20.snapshot  (version 20 from 20 files)"
     assert proof.startswith(
         "proof     op 0 / part 0 / default: version 20 without them has 15 rows, digest "
@@ -99,7 +99,7 @@ def test_doctor_names_what_rollback_then_does(broken: Path, tmp_path: Path) -> N
     assert goes == "moves     10 files (1.1 kB) to the trash"
     assert kinds == "          5 deltas, 3 commits, 2 offsets"
     assert " --from 22 --to 25 counts them" in rows
-    assert first.startswith("remove    state/0/0/25.delta  (rolled_back, ")
+    assert first.startswith("remove    state/0/0/25.delta  (rolled back, ")
     file = tmp_path / "rollback.json"
     file.write_text(run("rollback", str(broken), "--to-batch", "21", "--json").stdout)
     plan = json.loads(file.read_text())

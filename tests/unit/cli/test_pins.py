@@ -39,7 +39,7 @@ def test_a_batch_is_pinned_listed_heeded_and_ended(checkpoint: Path) -> None:
     assert pin["by"].startswith("before 2.1 (")
     assert run_json("scan", uri)["pins"] == run_json("plan", uri)["pins"] == [pin]
     assert "pinned      batch 18 (version 19) until 20" in run("scan", uri).stdout
-    floor = run("plan", uri, *LEAN).stdout.splitlines()[2]
+    floor = run("plan", uri, *LEAN).stdout.splitlines()[3]
     assert floor.startswith(
         "floor       version 19: it and all above stay loadable (pinned: batch 18"
     )

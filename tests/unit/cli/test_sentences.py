@@ -250,7 +250,7 @@ def test_a_run_that_deletes_nothing_counts_what_it_keeps_and_why(checkpoint: Pat
     (checkpoint / "state/0/1/foo.bar").write_bytes(b"")
     done = run("maintain", str(checkpoint), "--min-batches-to-retain", "8").stdout
     assert line_of(done, "nothing was deleted:") == (
-        "every file is kept: 32 base_within_grace, 18 needed_by_retained_version, 1 unknown_file"
+        "every file is kept: 32 base within grace, 18 needed by retained version, 1 unknown file"
     )
 
 
