@@ -11,13 +11,13 @@ from helm.dashboards.panels import (
     Link,
     Panel,
     Text,
+    broken,
     firing,
     lines,
     note,
     number,
     reclaimed,
     series,
-    unloadable,
 )
 from helm.dashboards.promql import (
     ID,
@@ -57,7 +57,7 @@ def fleet() -> Board:
 
 def _numbers() -> list[Panel]:
     return [
-        unloadable(),
+        broken(),
         number(
             Text("Halted stores", "Damaged: not maintained until repaired. See the runbook."),
             f"sum({of_query('stores', outcome='halted')})",
@@ -87,7 +87,7 @@ def _broken() -> list[Panel]:
             "What to do",
             "**An alert** has its numbers and a link to the [runbook](${runbook}). What follows "
             "from another alert is left out: begin with what is there.",
-            "**Would not load** above 0: do not restart the query. Run `statemaint doctor` on its "
+            "**Would not restart** above 0: do not stop the query. Run `statemaint doctor` on its "
             "checkpoint; it says what a restart would do and how to repair it.",
             "**Queries behind**: is the DAG paused, or does it wait for a worker? "
             "[All queries in Airflow](${airflow}/plugin/statemaint-queries).",

@@ -77,10 +77,11 @@ def number(about: Text, expr: str, *, alarm: int | None = None) -> stat.Panel:
     )
 
 
-def unloadable() -> stat.Panel:
-    """Returns the number of stores that a restart fails to load."""
-    about = Text("Would not load", "Stores that a restart fails to load. Run statemaint doctor.")
-    return number(about, f"sum({of_query('stores_unloadable')})", alarm=1)
+def broken() -> stat.Panel:
+    """Returns the number of queries that would not restart."""
+    about = Text("Would not restart", "Queries whose verdict is broken. Run statemaint doctor.")
+    known = f"{of_query('verdict', verdict='broken')} or {of_query('partitions')} * 0"
+    return number(about, f"sum({known})", alarm=1)
 
 
 def reclaimed() -> stat.Panel:

@@ -8,13 +8,13 @@ from helm.dashboards.panels import (
     Column,
     Panel,
     Text,
+    broken,
     lines,
     note,
     number,
     reclaimed,
     series,
     spread,
-    unloadable,
 )
 from helm.dashboards.promql import UNIT, moment, of_query, or_zero, per, since
 from helm.dashboards.tasks import tasks_at_work
@@ -40,7 +40,7 @@ def query() -> Board:
 
 def _numbers() -> list[Panel]:
     return [
-        unloadable(),
+        broken(),
         number(
             Text("Restart takes", "To load the state; an estimate.", "s"),
             f"max({of_query('restart_seconds')})",

@@ -34,7 +34,7 @@ class Meter:
         self.label, self.noun = label, noun
         self._clock, self._lock = clock, Lock()
         self._settings = copy_context()  # steps end in threads, which have no settings
-        self._began = self._told = clock()
+        self._began = self._phase = self._told = clock()
         self._steps = self._ended = self._size = self._read = 0
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -45,6 +45,9 @@ class Meter:
 
     def begin(self, jobs: int, size: int) -> None:
         with self._lock:
+            if self._ended == self._steps:  # what was done before is not counted again
+                self._steps = self._ended = self._size = self._read = 0
+                self._phase = self._clock()
             self._steps += jobs
             self._size += size
 
@@ -65,7 +68,7 @@ class Meter:
 
     def line(self) -> str:
         share = self._share()
-        passed = self._clock() - self._began
+        passed = self._clock() - self._phase
         left = f", {lasting(passed / share - passed)} left" if share else ""
         return (
             f"{self.label}: {self._ended:,} of {counted(self._steps, self.noun)} "
@@ -73,7 +76,7 @@ class Meter:
         )
 
     def rate(self) -> str:
-        passed = self._clock() - self._began
+        passed = self._clock() - self._phase
         if passed <= 0:
             return ""
         if self._size:

@@ -133,7 +133,7 @@ def _fires(alertmanager: str | None) -> list[str]:
         return []
     wait_until(lambda: bool(alerts_of(alertmanager)), seconds=_ALERT_SECONDS)
     fires = [f"{one['alertname']} of {one.get('query', 'all')}" for one in alerts_of(alertmanager)]
-    if fires != [f"StatemaintHalted of {BROKEN}"]:
+    if fires != [f"StatemaintBroken of {BROKEN}"]:
         raise DemoFailedError(f"these alerts fire: {', '.join(fires) or 'none'}")
     return [f"Fires now   {fires[0]}"]
 

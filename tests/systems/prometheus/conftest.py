@@ -39,7 +39,7 @@ def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
                 folder, scrape=[gateway.url], rules=[ALERTS], exporters=[ours.url]
             ) as server,
         ):
-            fires = 'ALERTS_FOR_STATE{alertname="StatemaintHalted"}'
+            fires = 'ALERTS_FOR_STATE{alertname="StatemaintBroken"}'
             read = "statemaint_exporter_read_timestamp_seconds"
             for expr in (fires, read):
                 assert wait_until(partial(_has, server, expr), seconds=30)

@@ -167,7 +167,7 @@ def test_a_halted_store_is_an_incident_with_the_time_it_began(monitored: Server)
     [asked] = [query for query in EXPRESSIONS if query.panel == "Since when"]
     found = instant_query(monitored.url, asked.chosen())
     assert {(one.labels["alertname"], one.labels["query"]) for one in found} == {
-        ("StatemaintHalted", "click_join")
+        ("StatemaintBroken", "click_join")
     }
 
 

@@ -37,7 +37,7 @@ from tools.demo.prometheus import (
 pytestmark = pytest.mark.prometheus
 
 Check = Callable[[], bool]
-HALTED = [("StatemaintHalted", "broken")]
+HALTED = [("StatemaintBroken", "broken")]
 
 
 def within_a_minute(holds: Check) -> bool:

@@ -49,6 +49,17 @@ def test_bytes_tell_more_than_stores() -> None:
     assert meter.line() == "reading: 1 of 2 stores in 2.0 s, 1.5 MB a second, 0.7 s left"
 
 
+def test_work_in_several_passes_counts_its_stores_once() -> None:
+    clock = Clock()
+    meter = Meter("planning", clock=clock)
+    for _ in range(2):
+        meter.begin(4, 0)
+        clock.time += 2
+        for _ in range(4):
+            meter.done(0)
+    assert meter.line().startswith("planning: 4 of 4 stores in 2.0 s, 2.0 stores a second")
+
+
 def test_elsewhere_than_on_a_terminal_a_line_comes_every_half_minute(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
