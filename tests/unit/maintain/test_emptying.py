@@ -102,7 +102,8 @@ def test_the_command_line_prints_the_report_its_id_and_the_finding(
     storage: HookedStorage, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, err = printed(maintain(storage, KEEPING, run="new"), capsys, as_json=False)
-    assert out.startswith("run new: memory:\n2 snapshots written")
+    assert out.startswith("run new: memory:\nverdict     healthy: ")
+    assert "\n2 snapshots written" in out
     assert "moved to the trash" in out
     assert err.startswith("TRASH_NOT_EMPTIED: expired files stay in the trash")
 
