@@ -231,7 +231,7 @@ def test_repair_asks_first_and_is_started_for_the_query(
 
 def test_a_dag_in_python_has_its_page_in_its_own_tab(log_in: LogIn) -> None:
     frame = log_in().state_tab("own_dag")
-    expect(frame.get_by_role("heading", level=1)).to_contain_text("own_query Yes")
+    expect(frame.get_by_role("heading", level=1)).to_contain_text("own_query healthy")
     expect(frame.get_by_role("button", name="Compact")).to_be_enabled()
     expect(frame.get_by_role("button", name="Verify")).to_be_disabled()
     frame.get_by_role("link", name="op 0 / part 1", exact=True).click()
@@ -247,7 +247,7 @@ def test_a_dag_with_other_tasks_is_not_run_from_here(log_in: LogIn) -> None:
     expect(frame.locator("table.timeline")).to_contain_text("Kept because")
     frame.get_by_role("link", name="grouped_query").click()
     frame.get_by_role("link", name="kept_query").click()
-    expect(frame.get_by_role("heading", level=1)).to_contain_text("kept_query Yes")
+    expect(frame.get_by_role("heading", level=1)).to_contain_text("kept_query healthy")
     expect(frame.get_by_role("button", name="Compact")).to_be_disabled()
 
 
