@@ -25,9 +25,9 @@ class Unjudged(Enum):
     What is not known to be maintained comes first: the queries file, then its invalid entries.
     """
 
-    MISTAKES = "mistakes in it", "bad", 7
-    INVALID = "not maintained", "bad", 6
-    NEVER = "not looked at", "warn", Verdict.UNKNOWN.rank
+    MISTAKES = "Mistakes in it", "bad", 7
+    INVALID = "Not maintained", "bad", 6
+    NEVER = "Not looked at", "warn", Verdict.UNKNOWN.rank
 
     @property
     def mark(self) -> str:
