@@ -82,7 +82,12 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
     result = verify(storage, deep=deep, sample=sample)
     codes = {one.code.value for one in result.findings}
     note_verification(
-        storage, codes, healthy=result.healthy, verdict=result.verdict, looked=result.looked
+        storage,
+        codes,
+        healthy=result.healthy,
+        verdict=result.verdict,
+        looked=result.looked,
+        sampled=sample is not None,
     )
     findings = findings_json(result.findings)
     document = {

@@ -51,9 +51,8 @@ def show_verb(
 
     Keys and values are printed as separate columns under their stored names. Times are in UTC.
     Memory does not grow with the state; the rest is sorted in the temporary directory.
-    A table has the first 20 rows of each kind, or all with --all or --limit; JSON and CSV have
-    every row. With --key, only the partition that the key hashes to is read, if the checkpoint
-    shows it.
+    On a terminal a table has the first 20 rows of each kind, or all with --all or --limit. With
+    --key, only the partition that the key hashes to is read, if the checkpoint shows it.
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json are mutually exclusive")
@@ -214,12 +213,14 @@ _Kind = tuple[int, str, str]
 class RowTables:
     """Tables of rows, one for each kind of row; they are printed once all rows are known.
 
-    Each has the first rows, or all if they are `limited` in another way, or with `--all`.
+    On a terminal each has the first rows, or all if they are `limited` in another way, or with
+    `--all`; elsewhere all, as a search through the output must not miss one.
     """
 
     def __init__(self, when: str, *, limited: bool) -> None:
         self._when, self._whole = when, settings().everything
-        self._most = None if limited or self._whole else tables.MOST_ROWS
+        every = limited or self._whole or not tables.new_console().is_terminal
+        self._most = None if every else tables.MOST_ROWS
         self._columns: dict[_Kind, list[Column]] = {}
         self._cells: dict[_Kind, Spool] = defaultdict(Spool)
         self._counts: Counter[_Kind] = Counter()

@@ -86,6 +86,7 @@ def _verified(storage: Storage, **options: Any) -> Verification:
         healthy=verification.healthy,
         verdict=verification.verdict,
         looked=verification.looked,
+        sampled=options["sample"] is not None,
     )
     return verification
 

@@ -203,23 +203,24 @@ def note_verification(
     codes: Collection[str],
     *,
     healthy: bool,
-    verdict: Verdict | None = None,
-    looked: Looked = Looked.ENDS,
+    verdict: Verdict,
+    looked: Looked,
+    sampled: bool = False,
 ) -> None:
     """Adds the result of a verification to the record; a failure is only logged.
 
-    With a link among our files, nothing is written there (S24). A verdict that is not given is that
-    on a checkpoint that restarts.
+    With a link among our files, nothing is written there (S24). If only some partitions were
+    `sampled`, the verdict can only be made worse.
     """
     if FindingCode.REFUSED_LINK in codes:
         return
     verified = LastVerification(ended=storage.now(), healthy=healthy)
-    found = verdict or (Verdict.HEALTHY if healthy else Verdict.DEGRADED)
-    _note(
-        storage,
-        "verification",
-        lambda record: replace(with_verdict(record, looked, found), verified=verified),
-    )
+
+    def noted(record: Record) -> Record:
+        judged = with_verdict(record, looked, verdict, partial=sampled)
+        return replace(judged, verified=verified)
+
+    _note(storage, "verification", noted)
 
 
 def note_savepoint(storage: Storage, savepoint: LastSavepoint) -> None:

@@ -341,8 +341,15 @@ def _verdict(last: LastRun) -> Verdict | None:
     return Verdict.EMPTY if nothing else None
 
 
-def with_verdict(record: Record, looked: Looked, verdict: Verdict) -> Record:
-    """Returns the record after a look, which replaces those that were not deeper."""
+def with_verdict(
+    record: Record, looked: Looked, verdict: Verdict, *, partial: bool = False
+) -> Record:
+    """Returns the record after a look, which replaces those that were not deeper.
+
+    A partial one is left out unless its verdict is worse than all of them.
+    """
+    if partial and verdict.rank <= worst((Verdict.HEALTHY, *record.verdicts.values())).rank:
+        return record
     deeper = {one: it for one, it in record.verdicts.items() if one.depth > looked.depth}
     return replace(record, verdicts={looked: verdict, **deeper})
 

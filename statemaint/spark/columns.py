@@ -72,6 +72,8 @@ VERIFIED: Mapping[str, str] = {
     "query": "string",
     "checkpoint": "string",
     "share": "int",
+    "verdict": "string",
+    "looked_at": "string",
     "healthy": "boolean",
     "stores": "bigint",
     "versions_checked": "bigint",

@@ -15,6 +15,7 @@ from statemaint.cli.queries import named_of, targets_of
 from statemaint.errors import ConfigError, StatemaintError
 from statemaint.maintain.record import is_refusal, note_run, note_verification
 from statemaint.maintain.work import TaskResults
+from statemaint.model.verdict import Looked, Verdict, worst
 from statemaint.queries.reading import QueriesReading
 from statemaint.report.outcome import Emptied
 from statemaint.report.record import code_of, with_emptied
@@ -110,8 +111,13 @@ def note_verifications(fleet: Iterable[Target], rows: Iterable[Row]) -> None:
         found = shares[target.query]
         codes = {one["code"] for row in found for one in row["findings"] or ()}
         if found and not any(row["error"] for row in found):
-            healthy = all(row["healthy"] for row in found)
-            note_verification(storage, codes, healthy=healthy)
+            note_verification(
+                storage,
+                codes,
+                healthy=all(row["healthy"] for row in found),
+                verdict=worst(Verdict(row["verdict"]) for row in found),
+                looked=Looked(found[0]["looked_at"]),
+            )
 
     _noted(note, fleet)
 

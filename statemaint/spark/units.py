@@ -18,6 +18,7 @@ from statemaint.records.claims import Holder, newest
 from statemaint.report.outcome import exit_code_of
 from statemaint.report.record import code_of
 from statemaint.report.task import BundleReport, PlanSummary, dumped, loaded
+from statemaint.report.to_json import verdict_json
 from statemaint.spark.fleet import Target
 from statemaint.spark.outcomes import (
     Row,
@@ -104,6 +105,7 @@ def check(piece: str) -> Iterator[Row]:
         )
         yield {
             **of_query(target),
+            **verdict_json(result.verdict, result.looked),
             "healthy": result.healthy,
             "stores": len(result.checkpoint.stores),
             "versions_checked": result.versions_checked,

@@ -24,7 +24,6 @@ from tools.json_documents.shared import (
     FilesDeleted,
     Findings,
     Fingerprint,
-    Folder,
     Format,
     Head,
     Judged,
@@ -37,7 +36,6 @@ from tools.json_documents.shared import (
     ProofOfASnapshot,
     Provider,
     QueryId,
-    QueryName,
     StepReason,
     Store,
     StoreFacts,
@@ -192,7 +190,7 @@ class RunOfMaintenance(Part):
 
 class ARunAmongMany(Part):
     checkpoint: Checkpoint
-    query: QueryName = said("its name, if the queries file has it", optional=True)
+    query: str = said("its name, if the queries file has it", optional=True)
     _judged: Judged
     run: str = said("its id, for `runs` and `undo`")
     dry_run: bool = said("whether nothing was done")
@@ -210,7 +208,7 @@ class ARunAmongMany(Part):
 
 class ManyCheckpointsMaintained(Part):
     format: Format
-    folder: Folder
+    folder: str = said("the address of the folder or bucket, the queries file, or the addresses")
     checkpoints: list[ARunAmongMany | CheckpointThatCouldNotBeRead] = said("each checkpoint")
 
 

@@ -111,7 +111,6 @@ class Head(Part):
     checkpoint: Checkpoint
 
 
-QueryName = str
 QueryId = Annotated[str, "the query's id; empty if it is unknown"]
 LastCommittedBatch = Annotated[int | None, "the newest batch in the commit log; null without one"]
 Provider = Annotated[ProviderName, "the state store provider of its operators"]
@@ -132,12 +131,12 @@ class Judged(Part):
 
 class CheckpointThatCouldNotBeRead(Part):
     checkpoint: Checkpoint
-    query: QueryName = said("its name, if the queries file has it", optional=True)
+    query: str = said("its name, if the queries file has it", optional=True)
     verdict: VerdictName = said("`unknown`")
     error: ReasonOfAFailure = said("why it could not be read")
 
 
-Folder = Annotated[str, "the address of the folder or bucket, or the queries file"]
+Folder = Annotated[str, "the address of the folder or bucket"]
 Path = Annotated[str, "of the file, relative to the checkpoint"]
 Fingerprint = Annotated[
     str, "of the actions, with size and time of each file: `apply` refuses any others"

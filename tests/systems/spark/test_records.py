@@ -106,6 +106,7 @@ def test_a_verification_on_spark_is_in_the_records_as_by_the_command_line(
             assert record.verified
             assert expected.verified
             assert record.verified.healthy == expected.verified.healthy, one.query
+            assert record.verdicts == expected.verdicts, one.query
     assert sum(record_of(one) is not None for one in ours) == QUERIES * 8 // 10
 
 

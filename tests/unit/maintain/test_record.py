@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -85,27 +86,41 @@ def test_the_trash_is_counted() -> None:
     assert trash_size(storage) == (1, 4)
 
 
+SOUND: Any = {"healthy": True, "verdict": Verdict.HEALTHY, "looked": Looked.ENDS}
+BROKEN: Any = {"healthy": False, "verdict": Verdict.BROKEN, "looked": Looked.ENDS}
+
+
 def test_a_verification_is_noted_and_a_later_run_keeps_it() -> None:
     storage = MemoryStorage(clock=Clock(70.0))
-    note_verification(storage, (), healthy=True)
+    note_verification(storage, (), **SOUND)
     never_ran = read_record(storage)
     verified = LastVerification(70.0, healthy=True)
     assert never_ran == Record(None, verified=verified, verdicts={Looked.ENDS: Verdict.HEALTHY})
     assert next_record(never_ran, LastRun("r", 5.0)).verified == never_ran.verified
     record = next_record(None, LastRun("r", 5.0))
     write_record(storage, record)
-    note_verification(storage, {"BROKEN_CHAIN"}, healthy=False)
+    note_verification(storage, {"BROKEN_CHAIN"}, **BROKEN)
     noted = read_record(storage)
     assert noted is not None
     assert noted.verified == LastVerification(70.0, healthy=False)
     assert next_record(noted, LastRun("s", 90.0)).verified == noted.verified
 
 
+def test_a_sample_can_only_make_the_verdict_worse() -> None:
+    storage, verdicts = MemoryStorage(), []
+    for found in (SOUND, BROKEN, SOUND):
+        note_verification(storage, (), **found, sampled=True)
+        record = read_record(storage)
+        assert record
+        verdicts.append(dict(record.verdicts))
+    assert verdicts == [{}, {Looked.ENDS: Verdict.BROKEN}, {Looked.ENDS: Verdict.BROKEN}]
+
+
 def test_a_savepoint_is_noted_and_nothing_else_changes() -> None:
     storage, saved = MemoryStorage(), LastSavepoint(80.0, batch=3, bytes=10, seconds=2.0)
     note_savepoint(storage, saved)
     assert read_record(storage) == Record(None, savepoint=saved)
-    note_verification(storage, (), healthy=True)
+    note_verification(storage, (), **SOUND)
     write_record(storage, next_record(read_record(storage), LastRun("r", 90.0)))
     known = read_record(storage)
     assert known
@@ -120,7 +135,7 @@ def test_where_nothing_can_be_written_a_verification_ends_all_the_same(
 ) -> None:
     storage = MemoryStorage()
     write_record(storage, next_record(None, LastRun("r", 5.0)))
-    note_verification(ReadOnly(storage), (), healthy=True)
+    note_verification(ReadOnly(storage), (), **SOUND)
     assert "the verification is not in the metrics" in caplog.text
 
 
