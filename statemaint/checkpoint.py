@@ -13,6 +13,7 @@ from statemaint.model.policy import Policy, Value, in_seconds
 from statemaint.plan.actions import Plan
 from statemaint.plan.recovery.recovery_plan import RecoveryPlan
 from statemaint.planning import plan_checkpoint, scan_checkpoint
+from statemaint.records.savepoints import SAME, Shape
 from statemaint.recover import RecoveryReport, plan_repair, plan_rollback, repair, rollback
 from statemaint.report.outcome import Report
 from statemaint.report.recovery_json import recovery_fingerprint
@@ -131,12 +132,13 @@ class OpenCheckpoint:
         """Puts back the files that a run moved to the trash and that still fit."""
         return undo(self.storage, run)
 
-    def savepoint(
+    def savepoint(  # noqa: PLR0913 -- each is a choice of its own
         self,
         dest: "Address | OpenCheckpoint",
         *,
         batch: int | None = None,
         new_id: bool = False,
+        shape: Shape = SAME,
         pin: bool = True,
         dry_run: bool = False,
         workers: int | None = None,
@@ -144,7 +146,14 @@ class OpenCheckpoint:
         """Makes another folder a checkpoint from which the query continues after a batch."""
         to = dest.storage if isinstance(dest, OpenCheckpoint) else storage_at(dest)
         return savepoint(
-            self.storage, to, batch=batch, new_id=new_id, pin=pin, dry_run=dry_run, workers=workers
+            self.storage,
+            to,
+            batch=batch,
+            new_id=new_id,
+            shape=shape,
+            pin=pin,
+            dry_run=dry_run,
+            workers=workers,
         )
 
     def plan_repair(self) -> RecoveryPlan:

@@ -10,11 +10,12 @@ the savepoint, after the logs and before the true `metadata`.
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from typing import Literal, TypeVar
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, TypeVar
 
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.listing import LATEST
+from statemaint.model.checkpoint import Checkpoint, Provider
 from statemaint.storage import Storage
 
 SAVEPOINT = "_statemaint/savepoint.json"
@@ -45,6 +46,58 @@ class SavedStore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What is to be other in a savepoint than in its source; `None` leaves it as it is.
+
+    Attributes:
+        partitions: the number of partitions (`spark.sql.shuffle.partitions`).
+        provider: the state store provider (`spark.sql.streaming.stateStore.providerClass`).
+        ids: the structure of the checkpoint: `v2` has unique ids in the names of state files
+            (`spark.sql.streaming.stateStore.checkpointFormatVersion`).
+        codec: the compression of state files, by Spark's short name
+            (`spark.sql.streaming.stateStore.compression.codec`).
+        row_checksums: whether rows have checksums
+            (`spark.sql.streaming.stateStore.rowChecksum.enabled`).
+    """
+
+    partitions: int | None = None
+    provider: Provider | None = None
+    ids: Literal["v1", "v2"] | None = None
+    codec: str | None = None
+    row_checksums: bool | None = None
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> "Shape":
+        """Returns the whole shape of a checkpoint, at its newest committed batch."""
+        version = checkpoint.target or 0
+        unique = any(store.rocks and store.rocks.id_at(version) for store in checkpoint.stores)
+        return cls(
+            partitions=checkpoint.pinned,
+            provider=checkpoint.provider,
+            ids="v2" if unique else "v1",
+            codec=checkpoint.codec,
+            row_checksums=checkpoint.row_checksums,
+        )
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """Returns what is to be other, by its name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def changed(self, choice: "Shape") -> "Shape":
+        """Returns the whole shape that a choice makes of this; only RocksDB has unique ids."""
+        after = replace(self, **choice.chosen)
+        plain = after.provider is Provider.HDFS_BACKED and choice.ids is None
+        return replace(after, ids="v1") if plain else after
+
+
+SAME = Shape()
+"""The shape of the source."""
+PROVIDERS = {"hdfs": Provider.HDFS_BACKED, "rocksdb": Provider.ROCKSDB}
+"""The providers by their names in forms and flags."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointNote:
     """What a savepoint is; times are by the clock of its own storage.
 
@@ -54,12 +107,12 @@ class SavepointNote:
         id: the id that a query started from the savepoint has.
         batch: the batch after which that query continues.
         witness: the digest of the batch's entries in the logs of the source.
-        provider: the state store provider.
-        codec: the compression of its snapshots, by Spark's short name.
         build: the version of statemaint that wrote it.
         begun: when it was begun.
         ended: when everything but the true `metadata` was in place; `None` before.
         expired: when its deletion began; it must not be completed any more. `None` before.
+        before: the shape of the source.
+        shape: what was chosen to be other than in the source.
         stores: its stores, once it has ended.
         logs: the size of every other file of it, by path, once it has ended.
     """
@@ -70,20 +123,37 @@ class SavepointNote:
     id: str
     batch: int
     witness: str
-    provider: str
-    codec: str
     build: str
     begun: float
     ended: float | None = None
     expired: float | None = None
+    before: Shape = SAME
+    shape: Shape = SAME
     stores: tuple[SavedStore, ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def after(self) -> Shape:
+        """Returns its whole shape."""
+        return self.before.changed(self.shape)
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """Returns what is other than in the source, each in words."""
+        before, after = self.before.chosen, self.after.chosen
+        changed = (name for name in after if after[name] != before.get(name))
+        return tuple(_change(name, before.get(name), after[name]) for name in changed)
 
     @property
     def files(self) -> Mapping[str, int]:
         """Returns the size of every file that belongs to it, by path."""
         of_stores = (one.files.items() for one in self.stores)
         return {**self.logs, **{path: size for files in of_stores for path, size in files}}
+
+
+def _change(name: str, *values: Any) -> str:
+    shown = [("off", "on")[one] if isinstance(one, bool) else str(one) for one in values]
+    return f"{name.replace('_', ' ')} {' to '.join(shown)}"
 
 
 def true_metadata(note: SavepointNote) -> bytes:

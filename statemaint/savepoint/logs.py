@@ -11,7 +11,7 @@ Mirrors `MicroBatchExecution.populateStartOffsets` and `OperatorStateMetadataV2R
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from statemaint.codec.metadata import logs
@@ -37,8 +37,15 @@ _NEEDED = (
 )
 
 
-def logs_of(
-    storage: Storage, checkpoint: Checkpoint, batch: int, *, to: str, ids: logs.UniqueIds
+def logs_of(  # noqa: PLR0913 -- each is a fact of its own
+    storage: Storage,
+    checkpoint: Checkpoint,
+    batch: int,
+    *,
+    to: str,
+    ids: logs.UniqueIds,
+    partitions: Mapping[int, int],
+    conf: Mapping[str, str],
 ) -> Iterator[tuple[str, Chunks]]:
     """Yields every file but `metadata` and state that a restart after a batch asks for.
 
@@ -50,26 +57,37 @@ def logs_of(
         checkpoint: its scan.
         batch: a committed batch.
         to: the address of the savepoint, which its operator metadata name.
-        ids: the unique ids of the savepoint's files; empty if the query has none.
+        ids: the unique ids of the savepoint's files; empty if they have none.
+        partitions: the number of partitions of those operators that get another one.
+        conf: the settings that the offsets pin other than those of the source.
 
     Raises:
         DamagedError: when a file is missing that a restart after the batch asks for.
     """
     entries = [number for number in (batch - 1, batch) if number >= 0]
-    for number in entries:
-        if number not in checkpoint.offsets:
-            raise DamagedError(f"offsets/{number}", _NEEDED, code=FindingCode.UNREADABLE_OFFSET)
-    contents = {f"offsets/{number}": storage.read(f"offsets/{number}") for number in entries}
+    contents = {f"offsets/{one}": offsets_of(storage, checkpoint, one) for one in entries}
     *earlier, read = (_offsets(path, content) for path, content in contents.items())
     path = f"commits/{batch}"
     commit = storage.read(path)
     with in_file(path):
         logs.check_commit(commit)
-        contents[path] = logs.with_unique_ids(commit, ids) if ids else commit
-    yield from operator_files(storage, checkpoint, batch, to)
+        same = logs.parse_commit(commit) == ids
+        contents[path] = commit if same else logs.with_unique_ids(commit, ids)
+    if conf:
+        path = f"offsets/{batch}"
+        contents[path] = logs.with_conf(contents[path], conf)
+    yield from operator_files(storage, checkpoint, batch, to, partitions)
     yield from _schema_logs(storage)
     yield from _sources(storage, checkpoint, earlier, read)
     yield from ((path, [content]) for path, content in contents.items())
+
+
+def offsets_of(storage: Storage, checkpoint: Checkpoint, batch: int) -> bytes:
+    """Returns the entry of a batch in the offset log; raises `DamagedError` if there is none."""
+    path = f"offsets/{batch}"
+    if batch not in checkpoint.offsets:
+        raise DamagedError(path, _NEEDED, code=FindingCode.UNREADABLE_OFFSET)
+    return storage.read(path)
 
 
 def unchecked_sources(path: str, entry: bytes) -> tuple[str, ...]:

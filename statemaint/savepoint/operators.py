@@ -10,7 +10,7 @@ Spark writes the paths of schema files as `Path.toString` of the checkpoint's qu
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, DamagedError, in_file
@@ -25,9 +25,16 @@ _SCHEMA = re.compile(r"(.*)/state/[0-9]+/(_stateSchema/[^/]+/[^/]+)")
 
 
 def operator_files(
-    storage: Storage, checkpoint: Checkpoint, batch: int, to: str
+    storage: Storage,
+    checkpoint: Checkpoint,
+    batch: int,
+    to: str,
+    partitions: Mapping[int, int],
 ) -> Iterator[tuple[str, Chunks]]:
-    """Yields metadata and schemas of the operators, as a restart after a batch reads them."""
+    """Yields metadata and schemas of the operators, as a restart after a batch reads them.
+
+    `partitions` has the number of those operators that get another one.
+    """
     operators = sorted({store.id.operator for store in checkpoint.stores})
     for store, entry in sorted(checkpoint.schemas.items()):
         if store.operator in operators:
@@ -35,12 +42,13 @@ def operator_files(
     for operator in operators:
         folder = f"state/{operator}/_metadata"
         there = {entry.path for entry in storage.list(folder)}
-        if f"{folder}/metadata" in there:
-            yield f"{folder}/metadata", pieces(storage, f"{folder}/metadata")
+        count = partitions.get(operator)
+        if (path := f"{folder}/metadata") in there:
+            yield path, pieces(storage, path) if count is None else _counted(storage, path, count)
         names = (path.removeprefix(f"{folder}/v2/") for path in there)
         written = [int(name) for name in names if re.fullmatch(r"[0-9]{1,18}", name)]
         if older := [one for one in written if one <= batch]:
-            yield from _described(storage, operator, f"{folder}/v2/{max(older)}", to)
+            yield from _described(storage, operator, f"{folder}/v2/{max(older)}", to, count)
         elif written:
             detail = (
                 f"all entries are of batches above {batch}, and a restart after it would find "
@@ -49,11 +57,21 @@ def operator_files(
             raise DamagedError(f"{folder}/v2", detail, code=FindingCode.UNREADABLE_METADATA)
 
 
-def _described(storage: Storage, operator: int, path: str, to: str) -> Iterator[tuple[str, Chunks]]:
+def _counted(storage: Storage, path: str, partitions: int) -> Chunks:
+    content = storage.read(path)
+    with in_file(path):
+        return [logs.with_stores(content, partitions=partitions)]
+
+
+def _described(
+    storage: Storage, operator: int, path: str, to: str, partitions: int | None
+) -> Iterator[tuple[str, Chunks]]:
     content = storage.read(path)
     with in_file(path):
         schemas = logs.parse_state_metadata(content).schemas
-        moved = logs.with_schema_paths(content, lambda old: _moved(old, operator, to))
+        moved = logs.with_stores(
+            content, moved=lambda old: _moved(old, operator, to), partitions=partitions
+        )
     for store, names in sorted(schemas.items()):
         folder = f"state/{operator}/_stateSchema/{store}"
         there = {entry.name for entry in storage.list(folder)}

@@ -1,7 +1,8 @@
 """What a savepoint consists of, by a scan of its source as it was after the batch."""
 
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -14,11 +15,15 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Provider, Store
 from statemaint.model.files import UnknownFile, classify_any, spark_checksums
 from statemaint.model.findings import Finding
-from statemaint.model.ids import batch_in, version_of
+from statemaint.model.ids import StoreId, batch_in, version_of
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
 from statemaint.planning import chains_at, not_committed, scan_checkpoint
-from statemaint.savepoint.logs import logs_of, unchecked_sources
+from statemaint.records.savepoints import SAME, Shape
+from statemaint.savepoint.logs import logs_of, offsets_of, unchecked_sources
+from statemaint.savepoint.partitions import shuffles_of
+from statemaint.savepoint.shapes import check_changes, check_chosen, settings_of
+from statemaint.savepoint.shuffle import Shuffle
 from statemaint.scan.identity import check_links
 from statemaint.storage import Storage, Without
 from statemaint.storage.base import Chunks
@@ -34,10 +39,12 @@ class SavepointPlan:
         storage: the source, read-only, as it was after the batch.
         checkpoint: the scan of it.
         batch: the batch after which a query continues.
-        stores: the file to write for each store that a restart reads.
+        stores: the file to write for each store that a restart reads, and that is copied whole.
         logs: every other file but `metadata`, in the order of its writing; read when it is written.
         unchecked: the sources of which it is unknown whether they can go on.
         witness: the digest of the batch's entries in the logs.
+        shape: its whole shape.
+        shuffles: the other stores, which are written row by row.
     """
 
     storage: Storage
@@ -47,6 +54,21 @@ class SavepointPlan:
     logs: tuple[tuple[str, Chunks], ...]
     unchecked: tuple[str, ...]
     witness: str
+    shape: Shape
+    shuffles: tuple[Shuffle, ...] = ()
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Returns the directories of all stores of the savepoint, in order."""
+        targets = (write.store for shuffle in self.shuffles for write in shuffle.targets)
+        ids = sorted((*(store.id for store, _ in self.stores), *targets))
+        return tuple(store.directory for store in ids)
+
+    @property
+    def size(self) -> int:
+        """Returns the stored bytes of the chains that it is folded from."""
+        whole = sum(write.chain.size for _, write in self.stores)
+        return whole + sum(shuffle.size for shuffle in self.shuffles)
 
     def refusal(self, finding: Finding) -> DamagedError:
         detail = f"no savepoint of batch {self.batch}: {finding.detail}"
@@ -59,19 +81,51 @@ def committed_batches(storage: Storage) -> list[int]:
     return sorted(batch for batch in entries if batch >= 0)
 
 
-def plan_savepoint(storage: Storage, batch: int, *, to: str) -> SavepointPlan:
+def plan_savepoint(storage: Storage, batch: int, *, to: str, shape: Shape = SAME) -> SavepointPlan:
     """Returns the savepoint of a batch; writes nothing.
 
     Args:
         storage: the source, read-only.
         batch: a committed batch.
         to: the address of the savepoint, by which its unique ids are its own.
+        shape: what is to be other than in the source.
 
     Raises:
-        ConfigError: when the batch is not committed.
+        ConfigError: when the batch is not committed, or the shape is none, or no other.
         DamagedError: when a restart after it would fail, or load wrong rows, as far as names show.
-        UnsupportedError: when the checkpoint is of a kind that cannot be read.
+        UnsupportedError: when the checkpoint is of a kind that cannot be read, or cannot have the
+            shape.
     """
+    check_chosen(shape)
+    view, checkpoint = _after(storage, batch)
+    chains = chains_at(checkpoint, batch, f"no savepoint of batch {batch}")
+    conf = logs.parse_conf(offsets_of(view, checkpoint, batch))
+    before = Shape.of(checkpoint)
+    after = before.changed(shape)
+    if shape != SAME:
+        check_changes(before, after, storage.root, stateful=bool(chains))
+    settings = settings_of(before, after, conf, storage.root)
+    ids = logs.parse_commit(view.read(f"commits/{batch}"))
+    if after.ids != before.ids:
+        ids = _places(store.id for store, _ in chains) if after.ids == "v2" else {}
+    renamed = {one: _own_id(to, one) for each in ids.values() for stores in each for one in stores}
+    stores = [(store, _snapshot_of(store, after, chain, renamed)) for store, chain in chains]
+    id_of = partial(_own_id, to)
+    shuffles = tuple(shuffles_of(view, checkpoint, stores, (before, after), conf, id_of))
+    moved = {one.operator: len(one.targets) for one in shuffles if one.keys}
+    own = _own_ids(to, ids, moved)
+    files = dict(logs_of(view, checkpoint, batch, to=to, ids=own, partitions=moved, conf=settings))
+    path = f"offsets/{batch}"
+    unchecked = unchecked_sources(path, b"".join(files[path]))
+    apart = {shuffle.operator for shuffle in shuffles}
+    whole = tuple(one for one in stores if one[0].id.operator not in apart)
+    witness = witness_of(storage, batch)
+    logs_ = tuple(files.items())
+    return SavepointPlan(view, checkpoint, batch, whole, logs_, unchecked, witness, after, shuffles)
+
+
+def _after(storage: Storage, batch: int) -> tuple[Storage, Checkpoint]:
+    """Returns a checkpoint as it was after a batch: its storage, and its scan."""
     check_links(storage)
     view = Without(storage, partial(_is_later, batch))
     checkpoint = scan_checkpoint(view)
@@ -79,26 +133,35 @@ def plan_savepoint(storage: Storage, batch: int, *, to: str) -> SavepointPlan:
         raise not_committed(storage.root, batch, committed_batches(storage))
     if checkpoint.stores and checkpoint.provider not in MAINTAINED:
         raise UnsupportedError(storage.root, "an unknown state store provider", str(MAINTAINED))
-    ids = logs.parse_commit(view.read(f"commits/{batch}"))
-    renamed = {  # in the same way whenever the savepoint is continued
-        one: str(uuid5(NAMESPACE_URL, f"{to}#{one}"))
-        for partitions in ids.values()
-        for stores in partitions
-        for one in stores
-    }
+    return view, checkpoint
+
+
+def _places(stores: Iterable[StoreId]) -> logs.UniqueIds:
+    """Returns the place of each store, in the order in which Spark writes unique ids."""
+    found: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for store in sorted(stores):
+        found[store.operator][store.partition].append(store.directory)
+    return {operator: tuple(map(tuple, each.values())) for operator, each in found.items()}
+
+
+def _own_ids(to: str, ids: logs.UniqueIds, moved: Mapping[int, int]) -> logs.UniqueIds:
+    """Returns the ids of a savepoint, where some operators get another number of partitions."""
     own = {
-        operator: tuple(tuple(renamed[one] for one in stores) for stores in partitions)
+        operator: tuple(tuple(_own_id(to, one) for one in stores) for stores in partitions)
         for operator, partitions in ids.items()
     }
-    chains = chains_at(checkpoint, batch, f"no savepoint of batch {batch}")
-    stores = tuple(
-        (store, _snapshot_of(store, checkpoint, chain, renamed)) for store, chain in chains
-    )
-    files = tuple(logs_of(view, checkpoint, batch, to=to, ids=own))
-    path = f"offsets/{batch}"
-    unchecked = unchecked_sources(path, b"".join(dict(files)[path]))
-    witness = witness_of(storage, batch)
-    return SavepointPlan(view, checkpoint, batch, stores, files, unchecked, witness)
+    for operator in moved.keys() & own.keys():
+        first, count = own[operator][0], moved[operator]
+        own[operator] = tuple(
+            tuple(_own_id(to, one, number) for one in first) for number in range(count)
+        )
+    return own
+
+
+def _own_id(to: str, unique: str, partition: int | None = None) -> str:
+    """Returns the id of a savepoint's file: the same whenever the savepoint is continued."""
+    place = "" if partition is None else f"/{partition}"
+    return str(uuid5(NAMESPACE_URL, f"{to}#{unique}{place}"))
 
 
 def witness_of(storage: Storage, batch: int) -> str:
@@ -117,13 +180,12 @@ def _is_later(batch: int, path: str) -> bool:
     return not isinstance(file, UnknownFile) and file.version > version_of(batch)
 
 
-def _snapshot_of(
-    store: Store, checkpoint: Checkpoint, chain: Chain, ids: Mapping[str, str]
-) -> WriteSnapshot:
+def _snapshot_of(store: Store, shape: Shape, chain: Chain, ids: Mapping[str, str]) -> WriteSnapshot:
     version = chain.version
-    unique = ids.get(store.rocks.id_at(version) or "") if store.rocks else None
+    before = store.rocks.id_at(version) if store.rocks else None
+    unique = ids.get(before or store.id.directory)
     name = f"{version}_{unique}" if unique else str(version)
-    kind = "zip" if checkpoint.provider is Provider.ROCKSDB else "snapshot"
+    kind = "zip" if shape.provider is Provider.ROCKSDB else "snapshot"
     newest = chain.paths[-1] if chain.paths else ""
     return WriteSnapshot(
         store.id,

@@ -1,11 +1,50 @@
 """What is reported of a savepoint, and noted in the record of its query."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from math import ceil
+from statistics import median_low
 
 from statemaint.maintain.record import note_savepoint
 from statemaint.records.savepoints import SavepointNote
 from statemaint.report.record import LastSavepoint
 from statemaint.storage import Storage
+
+_IDS = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSizes:
+    """The bytes of keys and values in the partitions of an operator."""
+
+    partitions: int
+    largest: int
+    median: int
+
+    @classmethod
+    def of(cls, sizes: Collection[int]) -> "PartitionSizes":
+        return cls(len(sizes), max(sizes), median_low(sizes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorForecast:
+    """What the savepoint of an operator would take.
+
+    Attributes:
+        bytes: of all keys and values.
+        stores: the number of stores to be written.
+        memory: the most that rows take while one of its stores is written, in bytes.
+        spill: the most that they take in the temporary directory, of all its stores.
+    """
+
+    operator: int
+    rows: int
+    bytes: int
+    stores: int
+    memory: int
+    spill: int
+    before: PartitionSizes
+    after: PartitionSizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +61,7 @@ class SavepointReport:
         dry_run: whether nothing was written.
         unchecked: the ids of the sources of which it is unknown whether they can go on; none if it
             was complete before.
+        operators: what each operator would take, of a dry run that has counted rows.
     """
 
     dest: str
@@ -32,6 +72,29 @@ class SavepointReport:
     starts: int = 1
     dry_run: bool = False
     unchecked: tuple[str, ...] = ()
+    operators: tuple[OperatorForecast, ...] = ()
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """Returns the lines of the query's code that have it start from here.
+
+        The offset log binds everything else of a shape, whatever the session has
+        (`OffsetSeqMetadata.setSessionConf`), but the structure, which only Spark 4.3 takes from the
+        commit log.
+        """
+        ids = self.note.after.ids
+        other = ids is not None and ids != self.note.before.ids
+        setting = (f'spark.conf.set("{_IDS}", "{str(ids)[1:]}")',) if other else ()
+        return (*setting, f'.option("checkpointLocation", "{self.dest}")')
+
+    def partitions_of(self, size: int) -> int:
+        """Returns the number of partitions that have so many bytes of rows on average, or fewer.
+
+        It is that of the largest operator, but for those that always have one partition.
+        """
+        count = self.note.before.partitions
+        of_all = (one.bytes for one in self.operators if one.before.partitions == count)
+        return max(1, ceil(max(of_all, default=0) / size))
 
     @property
     def rows(self) -> int:

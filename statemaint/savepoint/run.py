@@ -3,6 +3,7 @@
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from uuid import uuid4
 
 from statemaint import __version__
@@ -23,8 +24,10 @@ from statemaint.records.runs import new_run_id
 from statemaint.records.savepoints import (
     METADATA,
     OF_A_QUERY,
+    SAME,
     SavedStore,
     SavepointNote,
+    Shape,
     forget_stores,
     read_savepoint,
     read_stores,
@@ -32,6 +35,7 @@ from statemaint.records.savepoints import (
     write_savepoint,
 )
 from statemaint.savepoint.compactible import check_sink_empty, write_sink_log
+from statemaint.savepoint.forecast import forecast
 from statemaint.savepoint.plan import SavepointPlan, committed_batches, plan_savepoint, witness_of
 from statemaint.savepoint.report import SavepointReport
 from statemaint.savepoint.stores import StoreWriter, in_place
@@ -61,9 +65,11 @@ def savepoint(  # noqa: PLR0913 -- each is a choice of its own
     *,
     batch: int | None = None,
     new_id: bool = False,
+    shape: Shape = SAME,
     sink: Storage | None = None,
     pin: bool = True,
     dry_run: bool = False,
+    count_rows: bool = False,
     workers: Workers | int | None = None,
 ) -> SavepointReport:
     """Makes a storage's root a checkpoint from which the query continues after a batch.
@@ -77,10 +83,12 @@ def savepoint(  # noqa: PLR0913 -- each is a choice of its own
         batch: a committed batch; by default the newest. If what is being read is cleaned up, the
             savepoint starts over, three times at most, and from a newer batch if none was given.
         new_id: give the query that starts from it an id of its own.
+        shape: what is to be other than in the checkpoint, such as the number of partitions.
         sink: the empty folder that its file sink will write to; gets the log that the sink reads.
         pin: keep maintenance from deleting what the batch needs, which takes the right to write to
             the checkpoint. Spark's own clean-up heeds no pin.
         dry_run: plan it, and write nothing.
+        count_rows: in a dry run, read all rows, as it does for another shape in any case.
         workers: the number of stores that are worked on at a time; by default what suits the
             storages.
 
@@ -95,7 +103,11 @@ def savepoint(  # noqa: PLR0913 -- each is a choice of its own
         StorageError: when either storage fails or refuses.
     """
     workers = Workers.of(workers)
-    steps = saving(source, dest, batch, new_id=new_id, sink=sink, pin=pin, dry_run=dry_run)
+    if dry_run:
+        _check_apart(source, dest, sink)
+        run = _Run(ReadOnly(source), dest, batch, new_id, shape, sink)
+        return run.forecast(workers if count_rows or shape != SAME else None)
+    steps = saving(source, dest, batch, new_id=new_id, shape=shape, sink=sink, pin=pin)
     try:
         writer = next(steps)
         while True:
@@ -121,9 +133,9 @@ def saving(  # noqa: PLR0913 -- each is a choice of its own
     batch: int | None = None,
     *,
     new_id: bool = False,
+    shape: Shape = SAME,
     sink: Storage | None = None,
     pin: bool = True,
-    dry_run: bool = False,
     shared: Holder | None = None,
 ) -> Saving:
     """Makes a savepoint as `savepoint` does, but for its stores, which the caller writes.
@@ -133,14 +145,11 @@ def saving(  # noqa: PLR0913 -- each is a choice of its own
     ends. Other processes may write the stores if they are handed the holder of the lease, `shared`.
     """
     _check_apart(source, dest, sink)
-    run = _Run(ReadOnly(source), dest, batch, new_id, sink)
+    run = _Run(ReadOnly(source), dest, batch, new_id, shape, sink)
     begun = run.begun()
-    if begun and run.is_whole(begun) and batch == begun.batch and not dry_run:
+    if begun and run.is_whole(begun) and batch == begun.batch:
         return run.whole(begun)
-    planned = run.planned(begun)  # what is refused leaves no trace
-    run.check_sink(planned.batch, begun.batch if begun else planned.batch)
-    if dry_run:
-        return run.report(planned, run.note(planned, begun))
+    planned = run.checked(begun)  # what is refused leaves no trace
     dest.create_root()
     with _leased(dest, shared) as lease:
         for starts in range(1, _MOST_STARTS + 1):
@@ -199,7 +208,20 @@ class _Run:
     dest: Storage
     batch: int | None
     new_id: bool
+    shape: Shape
     sink: Storage | None
+
+    def forecast(self, workers: Workers | None) -> SavepointReport:
+        """Returns the report of a dry run; with workers it reads all rows."""
+        begun = self.begun()
+        planned = self.checked(begun)
+        report = self.report(planned, self.note(planned, begun))
+        return replace(report, operators=forecast(planned, workers)) if workers else report
+
+    def checked(self, begun: SavepointNote | None) -> SavepointPlan:
+        planned = self.planned(begun)
+        self.check_sink(planned.batch, begun.batch if begun else planned.batch)
+        return planned
 
     def begun(self) -> SavepointNote | None:
         """Returns the record of a savepoint that was begun; `None` if the folder is empty.
@@ -216,7 +238,7 @@ class _Run:
         if note.expired is not None:
             detail = "it has a savepoint that is being deleted; give a new folder"
             raise ConfigError(f"{self.dest.root}: {detail}")
-        if self.is_whole(note) and self.batch != note.batch:
+        if self.is_whole(note) and (self.batch, self.shape) != (note.batch, note.shape):
             detail = f"it has the savepoint of batch {note.batch} already; give a new folder"
             raise ConfigError(f"{self.dest.root}: {detail}")
         if not self.is_whole(note):
@@ -267,13 +289,14 @@ class _Run:
 
     def planned(self, begun: SavepointNote | None) -> SavepointPlan:
         """Returns the savepoint to write: of the batch that was begun, as long as it can be."""
+        plan = partial(plan_savepoint, self.source, to=self.dest.root, shape=self.shape)
         if self.batch is not None:
-            return plan_savepoint(self.source, self.batch, to=self.dest.root)
+            return plan(self.batch)
         batches = committed_batches(self.source)
         if begun and begun.batch in batches:
             with suppress(DamagedError):  # its state was cleaned up
-                return plan_savepoint(self.source, begun.batch, to=self.dest.root)
-        return plan_savepoint(self.source, max(batches, default=0), to=self.dest.root)
+                return plan(begun.batch)
+        return plan(max(batches, default=0))
 
     def note(self, planned: SavepointPlan, begun: SavepointNote | None) -> SavepointNote:
         """Returns the record of a savepoint that begins, or continues if it is the same."""
@@ -284,10 +307,10 @@ class _Run:
             id=str(uuid4()) if self.new_id else checkpoint.query_id,
             batch=batch,
             witness=planned.witness,
-            provider=checkpoint.provider.value,
-            codec=checkpoint.codec,
             build=__version__,
             begun=self.dest.now(),
+            before=Shape.of(checkpoint),
+            shape=self.shape,
         )
         if begun is None or self.new_id != (begun.id != begun.query_id):
             return note
@@ -304,13 +327,12 @@ class _Run:
     def report(
         self, planned: SavepointPlan, note: SavepointNote, continued: int = 0
     ) -> SavepointReport:
-        read = sum(write.chain.size for _, write in planned.stores)
-        stores, whole = len(planned.stores), note.ended is not None
+        stores, whole = len(planned.directories), note.ended is not None
         return SavepointReport(
             self.dest.root,
             note,
             stores,
-            read,
+            planned.size,
             continued,
             dry_run=not whole,
             unchecked=planned.unchecked,
@@ -329,7 +351,7 @@ class _Run:
             logs = {path: self._log(path, chunks, fence) for path, chunks in planned.logs}
         written = yield StoreWriter(planned, self.dest, fence, done)
         stores = done | {store.directory: store for store in written}
-        saved = tuple(stores[one.id.directory] for one, _ in planned.stores)
+        saved = tuple(stores[directory] for directory in planned.directories)
         note = replace(note, ended=self.dest.now(), stores=saved, logs=logs)
         self._check_whole(note)
         self.write_sink_log(planned.batch)
@@ -372,4 +394,5 @@ class _Run:
 
 
 def _same(begun: SavepointNote, note: SavepointNote) -> bool:
-    return (begun.batch, begun.witness, begun.id) == (note.batch, note.witness, note.id)
+    same = ("batch", "witness", "id", "shape")
+    return all(getattr(begun, name) == getattr(note, name) for name in same)

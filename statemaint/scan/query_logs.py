@@ -20,9 +20,12 @@ from statemaint.workers import in_order
 
 _BATCH = re.compile(r"0|[1-9][0-9]{0,18}")
 _LAST_BATCH = 2**63 - 2  # a Java long, and so is the version after it
-_STATE = "spark.sql.streaming.stateStore"
 _NOTHING_PINNED = logs.Offsets({}, 0, {})
 
+_STATE = "spark.sql.streaming.stateStore"
+PROVIDER_CLASS = f"{_STATE}.providerClass"
+COMPRESSION = f"{_STATE}.compression.codec"
+ROW_CHECKSUMS = f"{_STATE}.rowChecksum.enabled"
 
 Notes = list[Finding]
 """The findings of the whole checkpoint, collected during a scan."""
@@ -113,7 +116,7 @@ def provider_of(root: str, conf: Mapping[str, str]) -> Provider:
     Raises:
         UnsupportedError: when it cannot be maintained.
     """
-    pinned = conf.get(f"{_STATE}.providerClass")
+    pinned = conf.get(PROVIDER_CLASS)
     if pinned is None:
         return Provider.UNKNOWN
     name = pinned.rpartition(".")[2]
@@ -125,20 +128,20 @@ def provider_of(root: str, conf: Mapping[str, str]) -> Provider:
 
 def codec_of(root: str, conf: Mapping[str, str]) -> str:
     """Returns the short name of the codec; raises `UnsupportedError` if it cannot be read."""
-    setting = f"{_STATE}.compression.codec"
-    codec = named(conf.get(setting, "lz4"))
+    codec = named(conf.get(COMPRESSION, "lz4"))
     if codec is None:
-        raise UnsupportedError(root, f"{setting}={conf[setting]}", ", ".join(COMPRESSIONS))
+        raise UnsupportedError(root, f"{COMPRESSION}={conf[COMPRESSION]}", ", ".join(COMPRESSIONS))
     return codec.name
 
 
 def row_checksums_of(conf: Mapping[str, str], notes: Notes) -> bool:
-    setting = f"{_STATE}.rowChecksum.enabled"
-    pinned = conf.get(setting, "false")
+    pinned = conf.get(ROW_CHECKSUMS, "false")
     value = pinned.strip().lower()
     if value not in ("true", "false"):
         notes.append(
-            Finding(FindingCode.UNREADABLE_OFFSET, f"offsets/: {setting} cannot be {pinned!r}")
+            Finding(
+                FindingCode.UNREADABLE_OFFSET, f"offsets/: {ROW_CHECKSUMS} cannot be {pinned!r}"
+            )
         )
     return value == "true"
 

@@ -2,7 +2,7 @@
 
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -25,9 +25,9 @@ from statemaint.model.checkpoint import Operator
 from statemaint.model.ids import batch_of
 from statemaint.scan.partitions import count_in
 from statemaint.state.rows import Part, StateSelection
+from statemaint.state.versions import are_sessions
 
 _INT, _MOMENT, _WORD = struct.Struct("<i"), 8, 8
-_SESSION_START = "sessionStartTime"
 # Their rows are shuffled by the whole key.
 _WHOLE_KEY = (
     "stateStoreSave",
@@ -44,36 +44,59 @@ _WITH_LAST = ("keyWithIndexToValue", "keyWithTsToValues", "tsWithKey")
 
 @dataclass(frozen=True, slots=True)
 class ShuffleKey:
-    """Finds the columns by which rows are shuffled in the keys of a store."""
+    """Finds the columns by which rows are shuffled in the keys of a store.
 
-    row: Callable[[bytes], bytes]
+    Attributes:
+        kind: the row that has them, at its begin.
+        columns: how many they are.
+        before: the bytes of the key before the row, but for what `passes` adds.
+        after: the bytes of the key after it.
+        size_at: where its size stands, in bytes from the begin of the key; `None` without one.
+        passes: whether the size is that of something that the row follows.
+        path: the row is a column of a column ...: the number of columns of each row on the way, and
+            the column.
+    """
+
     kind: StructType
     columns: int
-
-    @classmethod
-    def whole(cls, row: Callable[[bytes], bytes], kind: StructType) -> "ShuffleKey":
-        return cls(row, kind, len(kind.fields))
+    before: int = 0
+    after: int = 0
+    size_at: int | None = None
+    passes: bool = False
+    path: tuple[tuple[int, int], ...] = ()
 
     def column(self, number: int) -> "ShuffleKey | None":
         """Returns the shuffle key that is a column, if that is a row itself."""
-        kind = self.kind.fields[number].type if number < len(self.kind.fields) else None
+        fields = self.kind.fields
+        kind = fields[number].type if number < len(fields) else None
         if not isinstance(kind, StructType):
             return None
-        at = _WORD * ((len(self.kind.fields) + 63) // 64 + number)
+        path = (*self.path, (len(fields), number))
+        return replace(self, kind=kind, columns=len(kind.fields), path=path)
 
-        def inner(key: bytes) -> bytes:
-            return pointed(self.row(key), 0, at)
-
-        return ShuffleKey.whole(inner, kind)
+    def row(self, key: bytes) -> bytes:
+        """Returns the row that has the columns."""
+        begin, end = self.before, len(key) - self.after
+        if self.size_at is not None:
+            size = _size(key, self.size_at)
+            begin, end = (begin + size, end) if self.passes else (begin, begin + size - 1)
+        row = key[begin:end]
+        for columns, column in self.path:
+            row = pointed(row, 0, _WORD * ((columns + 63) // 64 + column))
+        return row
 
     def bytes_of(self, key: bytes) -> bytes:
         row = self.row(key)
         whole = self.columns == len(self.kind.fields)
         return row if whole else prefix_of(row, self.kind, self.columns)
 
+    def hash_of(self, key: bytes) -> int:
+        """Returns the hash by which a key is shuffled. Mirrors `HashPartitioning`."""
+        return hash_row(self.row(key), self.kind, columns=self.columns)
+
     def partition(self, key: bytes, partitions: int) -> int:
-        """Returns the partition that a key belongs to. Mirrors `HashPartitioning`."""
-        return pmod(hash_row(self.row(key), self.kind, columns=self.columns), partitions)
+        """Returns the partition that a key belongs to."""
+        return pmod(self.hash_of(key), partitions)
 
 
 def shuffles_by_all_keys(conf: Mapping[str, str]) -> bool:
@@ -97,7 +120,7 @@ def shuffle_key(
         return None  # a type that hashes differently, such as text with a collation
     if operator and operator.name.startswith(_WITH_STATE):
         return _grouping_key(name, layout, families)
-    columns = _columns(operator, name, kind)
+    columns = _columns(operator, name, kind, session=are_sessions(kind, layout.value))
     found = _row_in(layout.encoder, families, kind)
     if not columns or found is None or columns > len(found.kind.fields):
         return None
@@ -118,11 +141,10 @@ def _grouping_key(name: str, layout: RowLayout, families: int) -> ShuffleKey | N
     return inner.column(0) if inner and composite and name.startswith(_TTL) else inner
 
 
-def _columns(operator: Operator | None, name: str, kind: StructType) -> int:
+def _columns(operator: Operator | None, name: str, kind: StructType, *, session: bool) -> int:
     side, _, rest = name.partition("-")
     if (side in ("left", "right") and operator is None) or (operator and operator.name == _JOIN):
         return len(kind.fields) - (rest in _WITH_LAST)
-    session = bool(kind.fields) and kind.fields[-1].name == _SESSION_START
     if session and (operator is None or operator.name == _SESSIONS):
         return len(kind.fields) - 1
     whole = operator is None or operator.name in _WHOLE_KEY
@@ -130,29 +152,26 @@ def _columns(operator: Operator | None, name: str, kind: StructType) -> int:
 
 
 def _row_in(encoder: KeyEncoder, families: int, kind: StructType) -> ShuffleKey | None:
-    """Returns how the row with the first columns that are not encoded is cut out of a key."""
-    first, begin = families + 1, families + _INT.size
-    cut: Callable[[bytes], bytes]
-    columns = kind.fields
+    """Returns how the row with the first columns that are not encoded is found in a key."""
+    version = families + 1
     match encoder:
         case Bare():
-            cut = bytes
+            key = ShuffleKey(kind, 0)
         case NoPrefix():
-            cut = lambda key: key[first:]  # noqa: E731
+            key = ShuffleKey(kind, 0, version)
         case PrefixScan(count):
-            cut, columns = (
-                lambda key: key[begin + 1 : begin + _size(key, families)],
-                columns[:count],
-            )
+            front = StructType(kind.fields[:count])
+            key = ShuffleKey(front, 0, version + _INT.size, size_at=families)
         case RangeScan((0,)):
-            cut, columns = lambda key: key[begin + _size(key, families) + 1 :], columns[1:]
+            rest = StructType(kind.fields[1:])
+            key = ShuffleKey(rest, 0, version + _INT.size, size_at=families, passes=True)
         case TimestampFirst():
-            cut, columns = lambda key: key[first + _MOMENT :], columns[:-1]
+            key = ShuffleKey(StructType(kind.fields[:-1]), 0, version + _MOMENT)
         case TimestampLast():
-            cut, columns = lambda key: key[first:-_MOMENT], columns[:-1]
+            key = ShuffleKey(StructType(kind.fields[:-1]), 0, version, after=_MOMENT)
         case _:
             return None
-    return ShuffleKey.whole(cut, StructType(columns))
+    return replace(key, columns=len(key.kind.fields))
 
 
 def _size(key: bytes, at: int) -> int:

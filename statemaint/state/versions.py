@@ -23,7 +23,7 @@ from statemaint.codec.rows.types import StructType, UnknownTypeError, parse_stru
 from statemaint.errors import CodecError, ConfigError, DamagedError, NotFoundError, UnsupportedError
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Gap, Unnamed
-from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, batch_of
 from statemaint.plan.findings.health import diagnose
@@ -106,7 +106,7 @@ _UNKNOWN = StateMetadata({}, None, {})
 _OF_A_JOIN = re.compile(
     "(left|right)-(keyToNumValues|keyWithIndexToValue|keyWithTsToValues|tsWithKey)"
 )
-_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
+ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 _UNSAFE_ROW, _SESSION_START = "unsaferow", "sessionStartTime"
 
 
@@ -118,15 +118,27 @@ class Stored:
     layout: RowLayout
 
 
-def layouts_of(storage: Storage, checkpoint: Checkpoint, store: Store, version: int) -> Layouts:
-    schemas = schemas_of(storage, checkpoint, store, version)
+def layouts_of(
+    storage: Storage,
+    checkpoint: Checkpoint,
+    store: Store,
+    version: int,
+    provider: Provider | None = None,
+) -> Layouts:
+    schemas = schemas_of(storage, checkpoint, store, version, provider)
     return {name: one.layout for name, one in schemas.items()}
 
 
 def schemas_of(
-    storage: Storage, checkpoint: Checkpoint, store: Store, version: int
+    storage: Storage,
+    checkpoint: Checkpoint,
+    store: Store,
+    version: int,
+    provider: Provider | None = None,
 ) -> Mapping[str | None, Stored]:
     """Returns the schema of each column family of a store at a version, by `None` without any.
+
+    Keys are as the given provider encodes them, by default the store's own.
 
     Schema files are found by their names in the checkpoint: the operators' metadata names the
     place where the checkpoint was created, which is wrong for a copy.
@@ -149,7 +161,8 @@ def schemas_of(
     with _reading(storage, path):
         stored = schema.parse_schema(storage.read(path))
         key, value = parse_struct(stored.key), parse_struct(stored.value)
-        layout = RowLayout(key, value, _encoder(store, key, metadata))
+        bare = provider is Provider.HDFS_BACKED if provider else store.rocks is None
+        layout = RowLayout(key, value, Bare() if bare else _encoder(store.id, key, value, metadata))
         return {None: Stored(stored.key, layout)}
 
 
@@ -158,9 +171,9 @@ def _check_encoding(storage: Storage, checkpoint: Checkpoint) -> None:
         conf = logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}"))
     except NotFoundError:
         return  # purged in the meantime; Spark before 4.0 has no other encoding
-    encoding = conf.get(_ENCODING, _UNSAFE_ROW)
+    encoding = conf.get(ENCODING, _UNSAFE_ROW)
     if encoding.strip().lower() != _UNSAFE_ROW:
-        raise UnsupportedError(storage.root, f"{_ENCODING}={encoding}", _UNSAFE_ROW)
+        raise UnsupportedError(storage.root, f"{ENCODING}={encoding}", _UNSAFE_ROW)
 
 
 @contextmanager
@@ -233,12 +246,18 @@ def _of_family(family: ColumnFamily, metadata: StateMetadata) -> RowLayout:
     return RowLayout(parse_struct(family.key), parse_struct(family.value), encoder, many)
 
 
-def _encoder(store: Store, key: StructType, metadata: StateMetadata) -> KeyEncoder:
-    if store.rocks is None:
-        return Bare()
-    columns = metadata.prefixes.get(store.id.store)
+def _encoder(
+    store: StoreId, key: StructType, value: StructType, metadata: StateMetadata
+) -> KeyEncoder:
+    columns = metadata.prefixes.get(store.store)
     if columns is None:
         # Where Spark 3.5 records no prefix, only sessions have one: all columns but their start.
-        sessions = bool(key.fields) and key.fields[-1].name == _SESSION_START
-        columns = len(key.fields) - 1 if sessions else 0
+        columns = len(key.fields) - 1 if are_sessions(key, value) else 0
     return PrefixScan(columns) if columns else NoPrefix()
+
+
+def are_sessions(key: StructType, value: StructType) -> bool:
+    """Returns whether rows are session windows, by the columns that Spark gives to these."""
+    windows = (one.type for one in value.fields if isinstance(one.type, StructType))
+    ends = ([one.name for one in window.fields] == ["start", "end"] for window in windows)
+    return any(one.name == _SESSION_START for one in key.fields[-1:]) and any(ends)

@@ -10,7 +10,7 @@ from statemaint.codec.compression.base import encode
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.rocksdb import changelog, snapshot_zip
 from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Change, Header
-from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, Shape, ZipMetadata
+from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, ZipMetadata, ZipShape
 from statemaint.fold import Source
 from statemaint.fold.rocksdb import Built, Limits
 from statemaint.fold.rocksdb.database import opened
@@ -89,7 +89,7 @@ def _put_directory(
         families=FAMILIES,
         internal=INTERNAL,
         last_family=3,
-        shape=Shape.FAMILIES,
+        shape=ZipShape.FAMILIES,
     )
     return _put_zip(source, version, snapshot_zip.render(members, metadata))
 

@@ -4,7 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from statemaint.records.savepoints import SavedStore, SavepointNote, note_stores, write_savepoint
+from statemaint.model.checkpoint import Provider
+from statemaint.records.savepoints import (
+    SavedStore,
+    SavepointNote,
+    Shape,
+    note_stores,
+    write_savepoint,
+)
 from statemaint.storage import LocalStorage, Storage
 from tests.support.checkpoints import NOW
 
@@ -13,11 +20,14 @@ REFUSED = b"unfinished\n"
 """A `metadata` that no Spark reads."""
 
 
+SHAPE = Shape(provider=Provider.HDFS_BACKED, ids="v1", codec="lz4", row_checksums=False)
+
+
 def savepoint_note(**given: Any) -> SavepointNote:
     """Returns the record of a savepoint that has begun, with what is given replaced."""
     fields = {
         "source": "s3://lake/clicks", "query_id": ID, "id": ID, "batch": 24, "witness": "0f",
-        "provider": "HDFSBackedStateStoreProvider", "codec": "lz4", "build": "0.3.0", "begun": NOW,
+        "before": SHAPE, "build": "0.3.0", "begun": NOW,
     }  # fmt: skip
     return SavepointNote(**{**fields, **given})
 

@@ -49,6 +49,11 @@ class StateDigest:
         """Returns the digest of `rows` rows of `size` bytes whose hashes sum to `total`."""
         return cls(rows, size, f"{total % MODULUS:032x}")
 
+    def __add__(self, other: "StateDigest") -> "StateDigest":
+        """Returns the digest of the rows of two states that share no key."""
+        total = int(self.digest, 16) + int(other.digest, 16)
+        return self.of_sum(self.rows + other.rows, self.bytes + other.bytes, total)
+
     def __str__(self) -> str:
         return f"{self.rows} rows ({self.bytes} bytes, digest {self.digest})"
 

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from statemaint.errors import CodecError
 
 _MOST_PARTITIONS = 1_000_000
+_UNIQUE_IDS = "stateUniqueIds"
 # Of a version in checkpoint structure V2, `<version>_<id>.changelog`: it becomes a part of paths.
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 _IDS = re.compile(rf"(?:{_ID.pattern}\n)*")
@@ -78,7 +79,7 @@ def parse_commit(content: bytes) -> UniqueIds:
 
     The result is empty if the query has no such ids (checkpoint structure V1).
     """
-    stored = _body(content, formats=(1, 2, 3)).get("stateUniqueIds")
+    stored = _body(content, formats=(1, 2, 3)).get(_UNIQUE_IDS)
     operators = {} if stored is None else _typed(stored, dict)
     ids = {_operator_id(operator): _partitions(ids) for operator, ids in operators.items()}
     return MappingProxyType(ids)
@@ -104,9 +105,17 @@ def _typed(value: object, kind: type[_T]) -> _T:
 
 
 def with_unique_ids(content: bytes, ids: UniqueIds) -> bytes:
-    """Returns a commit log entry with other unique ids, and everything else as it was."""
+    """Returns a commit log entry with other unique ids, or without any, all else as it was."""
     stored = {str(operator): partitions for operator, partitions in sorted(ids.items())}
-    return _with_fields(content, (1, 2, 3), lambda fields: {**fields, "stateUniqueIds": stored})
+    if ids and parse_commit(content):
+        return _with_fields(content, (1, 2, 3), lambda fields: {**fields, _UNIQUE_IDS: stored})
+
+    def change(fields: dict[str, Any]) -> dict[str, Any]:
+        others = {name: value for name, value in fields.items() if name != _UNIQUE_IDS}
+        return {**others, _UNIQUE_IDS: stored} if ids else others
+
+    _, _, changed = _with_fields(content, (1, 2), change).partition(b"\n")
+    return (b"v2\n" if ids else b"v1\n") + changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +174,13 @@ def parse_conf(content: bytes) -> Mapping[str, str]:
     return parse_offsets(content).conf
 
 
+def with_conf(content: bytes, changed: Mapping[str, str]) -> bytes:
+    """Returns an offset log entry that pins other values of some settings, all else as it was."""
+    return _with_fields(
+        content, (1, 2), lambda fields: {**fields, "conf": {**fields["conf"], **changed}}
+    )
+
+
 def parse_operator(content: bytes) -> OperatorMetadata:
     fields = _body(content, formats=(1, 2))
     try:
@@ -195,16 +211,22 @@ def parse_state_metadata(content: bytes) -> StateMetadata:
         raise CodecError(f"not an operator's metadata: {error!r}", offset=0) from error
 
 
-def with_schema_paths(content: bytes, moved: Callable[[str], str]) -> bytes:
-    """Returns an operator's metadata with other paths of schema files, all else as it was."""
+def with_stores(
+    content: bytes, *, moved: Callable[[str], str] | None = None, partitions: int | None = None
+) -> bytes:
+    """Returns an operator's metadata with other facts about its stores, all else as it was.
+
+    Args:
+        content: the metadata.
+        moved: gives the other path of each schema file.
+        partitions: the other number of partitions.
+    """
 
     def of_store(store: Any) -> Any:
-        paths = store.get("stateSchemaFilePaths")
-        return (
-            {**store, "stateSchemaFilePaths": [moved(str(one)) for one in paths]}
-            if paths
-            else store
-        )
+        changed: dict[str, Any] = {} if partitions is None else {"numPartitions": partitions}
+        if moved and (paths := store.get("stateSchemaFilePaths")):
+            changed["stateSchemaFilePaths"] = [moved(str(one)) for one in paths]
+        return {**store, **changed}
 
     def change(fields: dict[str, Any]) -> dict[str, Any]:
         return {**fields, "stateStoreInfo": [of_store(one) for one in fields["stateStoreInfo"]]}

@@ -69,7 +69,7 @@ _BROKEN = (
 )
 
 
-class Shape(Enum):
+class ZipShape(Enum):
     """The set of fields in the metadata."""
 
     PLAIN = "3.5"
@@ -110,7 +110,7 @@ class ZipMetadata:
     families: Mapping[str, int] = field(default_factory=dict)
     internal: Mapping[str, bool] = field(default_factory=dict)
     last_family: int = 0
-    shape: Shape = Shape.FAMILIES
+    shape: ZipShape = ZipShape.FAMILIES
 
 
 def parse_metadata(content: bytes) -> ZipMetadata:
@@ -261,7 +261,9 @@ def _metadata(fields: dict[str, Any]) -> ZipMetadata:
             families=_map(fields.get("columnFamilyMapping"), _number),
             internal=_map(fields.get("columnFamilyTypeMap"), _flag),
             last_family=_number(fields.get("maxColumnFamilyId", 0)),
-            shape=Shape.FAMILIES if any(one in fields for one in _FAMILY_FIELDS) else Shape.PLAIN,
+            shape=ZipShape.FAMILIES
+            if any(one in fields for one in _FAMILY_FIELDS)
+            else ZipShape.PLAIN,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CodecError(f"zip metadata is not valid: {error!r}"[:300], offset=0) from error
@@ -315,7 +317,7 @@ def _render(metadata: ZipMetadata) -> bytes:
     if metadata.logs:
         fields["logFiles"] = _listed(metadata.logs, "dfsLogFileName")
     fields["numKeys"] = metadata.keys
-    if metadata.shape is Shape.FAMILIES:
+    if metadata.shape is ZipShape.FAMILIES:
         fields["numInternalKeys"] = metadata.internal_keys
         fields["columnFamilyMapping"] = dict(metadata.families)
         fields["columnFamilyTypeMap"] = dict(metadata.internal)

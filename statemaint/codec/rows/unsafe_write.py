@@ -190,22 +190,28 @@ def encode_row(values: Values, schema: Json) -> bytes:
 
 def prefix_of(row: bytes, kind: StructType, columns: int) -> bytes:
     """Returns a row of another row's first columns, as Spark's projection would write it."""
-    old = _bitset(len(kind.fields))
-    start = _bitset(columns)
-    parts = _Parts(bytearray(start + _WORD * columns), 0)
-    for number, field in enumerate(kind.fields[:columns]):
-        word = row[old + _WORD * number :][:_WORD]
+    return row_of([(row, kind, number) for number in range(columns)])
+
+
+def row_of(columns: Sequence[tuple[bytes, StructType, int]]) -> bytes:
+    """Returns a row of columns of other rows, as Spark's projection would write it.
+
+    Each is given as a row, the columns of that row, and the number of the one that is wanted.
+    """
+    start = _bitset(len(columns))
+    parts = _Parts(bytearray(start + _WORD * len(columns)), 0)
+    for number, (row, kind, column) in enumerate(columns):
+        old = _bitset(len(kind.fields)) + _WORD * column
+        word = row[old:][:_WORD]
         if len(word) < _WORD:
             raise CodecError(f"row of {len(row)} bytes is too short", offset=0)
-        at, big = (
-            start + _WORD * number,
-            isinstance(field.type, DecimalType) and not field.type.long,
-        )
-        null = row[number // 8] >> number % 8 & 1
+        at, type_ = start + _WORD * number, kind.fields[column].type
+        big = isinstance(type_, DecimalType) and not type_.long
+        null = row[column // 8] >> column % 8 & 1
         if null:
             parts.null(number)
-        if big or not (null or is_fixed(field.type)):
-            content = b"" if null else pointed(row, 0, _WORD * number + old)
+        if big or not (null or is_fixed(type_)):
+            content = b"" if null else pointed(row, 0, old)
             parts.point(at, bytes(content), room=_BIG_DECIMAL if big else 0)
         else:
             parts.head[at : at + _WORD] = word

@@ -6,6 +6,6 @@ decides the effect of the changelogs, and `database` gives RocksDB the resulting
 
 from statemaint.fold.rocksdb.engine import RocksEngine
 from statemaint.fold.rocksdb.sums import Limits
-from statemaint.fold.rocksdb.write import Built, Fresh, build
+from statemaint.fold.rocksdb.write import Built, Fresh, build, build_rows
 
-__all__ = ["Built", "Fresh", "Limits", "RocksEngine", "build"]
+__all__ = ["Built", "Fresh", "Limits", "RocksEngine", "build", "build_rows"]

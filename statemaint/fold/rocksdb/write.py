@@ -3,14 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain as chained
 from pathlib import Path
 from uuid import uuid4
 
 from statemaint.codec.integrity.digest import StateDigest
-from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, Shape, ZipMetadata
+from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, ZipMetadata, ZipShape
 from statemaint.errors import UnsupportedError, in_file
 from statemaint.fold.rocksdb.changes import Pending, apply
-from statemaint.fold.rocksdb.database import Database, opened
+from statemaint.fold.rocksdb.database import Database, Row, opened
 from statemaint.fold.rocksdb.fetch import Zip, blaming, fetch, read_zip
 from statemaint.fold.rocksdb.sums import LIMITS, Found, KnownRows, Limits, count_all, digest_all
 from statemaint.fold.source import Source
@@ -21,7 +22,7 @@ from statemaint.model.files import Delta, Snapshot
 _SST = ".sst"
 # The file that `rocksdict` adds, and those that RocksDB creates again.
 _LEFT_OUT = ("rocksdict-config.json", "LOCK", "LOG")
-_NOTHING = ZipMetadata((), shape=Shape.PLAIN)
+_NOTHING = ZipMetadata((), shape=ZipShape.PLAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,28 @@ def build(
             fold = fold.on(database).further(longest.deltas[done:])
             made.append(_saved(fold, longest, workdir, reuse=reuse, settle=True))
     return tuple(made)
+
+
+def build_rows(
+    rows: Iterator[Row], version: int, source: Source, like: Zip | None, *, workdir: Path, path: str
+) -> Built:
+    """Writes rows, in the order of their keys, into the files of a snapshot.
+
+    Args:
+        rows: all rows, each key once, as they are stored.
+        version: the state version that they are.
+        source: gives the key of the digest.
+        like: the zip whose column families and merge operator it gets.
+        workdir: an empty directory, in which the files stay until the caller has stored them.
+        path: the file that errors name.
+    """
+    delimiter = like.delimiter if like else None
+    with opened(path, workdir, delimiter, create=True) as database:
+        if first := next(rows, None):
+            database.ingest(chained((first,), rows))
+        pending = Pending(database, like, held=LIMITS.held)
+        fold = Folded(source, database, None, pending, path, LIMITS.compiled, None, LIMITS)
+        return _saved(fold, Chain(version, None, ()), workdir, reuse=False)
 
 
 @contextmanager

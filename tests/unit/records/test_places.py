@@ -25,9 +25,8 @@ FOREIGN = "../../state/0/0"
 NOTE = runs.RunNote.of_nothing(MemoryStorage(), 0.0, 1, 0)
 STORED = savepoints.SavedStore(directory="state/0/0", rows=1, digest="0", files={})
 SAVED = savepoints.SavepointNote(
-    source=FOREIGN, query_id=FOREIGN, id=FOREIGN, batch=1, witness="", provider="", codec="",
-    build="", begun=0.0,
-)  # fmt: skip
+    source=FOREIGN, query_id=FOREIGN, id=FOREIGN, batch=1, witness="", build="", begun=0.0
+)
 
 
 def old_claims(storage: HookedStorage) -> None:

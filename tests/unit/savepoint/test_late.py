@@ -11,7 +11,8 @@ from statemaint.errors import (
     LeaseLostError,
     Superseded,
 )
-from statemaint.records.savepoints import STORES
+from statemaint.model.checkpoint import Provider
+from statemaint.records.savepoints import SAME, STORES, Shape
 from statemaint.savepoint import savepoint
 from statemaint.savepoint.plan import committed_batches
 from statemaint.storage import MemoryStorage
@@ -38,7 +39,7 @@ def contents(dest: MemoryStorage) -> dict[str, bytes]:
     return {path: one for path, one in dest.files.items() if not path.startswith(others)}
 
 
-def late(source: MemoryStorage, left: MemoryStorage | None, at: int) -> set[str] | None:
+def late(source: MemoryStorage, left: MemoryStorage | None, at: int, to: Shape) -> set[str] | None:
     """Lets a run sleep before its nth request while another one completes the savepoint.
 
     Returns the files that it changes once it is awake; `None` if it ended before.
@@ -53,12 +54,12 @@ def late(source: MemoryStorage, left: MemoryStorage | None, at: int) -> set[str]
         if requests == at:
             dest.before = lambda _verb, _path: None
             clock.now += DAYS
-            savepoint(source, dest, batch=committed_batches(source)[-1])
+            savepoint(source, dest, batch=committed_batches(source)[-1], shape=to)
             whole = contents(dest)
 
     dest.before = sleep
     with suppress(*LATE):
-        savepoint(source, dest, batch=committed_batches(source)[-1])
+        savepoint(source, dest, batch=committed_batches(source)[-1], shape=to)
     if requests < at:
         return None
     assert "metadata" in whole
@@ -66,16 +67,24 @@ def late(source: MemoryStorage, left: MemoryStorage | None, at: int) -> set[str]
     return {path for path in whole.keys() | now.keys() if whole.get(path) != now.get(path)}
 
 
+SHAPES = [SAME, Shape(partitions=3, codec="zstd"), Shape(provider=Provider.ROCKSDB, ids="v2")]
+
+
 @pytest.mark.parametrize("begun", [False, True])
-def test_wherever_it_slept_it_changes_at_most_the_file_that_it_was_about_to(*, begun: bool) -> None:
+@pytest.mark.parametrize("shape", SHAPES, ids=["same", "partitions", "provider"])
+def test_wherever_it_slept_it_changes_at_most_the_file_that_it_was_about_to(
+    shape: Shape, *, begun: bool
+) -> None:
     source, left = Source(archived(KIND).files), None
     if begun:  # and killed halfway
         clock = Clock()
-        crashes = each_crash(MemoryStorage(clock=clock), clock, lambda to: savepoint(source, to))
+        crashes = each_crash(
+            MemoryStorage(clock=clock), clock, lambda to: savepoint(source, to, shape=shape)
+        )
         dests = [dest for _, dest in crashes]
         left = dests[len(dests) // 2]
     at, slept = 1, 0
-    while (changed := late(source, left, at)) is not None:
+    while (changed := late(source, left, at, shape)) is not None:
         assert len(changed) <= 1, (at, sorted(changed))
         at, slept = at + 1, slept + 1
     assert slept > 20

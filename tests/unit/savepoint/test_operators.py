@@ -49,7 +49,8 @@ def test_a_relative_path_becomes_absolute() -> None:
 def files(storage: MemoryStorage, batch: int, to: str = "/to") -> dict[str, bytes]:
     checkpoint = scan_checkpoint(storage)
     return {
-        path: b"".join(chunks) for path, chunks in operator_files(storage, checkpoint, batch, to)
+        path: b"".join(chunks)
+        for path, chunks in operator_files(storage, checkpoint, batch, to, {})
     }
 
 
@@ -115,4 +116,4 @@ def test_metadata_that_name_another_kind_of_file_are_not_changed() -> None:
     storage.write(f"{FOLDER}/2", [content], overwrite=True)
     checkpoint = scan_checkpoint(archived(EVOLVED))
     with pytest.raises(CodecError, match=f"^{FOLDER}/2: .*is not the path of a schema file"):
-        list(operator_files(storage, checkpoint, 9, "/to"))
+        list(operator_files(storage, checkpoint, 9, "/to", {}))

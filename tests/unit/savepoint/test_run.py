@@ -395,6 +395,17 @@ def test_damage_is_refused_and_leaves_nothing_that_starts(source: Source) -> Non
             assert not may_start(dest)
 
 
+def test_a_log_without_the_batch_is_refused_by_its_path(hdfs: Source) -> None:
+    last, dest = newest(hdfs), MemoryStorage()
+    for log, content in (("offsets", b""), ("offsets", b"v1\n{"), ("commits", b"v1\n{")):
+        files = {**hdfs.files, f"{log}/{last}": content}
+        if not content:
+            del files[f"{log}/{last}"]
+        with pytest.raises(DamagedError, match=rf"{log}/{last}: "):
+            savepoint(Source(files), dest)
+    assert not dest.files
+
+
 def test_a_gap_is_refused_before_anything_is_written(hdfs: Source) -> None:
     last = newest(hdfs)
     broken = {path: one for path, one in hdfs.files.items() if path != f"state/0/1/{last}.delta"}

@@ -278,9 +278,20 @@ def test_unique_ids_are_replaced_and_every_other_field_stays() -> None:
     assert logs.with_unique_ids(content + b"\nmore", {0: (("c",), ("d",))}) == changed + b"\nmore"
 
 
+def test_a_commit_gets_unique_ids_and_loses_them() -> None:
+    plain = b'v1\n{"nextBatchWatermarkMs":7}'
+    ids = {0: (("a", "b"), ("c", "d"))}
+    content = b'v2\n{"nextBatchWatermarkMs":7,"stateUniqueIds":{"0":[["a","b"],["c","d"]]}}'
+    assert logs.with_unique_ids(plain, ids) == content
+    assert logs.with_unique_ids(content, {}) == plain
+    assert logs.with_unique_ids(content.replace(b"v2", b"v3"), ids)[:2] == b"v3"
+    with pytest.raises(CodecError, match="log format v3"):
+        logs.with_unique_ids(content.replace(b"v2", b"v3"), {})
+
+
 @pytest.mark.parametrize(
     "content", [b"v2\n{}", b'v2\n{"stateStoreInfo":5}', b'v2\n{"stateStoreInfo":[7]}']
 )
 def test_paths_of_schemas_are_not_changed_in_anything_else(content: bytes) -> None:
     with pytest.raises(CodecError, match="not an operator's metadata"):
-        logs.with_schema_paths(content, str.upper)
+        logs.with_stores(content, moved=str.upper)

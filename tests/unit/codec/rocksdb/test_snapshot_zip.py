@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemaint.codec.rocksdb import snapshot_zip
-from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, Shape, ZipMetadata
+from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, ZipMetadata, ZipShape
 from statemaint.errors import CodecError
 from tests.support.rocks_files import ZIP, ZIP_METADATA
 
@@ -44,7 +44,7 @@ METADATA = st.builds(
     st.dictionaries(st.text(max_size=9), NUMBERS, max_size=4),
     st.dictionaries(st.text(max_size=9), st.booleans(), max_size=4),
     NUMBERS,
-) | st.builds(ZipMetadata, large("sst"), large("log"), NUMBERS, shape=st.just(Shape.PLAIN))
+) | st.builds(ZipMetadata, large("sst"), large("log"), NUMBERS, shape=st.just(ZipShape.PLAIN))
 MEMBERS = st.dictionaries(
     st.sampled_from(["CURRENT", "IDENTITY"])
     | NUMBERED.map("MANIFEST-{}".format)
@@ -103,7 +103,7 @@ def test_reads_what_spark_4_wrote() -> None:
 
 def test_reads_what_spark_3_wrote() -> None:
     found = snapshot_zip.parse_metadata(zipped({"metadata": PLAIN}))
-    assert found == ZipMetadata((SST,), keys=3, shape=Shape.PLAIN)
+    assert found == ZipMetadata((SST,), keys=3, shape=ZipShape.PLAIN)
 
 
 def test_archived_logs_are_files_too() -> None:
@@ -116,7 +116,7 @@ def test_absent_families_are_none() -> None:
     content = metadata(columnFamilyMapping=None, columnFamilyTypeMap=None, maxColumnFamilyId=None)
     found = snapshot_zip.parse_metadata(content)
     assert (found.families, found.internal, found.last_family) == ({}, {}, 0)
-    assert found.shape is Shape.FAMILIES
+    assert found.shape is ZipShape.FAMILIES
 
 
 def test_unknown_fields_that_can_name_no_file_are_ignored() -> None:
@@ -154,7 +154,7 @@ def test_members_are_packed_as_sparks_are() -> None:
 
 
 def test_the_metadata_has_the_shape_asked_for() -> None:
-    plain = snapshot_zip.render({}, ZipMetadata((SST,), keys=3, shape=Shape.PLAIN))
+    plain = snapshot_zip.render({}, ZipMetadata((SST,), keys=3, shape=ZipShape.PLAIN))
     assert snapshot_zip.members(plain) == {"metadata": PLAIN}
     four = snapshot_zip.render({}, ZipMetadata((), (LOG,), -1, families={"ä": 1}))
     assert snapshot_zip.members(four)["metadata"].decode() == (
