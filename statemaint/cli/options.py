@@ -45,9 +45,10 @@ def _share(text: str) -> tuple[int, int]:
 
 
 DURATION, SHARE = Parsed("duration", seconds), Parsed("share", _share)
+SIZE = Parsed("size", memory_size)
 
 
-def _with(command: Command, options: Iterable[Callable[[Command], Command]]) -> Command:
+def with_options(command: Command, options: Iterable[Callable[[Command], Command]]) -> Command:
     """Adds options, which `--help` lists in this order."""
     for option in reversed([*options]):
         command = option(command)
@@ -83,7 +84,7 @@ def workers_flag(command: Command) -> Command:
         keep_freed_memory()
         command(workers=Workers(number, memory), **rest)
 
-    return _with(with_workers, _WORKERS)
+    return with_options(with_workers, _WORKERS)
 
 
 _WORKERS = [
@@ -96,7 +97,7 @@ _WORKERS = [
     ),
     click.option(
         "--memory",
-        type=Parsed("size", memory_size),
+        type=SIZE,
         envvar=VARIABLE,
         help="Memory to keep within, such as 512MB or 1GB, by working on fewer stores at a time.  "
         "[default: STATEMAINT_MEMORY, or half of the available memory]",
@@ -129,7 +130,7 @@ def policy_flags(command: Command) -> Command:
         help="The policy to start from; the flags below change it.  "
         "[default: safe; for a query's name, its policy in the queries file]",
     )
-    return _with(with_policy, [from_preset, *map(_option, SETTINGS)])
+    return with_options(with_policy, [from_preset, *map(_option, SETTINGS)])
 
 
 def policy_changes(command: Command) -> Command:
@@ -140,7 +141,7 @@ def policy_changes(command: Command) -> Command:
         given = _taken(rest)
         command(policy={name: value for name, value in given.items() if value is not None}, **rest)
 
-    return _with(with_changes, map(_option, SETTINGS))
+    return with_options(with_changes, map(_option, SETTINGS))
 
 
 def _taken(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -186,7 +187,7 @@ def scope_flags(command: Command) -> Command:
         )
         command(request=request, **rest)
 
-    return _with(with_request, _SCOPE)
+    return with_options(with_request, _SCOPE)
 
 
 _SCOPE = [
@@ -217,7 +218,7 @@ _SCOPE = [
 
 
 def family_flags(command: Command) -> Command:
-    return _with(command, _FAMILY)
+    return with_options(command, _FAMILY)
 
 
 _FAMILY = [

@@ -1,6 +1,10 @@
 """`savepoint`: a checkpoint of its own from which a query continues after a batch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields
+from functools import wraps
+from operator import attrgetter
+from tempfile import gettempdir
 from typing import Any
 
 import click
@@ -9,23 +13,49 @@ from rich.filesize import decimal
 from statemaint.cli.messages import note
 from statemaint.cli.options import (
     NUMBER,
+    SIZE,
+    Command,
     as_json,
     publish_flag,
     publishing,
     uri,
+    with_options,
     workers_flag,
 )
 from statemaint.cli.output import print_result
 from statemaint.cli.progress import work_done
+from statemaint.cli.tables import Column, number, print_table
 from statemaint.cli.targets import Address, savepoints_of
+from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.errors import ConfigError
 from statemaint.model.ids import version_of
+from statemaint.records.savepoints import PROVIDERS, Shape
 from statemaint.savepoint import SavepointReport, savepoint
 from statemaint.savepoint.plan import committed_batches
-from statemaint.savepoint.report import note_in_record
+from statemaint.savepoint.report import OperatorForecast, note_in_record
 from statemaint.storage import open_storage
 from statemaint.wording import counted, moment
 from statemaint.workers import Workers
+
+
+def shape_flags(command: Command) -> Command:
+    """Adds the flags of another shape, and passes the verb one `shape`."""
+
+    @wraps(command)
+    def with_shape(*, provider: str | None, **given: Any) -> None:
+        chosen = {one.name: given.pop(one.name) for one in fields(Shape) if one.name != "provider"}
+        command(shape=Shape(provider=PROVIDERS[provider] if provider else None, **chosen), **given)
+
+    return with_options(with_shape, _SHAPE)
+
+
+_SHAPE = [
+    click.option("--partitions", type=NUMBER, metavar="M", help="Another number of partitions."),
+    click.option("--provider", type=click.Choice([*PROVIDERS]), help="Another state store."),
+    click.option("--ids", type=click.Choice(["v1", "v2"]), help="With unique ids (v2) or without."),
+    click.option("--codec", type=click.Choice([*COMPRESSIONS]), help="Another compression."),
+    click.option("--row-checksums/--no-row-checksums", default=None, help="Rows with checksums."),
+]
 
 
 @click.command("savepoint")
@@ -41,6 +71,7 @@ from statemaint.workers import Workers
     help="The empty folder that the query's file sink will write to, of any storage: write the log "
     "there without which the sink fails at its first compaction.",
 )
+@shape_flags
 @click.option(
     "--pin/--no-pin",
     default=True,
@@ -48,6 +79,13 @@ from statemaint.workers import Workers
     "takes the right to write to URI.  [default: pin]",
 )
 @click.option("--dry-run", is_flag=True, help="Report what would be saved; write nothing.")
+@click.option(
+    "--partition-size",
+    type=SIZE,
+    metavar="SIZE",
+    help="With --dry-run, suggest the number of partitions that have so many bytes of rows on "
+    "average, such as 200MB; it reads the whole state.",
+)
 @publish_flag
 @workers_flag
 @as_json
@@ -58,8 +96,10 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
     batch: int | None,
     new_id: bool,
     sink_log: str | None,
+    shape: Shape,
     pin: bool,
     dry_run: bool,
+    partition_size: int | None,
     publish: bool,
     workers: Workers,
     as_json: bool,
@@ -73,6 +113,8 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
     For a query's name, DEST may be left out: it is the `savepoint.to` of the queries file, of the
     newest batch or that of --batch.
     """
+    if partition_size and not dry_run:
+        raise ConfigError("--partition-size is of a --dry-run: it only suggests a number")
     if dest is None:
         dest, batch = _of_queries_file(uri, batch)
     source = open_storage(uri)
@@ -82,17 +124,19 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
             open_storage(dest),
             batch=batch,
             new_id=new_id,
+            shape=shape,
             sink=open_storage(sink_log) if sink_log else None,
             pin=pin,
             dry_run=dry_run,
+            count_rows=partition_size is not None,
             workers=workers,
         )
         if pin:
             note_in_record(source, report)
     print_result(
-        lambda: savepoint_json(report),
+        lambda: savepoint_json(report, partition_size),
         as_json=as_json,
-        table=lambda: click.echo("\n".join(_lines(report, sink_log))),
+        table=lambda: _print(report, sink_log, partition_size),
     )
     if dry_run and not as_json:
         note("nothing was written; leave --dry-run away to save it")
@@ -109,7 +153,7 @@ def _of_queries_file(uri: Address, batch: int | None) -> tuple[str, int]:
     return settings.address(name, batch), batch
 
 
-def savepoint_json(report: SavepointReport) -> dict[str, Any]:
+def savepoint_json(report: SavepointReport, partition_size: int | None = None) -> dict[str, Any]:
     saved = report.note
     return {
         "checkpoint": saved.source,
@@ -119,6 +163,9 @@ def savepoint_json(report: SavepointReport) -> dict[str, Any]:
         "query_id": saved.query_id,
         "id": saved.id,
         "dry_run": report.dry_run,
+        "before": asdict(saved.before),
+        "after": asdict(saved.after),
+        "code": list(report.code),
         "begun": saved.begun,
         "ended": saved.ended,
         "stores": report.stores,
@@ -128,18 +175,47 @@ def savepoint_json(report: SavepointReport) -> dict[str, Any]:
         "continued": report.continued,
         "starts": report.starts,
         "unchecked_sources": list(report.unchecked),
+        "operators": [asdict(one) for one in report.operators],
+        "suggested_partitions": partition_size and report.partitions_of(partition_size),
     }
+
+
+_COLUMNS = (
+    Column("operator"), number("rows", 1), number("bytes"), number("stores", 2),
+    number("partitions"), number("largest"), number("median"),
+)  # fmt: skip
+
+
+def _print(report: SavepointReport, sink_log: str | None, partition_size: int | None) -> None:
+    click.echo("\n".join(_lines(report, sink_log)))
+    if report.operators:
+        print_table(_COLUMNS, [_cells(one) for one in report.operators])
+    if partition_size:
+        count, size = report.partitions_of(partition_size), decimal(partition_size)
+        click.echo(f"for {size} of rows in a partition on average: --partitions {count}")
+
+
+def _cells(of: OperatorForecast) -> tuple[str, ...]:
+    pairs = [(str(of.before.partitions), str(of.after.partitions))]
+    pairs += [(decimal(of.before.largest), decimal(of.after.largest))]
+    pairs += [(decimal(of.before.median), decimal(of.after.median))]
+    skew = (old if old == new else f"{old} to {new}" for old, new in pairs)
+    return str(of.operator), f"{of.rows:,}", decimal(of.bytes), str(of.stores), *skew
 
 
 def _lines(report: SavepointReport, sink_log: str | None) -> Iterator[str]:
     saved, stores = report.note, counted(report.stores, "store")
     yield f"savepoint {report.dest}"
     yield f"of        batch {saved.batch} (version {version_of(saved.batch)}) of {saved.source}"
+    if saved.changes:
+        yield f"changes   {', '.join(saved.changes)}"
     if report.unchecked:
         ids = ", ".join(report.unchecked)
         yield f"sources   {ids}: unknown whether they still have what follows batch {saved.batch}"
     if saved.ended is None:
-        yield f"reads     {decimal(report.read)} of {stores}"
+        yield f"reads     {decimal(report.read)} for {stores}"
+        if report.operators:
+            yield from _takes(report.operators)
         return
     earlier = f", {report.continued:,} of them before" if report.continued else ""
     yield f"stores    {report.stores:,}{earlier}, each read back and equal"
@@ -150,3 +226,14 @@ def _lines(report: SavepointReport, sink_log: str | None) -> Iterator[str]:
         yield f"id        {saved.id}, of its own"
     if sink_log:
         yield f"sink      {sink_log}, with the log that its file sink reads"
+    if saved.changes:
+        yield "start     by this code; Spark takes other settings from the savepoint's offset log:"
+        yield from (f"          {line}" for line in report.code)
+
+
+def _takes(operators: Sequence[OperatorForecast]) -> Iterator[str]:
+    rows, size, spill = (sum(map(attrgetter(one), operators)) for one in ("rows", "bytes", "spill"))
+    yield f"counted   {counted(rows, 'row')} in {decimal(size)}, by a read of the whole state"
+    if memory := max(one.memory for one in operators):
+        place = f", and {decimal(spill)} in {gettempdir()}" if spill else ""
+        yield f"takes     at most {decimal(memory)} of memory for the rows of a store{place}"

@@ -90,6 +90,7 @@ def _json(savepoint: Savepoint, now: float) -> Json:
         "files": len(savepoint.entries),
         "bytes": savepoint.bytes,
         "unknown_files": len(savepoint.unknown),
+        "changes": list(savepoint.note.changes) if savepoint.note else [],
         "kept": savepoint.kept,
         "deleted": savepoint.left == (),
         "left": savepoint.left or (),
@@ -133,7 +134,7 @@ _COLUMNS = (
 
 def _cells(dest: str, savepoint: Savepoint, now: float) -> tuple[str | Text, ...]:
     note, age = savepoint.note, _age(savepoint, now)
-    state = savepoint.state.value
+    state, changes = savepoint.state.value, note.changes if note else ()
     kept = "" if savepoint.kept is None else " ".join(savepoint.kept) or "expires"
     if savepoint.left is not None:
         kept = "deleted in part" if savepoint.left else "deleted"
@@ -143,6 +144,6 @@ def _cells(dest: str, savepoint: Savepoint, now: float) -> tuple[str | Text, ...
         "" if note is None or note.ended is None else moment(note.ended),
         "" if age is None else f"{age / _DAY:.1f}",
         decimal(savepoint.bytes),
-        Text(state, BAD) if savepoint.state in BROKEN else state,
+        Text(state, BAD) if savepoint.state in BROKEN else ", ".join((state, *changes)),
         kept,
     )

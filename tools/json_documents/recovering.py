@@ -5,6 +5,7 @@ from typing import Annotated
 from tools.json_documents.kinds import Choice, Part, said
 from tools.json_documents.shared import (
     Checkpoint,
+    Codec,
     FilesDeleted,
     Finding,
     Fingerprint,
@@ -13,6 +14,7 @@ from tools.json_documents.shared import (
     MaybeStoreId,
     Path,
     ProofOfASnapshot,
+    ProviderName,
     QueryId,
     RecoveryName,
     RemoveReason,
@@ -200,6 +202,33 @@ class OneRun(Part, lines="actions"):
     )
 
 
+class ShapeOfACheckpoint(Part):
+    partitions: int | None = said("the number of shuffle partitions; null if its logs have none")
+    provider: ProviderName = said("its state store provider")
+    ids: Annotated[str, Choice("structure", {"v1": "", "v2": ""})] = said(
+        "v2: the names of state files have unique ids"
+    )
+    codec: Codec
+    row_checksums: bool = said("whether rows have checksums")
+
+
+class PartitionsOfAnOperator(Part):
+    partitions: int = said("their number")
+    largest: int = said("the bytes of rows in the largest one")
+    median: int = said("the bytes of rows in the median one")
+
+
+class OperatorOfADryRun(Part):
+    operator: int = said("its number")
+    rows: int = said("in all of its stores")
+    bytes: int = said("of their keys and values")
+    stores: int = said("the number of stores to be written")
+    memory: int = said("the most that rows take in memory while a store is written, in bytes")
+    spill: int = said("the most that rows take in the temporary directory, in bytes")
+    before: PartitionsOfAnOperator = said("in the source")
+    after: PartitionsOfAnOperator = said("in the savepoint")
+
+
 class SavedCheckpoint(Part):
     _head: Head
     savepoint: str = said("the address of the savepoint")
@@ -208,6 +237,9 @@ class SavedCheckpoint(Part):
     query_id: QueryId
     id: str = said("of a query that starts from it; with `--new-id` another one")
     dry_run: bool = said("whether nothing was written")
+    before: ShapeOfACheckpoint = said("of the source")
+    after: ShapeOfACheckpoint = said("of the savepoint")
+    code: list[str] = said("the lines of the query's code that have it start from the savepoint")
     begun: float = said("when it was begun, in seconds since the epoch")
     ended: float | None = said("when all of it was in place; null in a dry run")
     stores: int = said("the number of its stores")
@@ -220,3 +252,7 @@ class SavedCheckpoint(Part):
         "the sources, by their ids, of which it is unknown whether they have what follows "
         "the batch; none if the savepoint was complete before"
     )
+    operators: list[OperatorOfADryRun] = said(
+        "of a dry run for another shape, or with `--partition-size`: what each would take"
+    )
+    suggested_partitions: int | None = said("for `--partition-size`; null without")

@@ -37,6 +37,7 @@ class ListedSavepoint(Part):
     files: int = said("the number of its files when it was listed")
     bytes: int = said("their size")
     unknown_files: int = said("the number of those that its record does not name")
+    changes: list[str] = said("what is other than in the checkpoint, each in words")
     kept: list[ReasonToKeep] | None = said(
         "why it is kept; empty if it expires, null without `--keep`"
     )

@@ -35,7 +35,7 @@ LOOKS = (
     "scan ROOT", f"plan ROOT {TIGHT}", "verify ROOT --deep", "verify ROOT", "doctor ROOT",
     "doctor ROOT --deep", "digest ROOT", "show ROOT", "diff ROOT", "stats ROOT", "repair ROOT",
     "rollback ROOT --to-batch 9", f"maintain ROOT {TIGHT} --dry-run", "runs ROOT",
-    "savepoint ROOT DEST --dry-run",
+    "savepoint ROOT DEST --dry-run --partition-size 1KB",
     "pin ROOT --batch 10 --for 7d", "pins ROOT",
     f"plan ROOT {TIGHT} --max-seconds-per-run 1h",
 )  # fmt: skip
@@ -229,6 +229,7 @@ def test_every_document_follows_the_schema(documents: list[Printed]) -> None:
 
 UNSEEN = {
     ("notice", "store (null)"): "an operator of which one partition has thousands of rows",
+    ("shape of a checkpoint", "partitions (null)"): "a query that began before Spark 2.3",
     ("written snapshot", "attestation (null)"): "a repair reads every snapshot back",
 }
 """What no document above has, each with the reason."""

@@ -11,6 +11,7 @@ from statemaint.report.record import LastSavepoint
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.program import run
+from tests.unit.cli.test_show import unpacked
 
 
 @pytest.fixture
@@ -70,9 +71,70 @@ def test_an_older_batch_is_saved_by_its_number(checkpoint: Path, dest: Path) -> 
 
 def test_a_dry_run_says_what_it_would_read_and_writes_nothing(checkpoint: Path, dest: Path) -> None:
     done = run("savepoint", str(checkpoint), str(dest), "--dry-run")
-    assert done.stdout.splitlines()[2].endswith(" of 2 stores")
+    assert done.stdout.splitlines()[2].endswith(" for 2 stores")
     assert done.stderr == "nothing was written; leave --dry-run away to save it\n"
     assert not dest.parent.exists()
+
+
+def test_a_savepoint_in_other_partitions_shows_what_changes_and_the_code_that_starts_it(
+    tmp_path: Path, dest: Path
+) -> None:
+    root = str(unpacked("join2", tmp_path / "join"))
+    lines = run("savepoint", root, str(dest), "--partitions", "3").stdout.splitlines()
+    code = f'.option("checkpointLocation", "{dest}")'
+    assert lines[2] == "changes   partitions 2 to 3"
+    assert lines[-1] == f"          {code}"
+    assert {path.split("/")[2] for path in files(dest) if path.endswith(".snapshot")} == {*"012"}
+    again = run("savepoint", root, str(dest), "--partitions", "3", "--batch", "12", "--json")
+    document = json.loads(again.stdout)
+    assert document["before"] == {
+        "partitions": 2, "provider": "HDFSBackedStateStoreProvider", "ids": "v1", "codec": "lz4",
+        "row_checksums": False,
+    }  # fmt: skip
+    assert document["after"] == {**document["before"], "partitions": 3}
+    assert document["code"] == [code]
+    assert run("savepoint", root, str(dest), "--partitions", "0").returncode == 2
+
+
+def test_every_choice_of_a_shape_has_a_flag_and_the_structure_a_line_of_code(
+    tmp_path: Path, dest: Path
+) -> None:
+    root = str(unpacked("join2", tmp_path / "join"))
+    flags = ("--provider", "rocksdb", "--ids", "v2", "--codec", "zstd", "--row-checksums")
+    lines = run("savepoint", root, str(dest), *flags).stdout.splitlines()
+    assert lines[2] == (
+        "changes   provider HDFSBackedStateStoreProvider to RocksDBStateStoreProvider, "
+        "ids v1 to v2, codec lz4 to zstd, row checksums off to on"
+    )
+    setting = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+    assert lines[-2] == f'          spark.conf.set("{setting}", "2")'
+    assert run("verify", str(dest), "--deep").returncode == 0
+    back = ("savepoint", str(dest), str(tmp_path / "back"), "--provider", "hdfs", "--json")
+    document = json.loads(run(*back, "--no-row-checksums").stdout)
+    shape = {"provider": "HDFSBackedStateStoreProvider", "ids": "v1", "row_checksums": False}
+    assert document["after"] == {**document["before"], **shape}
+    assert document["code"][0] == f'spark.conf.set("{setting}", "1")'
+    refused = run("savepoint", root, str(tmp_path / "no"), "--ids", "v2")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+
+
+def test_a_dry_run_counts_the_rows_of_each_partition_and_suggests_a_number(
+    tmp_path: Path, dest: Path
+) -> None:
+    root = str(unpacked("join2", tmp_path / "join"))
+    call = ("savepoint", root, str(dest), "--dry-run", "--partition-size", "1KB")
+    document = json.loads(run(*call, "--partitions", "3", "--json").stdout)
+    lines = run(*call).stdout.splitlines()
+    run("savepoint", root, str(dest), "--partitions", "3")
+    (operator,) = document["operators"]
+    saved = json.loads((dest / "_statemaint/savepoint.json").read_text())
+    assert operator["rows"] == sum(store["rows"] for store in saved["stores"])
+    assert operator["stores"] == document["stores"] == len(saved["stores"]) == 12
+    assert [operator[one]["partitions"] for one in ("before", "after")] == [2, 3]
+    assert operator["after"]["largest"] * 3 >= operator["bytes"] > operator["before"]["largest"]
+    assert document["suggested_partitions"] == -(-operator["bytes"] // 1000)
+    assert lines[-1].endswith(f" on average: --partitions {document['suggested_partitions']}")
+    assert run(*call[:3], "--partition-size", "1KB").returncode == 2
 
 
 def test_a_copy_without_its_metadata_is_refused(checkpoint: Path, dest: Path) -> None:

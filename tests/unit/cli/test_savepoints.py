@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statemaint.records.savepoints import SAVEPOINT
+from statemaint.records.savepoints import SAVEPOINT, Shape
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import NOW, write_checkpoint
 from tests.support.program import run
@@ -188,3 +188,11 @@ def test_dest_is_needed_for_an_address(tmp_path: Path) -> None:
     done = run("savepoint", str(tmp_path))
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert "DEST is missing" in done.stderr
+
+
+def test_a_savepoint_in_another_shape_says_what_is_other(tmp_path: Path) -> None:
+    savepoint_on_disk(tmp_path / "to/24", shape=Shape(codec="zstd", row_checksums=True))
+    document = json.loads(run("savepoints", str(tmp_path / "to"), "--json").stdout)
+    changes = ["codec lz4 to zstd", "row checksums off to on"]
+    assert document["savepoints"][0]["changes"] == changes
+    assert f"whole, {', '.join(changes)}" in run("savepoints", str(tmp_path / "to")).stdout
