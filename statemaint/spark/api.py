@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from statemaint.errors import ConfigError
 from statemaint.records.runs import new_run_id
+from statemaint.records.savepoints import SAME, Shape
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
 from statemaint.spark.engine import FleetRun, run_fleet
 from statemaint.spark.fleet import Queries, fleet_of, reading_of
@@ -123,11 +125,13 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
     return frame_of(spark, table, OUTCOMES)
 
 
-def savepoint_fleet(
+def savepoint_fleet(  # noqa: PLR0913 -- as above
     spark: Any,
     queries: Queries,
     *,
     run: str | None = None,
+    shape: Shape = SAME,
+    to: str | None = None,
     pin: bool = True,
     history: str | None = None,
     tell: Callable[[str], object] | None = None,
@@ -142,6 +146,8 @@ def savepoint_fleet(
         spark: the session.
         queries: the fleet, as for `inventory`.
         run: the run's id in the history; a new one by default.
+        shape: what is to be other than in the checkpoint, of a single query.
+        to: the address of the savepoint of a single query, in place of the one in its file.
         pin: keep maintenance from deleting what is being read.
         history: the address of a Parquet dataset to which the outcomes are added (`History`).
         tell: receives the progress, in lines.
@@ -151,12 +157,15 @@ def savepoint_fleet(
         StorageError: when the outcomes cannot be added to the history; the savepoints are there.
     """
     reading = reading_of(queries)
-    fleet = [one for one in fleet_of(reading or queries) if one.savepoint or one.mistake]
+    fleet = [replace(one, savepoint=to or one.savepoint) for one in fleet_of(reading or queries)]
+    fleet = [one for one in fleet if one.savepoint or one.mistake]
+    if (to or shape != SAME) and (len(fleet) != 1 or not to):
+        raise ConfigError("another shape is of one query (--query), and has its own place (--to)")
     if not fleet:
         raise ConfigError("no query says where its savepoints are: add `savepoint: {to: ADDRESS}`")
     name, kept = run or new_run_id(time.time()), History.at(history) if history else None
     with reporting(reading, fleet, "savepoint") as ended:
-        table = save_fleet(spark, fleet, name, pin=pin, tell=tell or (lambda _: None))
+        table = save_fleet(spark, fleet, name, shape=shape, pin=pin, tell=tell or (lambda _: None))
         ended(summaries(row for batch in table.to_batches() for row in batch.to_pylist()))
     if kept:
         kept.add(name, table, time.time())

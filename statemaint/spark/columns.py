@@ -93,6 +93,7 @@ def arrow_schema(columns: Mapping[str, str]) -> Any:
     finding = pa.struct([("code", pa.string()), ("detail", pa.string())])
     kinds = {
         "string": pa.string(),
+        "binary": pa.binary(),
         "int": pa.int32(),
         "bigint": pa.int64(),
         "double": pa.float64(),

@@ -14,8 +14,10 @@ from statemaint import __version__
 from statemaint.cli import tables
 from statemaint.cli.common import output_to
 from statemaint.cli.options import DURATION, SHARE, as_json, policy_changes
+from statemaint.cli.savepoint import shape_flags
 from statemaint.errors import ConfigError, StorageError
 from statemaint.queries.reading import is_in_shard
+from statemaint.records.savepoints import Shape
 from statemaint.report.outcome import worst_code
 from statemaint.spark import api
 from statemaint.spark import due as due_queries
@@ -192,15 +194,22 @@ def verify(*, deep: bool, shares: int, **flags: Any) -> None:
 @program.command()
 @_fleet_flags
 @_due
+@shape_flags
+@click.option("--to", metavar="ADDRESS", help="An empty folder for the savepoint of one query.")
 @click.option("--pin/--no-pin", default=True, help="As for `statemaint savepoint`.")
 @click.option("--history", metavar="ADDRESS", help="Add the outcomes to this Parquet dataset.")
-def savepoint(*, pin: bool, history: str | None, due: bool, **flags: Any) -> None:
-    """Make a savepoint of each query that has `savepoint: {to: ADDRESS}`, of its newest batch."""
-    verb = partial(
-        api.savepoint_fleet, pin=pin, history=history, tell=partial(click.echo, err=True)
-    )
+def savepoint(
+    *, shape: Shape, to: str | None, pin: bool, history: str | None, due: bool, **flags: Any
+) -> None:
+    """Make a savepoint of each query that has `savepoint: {to: ADDRESS}`, of its newest batch.
+
+    In another shape it is of one query, and needs --query and --to.
+    """
+    tell = partial(click.echo, err=True)
+    verb = partial(api.savepoint_fleet, shape=shape, to=to, pin=pin, history=history, tell=tell)
+    saved = (lambda _: True) if to else _is_saved
     kind = due_queries.SAVEPOINTS if due else None
-    _run(verb, OUTCOMES, reports="savepoint", concerns=_is_saved, due=kind, **flags)
+    _run(verb, OUTCOMES, reports="savepoint", concerns=saved, due=kind, **flags)
 
 
 def _is_saved(target: Target) -> bool:

@@ -1,48 +1,40 @@
 """Savepoints of a fleet: the driver has leases, pins and logs; executors write and prove stores."""
 
 import json
-import pickle
-import zlib
-from base64 import b64decode, b64encode
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from io import BytesIO
-from time import monotonic
-from types import MappingProxyType
 from typing import Any
 
-from statemaint.errors import MissingSstError, Superseded
-from statemaint.execute.attempts import LeaseGuardedStorage, UnitClaim
-from statemaint.execute.lease import leased
+from statemaint.errors import Superseded
 from statemaint.maintain.bundles import PER_PARTITION, Bundle, bundles
 from statemaint.model.ids import StoreId, UnitId, version_of
 from statemaint.records.claims import Holder
-from statemaint.records.savepoints import SavedStore
+from statemaint.records.savepoints import SAME, SavedStore, Shape
 from statemaint.report.task import dumped, loaded
 from statemaint.report.to_json import id_json
-from statemaint.savepoint.plan import SavepointPlan, committed_batches
+from statemaint.savepoint.plan import committed_batches
 from statemaint.savepoint.report import SavepointReport
 from statemaint.savepoint.run import Saving, saving
 from statemaint.savepoint.stores import StoreWriter
 from statemaint.spark.engine import EMPTY, Tell, answers, outcomes
+from statemaint.spark.exchange import AGAIN, exchanged, packed, saved
 from statemaint.spark.fleet import Target
 from statemaint.spark.frames import cores_of, shares
 from statemaint.spark.leases import each
 from statemaint.spark.outcomes import Row, error_row, of_query, query_row
 from statemaint.spark.reporting import note_savepoints
-from statemaint.spark.units import Piece, check_lease_held, task_workers
-from statemaint.storage import ReadOnly, open_storage
+from statemaint.spark.units import Piece, task_workers
+from statemaint.storage import open_storage
 from statemaint.wording import counted
 
-# The note of a unit that misses an input, after which the savepoint starts over.
-_AGAIN = "again"
 
-
-def save_fleet(spark: Any, fleet: Sequence[Target], run: str, *, pin: bool, tell: Tell) -> Any:
+def save_fleet(
+    spark: Any, fleet: Sequence[Target], run: str, *, shape: Shape, pin: bool, tell: Tell
+) -> Any:
     """Makes a savepoint of each query, and returns the outcomes as an Arrow table."""
-    saves = [QuerySave(one, run, pin=pin) for one in fleet]
+    saves = [QuerySave(one, run, pin=pin, shape=shape) for one in fleet]
     try:
         tell(f"planning {counted(len(saves), 'query', 'queries')}")
         each(QuerySave.begin, saves)
@@ -52,7 +44,8 @@ def save_fleet(spark: Any, fleet: Sequence[Target], run: str, *, pin: bool, tell
             units = [unit for one in at_work for unit in one.units(most[one.target.query])]
             queries = counted(len(at_work), "query", "queries")
             tell(f"saving the stores of {queries} in {counted(len(units), 'unit')}")
-            rows = answers(spark, units, save_unit).notes
+            rows = [*answers(spark, units, save_unit).notes]
+            rows += [row for one in at_work for row in one.exchanged(spark)]
             each(partial(QuerySave.go_on, rows=rows), at_work)
     finally:
         each(QuerySave.close, saves)
@@ -75,6 +68,7 @@ class QuerySave:
     target: Target
     run: str
     pin: bool
+    shape: Shape = SAME
     dest: str = ""
     steps: Saving | None = None
     writer: StoreWriter | None = None
@@ -94,7 +88,9 @@ class QuerySave:
         self.dest = str(self.target.savepoint).replace("{batch}", str(batch))
         self._holder = Holder(f"{self.run}.{self.target.query}")
         dest = open_storage(self.dest)
-        self.steps = saving(source, dest, batch, pin=self.pin, shared=self._holder)
+        self.steps = saving(
+            source, dest, batch, shape=self.shape, pin=self.pin, shared=self._holder
+        )
         return next(self.steps)
 
     def weights(self) -> Mapping[UnitId, float]:
@@ -108,27 +104,38 @@ class QuerySave:
         """Yields the work that is left in about so many pieces, each with its weight."""
         if self.writer is None:
             return
-        planned, self._rounds = self.writer.planned, self._rounds + 1
+        planned, left = self.writer.planned, self.writer.left
+        self._rounds += 1
         self._bundles = bundles(
             self.weights(), target=version_of(planned.batch), most=most, holder=self._holder
         )
         for bundle in self._bundles:
             options = {
-                "run": self.run,
-                "dest": self.dest,
-                "bundle": dumped(bundle),
+                **self._options,
+                "unit": bundle.label,
                 "key": f"{self._rounds}-{bundle.key}",
-                "plan": _packed(self.writer, bundle),
+                "plan": packed(planned, [one for one in left if one[0].id.unit in bundle.units]),
             }
             yield Piece(self.target, options).to_json(), bundle.weight
+
+    def exchanged(self, spark: Any) -> list[Row]:
+        """Returns the rows of the files that are left to be written row by row."""
+        return exchanged(spark, self.target, self.writer, self._options) if self.writer else []
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        holder = dumped(self._holder)
+        return {"run": self.run, "dest": self.dest, "holder": holder, "round": self._rounds}
 
     def go_on(self, rows: Sequence[Row]) -> None:
         """Takes the rows of all units: the savepoint is whole then, starts over, or has failed."""
         mine = {row["unit"]: row for row in rows if row["query"] == self.target.query}
-        for label in (one.label for one in self._bundles if one.label not in mine):
+        writes = self.writer.writes_left if self.writer else ()
+        expected = [one.label for one in self._bundles] + [one.store.directory for one in writes]
+        for label in (one for one in expected if one not in mine):
             mine[label] = error_row(self.target, RuntimeError(f"{label} gave no report"))
         failed = [row for row in mine.values() if row.get("error")]
-        if any(row.get("note") != _AGAIN for row in failed):
+        if any(row.get("note") != AGAIN for row in failed):
             self.notes += failed
             self.close()
         elif failed and self.steps:
@@ -189,56 +196,7 @@ class QuerySave:
         }
 
 
-def _packed(writer: StoreWriter, bundle: Bundle) -> str:
-    """Returns what an executor needs of the plan to write the stores of a bundle."""
-    stores = tuple(one for one in writer.left if one[0].id.unit in bundle.units)
-    checkpoint = replace(writer.planned.checkpoint, stores=tuple(store for store, _ in stores))
-    content = BytesIO()
-    pickler = pickle.Pickler(content)
-    pickler.dispatch_table = {MappingProxyType: lambda view: (dict, (dict(view),))}
-    pickler.dump((checkpoint, writer.planned.batch, stores, writer.planned.witness))
-    return b64encode(zlib.compress(content.getvalue())).decode()
-
-
 def save_unit(piece: str) -> Iterator[Row]:
-    """Yields a row with the stores of a unit that are written and proved, or with its error.
-
-    However often, and wherever, it runs, one attempt at a time works on the unit, under the lease
-    that the driver holds; another returns the outcome, or continues.
-    """
+    """Yields a row with the stores of a unit that are written and proved, or with its error."""
     given = Piece.from_json(piece)
-    target, options = given.target, given.options
-    bundle = loaded(Bundle, options["bundle"])
-    try:
-        place = open_storage(options["dest"])
-        nonce = bundle.holder.nonce if bundle.holder else ""
-        claim = UnitClaim(place, nonce, options["key"])
-        rows = claim.once(
-            partial(_written, target, bundle, options["plan"]),
-            again=lambda: check_lease_held(place, bundle.holder),
-        )
-    except Exception as error:  # noqa: BLE001 -- one unit must not stop the others (S16)
-        rows = [error_row(target, error)]
-    for row in rows:
-        yield {**row, "run": options["run"], "unit": bundle.label}
-
-
-def _written(target: Target, bundle: Bundle, plan: str, dest: LeaseGuardedStorage) -> list[Row]:
-    check_lease_held(dest, bundle.holder)
-    started, began = dest.now(), monotonic()
-    # Spark sends its own tasks to executors in this form.
-    checkpoint, batch, stores, witness = pickle.loads(zlib.decompress(b64decode(plan)))  # noqa: S301
-    source = ReadOnly(target.open())
-    planned = SavepointPlan(
-        source, checkpoint, batch, stores, logs=(), unchecked=(), witness=witness
-    )
-    with leased(dest, bundle.holder or Holder(""), keep=True) as lease:
-        writer = StoreWriter(planned, dest, lease)
-        writer = writer.continued() if dest.repeated else writer
-        try:
-            written = [*writer.done.values(), *writer.write(task_workers(dest))]
-        except (Superseded, MissingSstError) as error:
-            return [{**error_row(target, error), "note": _AGAIN}]
-    note = json.dumps([asdict(store) for store in written])
-    took = round(monotonic() - began, 3)
-    return [{**of_query(target), "note": note, "started": started, "seconds": took}]
+    yield saved(given, lambda writer: writer.write(task_workers(writer.dest)))

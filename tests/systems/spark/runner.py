@@ -65,9 +65,9 @@ class Runner:
         files = (file for file in (root / "output").glob("*.json") if int(file.stem) > above)
         return sorted(line for file in files for line in json.loads(file.read_text()))
 
-    def states(self, root: Path) -> dict[str, dict[str, Any]]:
+    def states(self, root: Path, *, placed: bool = True) -> dict[str, dict[str, Any]]:
         """Returns what Spark's own reader finds at each batch of the log, by store."""
-        return state_reader.read(self.spark, root / "checkpoint")
+        return state_reader.read(self.spark, root / "checkpoint", placed=placed)
 
     def state(self, root: Path) -> dict[str, Any]:
         """What Spark's own reader finds at the newest batch, by store."""
