@@ -1,4 +1,4 @@
-"""The DAGs for manual work, for Airflow to find: statemaint_verify, _repair, _rollback, _undo.
+"""The DAGs for manual work: statemaint_verify, _repair, _rollback, _undo, _reshape.
 
 They work on any query of the queries file, which is found as in statemaint_dags.py. A user who may
 trigger one of them may do so for all queries: leave this file out, or restrict them in Airflow.

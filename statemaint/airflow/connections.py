@@ -10,7 +10,8 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 
 from statemaint.errors import ConfigError
-from statemaint.storage import S3Options, Storage, open_storage
+from statemaint.queries.checks import BUCKETS
+from statemaint.storage import Opener, S3Options, Storage, open_storage
 from statemaint.storage.s3.options import checked_endpoint, options_from
 from statemaint.wording import counted
 
@@ -31,6 +32,16 @@ def open_checkpoint(checkpoint: str, connection: str | None) -> Storage:
     connection's; the other `STATEMAINT_S3_...` variables still apply.
     """
     return open_storage(checkpoint, s3=_options(connection) if connection else None)
+
+
+def opener(connection: str | None) -> Opener:
+    """Returns what opens an address: on S3, with a query's Airflow connection."""
+
+    def opened(address: str) -> Storage:
+        on_s3 = address.partition("://")[0] in BUCKETS
+        return open_checkpoint(address, connection if on_s3 else None)
+
+    return opened
 
 
 def tried(connection: str | None) -> str:

@@ -5,8 +5,12 @@ from collections.abc import Sequence
 from airflow.sdk import Param
 
 from statemaint.airflow.settings import QuerySettings
+from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.model.policy import SETTINGS, Policy, duration
 from statemaint.queries.models import Query, SavepointSettings
+from statemaint.records.savepoints import PROVIDERS
+
+_CHOICES = {"provider": PROVIDERS, "ids": ("v1", "v2"), "codec": COMPRESSIONS}
 
 
 def form(policy: Policy) -> dict[str, Param]:
@@ -67,6 +71,32 @@ def savepoint_form(to: str) -> dict[str, Param]:
             description_md=f"The address of an empty folder. Empty: `{to}`.",
         ),
         "dry_run": _dry_run("savepoint"),
+    }
+
+
+def reshape_form() -> dict[str, Param]:
+    """Returns the params of a savepoint in another shape, but for the query."""
+    return {
+        "to": Param(
+            type="string", minLength=1, title="To", description_md="The address of an empty folder."
+        ),
+        "partitions": Param(
+            None,
+            type=["null", "integer"],
+            exclusiveMinimum=0,  # as above
+            title="Partitions",
+            description_md="Another number of partitions. Empty: as they are.",
+        ),
+        **{
+            name: Param(
+                None,
+                type=["null", "string"],
+                enum=[None, *names],
+                title=name.capitalize(),
+                description_md="Empty: as it is.",
+            )
+            for name, names in _CHOICES.items()
+        },
     }
 
 

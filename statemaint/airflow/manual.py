@@ -1,7 +1,8 @@
-"""DAGs for manual work on any query: verify, and repair, rollback and undo with an approval.
+"""DAGs for manual work on any query: verify; repair, rollback, undo and reshape with an approval.
 
-Each of these three is planned and shown first. An approved plan is carried out exactly as shown, or
-not at all: the plan's fingerprint must still be that of the checkpoint.
+Each of these four is planned and shown first. An approved repair, rollback or undo is carried out
+exactly as shown, or not at all: the plan's fingerprint must still be that of the checkpoint. A
+reshape saves the batch that is the newest by then, in the shape and the place that were shown.
 """
 
 import logging
@@ -18,10 +19,26 @@ from statemaint.airflow.broken import START
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.endings import fail
 from statemaint.airflow.factory import settings_of
+from statemaint.airflow.form import reshape_form
 from statemaint.airflow.location import queries_reader
-from statemaint.airflow.names import POOL, REPAIR_DAG, ROLLBACK_DAG, UNDO_DAG, VERIFY_DAG
-from statemaint.airflow.recoveries import Shown, apply_shown, plan_shown, undo_shown, verified
+from statemaint.airflow.names import (
+    POOL,
+    REPAIR_DAG,
+    RESHAPE_DAG,
+    ROLLBACK_DAG,
+    UNDO_DAG,
+    VERIFY_DAG,
+)
+from statemaint.airflow.recoveries import (
+    Applied,
+    Shown,
+    apply_shown,
+    plan_shown,
+    undo_shown,
+    verified,
+)
 from statemaint.airflow.reporting import reporting
+from statemaint.airflow.reshapes import reshaped, shape_shown
 from statemaint.errors import StatemaintError
 from statemaint.queries.reading import QueriesReading
 from statemaint.recover import plan_repair, plan_rollback
@@ -35,7 +52,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _SHOWN = "shown"
 
-Planner = Callable[[Storage, Mapping[str, Any]], Shown]
+_Form = Mapping[str, Any]
+Planner = Callable[[Storage, _Form], Shown]
+Applier = Callable[[Storage, _Form, dict[str, Any]], Applied]
 
 
 def manual_dags(path: str | Path) -> dict[str, DAG]:
@@ -47,7 +66,8 @@ def manual_dags(path: str | Path) -> dict[str, DAG]:
     reading = queries_reader(path).read()
     if not reading.queries:
         return {}
-    made = (dag(reading) for dag in (_verify_dag, _repair_dag, _rollback_dag, _undo_dag))
+    makers = (_verify_dag, _repair_dag, _rollback_dag, _undo_dag, _reshape_dag)
+    made = (dag(reading) for dag in makers)
     return {dag.dag_id: dag for dag in made}
 
 
@@ -104,7 +124,7 @@ def _rollback_dag(reading: QueriesReading) -> DAG:
     about = "Rolls a query back to a batch, after an approval"
     with _dag(ROLLBACK_DAG, about, params) as dag:
 
-        def planner(storage: Storage, form: Mapping[str, Any]) -> Shown:
+        def planner(storage: Storage, form: _Form) -> Shown:
             return plan_shown(plan_rollback(storage, form["batch"]))
 
         _recovery(reading, params, "rollback", planner)
@@ -122,17 +142,36 @@ def _undo_dag(reading: QueriesReading) -> DAG:
     about = "Brings back the files that a run moved to the trash, after an approval"
     with _dag(UNDO_DAG, about, params) as dag:
 
-        def planner(storage: Storage, form: Mapping[str, Any]) -> Shown:
+        def planner(storage: Storage, form: _Form) -> Shown:
             return undo_shown(plan_undo(storage, form["run"].strip()))
 
         _recovery(reading, params, "undo", planner)
     return dag
 
 
+def _reshape_dag(reading: QueriesReading) -> DAG:
+    params = {"query": _choice(reading), **reshape_form()}
+    about = "Saves a query with other partitions or another provider, after an approval"
+    with _dag(RESHAPE_DAG, about, params) as dag:
+
+        def planner(_: Storage, form: _Form) -> Shown:
+            return shape_shown(settings_of(reading, form["query"]), form)
+
+        def applier(_: Storage, form: _Form, __: dict[str, Any]) -> Applied:
+            return reshaped(settings_of(reading, form["query"]), form)
+
+        _recovery(reading, params, "savepoint", planner, applier)
+    return dag
+
+
 def _recovery(
-    reading: QueriesReading, params: Mapping[str, Param], verb: str, planner: Planner
+    reading: QueriesReading,
+    params: Mapping[str, Param],
+    verb: str,
+    planner: Planner,
+    applier: Applier = lambda storage, _, document: apply_shown(storage, document),
 ) -> None:
-    """Adds the tasks of a repair, rollback or undo to the current DAG."""
+    """Adds the tasks of a repair, rollback, undo or reshape to the current DAG."""
 
     @task(
         task_id="plan",
@@ -166,8 +205,8 @@ def _recovery(
         doc_md="Carries out the shown plan, or nothing at all.",
     )
     def apply(document: dict[str, Any]) -> dict[str, Any]:
-        with _working(reading, params, verb, "apply") as (_, storage, progress):
-            done = apply_shown(storage, document)
+        with _working(reading, params, verb, "apply") as (chosen, storage, progress):
+            done = applier(storage, chosen, document)
             progress.add(**done.figures)
             _log.info(done.log)
             if done.failure:

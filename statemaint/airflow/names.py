@@ -12,11 +12,12 @@ AIRFLOW_VARIABLE = "statemaint_queries"
 # The DAG that shows what is wrong with the queries file, where no other DAG does.
 FILE_DAG = "statemaint_queries_file"
 # The DAGs for manual work on any query.
-VERIFY_DAG, REPAIR_DAG, ROLLBACK_DAG, UNDO_DAG = MANUAL_DAGS = (
+VERIFY_DAG, REPAIR_DAG, ROLLBACK_DAG, UNDO_DAG, RESHAPE_DAG = MANUAL_DAGS = (
     "statemaint_verify",
     "statemaint_repair",
     "statemaint_rollback",
     "statemaint_undo",
+    "statemaint_reshape",
 )
 # The pool of all tasks whose query names no other: the default in the queries file.
 POOL = "statemaint"

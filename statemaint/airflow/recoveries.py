@@ -111,7 +111,7 @@ def plan_shown(plan: RecoveryPlan) -> Shown:
         f"**{plan.verb.value} of `{plan.root}`**: {len(plan.actions)} steps. Removed files "
         "are kept in the trash for thirty days."
     )
-    return _shown(head, lines, kept if plan.actions else None, _remaining(plan))
+    return shown(head, lines, kept if plan.actions else None, _remaining(plan))
 
 
 def undo_shown(plan: UndoPlan) -> Shown:
@@ -128,10 +128,10 @@ def undo_shown(plan: UndoPlan) -> Shown:
     )
     if plan.sequel:
         head += f" Afterwards, {plan.sequel}."
-    return _shown(head, lines, kept if plan.coming else None, _staying(plan.left))
+    return shown(head, lines, kept if plan.coming else None, _staying(plan.left))
 
 
-def _shown(
+def shown(
     head: str, lines: Sequence[str], document: dict[str, Any] | None, failure: Failure | None
 ) -> Shown:
     more = len(lines) - _MOST_SHOWN

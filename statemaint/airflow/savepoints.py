@@ -13,7 +13,7 @@ from typing import Any
 from airflow.sdk import get_current_context, task
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 
-from statemaint.airflow.connections import open_checkpoint
+from statemaint.airflow.connections import opener
 from statemaint.airflow.endings import errors_end, fail
 from statemaint.airflow.links import links
 from statemaint.airflow.names import SAVED
@@ -22,7 +22,7 @@ from statemaint.airflow.reporting import reporting
 from statemaint.airflow.settings import QuerySettings, unknown_options
 from statemaint.airflow.texts import size
 from statemaint.errors import CheckpointError
-from statemaint.queries.checks import BUCKETS, absolute_address
+from statemaint.queries.checks import absolute_address
 from statemaint.queries.models import SavepointSettings
 from statemaint.report.record import LastSavepoint
 from statemaint.report.task import Failure, named
@@ -125,7 +125,7 @@ def saved(
         ValueError: when the address of the form is not one.
         StatemaintError: as `savepoint` does.
     """
-    opened = _opener(settings)
+    opened = opener(settings.connection)
     source, batch = opened(settings.checkpoint), options.batch
     dest = options.to and absolute_address(options.to)
     if batch is None and not dest:
@@ -147,7 +147,7 @@ def saved(
 
 def expired(settings: QuerySettings, where: SavepointSettings) -> tuple[Savepoint, ...]:
     """Returns the savepoints of a query; those that no rule keeps, as they are once deleted."""
-    opened, folder = _opener(settings), where.folder(settings.query)
+    opened, folder = opener(settings.connection), where.folder(settings.query)
     listed = _listed(settings, where, opened, opened(settings.checkpoint))
     if not where.keep:
         return listed
@@ -165,16 +165,6 @@ def _begun(savepoints: Sequence[Savepoint], since: float) -> Iterator[int]:
     for one in savepoints:
         if one.state is SavepointState.UNFINISHED and one.note and one.note.begun >= since:
             yield one.note.batch
-
-
-def _opener(settings: QuerySettings) -> Opener:
-    """Returns what opens an address: on S3, with the query's Airflow connection."""
-
-    def opened(address: str) -> Storage:
-        on_s3 = address.partition("://")[0] in BUCKETS
-        return open_checkpoint(address, settings.connection if on_s3 else None)
-
-    return opened
 
 
 def _line(report: SavepointReport) -> str:

@@ -467,12 +467,12 @@ def test_manual_work_has_a_dag_for_each_verb_with_the_queries_to_choose_from(
     found = describe(pythons, tmp_path, queries=EXAMPLE, file=DAGS / "statemaint_manual_dags.py")
     assert (found["errors"], found["warnings"]) == ({}, {})
     dags = found["dags"]
-    verbs = ("repair", "rollback", "undo", "verify")
+    verbs = ("repair", "reshape", "rollback", "undo", "verify")
     assert sorted(dags) == [f"statemaint_{verb}" for verb in verbs]
     for dag in dags.values():
         choice = dag["params"]["query"]["schema"]["enum"]
         assert (choice, dag["schedule"]) == (["click_join", "hourly_revenue"], None)
-    for verb in ("repair", "rollback", "undo"):
+    for verb in verbs[:-1]:
         tasks = dags[f"statemaint_{verb}"]["tasks"].items()
         downstream = {name: one["downstream"] for name, one in tasks}
         assert downstream == {"plan": ["apply", "approve"], "approve": ["apply"], "apply": []}

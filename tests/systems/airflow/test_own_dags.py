@@ -249,6 +249,21 @@ def test_an_undo_that_is_another_one_when_it_is_approved_is_not_done(
     assert not (checkpoint / "state/0/1/1.delta").exists()
 
 
+def test_another_shape_is_shown_and_saved_after_an_approval(admin: Client, folder: Path) -> None:
+    to = folder / "reshaped"
+    form = {"query": "undone", "to": str(to), "codec": "zstd"}
+    shows = "codec lz4 to zstd"
+    rejected = manual(admin, "reshape", form, answer="Reject", shows=shows)
+    assert rejected.states["apply"] == "skipped"
+    assert not to.exists()
+    done = manual(admin, "reshape", form, answer="Approve", shows=shows)
+    assert (done.state, done.states["apply"]) == ("success", "success")
+    code = f'.option("checkpointLocation", "{to}")'
+    assert xcom(done, "apply")["code"] == [code]
+    assert code in done.log("apply")
+    assert verify(LocalStorage(to), deep=True).healthy
+
+
 def test_maintenance_follows_the_asset_of_the_querys_own_dag(admin: Client, folder: Path) -> None:
     dag = "statemaint__followed"
     for name in ("own_query", dag):
