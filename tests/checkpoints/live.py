@@ -1,14 +1,14 @@
 """Live queries of one Spark, each with a checkpoint and an output of its own."""
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tests.checkpoints.archive import States
 from tests.checkpoints.environments import VERSIONS, run_jobs
-from tests.checkpoints.queries import KINDS, Kind, able, release, write_input
+from tests.checkpoints.queries import IDS, KINDS, Kind, able, release, write_input
 
 BATCHES = 12
 _BATCHES_OF_ANOTHER = 6
@@ -98,24 +98,26 @@ def crash(live: Live) -> None:
             (log / f".{newest}.crc").unlink()
 
 
-def read(*lives: Live, newest: int | None = None) -> list[dict[str, States]]:
+def read(*lives: Live, newest: int | None = None, placed: bool = True) -> list[dict[str, States]]:
     """Returns what the state of each query is after the newest batches or all in its log, by kind.
 
     Sparks before 4.0 cannot read state, nor 4.0 what has ids; the newest reads theirs as well.
     """
     first, *_ = lives
     jobs = [
-        {"read": str(live.checkpoint(kind)), "newest": newest}
+        {"read": str(live.checkpoint(kind)), "newest": newest, "placed": placed}
         for live in lives
         for kind in live.kinds
     ]
-    results = iter(run_jobs(_reader_of(first), jobs, first.place))
+    results = iter(run_jobs(_reader_of(lives), jobs, first.place))
     return [{kind.name: next(results) for kind in live.kinds} for live in lives]
 
 
-def _reader_of(live: Live) -> str:
-    able_since = (4, 1) if any(kind.has_ids for kind in live.family) else (4, 0)
-    return live.version if release(live.version) >= able_since else VERSIONS[-1]
+def _reader_of(lives: Sequence[Live]) -> str:
+    first, *_ = lives
+    with_ids = any(IDS in one.conf or any(kind.has_ids for kind in one.family) for one in lives)
+    able_since = (4, 1) if with_ids else (4, 0)
+    return first.version if release(first.version) >= able_since else VERSIONS[-1]
 
 
 def _beginner(version: str, kind: Kind) -> str:

@@ -1,31 +1,36 @@
 """Proves that every Spark continues from a savepoint as if the query had never stopped.
 
-    python -m tests.checkpoints.savepoint [VERSION ...] [KIND ...]
+    python -m tests.checkpoints.savepoint [VERSION ...] [KIND ...] [SHAPE ...]
 
 For each kind of query that a version of Spark can run, or each of those that are named: seven
 batches; a savepoint of the newest, with an output folder of its own; ten more batches of the query,
 and of the one that starts from the savepoint while the original is out of its reach, with Spark's
 own maintenance beside them. Reports whether the rows of every batch, the states of the newest
 batches and the names of the schema files are equal, and fails if any are not.
+
+With SHAPEs, such as `provider=RocksDBStateStoreProvider,partitions=3`, there is a savepoint in each
+of them, one after the other: each of the query that has started from the one before.
 """
 
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import click
+from pydantic import TypeAdapter
 
 from statemaint.audit import doctor
 from statemaint.errors import StatemaintError
+from statemaint.records.savepoints import SAME, Shape
 from statemaint.savepoint import savepoint
 from statemaint.storage import open_storage
 from tests.checkpoints.environments import VERSIONS, SparkError
 from tests.checkpoints.live import Live, begin, go_on, read
-from tests.checkpoints.queries import KINDS, STATE_STORE, Kind, release
+from tests.checkpoints.queries import IDS, KINDS, STATE_STORE, Kind, release
 from tests.checkpoints.restart import ROCKS, Proof, Twins, verified
 from tests.checkpoints.rocks_queries import (
     EVOLVES,
@@ -51,38 +56,43 @@ _READ = 3
 _SINK_LOG = "_spark_metadata"
 
 
-def prove(version: str, kinds: tuple[Kind, ...]) -> list[Proof]:
+def prove(version: str, kinds: tuple[Kind, ...], shapes: Sequence[Shape] = (SAME,)) -> list[Proof]:
     """Proves those kinds of queries that a version can run."""
     live = Live(version, _PLACE / version, "undisturbed", kinds)
     try:
-        return list(_prove(live))
+        return list(_prove(live, shapes))
     except SparkError as error:
         return [Proof(version, f"none of {len(live.kinds)} kinds", (str(error),))]
 
 
-def _prove(live: Live) -> Iterator[Proof]:
+def _prove(live: Live, shapes: Sequence[Shape]) -> Iterator[Proof]:
     shutil.rmtree(live.place, ignore_errors=True)
     evolving = replace(live, family=tuple(one for one in live.family if one in EVOLVING_KINDS))
     if evolving.kinds:
         go_on(evolving, batches=EVOLVES)
     begin(live, _BEFORE)
-    batches: dict[str, int] = {}
-    for kind in live.kinds:
-        try:
-            batches[kind.name] = _save(live, kind, replace(live, name="saved").root(kind))
-        except StatemaintError as error:
-            yield Proof(f"{live.version} {kind.name}", "no savepoint", (str(error),))
-    kept = tuple(kind for kind in live.kinds if kind.name in batches)
-    live = replace(live, family=kept, conf=_conf(live.version))
-    ours = replace(live, name="saved")
-    go_on(live, batches=_BEFORE + ROCKS.more)
-    with _out_of_reach(live):
-        go_on(ours, batches=_BEFORE + ROCKS.more)
-    states = read(live, ours, newest=_READ)
-    for kind in kept:
-        name, batch = kind.name, batches[kind.name]
-        outputs = _rows(live.root(kind), batch), _rows(ours.root(kind), batch)
-        yield _judge(live, ours, kind, batch, Twins((states[0][name], states[1][name]), outputs))
+    before = live
+    for number, shape in enumerate(shapes, 1):
+        ours, batches = replace(live, name=f"saved-{number}"), dict[str, int]()
+        for kind in live.kinds:
+            try:
+                batches[kind.name] = _save(before, kind, ours.root(kind), shape)
+            except StatemaintError as error:
+                yield Proof(f"{live.version} {kind.name}", "no savepoint", (str(error),))
+        kept = tuple(kind for kind in live.kinds if kind.name in batches)
+        live = replace(live, family=kept, conf=_conf(live.version))
+        ids = {} if shape.ids is None else {IDS: shape.ids[1:]}
+        ours = before = replace(ours, family=kept, conf={**live.conf, **before.conf, **ids})
+        go_on(live, batches=_BEFORE + number * ROCKS.more)
+        with _out_of_reach(live):
+            go_on(ours, batches=_BEFORE + number * ROCKS.more)
+        moved = any(one.partitions for one in shapes)
+        states = read(live, ours, newest=_READ, placed=not moved)
+        for kind in kept:
+            name, batch = kind.name, batches[kind.name]
+            outputs = _rows(live.root(kind), batch), _rows(ours.root(kind), batch)
+            twins = Twins((states[0][name], states[1][name]), outputs)
+            yield _judge(live, ours, kind, batch, twins)
 
 
 def _conf(version: str) -> dict[str, str]:
@@ -92,13 +102,13 @@ def _conf(version: str) -> dict[str, str]:
     return {**_MAINTAINED, "spark.sql.streaming.checkpointFileManagerClass": manager}
 
 
-def _save(live: Live, kind: Kind, root: Path) -> int:
+def _save(live: Live, kind: Kind, root: Path, shape: Shape) -> int:
     """Makes a savepoint of a query, and the log of its new sink; returns its batch."""
     source, to, sink = (
         open_storage(str(one))
         for one in (live.checkpoint(kind), root / "checkpoint", root / "output")
     )
-    report = savepoint(source, to, sink=sink)
+    report = savepoint(source, to, sink=sink, shape=shape)
     if not doctor(to, deep=True).restarts:
         raise StatemaintError("the doctor finds that it does not restart")
     return report.note.batch
@@ -154,16 +164,22 @@ def _schemas(checkpoint: Path) -> set[str]:
     return {path.name for path in checkpoint.glob("state/*/_stateSchema/*/[0-9]*")}
 
 
+def _shape(text: str) -> Shape:
+    pairs = (choice.split("=") for choice in text.split(","))
+    return TypeAdapter(Shape).validate_python(dict(pairs))
+
+
 def main(names: list[str]) -> int:
     """Proves what is named, by default all kinds on all versions, and returns the exit code."""
     versions = [one for one in names if one in VERSIONS] or VERSIONS
-    wanted = set(names) - set(VERSIONS)
+    shapes = [_shape(one) for one in names if "=" in one] or [SAME]
+    wanted = {one for one in names if "=" not in one} - set(VERSIONS)
     kinds = tuple(one for one in _SAVED_KINDS if not wanted or one.name in wanted)
     if unknown := wanted - {one.name for one in kinds}:
         raise click.UsageError(f"neither a version nor a kind: {', '.join(sorted(unknown))}")
     failed = proved = 0
     for version in versions:
-        for proof in prove(version, kinds):
+        for proof in prove(version, kinds, shapes):
             click.echo(proof)
             failed += bool(proof.faults)
             proved += not proof.faults

@@ -6,9 +6,10 @@ JOBS is a file with a list of jobs, RESULTS will be one with a result for each:
 
     {"run": KIND, "input": DIRECTORY, "root": DIRECTORY, "conf": {...}}
                             all files of the input, a batch each; the result is null
-    {"read": CHECKPOINT, "newest": NUMBER}
+    {"read": CHECKPOINT, "newest": NUMBER, "placed": TRUTH}
                             what Spark's state reader finds at so many of the newest batches, or
-                            at all (null): {STORE: {BATCH: {rows, digest}}}
+                            at all (null), with the partition of each row unless placed is false:
+                            {STORE: {BATCH: {rows, digest}}}
 
 `state_reader` says what a STORE is. One start of a JVM serves all jobs, of which no two may be of
 one query: six are done at a time, as one alone leaves the cores idle half of the time.
@@ -73,7 +74,9 @@ def main(jobs: Path, results: Path) -> None:
 
 
 def _do(spark: SparkSession, job: dict[str, Any]) -> Any:
-    return _run(spark, job) if "run" in job else read(spark, Path(job["read"]), job["newest"])
+    if "run" in job:
+        return _run(spark, job)
+    return read(spark, Path(job["read"]), job["newest"], placed=job["placed"])
 
 
 def _run(spark: SparkSession, job: dict[str, Any]) -> None:

@@ -44,9 +44,11 @@ Options = Mapping[str, str]
 
 
 def read(
-    spark: SparkSession, checkpoint: Path, newest: int | None = None
+    spark: SparkSession, checkpoint: Path, newest: int | None = None, *, placed: bool = True
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Returns `{STORE: {BATCH: {rows, digest}}}` of the newest batches in the commit log, or all.
+
+    Unless `placed`, the digest is the same whatever partitions the rows are in.
 
     But those that Spark's own maintenance has made unreadable: of RocksDB it keeps as many
     versions as it is told to keep batches, and in the log is one batch more.
@@ -54,7 +56,7 @@ def read(
     session = _session(spark, checkpoint)
     with _described(checkpoint) as place:
         return {
-            name: _read_store(session, place, options, newest)
+            name: _read_store(session, place, options, newest, placed=placed)
             for name, options in sorted(_stores(place))
         }
 
@@ -146,11 +148,11 @@ def _directories(operator: Path) -> list[str]:
 
 
 def _read_store(
-    spark: SparkSession, checkpoint: Path, options: Options, newest: int | None
+    spark: SparkSession, checkpoint: Path, options: Options, newest: int | None, *, placed: bool
 ) -> dict[str, Any]:
     """One Spark job for all batches: most of a small read is the cost of starting one."""
     batches = _batches(checkpoint)[-(newest or 0) :]
-    states = (_load(spark, checkpoint, options, batch) for batch in batches)
+    states = (_load(spark, checkpoint, options, batch, placed=placed) for batch in batches)
     rows = reduce(DataFrame.union, states).collect()
     return {
         str(batch): _digest(sorted(row["json"] for row in rows if row["batch"] == batch))
@@ -158,11 +160,13 @@ def _read_store(
     }
 
 
-def _load(spark: SparkSession, checkpoint: Path, options: Options, batch: int) -> DataFrame:
+def _load(
+    spark: SparkSession, checkpoint: Path, options: Options, batch: int, *, placed: bool = True
+) -> DataFrame:
     reader = spark.read.format("statestore").option("batchId", batch)
     state = reader.options(**options).load(str(checkpoint))
     columns = [name for name in state.columns if name != "partition_id"]
-    row = f.to_json(f.struct("partition_id", *columns), _JSON)
+    row = f.to_json(f.struct(*(["partition_id"] if placed else []), *columns), _JSON)
     return state.select(f.lit(batch).alias("batch"), row.alias("json"))
 
 

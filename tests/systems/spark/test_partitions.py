@@ -1,0 +1,93 @@
+"""A query whose savepoint is in another shape continues as the undisturbed one does.
+
+Each has run eleven batches in two partitions. It goes on in seven, and then in three; or in one
+provider after the other. The twin stays as it is.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from statemaint.audit import doctor, verify
+from statemaint.model.checkpoint import Provider
+from statemaint.planning import scan_checkpoint
+from statemaint.records.savepoints import Shape
+from statemaint.savepoint import savepoint
+from statemaint.storage import LocalStorage
+from tests.support.marks import long
+from tests.systems.spark.runner import KIND, Runner, newest_batch
+
+FIRST, MORE = 11, 5
+NAMES = (
+    "chained", "join2", "rocks-timed-ids",
+    *map(long, (
+        "aggregation2", "dedup-within-watermark", "session-window", "pandas-state-timeout",
+        "rocks-aggregation-ids", "rocks-join4", "rocks-chained-ids", "rocks-join2-ids",
+        "rocks-join3", "rocks-session-window-ids", "rocks-expiring", "rocks-rowchecksum",
+    )),
+)  # fmt: skip
+ON_ANY_PROVIDER = (
+    "aggregation2", "join2",
+    *map(long, ("dedup-within-watermark", "limit", "pandas-state-timeout", "session-window")),
+)  # fmt: skip
+HDFS, ROCKSDB = Provider.HDFS_BACKED, Provider.ROCKSDB
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_batches_in_other_partitions_are_those_of_the_undisturbed_query(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    check_goes_on(spark, tmp_path, name, [Shape(partitions=7), Shape(partitions=3)])
+
+
+@pytest.mark.parametrize("name", ON_ANY_PROVIDER)
+def test_the_batches_on_another_provider_are_those_of_the_undisturbed_query(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    shapes = [
+        Shape(provider=ROCKSDB, row_checksums=True),
+        Shape(ids="v2", partitions=3),
+        Shape(ids="v1", row_checksums=False),
+        Shape(provider=HDFS, codec="zstd", partitions=2),
+    ]
+    check_goes_on(spark, tmp_path, name, shapes)
+
+
+@pytest.mark.parametrize("name", ["rocks-timed-ids", *map(long, ("rocks-join4", "rocks-expiring"))])
+def test_families_with_row_checksums_and_other_ids_go_on(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    first, then = Shape(ids="v2", row_checksums=True), Shape(ids="v1", partitions=3)
+    if name.endswith("-ids"):
+        first, then = replace(first, ids="v1"), replace(then, ids="v2")
+    shapes = [first, then, Shape(row_checksums=False)]
+    check_goes_on(spark, tmp_path, name, shapes)
+
+
+def check_goes_on(spark: SparkSession, place: Path, name: str, shapes: Iterable[Shape]) -> None:
+    runner, root = Runner(spark, KIND[name]), place / "original"
+    runner.run(root, FIRST)
+    before, read = root, FIRST
+    for number, shape in enumerate(shapes):
+        other, newest = place / f"shape-{number}", newest_batch(before)
+        to = LocalStorage(other / "checkpoint")
+        savepoint(LocalStorage(before / "checkpoint"), to, shape=shape)
+        read += MORE
+        runner.run(other, read)
+        runner.run(root, read)
+        assert newest_batch(other) == newest_batch(root)
+        assert runner.output(other) == runner.output(root, above=newest)
+        ours, theirs = (runner.states(one, placed=False) for one in (other, root))
+        assert ours.keys() == theirs.keys()
+        for store, batches in ours.items():
+            common = batches.keys() & theirs[store].keys()
+            assert len(common) >= MORE
+            assert [batches[one] for one in common] == [theirs[store][one] for one in common]
+        storage = LocalStorage(other / "checkpoint")
+        assert doctor(storage).restarts
+        assert verify(storage, deep=True).healthy
+        assert shape.chosen.items() <= Shape.of(scan_checkpoint(storage)).chosen.items()
+        before = other
