@@ -49,7 +49,12 @@ _SAVED_KINDS = tuple(
 )
 _PLACE = ROOT / ".run" / "savepoints"
 # Less eager than it is there: a JVM maintains the stores of all queries that it has run.
-_MAINTAINED = {**ROCKS.conf, f"{STATE_STORE}.maintenanceInterval": "2s"}
+# The log of a sink says of which batch a row is for as long as no entry of it is deleted.
+_MAINTAINED = {
+    **ROCKS.conf,
+    f"{STATE_STORE}.maintenanceInterval": "2s",
+    "spark.sql.streaming.fileSink.log.deletion": "false",
+}
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 _BEFORE = 7
 _READ = 3
