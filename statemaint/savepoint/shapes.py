@@ -13,7 +13,6 @@ from statemaint.model.checkpoint import MAINTAINED, Provider
 from statemaint.records.savepoints import Shape
 from statemaint.scan.partitions import SETTING
 from statemaint.scan.query_logs import COMPRESSION, PROVIDER_CLASS, ROW_CHECKSUMS
-from statemaint.state.versions import ENCODING
 
 # Sparks before 3.5.5 do not have it. The RocksDB of Spark 3.3 is too old for the files that ours
 # writes, and the log does not tell that Spark from those up to 3.5.4.
@@ -61,8 +60,8 @@ def settings_of(before: Shape, after: Shape, conf: Mapping[str, str], root: str)
     was = _pinned(before)
     changed = {name: value for name, value in _pinned(after).items() if value != was[name]}
     needed = {name: f"another {name}" for name in changed}
-    if after.ids != before.ids:
-        needed[ENCODING] = "a change of unique ids"
+    if after != before and "v2" in (before.ids, after.ids):
+        needed[ROW_CHECKSUMS] = "another shape with or without unique ids (v2)"  # 4.2, see docs
     if after != before and after.provider is Provider.ROCKSDB:
         needed[_SINCE_3_5] = "another shape in RocksDB"
     for name, choice in needed.items():

@@ -106,7 +106,7 @@ _UNKNOWN = StateMetadata({}, None, {})
 _OF_A_JOIN = re.compile(
     "(left|right)-(keyToNumValues|keyWithIndexToValue|keyWithTsToValues|tsWithKey)"
 )
-ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
+_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 _UNSAFE_ROW, _SESSION_START = "unsaferow", "sessionStartTime"
 
 
@@ -171,9 +171,9 @@ def _check_encoding(storage: Storage, checkpoint: Checkpoint) -> None:
         conf = logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}"))
     except NotFoundError:
         return  # purged in the meantime; Spark before 4.0 has no other encoding
-    encoding = conf.get(ENCODING, _UNSAFE_ROW)
+    encoding = conf.get(_ENCODING, _UNSAFE_ROW)
     if encoding.strip().lower() != _UNSAFE_ROW:
-        raise UnsupportedError(storage.root, f"{ENCODING}={encoding}", _UNSAFE_ROW)
+        raise UnsupportedError(storage.root, f"{_ENCODING}={encoding}", _UNSAFE_ROW)
 
 
 @contextmanager

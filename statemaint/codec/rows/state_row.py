@@ -188,7 +188,7 @@ def value_reader(layout: RowLayout, wrapping: Wrapping) -> ValueReader:
         return lambda _key, value: (bare(value, at, len(value) - at),)
     row = _versioned(layout.value)
     if layout.many:
-        return lambda key, value: tuple(row(entry, 0) for entry in entries(key, value, wrapping))
+        return lambda key, value: tuple(row(entry, 0) for entry in _entries(key, value, wrapping))
     if wrapping.checksums:
         return lambda key, value: (row(row_checksum.bare_row(key, value, offset=0), 0),)
     return lambda _key, value: (row(value, 0),)
@@ -289,8 +289,7 @@ def _moment(key: bytes, at: int) -> int:
     return moment - _ABOVE if moment & _HIGHEST_BIT else moment
 
 
-def entries(key: bytes, value: bytes, wrapping: Wrapping) -> Iterator[bytes]:
-    """Yields the rows of a value that has any number of them; checksums are compared."""
+def _entries(key: bytes, value: bytes, wrapping: Wrapping) -> Iterator[bytes]:
     head = _SEALED_HEAD if wrapping.checksums else _INT
     if wrapping.checksums:
         row_checksum.check_rows(key, value, offset=0)

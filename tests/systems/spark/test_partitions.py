@@ -5,7 +5,6 @@ provider after the other. The twin stays as it is.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,17 +52,6 @@ def test_the_batches_on_another_provider_are_those_of_the_undisturbed_query(
         Shape(ids="v1", row_checksums=False),
         Shape(provider=HDFS, codec="zstd", partitions=2),
     ]
-    check_goes_on(spark, tmp_path, name, shapes)
-
-
-@pytest.mark.parametrize("name", ["rocks-timed-ids", *map(long, ("rocks-join4", "rocks-expiring"))])
-def test_families_with_row_checksums_and_other_ids_go_on(
-    spark: SparkSession, tmp_path: Path, name: str
-) -> None:
-    first, then = Shape(ids="v2", row_checksums=True), Shape(ids="v1", partitions=3)
-    if name.endswith("-ids"):
-        first, then = replace(first, ids="v1"), replace(then, ids="v2")
-    shapes = [first, then, Shape(row_checksums=False)]
     check_goes_on(spark, tmp_path, name, shapes)
 
 

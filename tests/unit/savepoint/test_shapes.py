@@ -34,6 +34,7 @@ def cases(*archives: str) -> list[Any]:
         pytest.param((archive, kind), id=f"{archive} {kind}")
         for archive in archives
         for kind in sorted(contents(archive))
+        if not (archive == "rocks-4.0.5" and kind.endswith("-ids"))  # refused
     ]
 
 
@@ -101,7 +102,7 @@ def test_rows_are_those_of_the_same_query_on_the_other_provider(
     assert rows_of(saved(other, Shape(provider=HDFS))) == rows_of(one)
 
 
-CHECKED = ["aggregation-ids", "expiring", "join2", "join4", "timed-ids"]
+CHECKED = ["aggregation-ids", "join2"]
 
 
 @pytest.mark.parametrize("kind", CHECKED)
@@ -111,6 +112,14 @@ def test_rocksdb_rows_get_checksums_and_lose_them(kind: str) -> None:
     assert values_of(dest) == values_of(source)
     back = saved(dest, Shape(row_checksums=False, partitions=2), "back")
     assert rows_of(back) == rows_of(source)
+
+
+@pytest.mark.parametrize("shape", [Shape(row_checksums=True), Shape(ids="v1"), Shape(partitions=3)])
+@pytest.mark.parametrize("kind", ["join4-ids", "timed-ids"])
+def test_column_families_keep_their_shape(kind: str, shape: Shape) -> None:
+    text = refused(source_of(("rocks-4.3.0", f"rocks-{kind}")), shape)
+    assert "with another shape, as its state has column families" in text
+    assert "operator 0 (" in text
 
 
 @pytest.mark.parametrize("codec", COMPRESSIONS)
@@ -224,7 +233,8 @@ REFUSED = [
     (SESSIONS, Shape(provider=Provider.UNKNOWN), "provider unknown is not one of"),
     (SESSIONS, Shape(codec="gzip"), "codec 'gzip' is not one of lz4, lzf, snappy, zstd"),
     (SESSIONS, Shape(ids="v2"), "with unique ids (v2) is not supported"),
-    (("rocks-3.5.9", "rocks-dedup"), Shape(ids="v2"), f"with {_STATE}.encodingFormat"),
+    (("rocks-4.0.5", "rocks-zips"), Shape(ids="v2"), f"with {_STATE}.rowChecksum.enabled"),
+    (("rocks-4.0.5", "rocks-zips-ids"), Shape(partitions=3), "unique ids (v2), after a batch of"),
     (("3.4.4", "dedup"), Shape(provider=ROCKSDB), "a Spark that is too old for it"),
     (("4.1.4", "dedup"), Shape(row_checksums=True), f"with {_STATE}.rowChecksum.enabled"),
 ]

@@ -53,7 +53,7 @@ def test_rows_are_all_there_each_in_its_place(
     shape = replace(shape, row_checksums=data.draw(st.booleans()))
     old, new = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 9))
     rows = {one: one for one in encoded}
-    work = shuffle(old, new, key, Change(HDFS, shape, {None: layout}))
+    work = shuffle(old, new, key, Change(HDFS, shape, layout))
     with Spill(new, bytes(16)) as spill:
         for number in range(old):
             placed = [row for row in rows.items() if key.partition(row[0], old) == number]
@@ -71,7 +71,8 @@ def test_rows_are_all_there_each_in_its_place(
 
 @pytest.mark.parametrize("families", [{5: "another"}, {4: "default"}])
 def test_rows_of_an_unknown_family_are_refused(families: dict[int, str]) -> None:
-    work = Shuffle(((store(0), CHAIN),), (target(0),), {}, Change(HDFS, HDFS, {"default": LAYOUT}))
+    key = ShuffleKey(LAYOUT.key, len(LAYOUT.key.fields))
+    work = Shuffle(((store(0), CHAIN),), (target(0),), {"default": key})
     state = State(iter([(b"\5\0key", b"value")]), families)
     with pytest.raises(UnsupportedError, match="column family 0500"):
         next(routed(work, store(0), state))
