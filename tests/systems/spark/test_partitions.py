@@ -21,11 +21,10 @@ from tests.systems.spark.runner import KIND, Runner, newest_batch
 
 FIRST, MORE = 11, 5
 NAMES = (
-    "chained", "join2", "rocks-timed-ids",
+    "chained", "join2", "rocks-aggregation-ids",
     *map(long, (
         "aggregation2", "dedup-within-watermark", "session-window", "pandas-state-timeout",
-        "rocks-aggregation-ids", "rocks-join4", "rocks-chained-ids", "rocks-join2-ids",
-        "rocks-join3", "rocks-session-window-ids", "rocks-expiring", "rocks-rowchecksum",
+        "rocks-chained-ids", "rocks-join2-ids", "rocks-session-window-ids", "rocks-rowchecksum",
     )),
 )  # fmt: skip
 ON_ANY_PROVIDER = (
