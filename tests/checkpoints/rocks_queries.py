@@ -237,7 +237,7 @@ _EITHER = (
     _rocks("session-window", _OTHERS["session-window"]),
     *(
         _rocks(f"join{number}", Kind("", _crowded_join, join_format(number), since))
-        for number, since in ((2, (3, 3)), (3, (4, 1)), (4, (4, 2)))
+        for number, since in ((2, (3, 3)), (3, (4, 1)), (4, (4, 3)))
     ),
     _rocks("timed", Kind("", _timed, since=(4, 0))),
     _rocks(
