@@ -123,6 +123,11 @@ class Store:
         rocks = self.rocks
         return rocks is not None and bool(rocks.used) and self.families_at(0) is None
 
+    @property
+    def unsettled(self) -> bool:
+        """Returns whether nothing shows the format of a zip's metadata that its Spark reads."""
+        return self.rocks is not None and self.rocks.unsettled and self.families_at(0) is None
+
     def oldest(self, required: int, target: int) -> int:
         """Returns the oldest version that must load of those that the commit log has.
 

@@ -25,6 +25,8 @@ class Rocks:
         rebuilt: the numbers of the column families that zips will name once a repair has written
             them again, by version.
         evolved: the versions that were the first with their column families, by their schemas.
+        unsettled: whether nothing but a zip shows the format of a zip's metadata that its Spark
+            reads: with unique ids, that of Spark 4.0 depends on its sessions.
     """
 
     ids: Mapping[int, str] = field(default_factory=dict)
@@ -37,6 +39,7 @@ class Rocks:
     used: Mapping[str, frozenset[int]] = field(default_factory=dict)
     rebuilt: Mapping[int, frozenset[int]] = field(default_factory=dict)
     evolved: frozenset[int] = frozenset()
+    unsettled: bool = False
 
     def id_at(self, version: int) -> str | None:
         """Returns the unique id of the attempt that counts at a version, if it has one."""

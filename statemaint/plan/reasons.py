@@ -153,6 +153,14 @@ class WithheldReason(Explained):
         "no zip that can be read names its column families",
         "nothing has to be done: it has no rows, and needs no snapshot",
     )
+    UNSETTLED = (
+        "zip_format_unknown",
+        (
+            "Spark 4.0 with unique ids reads zips in one of two formats, by its sessions' "
+            "settings, and there is no zip that shows which"
+        ),
+        "let an executor write one, with a query that runs for some minutes, or use Spark 4.2",
+    )
     NAME_TAKEN = (
         "name_taken",
         "a file that is kept has the snapshot's name",

@@ -70,6 +70,8 @@ def _wait(facts: Facts, version: int) -> Wait | None:
         return Wait(WithheldReason.LOG_IN_DOUBT, _undoubted(facts, version))
     if facts.store.unnamed:
         return Wait(WithheldReason.UNNAMED)
+    if facts.store.unsettled:
+        return Wait(WithheldReason.UNSETTLED)
     if taken := _taken(facts, facts.store.snapshot_path(version)):
         return Wait(taken)
     if _overtakes(facts, version):

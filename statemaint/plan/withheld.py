@@ -13,6 +13,7 @@ from statemaint.wording import counted, moment
 
 # Findings of their own tell the operator of the others.
 _NOTICED = (
+    WithheldReason.UNSETTLED,
     WithheldReason.EXECUTORS,
     WithheldReason.NAME_TAKEN,
     WithheldReason.YOUNG_CHECKSUM,

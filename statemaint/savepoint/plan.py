@@ -17,7 +17,7 @@ from statemaint.model.files import UnknownFile, classify_any, spark_checksums
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId, batch_in, version_of
 from statemaint.plan.actions import WriteSnapshot
-from statemaint.plan.reasons import SnapshotReason
+from statemaint.plan.reasons import SnapshotReason, WithheldReason
 from statemaint.planning import chains_at, not_committed, scan_checkpoint
 from statemaint.records.savepoints import SAME, Shape
 from statemaint.savepoint.logs import logs_of, offsets_of, unchecked_sources
@@ -105,6 +105,9 @@ def plan_savepoint(storage: Storage, batch: int, *, to: str, shape: Shape = SAME
     if shape != SAME:
         check_changes(before, after, storage.root, stateful=bool(chains))
     settings = settings_of(before, after, conf, storage.root)
+    if after.ids == "v2" and (lone := next((one for one, _ in chains if one.unsettled), None)):
+        what = f"{lone.id.directory}, whose {WithheldReason.UNSETTLED.meaning},"
+        raise UnsupportedError(storage.root, what, "a store with a zip of an executor")
     ids = logs.parse_commit(view.read(f"commits/{batch}"))
     if after.ids != before.ids:
         ids = _places(store.id for store, _ in chains) if after.ids == "v2" else {}

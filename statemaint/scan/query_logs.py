@@ -26,6 +26,9 @@ _STATE = "spark.sql.streaming.stateStore"
 PROVIDER_CLASS = f"{_STATE}.providerClass"
 COMPRESSION = f"{_STATE}.compression.codec"
 ROW_CHECKSUMS = f"{_STATE}.rowChecksum.enabled"
+"""In the offsets of Spark 4.2 and later."""
+ENCODING = f"{_STATE}.encodingFormat"
+"""In the offsets of Spark 4.0 and later."""
 
 Notes = list[Finding]
 """The findings of the whole checkpoint, collected during a scan."""

@@ -10,7 +10,7 @@ from statemaint.codec.metadata.logs import UniqueIds
 from statemaint.codec.rocksdb import changelog, snapshot_zip
 from statemaint.errors import CodecError, NotFoundError, StorageError
 from statemaint.model.checkpoint import Store
-from statemaint.model.files import Delta, Snapshot, SstFile, snapshot_version
+from statemaint.model.files import Delta, Snapshot, SstFile, snapshot_version, spark_checksums
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, batch_of, version_of
 from statemaint.model.lineage import Attempts, Item, Lost, Trace
@@ -69,6 +69,7 @@ class RocksReading:
     compression: Compression
     row_checksums: bool
     schemas: Mapping[tuple[int, str], FamilySchemas]
+    settled: bool = True  # whether its Spark has one format of a zip's metadata
 
     def all(self, stores: Iterable[Store]) -> Iterator[Store]:
         jobs = (partial(self.of, store) for store in stores)
@@ -92,7 +93,8 @@ class RocksReading:
 
     def _readable(self, store: Store) -> Store:
         committed = self.committed.of(store.id)
-        read = _Reading(self.storage, store, committed, self.compression).done()
+        settled = self.settled or bool(spark_checksums(store.files))  # since Spark 4.1
+        read = _Reading(self.storage, store, committed, self.compression, settled).done()
         schemas = self.schemas.get((store.id.operator, store.id.store))
         if schemas is None or read.rocks is None:
             return read
@@ -112,7 +114,9 @@ class _Reading:
     store: Store
     committed: Committed
     compression: Compression
+    settled: bool
     ours: set[str] = field(default_factory=set)
+    formats: dict[str, str] = field(default_factory=dict)
     families: dict[str, Mapping[str, int]] = field(default_factory=dict)
     lineages: dict[Item, tuple[Item, ...]] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
@@ -120,6 +124,7 @@ class _Reading:
 
     def done(self) -> Store:
         parts = self._parts()
+        self.unreadable |= self._strange()
         ids, plain = self._ids()
         rocks = Rocks(
             ids=ids,
@@ -129,6 +134,7 @@ class _Reading:
             unsound=self.unreadable | self._missing(parts),
             unreadable=frozenset(self.unreadable),
             families=self.families,
+            unsettled=bool(ids) and not self.settled,
         )
         findings = (*self.store.findings, *self.findings)
         return replace(self.store, rocks=rocks, findings=findings)
@@ -149,11 +155,26 @@ class _Reading:
                 self.unreadable[path] = str(error.at(path))
         return parts
 
+    def _strange(self) -> Mapping[str, str]:
+        """Returns why our zips do not load if they have another format than all of executors'."""
+        theirs = {one for path, one in self.formats.items() if path not in self.ours}
+        strange = (path for path in self.ours & self.formats.keys() if theirs)
+        return {
+            path: f"{path} has metadata of format {self.formats[path]}, and what executors wrote "
+            f"has {', '.join(sorted(theirs))}: Spark 4.0 reads only that of its sessions"
+            for path in strange
+            if self.formats[path] not in theirs
+        }
+
     def _refers_to(self, path: str) -> Mapping[str, int]:
         content = self.storage.read(path)
         if snapshot_zip.marked(content):
             self.ours.add(path)
         metadata = snapshot_zip.parse_metadata(content)
+        self.formats[path] = metadata.format
+        if self.settled and metadata.format != snapshot_zip.PLAIN_FORMAT:
+            detail = f"zip metadata of format {metadata.format}, which only Spark 4.0 reads"
+            raise CodecError(detail, offset=0)
         self.families[path] = metadata.families
         return shared_paths(self.store.id.directory, metadata)
 

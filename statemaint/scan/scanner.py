@@ -31,6 +31,8 @@ from statemaint.scan.layout import Layout, directories_named_as_files, schemas_l
 from statemaint.scan.partitions import may_have_changed, partition_counts
 from statemaint.scan.proofs import with_proofs, with_unreadable
 from statemaint.scan.query_logs import (
+    ENCODING,
+    ROW_CHECKSUMS,
     Notes,
     committed_ids,
     committed_partitions,
@@ -113,6 +115,7 @@ def scan(
             COMPRESSIONS[codec],
             row_checksums,
             _family_schemas(storage, layout, operators, expected),
+            settled=ENCODING not in newest.conf or ROW_CHECKSUMS in newest.conf,
         )
         stores = tuple(reading.all(stores))
     unused = () if part else unused_stores(evidence, expected)  # the plan of the run reports them

@@ -27,6 +27,7 @@ from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, batch_of
 from statemaint.plan.findings.health import diagnose
+from statemaint.scan.query_logs import ENCODING
 from statemaint.storage import Storage
 
 
@@ -106,7 +107,6 @@ _UNKNOWN = StateMetadata({}, None, {})
 _OF_A_JOIN = re.compile(
     "(left|right)-(keyToNumValues|keyWithIndexToValue|keyWithTsToValues|tsWithKey)"
 )
-_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 _UNSAFE_ROW, _SESSION_START = "unsaferow", "sessionStartTime"
 
 
@@ -171,9 +171,9 @@ def _check_encoding(storage: Storage, checkpoint: Checkpoint) -> None:
         conf = logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}"))
     except NotFoundError:
         return  # purged in the meantime; Spark before 4.0 has no other encoding
-    encoding = conf.get(_ENCODING, _UNSAFE_ROW)
+    encoding = conf.get(ENCODING, _UNSAFE_ROW)
     if encoding.strip().lower() != _UNSAFE_ROW:
-        raise UnsupportedError(storage.root, f"{_ENCODING}={encoding}", _UNSAFE_ROW)
+        raise UnsupportedError(storage.root, f"{ENCODING}={encoding}", _UNSAFE_ROW)
 
 
 @contextmanager

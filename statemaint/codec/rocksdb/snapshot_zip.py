@@ -1,7 +1,8 @@
 """The `<version>.zip` of a RocksDB store: its small files, and a list of the large ones.
 
     zip       = CURRENT, IDENTITY, MANIFEST-<n>, OPTIONS-<n>, <n>.log, metadata   each once at most
-    metadata  = "v1" newline {"sstFiles":[file, ...], "logFiles":[log, ...], "numKeys":n, families}
+    metadata  = format newline {"sstFiles":[file, ..], "logFiles":[log, ..], "numKeys":n, families}
+    format    = "v1"; Spark 4.0 also writes "v2", and then reads no other
     file      = {"localFileName":"000008.sst","dfsSstFileName":"000008-<uuid>.sst","sizeBytes":n}
     log       = {"localFileName":"000009.log","dfsLogFileName":"000009-<uuid>.log","sizeBytes":n}
     families  = "numInternalKeys":n, "columnFamilyMapping":{name: number},
@@ -20,7 +21,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -34,7 +35,9 @@ _Value = TypeVar("_Value")
 
 _MEMBER = re.compile(r"CURRENT|IDENTITY|metadata|(?:MANIFEST|OPTIONS)-[0-9]{1,20}|[0-9]{1,20}\.log")
 _LARGE = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,200}\.(?:sst|log)")
-_VERSION = "v1"
+PLAIN_FORMAT = "v1"
+"""The format that every Spark reads, but for Spark 4.0 with unique ids: that one has "v2"."""
+_FORMATS = (PLAIN_FORMAT, "v2")
 _FIELDS = ("sstFiles", "logFiles", "numKeys")
 _FAMILY_FIELDS = (
     "numInternalKeys",
@@ -101,6 +104,8 @@ class ZipMetadata:
         internal: whether each column family is internal, by name.
         last_family: the highest number that a column family ever had.
         shape: the set of fields that are written.
+        format: the word in its first line. Spark 4.0 reads only that of the sessions'
+            `checkpointFormatVersion` when its JVM first needed it; the others read "v1".
     """
 
     ssts: tuple[ImmutableFile, ...]
@@ -111,6 +116,7 @@ class ZipMetadata:
     internal: Mapping[str, bool] = field(default_factory=dict)
     last_family: int = 0
     shape: ZipShape = ZipShape.FAMILIES
+    format: str = PLAIN_FORMAT
 
 
 def parse_metadata(content: bytes) -> ZipMetadata:
@@ -232,9 +238,10 @@ def _member(name: str) -> str:
 
 
 def _parse(content: bytes) -> ZipMetadata:
-    version, _, rest = content.partition(b"\n")
-    if version != _VERSION.encode():
-        raise CodecError(f"zip metadata of unknown format {version[:8]!r}", offset=0)
+    word, _, rest = content.partition(b"\n")
+    known = [one for one in _FORMATS if one.encode() == word]
+    if not known:
+        raise CodecError(f"zip metadata of unknown format {word[:8]!r}", offset=0)
     try:
         fields = json.loads(rest.decode())
     except (ValueError, RecursionError) as error:
@@ -242,7 +249,7 @@ def _parse(content: bytes) -> ZipMetadata:
     if not isinstance(fields, dict):
         raise CodecError("zip metadata is not a JSON object", offset=0)
     _check_unknown(fields)
-    return _metadata(fields)
+    return replace(_metadata(fields), format=known[0])
 
 
 def _check_unknown(fields: dict[str, Any]) -> None:
@@ -323,7 +330,7 @@ def _render(metadata: ZipMetadata) -> bytes:
         fields["columnFamilyTypeMap"] = dict(metadata.internal)
         fields["maxColumnFamilyId"] = metadata.last_family
     text = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
-    return f"{_VERSION}\n{text}".encode()
+    return f"{metadata.format}\n{text}".encode()
 
 
 def _listed(files: tuple[ImmutableFile, ...], stored: str) -> list[dict[str, Any]]:

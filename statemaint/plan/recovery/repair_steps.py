@@ -133,12 +133,12 @@ def rebuilt(step: RepairStep, listed: Store, store: Store, window: range) -> Wri
 
 
 def from_log(store: Store, version: int, setup: Store | None = None) -> WriteSnapshot | None:
-    """Returns the write of a version's snapshot from the log; `None` if the log lacks files.
+    """Returns the write of a version's snapshot from the log; `None` if that cannot be done.
 
     `setup` is the store with the zips that may name its column families; the same by default.
     """
     chain = store.versions.from_log(version, proved=())
-    if chain is None or not chain.deltas:
+    if chain is None or not chain.deltas or (setup or store).unsettled:
         return None
     return WriteSnapshot(
         store.id,
