@@ -334,7 +334,7 @@ def test_the_manual_dags_keep_their_queries_while_the_file_is_empty(
     before = describe(pythons, tmp_path, queries=queries, file=file)["dags"]
     queries.write_text("", encoding="utf-8")
     assert describe(pythons, tmp_path, queries=queries, file=file)["dags"] == before
-    assert len(before) == 4
+    assert len(before) == 5
 
 
 def test_the_dags_of_a_folder_have_the_settings_of_their_own_files(
