@@ -251,7 +251,7 @@ def test_an_undo_that_is_another_one_when_it_is_approved_is_not_done(
 
 def test_another_shape_is_shown_and_saved_after_an_approval(admin: Client, folder: Path) -> None:
     to = folder / "reshaped"
-    form = {"query": "undone", "to": str(to), "codec": "zstd"}
+    form = {"query": "followed", "to": str(to), "codec": "zstd"}
     shows = "codec lz4 to zstd"
     rejected = manual(admin, "reshape", form, answer="Reject", shows=shows)
     assert rejected.states["apply"] == "skipped"

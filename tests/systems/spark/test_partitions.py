@@ -21,15 +21,15 @@ from tests.systems.spark.runner import KIND, Runner, newest_batch
 
 FIRST, MORE = 11, 5
 NAMES = (
-    "chained", "join2", "rocks-aggregation-ids",
+    "rocks-aggregation-ids",
     *map(long, (
-        "aggregation2", "dedup-within-watermark", "session-window", "pandas-state-timeout",
+        "chained", "join2", "aggregation2", "dedup-within-watermark", "session-window", "pandas-state-timeout",
         "rocks-chained-ids", "rocks-join2-ids", "rocks-session-window-ids", "rocks-rowchecksum",
     )),
 )  # fmt: skip
 ON_ANY_PROVIDER = (
-    "aggregation2", "join2",
-    *map(long, ("dedup-within-watermark", "limit", "pandas-state-timeout", "session-window")),
+    "aggregation2",
+    *map(long, ("join2", "dedup-within-watermark", "limit", "pandas-state-timeout", "session-window")),
 )  # fmt: skip
 HDFS, ROCKSDB = Provider.HDFS_BACKED, Provider.ROCKSDB
 
