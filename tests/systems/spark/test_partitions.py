@@ -4,6 +4,7 @@ Each has run eleven batches in two partitions. It goes on in seven, and then in 
 provider after the other. The twin stays as it is.
 """
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,21 +17,21 @@ from statemaint.planning import scan_checkpoint
 from statemaint.records.savepoints import Shape
 from statemaint.savepoint import savepoint
 from statemaint.storage import LocalStorage
-from tests.support.marks import long
 from tests.systems.spark.runner import KIND, Runner, newest_batch
 
 FIRST, MORE = 11, 5
-NAMES = (
-    "rocks-aggregation-ids",
-    *map(long, (
-        "chained", "join2", "aggregation2", "dedup-within-watermark", "session-window", "pandas-state-timeout",
-        "rocks-chained-ids", "rocks-join2-ids", "rocks-session-window-ids", "rocks-rowchecksum",
-    )),
+# Each takes minutes; all of them are for `make test-shapes`.
+_ALL = os.environ.get("STATEMAINT_SHAPES") == "all"
+_MORE_NAMES = (
+    "aggregation2", "chained", "dedup-within-watermark", "join2", "pandas-state-timeout",
+    "session-window", "rocks-chained-ids", "rocks-join2-ids", "rocks-rowchecksum",
+    "rocks-session-window-ids",
 )  # fmt: skip
-ON_ANY_PROVIDER = (
-    "aggregation2",
-    *map(long, ("join2", "dedup-within-watermark", "limit", "pandas-state-timeout", "session-window")),
+_MORE_ON_ANY = (
+    "dedup-within-watermark", "join2", "limit", "pandas-state-timeout", "session-window",
 )  # fmt: skip
+NAMES = ("rocks-aggregation-ids", *(_MORE_NAMES if _ALL else ()))
+ON_ANY_PROVIDER = ("aggregation2", *(_MORE_ON_ANY if _ALL else ()))
 HDFS, ROCKSDB = Provider.HDFS_BACKED, Provider.ROCKSDB
 
 
