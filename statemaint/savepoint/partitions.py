@@ -112,6 +112,8 @@ def _change(
     old, new = shapes
     if (same_files(old, new), old.ids, old.partitions) == (True, new.ids, new.partitions):
         return None
+    if old.provider is new.provider is Provider.HDFS_BACKED and same_rows(old, new):
+        return None if same_files(old, new) else Change(old, new, None)  # no schema is needed
     version = version_of(checkpoint.committed or 0)
     layouts = layouts_of(storage, checkpoint, store, version, Provider.ROCKSDB)
     if why := _bound(layouts, moves=old.provider is not new.provider):

@@ -146,7 +146,7 @@ def test_a_dry_run_withholds_nothing_that_a_run_would_write() -> None:
         ),
         (
             Policy(min_deltas_for_snapshot=50),
-            "(min_deltas_for_snapshot 50); every file is kept: 50 needed_by_retained_version",
+            "(min_deltas_for_snapshot 50); every file is kept: 50 needed by retained version",
         ),
     ],
 )

@@ -337,7 +337,7 @@ def test_a_file_may_be_empty() -> None:
     ("content", "text"),
     [
         (b"", "unknown format"),
-        (b"v2\n{}", "unknown format b'v2'"),
+        (b"v3\n{}", "unknown format b'v3'"),
         (b"v1", "not JSON"),
         (b"v1\n{", "not JSON"),
         (b"v1\n\xff", "not JSON"),
