@@ -232,6 +232,21 @@ def test_a_rollback_and_its_undo_are_shown_and_carried_out_after_approvals(
     assert contents(checkpoint) == before
 
 
+def test_another_shape_is_shown_and_saved_after_an_approval(admin: Client, folder: Path) -> None:
+    to = folder / "reshaped"
+    form = {"query": "undone", "to": str(to), "codec": "zstd"}
+    shows = "codec lz4 to zstd"
+    rejected = manual(admin, "reshape", form, answer="Reject", shows=shows)
+    assert rejected.states["apply"] == "skipped"
+    assert not to.exists()
+    done = manual(admin, "reshape", form, answer="Approve", shows=shows)
+    assert (done.state, done.states["apply"]) == ("success", "success")
+    code = f'.option("checkpointLocation", "{to}")'
+    assert xcom(done, "apply")["code"] == [code]
+    assert code in done.log("apply")
+    assert verify(LocalStorage(to), deep=True).healthy
+
+
 def test_an_undo_that_is_another_one_when_it_is_approved_is_not_done(
     admin: Client, folder: Path
 ) -> None:
@@ -247,21 +262,6 @@ def test_an_undo_that_is_another_one_when_it_is_approved_is_not_done(
     assert (refused.state, refused.states["apply"]) == ("failed", "failed")
     assert "SUPERSEDED: " in refused.log("apply")
     assert not (checkpoint / "state/0/1/1.delta").exists()
-
-
-def test_another_shape_is_shown_and_saved_after_an_approval(admin: Client, folder: Path) -> None:
-    to = folder / "reshaped"
-    form = {"query": "followed", "to": str(to), "codec": "zstd"}
-    shows = "codec lz4 to zstd"
-    rejected = manual(admin, "reshape", form, answer="Reject", shows=shows)
-    assert rejected.states["apply"] == "skipped"
-    assert not to.exists()
-    done = manual(admin, "reshape", form, answer="Approve", shows=shows)
-    assert (done.state, done.states["apply"]) == ("success", "success")
-    code = f'.option("checkpointLocation", "{to}")'
-    assert xcom(done, "apply")["code"] == [code]
-    assert code in done.log("apply")
-    assert verify(LocalStorage(to), deep=True).healthy
 
 
 def test_maintenance_follows_the_asset_of_the_querys_own_dag(admin: Client, folder: Path) -> None:
