@@ -171,10 +171,10 @@ class _Reading:
         if snapshot_zip.marked(content):
             self.ours.add(path)
         metadata = snapshot_zip.parse_metadata(content)
-        self.formats[path] = metadata.format
         if self.settled and metadata.format != snapshot_zip.PLAIN_FORMAT:
             detail = f"zip metadata of format {metadata.format}, which only Spark 4.0 reads"
             raise CodecError(detail, offset=0)
+        self.formats[path] = metadata.format
         self.families[path] = metadata.families
         return shared_paths(self.store.id.directory, metadata)
 

@@ -57,6 +57,15 @@ def executors(storage: MemoryStorage, word: str) -> MemoryStorage:
     return storage
 
 
+def put_ours_as(storage: MemoryStorage, word: str) -> str:
+    """Makes the newest zip one of ours, in a format; returns its path."""
+    path = max(zips(storage))
+    members = snapshot_zip.members(storage.read(path))
+    metadata = replace(snapshot_zip.metadata_of(members), format=word)
+    storage.write(path, [snapshot_zip.render(members, metadata, mark=True)], overwrite=True)
+    return path
+
+
 def snapshotted(word: str) -> MemoryStorage:
     """Returns a checkpoint of Spark 4.0 with zips of executors in a format."""
     storage = checkpoint(AS_4_2)
@@ -122,12 +131,19 @@ def test_the_format_of_spark_4_0_is_damage_for_a_later_spark() -> None:
     assert all("which only Spark 4.0 reads" in why for why in store.rocks.unsound.values())
 
 
+def test_after_an_upgrade_our_zip_counts_whatever_the_executors_of_spark_4_0_had() -> None:
+    storage = snapshotted("v2")
+    path = put_ours_as(storage, "v1")
+    for batch in range(5, 9):
+        storage.write(f"offsets/{batch}", [offsets_bytes(AS_4_2)], overwrite=True)
+    (store,) = scan(storage).stores
+    assert store.rocks is not None
+    assert {*store.rocks.unsound} == {*zips(storage)} - {path}
+
+
 def test_our_zip_in_another_format_than_the_executors_is_damage_and_is_repaired() -> None:
     storage = snapshotted("v2")
-    path = max(zips(storage))
-    members = snapshot_zip.members(storage.read(path))
-    plain = replace(snapshot_zip.metadata_of(members), format="v1")
-    storage.write(path, [snapshot_zip.render(members, plain, mark=True)], overwrite=True)
+    path = put_ours_as(storage, "v1")
     found = verify(storage)
     assert [one.code for one in found.findings if one.damage] == [FindingCode.CORRUPT_FILE]
     assert "Spark 4.0 reads only that of its sessions" in found.findings[0].detail
