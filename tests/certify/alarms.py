@@ -37,6 +37,7 @@ class Excuse(StrEnum):
     OVER = "what was wrong when a run of maintenance looked is wrong no more"
     SHALLOW = "the verb does not look that deep, and one that does finds it"
     CONSISTENT = "the state is wrong, and all files that are left agree with it"
+    OPEN = "an operator has left the query, and what would show it is lost"
     TRACELESS = "no file of a store is left, nor anything that names it"
 
 
@@ -61,9 +62,17 @@ def excuse(stage: "Stage", findings: tuple[Finding, ...], *, late: bool = False)
             return Excuse.OVERTAKEN  # which is younger than the log of now, and right
     if stage.undercut and all(_lost(stage, one) for one in false):
         return Excuse.UNDERCUT
+    if all(_may_have_left(one, findings) for one in false) and any(stage.certificate.wrong()):
+        return Excuse.OPEN
     if late and stage.tainted:
         return Excuse.OVER
     raise LookupError(false)
+
+
+def _may_have_left(finding: Finding, findings: tuple[Finding, ...]) -> bool:
+    """Returns whether it is said beside a finding that its operator may have left the query."""
+    said = {one.path for one in findings if one.code is FindingCode.UNDECLARED_OPERATOR}
+    return finding.store is not None and f"state/{finding.store.operator}" in said
 
 
 def _lost(stage: "Stage", finding: Finding) -> bool:

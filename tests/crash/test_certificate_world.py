@@ -149,6 +149,21 @@ def test_a_run_that_touches_a_removed_operators_state_is_caught() -> None:
         stage.world.change({"state/1/0/1.delta": None}, stage.doer(TIGHT))
 
 
+def test_an_operator_may_have_left_only_where_what_shows_it_is_lost() -> None:
+    stage = stage_of(Habits(stores=TWO, spark=3))
+    stage.operator.remove_operator()
+    stage.batch(1)
+    behind = Finding(FindingCode.BROKEN_CHAIN, "", StoreId(1, 0), 7)
+    said = Finding(FindingCode.UNDECLARED_OPERATOR, "", path="state/1")
+    with pytest.raises(LookupError):
+        excuse(stage, (said, behind))
+    stage.certificate.excused = True
+    stage.world.change({f"state/0/0/{stage.query.target}.delta": None})
+    assert excuse(stage, (said, behind)) is Excuse.OPEN
+    with pytest.raises(LookupError):
+        excuse(stage, (behind,))
+
+
 # -- troubles that last
 
 
