@@ -17,10 +17,11 @@ from statemaint.spark.api import (
     verify_fleet,
 )
 from statemaint.spark.fleet import Target
-from statemaint.spark.history import read_history
+from statemaint.spark.history import history_views, read_history
 
 __all__ = [
     "Target",
+    "history_views",
     "inventory",
     "maintain_fleet",
     "plan_fleet",

@@ -87,6 +87,7 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
     attempt: int | None = None,
     wait: float | None = None,
     history: str | None = None,
+    keep_history: float | None = None,
     tell: Callable[[str], object] | None = None,
 ) -> Any:
     """Maintains every query once, and returns the outcomes: a row for each store and each query.
@@ -105,6 +106,7 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
         attempt: the number of the attempt at that run; a later one ends the leases of an earlier.
         wait: seconds to wait for leases that other runs hold; without it their queries are `held`.
         history: the address of a Parquet dataset to which the outcomes are added (`History`).
+        keep_history: the seconds after which a run leaves it; without it, none does.
         tell: receives the progress, in lines.
 
     Raises:
@@ -116,7 +118,7 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
     given = {"attempt": attempt, "wait": wait, "tell": tell}
     chosen: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
     fleet_run = FleetRun(run or new_run_id(time.time()), force_snapshot=force, **chosen)
-    kept = History.at(history) if history else None
+    kept = History.at(history, keep_history) if history else None
     with reporting(reading, fleet, "maintain", attempt=fleet_run.attempt) as ended:
         table = run_fleet(spark, fleet, fleet_run, kept.costs() if kept else None)
         ended(summaries(row for batch in table.to_batches() for row in batch.to_pylist()))
@@ -134,6 +136,7 @@ def savepoint_fleet(  # noqa: PLR0913 -- as above
     to: str | None = None,
     pin: bool = True,
     history: str | None = None,
+    keep_history: float | None = None,
     tell: Callable[[str], object] | None = None,
 ) -> Any:
     """Makes a savepoint of each query that says where its savepoints are, of its newest batch.
@@ -150,6 +153,7 @@ def savepoint_fleet(  # noqa: PLR0913 -- as above
         to: the address of the savepoint of a single query, in place of the one in its file.
         pin: keep maintenance from deleting what is being read.
         history: the address of a Parquet dataset to which the outcomes are added (`History`).
+        keep_history: the seconds after which a run leaves it; without it, none does.
         tell: receives the progress, in lines.
 
     Raises:
@@ -163,12 +167,13 @@ def savepoint_fleet(  # noqa: PLR0913 -- as above
         raise ConfigError("another shape is of one query (--query), and has its own place (--to)")
     if not fleet:
         raise ConfigError("no query says where its savepoints are: add `savepoint: {to: ADDRESS}`")
-    name, kept = run or new_run_id(time.time()), History.at(history) if history else None
+    name = run or new_run_id(time.time())
+    kept = History.at(history, keep_history) if history else None
     with reporting(reading, fleet, "savepoint") as ended:
         table = save_fleet(spark, fleet, name, shape=shape, pin=pin, tell=tell or (lambda _: None))
         ended(summaries(row for batch in table.to_batches() for row in batch.to_pylist()))
     if kept:
-        kept.add(name, table, time.time())
+        kept.add(name, table, time.time(), verb="savepoint")
     return frame_of(spark, table, OUTCOMES)
 
 

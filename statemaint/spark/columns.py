@@ -82,6 +82,9 @@ VERIFIED: Mapping[str, str] = {
     "error": "string",
 }
 
+# Of a history: the outcomes of maintenance and savepoints, and the results of verifications.
+HISTORY: Mapping[str, str] = {"verb": "string", **OUTCOMES, **VERIFIED}
+
 
 def ddl(columns: Mapping[str, str]) -> str:
     return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())

@@ -1,31 +1,41 @@
 """The history of a fleet: the outcomes of its runs, as a Parquet dataset.
 
-    <history>/date=<day, UTC>/<run>.parquet      all outcomes of one run
+    <history>/date=<day, UTC>/<run>.parquet      all outcomes of one run of `maintain`
+    <history>/date=<day, UTC>/<verb>-<run>.parquet      those of a run of another verb
 
 A run is one file, which appears whole and in one step or not at all, by the same storages as
 checkpoints. So a run that dies half-way leaves nothing that a reader sees, and another attempt at
-a run replaces its file. No run rewrites the file of another.
+a run replaces its file. No run rewrites the file of another. Days older than `keep` are deleted.
 """
 
 import io
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from statemaint.errors import CodecError, ConfigError, NotFoundError, StorageError
 from statemaint.maintain.bundles import Costs
 from statemaint.model.ids import UnitId, run_folder
-from statemaint.spark.columns import OUTCOMES, ddl
+from statemaint.spark.columns import HISTORY, OUTCOMES, VERIFIED, arrow_schema, ddl
 from statemaint.storage import LocalStorage, Storage, open_storage
 
-_PATH = re.compile(r"date=(\d{4}-\d{2}-\d{2})/([^/]+)\.parquet")
+_log = logging.getLogger(__name__)
+_PATH = re.compile(r"date=(\d{4}-\d{2}-\d{2})/((?:verify-|savepoint-)?)[^/]+\.parquet")
 # The number of runs that are read for the time that a partition takes; most have every query.
 _NEWEST = 3
 _ATTEMPT = b"statemaint.attempt"
 _COLUMNS = ["query", "operator", "partition", "unit", "weight", "seconds"]
+_VIEWS = {
+    "maintained": ("maintain", OUTCOMES),
+    "saved": ("savepoint", OUTCOMES),
+    "verified": ("verify", {"run": "string", **VERIFIED}),
+}
+# Files of a release without `verb` are of maintenance or of savepoints.
+_VERB = "coalesce(verb, if(savepoint IS NULL, 'maintain', 'savepoint'))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +44,14 @@ class History:
 
     Attributes:
         storage: where it lives.
+        keep: the seconds for which a run stays in it, to the end of its day; without it, for ever.
     """
 
     storage: Storage
+    keep: float | None = None
 
     @classmethod
-    def at(cls, address: str) -> "History":
+    def at(cls, address: str, keep: float | None = None) -> "History":
         """Returns the history at an address, which need not exist yet."""
         storage = open_storage(address)
         if isinstance(storage, LocalStorage):
@@ -47,26 +59,41 @@ class History:
                 Path(storage.root).mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise ConfigError(f"{address}: the history's folder: {error.strerror}") from None
-        return cls(storage)
+        return cls(storage, keep)
 
-    def add(self, run: str, table: Any, now: float, *, attempt: int = 1) -> str:
+    def add(
+        self, run: str, table: Any, now: float, *, attempt: int = 1, verb: str = "maintain"
+    ) -> str:
         """Adds the outcomes of a run, replaces those of an earlier attempt, and returns the path.
 
-        An attempt that ends after a later one, to which it lost its leases, adds nothing.
+        An attempt that ends after a later one, to which it lost its leases, adds nothing. Whoever
+        adds deletes what is older than `keep`; what cannot be deleted is only logged.
         """
         import pyarrow.parquet as pq
 
-        before = [path for path in self._paths() if path.endswith(f"/{run_folder(run)}.parquet")]
+        there = self._paths()
+        name = f"{'' if verb == 'maintain' else f'{verb}-'}{run_folder(run)}.parquet"
+        before = [path for path in there if path.endswith(f"/{name}")]
         if before and self._attempt(before[0]) > attempt:
             return before[0]
-        day = f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d}"
-        path = before[0] if before else f"date={day}/{run_folder(run)}.parquet"
+        today = datetime.fromtimestamp(now, UTC)
+        path = before[0] if before else f"date={today:%Y-%m-%d}/{name}"
         content = io.BytesIO()
-        pq.write_table(
-            table.replace_schema_metadata({_ATTEMPT: str(attempt)}), content, compression="zstd"
-        )
+        rows = _widened(table, run, verb).replace_schema_metadata({_ATTEMPT: str(attempt)})
+        pq.write_table(rows, content, compression="zstd")
         self.storage.replace(path, [content.getvalue()])
+        if self.keep is not None:
+            first = f"date={today - timedelta(seconds=self.keep):%Y-%m-%d}"
+            self._delete(one for one in there if one != path and one < first)
         return path
+
+    def _delete(self, paths: Iterable[str]) -> None:
+        try:
+            self.storage.delete_all(found := [*paths])
+            for folder in sorted({path.partition("/")[0] for path in found}):
+                self.storage.delete_folders(folder)
+        except StorageError as error:
+            _log.warning("the history keeps days that are too old: %s", error)
 
     def costs(self) -> Mapping[str, Costs]:
         """Returns the cost of each partition of each query, in the newest run that had it.
@@ -75,7 +102,8 @@ class History:
         """
         costs: dict[str, dict[str, float]] = {}
         try:
-            newest = sorted(self._paths())[-_NEWEST:]
+            maintained = (path for path in self._paths() if not _PATH.fullmatch(path)[2])
+            newest = sorted(maintained)[-_NEWEST:]
         except StorageError:
             return costs
         for path in newest:  # a newer one replaces the costs of an older one
@@ -113,11 +141,41 @@ class History:
         return [one.path for one in self.storage.list("") if _PATH.fullmatch(one.path)]
 
 
+def _widened(table: Any, run: str, verb: str) -> Any:
+    """Returns the rows of a verb with all columns of the history."""
+    import pyarrow as pa
+
+    known = {name: table[name] for name in table.column_names}
+    known |= {name: pa.repeat(text, len(table)) for name, text in (("run", run), ("verb", verb))}
+    schema = arrow_schema(HISTORY)
+    columns = [known.get(one.name, pa.nulls(len(table), one.type)) for one in schema]
+    return pa.table(columns, schema=schema)
+
+
 def read_history(spark: Any, address: str) -> Any:
-    """Returns the outcomes of all runs, with the day of each as `date`.
+    """Returns the rows of all runs, with the verb of each, and its day as `date`.
 
     Args:
         spark: the session.
         address: the address of the history for Spark.
     """
-    return spark.read.schema(f"{ddl(OUTCOMES)}, date date").parquet(address)
+    from pyspark.sql.functions import expr
+
+    rows = spark.read.schema(f"{ddl(HISTORY)}, date date").parquet(address)
+    return rows.withColumn("verb", expr(_VERB))
+
+
+def history_views(spark: Any, address: str) -> None:
+    """Makes temporary views of a history: `history`, and of it `maintained`, `saved`, `verified`.
+
+    `history` has all columns; each of the others has those of its verb, and `date`.
+
+    Args:
+        spark: the session.
+        address: the address of the history for Spark.
+    """
+    history = read_history(spark, address)
+    history.createOrReplaceTempView("history")
+    for name, (verb, columns) in _VIEWS.items():
+        rows = history.where(f"verb = '{verb}'").select("date", *columns)
+        rows.createOrReplaceTempView(name)

@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -17,6 +17,7 @@ from statemaint.cli.options import DURATION, SHARE, as_json, policy_changes
 from statemaint.cli.savepoint import shape_flags
 from statemaint.errors import ConfigError, StorageError
 from statemaint.queries.reading import is_in_shard
+from statemaint.records.runs import new_run_id
 from statemaint.records.savepoints import Shape
 from statemaint.report.outcome import worst_code
 from statemaint.spark import api
@@ -25,6 +26,7 @@ from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
 from statemaint.spark.fleet import Target, fleet_of, read_fleet
 from statemaint.spark.frames import collected, frame_of, must_be_new, not_written
 from statemaint.spark.handed import carry_out
+from statemaint.spark.history import History
 from statemaint.spark.outcomes import Row
 from statemaint.spark.preflight import check_executors
 from statemaint.spark.reporting import note_verifications, reporting
@@ -98,6 +100,34 @@ _FLEET = [
 ]
 
 
+def _needs_history(ctx: click.Context, _: click.Parameter, keep: float | None) -> float | None:
+    if keep is not None and not ctx.params["history"]:
+        raise ConfigError("--keep-history has no effect without --history")
+    return keep
+
+
+_HISTORY = [
+    click.option(
+        "--history",
+        metavar="ADDRESS",
+        is_eager=True,
+        help="Add the rows to this Parquet dataset.",
+    ),
+    click.option(
+        "--keep-history",
+        type=DURATION,
+        callback=_needs_history,
+        help="Delete days of --history that ended longer ago.  [default: keep all]",
+    ),
+]
+
+
+def _history_flags(command: Command) -> Command:
+    for option in reversed(_HISTORY):
+        command = option(command)
+    return command
+
+
 @program.command()
 @_fleet_flags
 def inventory(**flags: Any) -> None:
@@ -125,7 +155,7 @@ def plan(*, policy: Mapping[str, Any], force: bool, **flags: Any) -> None:
     type=click.IntRange(min=1),
     help="The number of the attempt at that run; a later one ends the leases of an earlier.",
 )
-@click.option("--history", metavar="ADDRESS", help="Add the outcomes to this Parquet dataset.")
+@_history_flags
 @click.option("--wait", type=DURATION, help="How long to wait for leases that other runs hold.")
 def maintain(  # noqa: PLR0913 -- the flags of the verb
     *,
@@ -135,6 +165,7 @@ def maintain(  # noqa: PLR0913 -- the flags of the verb
     attempt: int | None,
     wait: float | None,
     history: str | None,
+    keep_history: float | None,
     due: bool,
     **flags: Any,
 ) -> None:
@@ -149,6 +180,7 @@ def maintain(  # noqa: PLR0913 -- the flags of the verb
         attempt=attempt,
         wait=wait,
         history=history,
+        keep_history=keep_history,
         tell=partial(click.echo, err=True),
     )
     kind = due_queries.MAINTENANCE if due else None
@@ -185,10 +217,21 @@ def units(*, handed: tuple[str, ...], attempt: int, master: str | None, remote: 
     show_default=True,
     help="The number of tasks that share the partitions of a query.",
 )
-def verify(*, deep: bool, shares: int, **flags: Any) -> None:
+@_history_flags
+def verify(
+    *, deep: bool, shares: int, history: str | None, keep_history: float | None, **flags: Any
+) -> None:
     """Check that every retained version of every store loads."""
     verb = partial(api.verify_fleet, deep=deep, shares=shares)
-    _run(verb, VERIFIED, note=note_verifications, reports="verify", **flags)
+    kept = History.at(history, keep_history) if history else None
+
+    def note(fleet: Sequence[Target], table: Any) -> None:
+        note_verifications(fleet, _rows(table))
+        if kept:
+            now = time.time()
+            kept.add(new_run_id(now), table, now, verb="verify")
+
+    _run(verb, VERIFIED, note=note, reports="verify", **flags)
 
 
 @program.command()
@@ -197,16 +240,24 @@ def verify(*, deep: bool, shares: int, **flags: Any) -> None:
 @shape_flags
 @click.option("--to", metavar="ADDRESS", help="An empty folder for the savepoint of one query.")
 @click.option("--pin/--no-pin", default=True, help="As for `statemaint savepoint`.")
-@click.option("--history", metavar="ADDRESS", help="Add the outcomes to this Parquet dataset.")
+@_history_flags
 def savepoint(
-    *, shape: Shape, to: str | None, pin: bool, history: str | None, due: bool, **flags: Any
+    *,
+    shape: Shape,
+    to: str | None,
+    pin: bool,
+    history: str | None,
+    keep_history: float | None,
+    due: bool,
+    **flags: Any,
 ) -> None:
     """Make a savepoint of each query that has `savepoint: {to: ADDRESS}`, of its newest batch.
 
     In another shape it is of one query, and needs --query and --to.
     """
     tell = partial(click.echo, err=True)
-    verb = partial(api.savepoint_fleet, shape=shape, to=to, pin=pin, history=history, tell=tell)
+    kept = {"history": history, "keep_history": keep_history}
+    verb = partial(api.savepoint_fleet, shape=shape, to=to, pin=pin, tell=tell, **kept)
     saved = (lambda _: True) if to else _is_saved
     kind = due_queries.SAVEPOINTS if due else None
     _run(verb, OUTCOMES, reports="savepoint", concerns=saved, due=kind, **flags)
@@ -228,7 +279,7 @@ def _run(  # noqa: PLR0913 -- the flags of every verb
     output: str | None,
     summary: str | None,
     as_json: bool,
-    note: Callable[[Sequence[Target], Iterable[Row]], None] | None = None,
+    note: Callable[[Sequence[Target], Any], None] | None = None,
     reports: str = "",
     attempt: int = 1,
     concerns: Callable[[Target], bool] = lambda _: True,
@@ -253,7 +304,7 @@ def _run(  # noqa: PLR0913 -- the flags of every verb
                 table = collected(verb(spark, fleet), columns)
                 ended(summaries(_rows(table)))
                 if note:
-                    note(fleet, _rows(table))
+                    note(fleet, table)
                 if output:
                     lost = not_written(frame_of(spark, table, columns), output)
             finally:

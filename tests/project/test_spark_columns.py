@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
+from statemaint.spark.columns import HISTORY, INVENTORY, OUTCOMES, PLAN, VERIFIED
 from tests.support.paths import ROOT
 
 DOCUMENT = (ROOT / "docs/spark.md").read_text()
@@ -32,3 +32,9 @@ def test_the_columns_are_documented_with_their_types(
     }
     escaped = {name: kind.replace("<bigint>", "&lt;bigint&gt;") for name, kind in expected.items()}
     assert list(found.items()) == list(escaped.items())
+
+
+def test_a_history_has_the_columns_of_its_verbs_and_which_one_it_was() -> None:
+    section = DOCUMENT.split("\n## History\n")[1].split("\n## ")[0]
+    assert {*HISTORY} == {"verb", *OUTCOMES, *VERIFIED}
+    assert f"`verb` ({HISTORY['verb']})" in section

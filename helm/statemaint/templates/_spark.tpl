@@ -16,8 +16,11 @@ shard. The operator adds 20 characters to a name, and makes labels of 63 of it.
 {{- $name = printf "%s-%d" $name $number -}}
 {{- $args = concat $args (list "--shard" (printf "%d/%d" $number $shards)) -}}
 {{- end -}}
-{{- if and $spark.history (ne $verb "verify") -}}
+{{- if $spark.history -}}
 {{- $args = concat $args (list "--history" $spark.history) -}}
+{{- end -}}
+{{- if $spark.keepHistory -}}
+{{- $args = concat $args (list "--keep-history" $spark.keepHistory) -}}
 {{- end -}}
 {{- $all = append $all (dict "name" $name "verb" $verb "schedule" $job.schedule "args" (concat $args $job.extraArgs)) -}}
 {{- end -}}
@@ -101,8 +104,8 @@ one that a task starts on an executor for Hadoop's clients: (dict "conf" VALUES)
 {{- if not (or $spark.maintain.enabled $spark.verify.enabled $spark.savepoint.enabled) -}}
 {{- $problems = append $problems "spark.enabled: nothing would run; enable spark.maintain, spark.verify or spark.savepoint" -}}
 {{- end -}}
-{{- if and $spark.history (not (or $spark.maintain.enabled $spark.savepoint.enabled)) -}}
-{{- $problems = append $problems "spark.history: has no effect, as only maintain and savepoint add to it; enable one of them, or take it out" -}}
+{{- if and $spark.keepHistory (not $spark.history) -}}
+{{- $problems = append $problems "spark.keepHistory: has no effect without spark.history; name its place there, or take it out" -}}
 {{- end -}}
 {{- if eq (include "statemaint.hasSecret" $spark.history) "true" -}}
 {{- $problems = append $problems "spark.history: the address has a secret in it, which would be shown; give it without, and the credentials as for the checkpoints" -}}
@@ -137,7 +140,7 @@ one that a task starts on an executor for Hadoop's clients: (dict "conf" VALUES)
 {{- end -}}
 {{- range $given := $job.extraArgs -}}
 {{- $flag := first (splitList "=" $given) -}}
-{{- if has $flag (list "--queries" "--shard" "--master" "--history") -}}
+{{- if has $flag (list "--queries" "--shard" "--master" "--history" "--keep-history") -}}
 {{- $problems = append $problems (printf "spark.%s.extraArgs: the chart gives %s itself; take it out" $verb $flag) -}}
 {{- end -}}
 {{- end -}}

@@ -123,9 +123,14 @@ def test_shards_share_the_queries_and_the_names_are_short_enough_for_the_operato
     assert not any("--shard" in given for given in arguments(scenario(CRON)).values())
 
 
-def test_the_history_is_added_to_by_the_verbs_that_have_one() -> None:
-    found = {given[0]: "--history" in given for given in arguments(scenario(CRON)).values()}
-    assert found == {"maintain": True, "savepoint": True, "verify": False}
+def test_every_verb_adds_to_the_history_and_keeps_it_as_long_as_the_values_say() -> None:
+    for values, more in (({}, []), ({"keepHistory": "365d"}, ["--keep-history", "365d"])):
+        given = arguments(with_spark(**values, history="s3://lake/h"))
+        history = ["--history", "s3://lake/h", *more]
+        assert {one[0]: one[3 : 3 + len(history)] for one in given.values()} == {
+            "maintain": history,
+            "verify": history,
+        }
 
 
 def test_a_pod_that_is_the_whole_spark_uses_the_cores_that_it_asks_for() -> None:
@@ -304,9 +309,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         with_spark(maintain={"enabled": False}, verify={"enabled": False}),
         "spark.enabled: nothing would run",
     ),
-    "a history of nothing": (
-        with_spark(maintain={"enabled": False}, history="s3://lake/h"),
-        "spark.history: has no effect, as only maintain and savepoint add to it",
+    "an age without a history": (
+        with_spark(keepHistory="365d"),
+        "spark.keepHistory: has no effect without spark.history",
     ),
     "a secret": (
         with_spark(history="s3://key:word@lake/h"),

@@ -156,9 +156,11 @@ def test_a_verified_fleet_has_records_and_its_summary_although_the_output_is_los
     output = file / "rows"
     done = program(
         *("verify", "--queries", str(file), "--master", "local[2]", "--query", "join2"),
-        *("--output", str(output)),
+        *("--output", str(output), "--history", str(tmp_path / "history")),
     )
     assert done.returncode == 5, done.stderr
+    (verified,) = (tmp_path / "history").glob("date=*/verify-*.parquet")
+    assert pq.read_table(verified).to_pylist()[0]["verdict"]
     assert "1 query" in done.stdout
     assert "OUTPUT: --output" in done.stderr
     assert (tmp_path / "fleet/join2/_statemaint/metrics.json").exists()

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from statemaint.errors import ConfigError, StorageError
-from statemaint.spark.columns import OUTCOMES, arrow_schema
+from statemaint.spark.columns import OUTCOMES, VERIFIED, arrow_schema
 from statemaint.spark.history import History
 from statemaint.storage import MemoryStorage
 from tests.support.faults import HookedStorage, refuse
@@ -62,6 +62,49 @@ def test_a_file_that_the_storage_does_not_give_is_not_replaced() -> None:
     assert pq.read_table(pa.BufferReader(storage.read(path))).to_pylist()[0]["seconds"] == 2.0
 
 
+def test_days_that_ended_too_long_ago_are_deleted(tmp_path: Path) -> None:
+    (tmp_path / "date=2026-11-01").mkdir()
+    (tmp_path / "date=2026-11-01/notes.txt").write_text("")
+    history = History.at(str(tmp_path), keep=2 * DAY)
+    for number, verb in enumerate(("maintain", "verify", "maintain", "verify")):
+        history.add(f"run-{number}", table(), NOON + number * DAY, verb=verb)
+    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")}
+    assert found == {
+        "date=2026-11-01/notes.txt",
+        "date=2026-11-25/verify-run-1.parquet",
+        "date=2026-11-26/run-2.parquet",
+        "date=2026-11-27/verify-run-3.parquet",
+    }
+    assert not (tmp_path / "date=2026-11-24").exists()
+
+
+def test_a_run_that_takes_longer_than_the_history_is_kept_is_in_it(tmp_path: Path) -> None:
+    history = History.at(str(tmp_path), keep=0.0)
+    history.add("a", table(row("a", 1.0)), NOON)
+    history.add("a", table(row("a", 2.0)), NOON + 3 * DAY, attempt=2)
+    assert [one["seconds"] for one in pq.read_table(tmp_path).to_pylist()] == [2.0]
+
+
+def test_days_that_cannot_be_deleted_do_not_fail_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    storage = MemoryStorage()
+    History(storage).add("a", table(), NOON)
+    refusing = HookedStorage(storage, before=refuse("delete"))
+    assert History(refusing, keep=0.0).add("b", table(), NOON + DAY) in storage.files
+    assert len(storage.files) == 2
+    assert "the history keeps days that are too old" in caplog.text
+
+
+def test_a_row_has_the_columns_of_its_verb_and_no_others() -> None:
+    storage = MemoryStorage()
+    checked = {"query": "q", "share": 1, "verdict": "healthy", "versions_checked": 3}
+    verified = pa.Table.from_pylist([checked], schema=arrow_schema(VERIFIED))
+    path = History(storage).add("a", verified, NOON, verb="verify")
+    assert path == "date=2026-11-24/verify-a.parquet"
+    (found,) = pq.read_table(pa.BufferReader(storage.read(path))).to_pylist()
+    told = {name: value for name, value in found.items() if value is not None}
+    assert told == {"verb": "verify", "run": "a", **checked}
+
+
 def test_a_run_that_dies_while_it_writes_leaves_nothing_that_a_reader_sees() -> None:
     class Dying(MemoryStorage):
         def replace(self, path: str, chunks: Iterable[bytes]) -> None:
@@ -87,6 +130,9 @@ def test_the_newest_runs_say_how_slow_each_partition_was() -> None:
         "q": {"op 0 / part 0": 0.2, "op 0 / part 1": 0.9},
         "other": {"op 0 / part 3": 0.3},
     }
+    for verb in ("verify", "savepoint"):
+        history.add("d", table(row("d", 7.0)), NOON + 3 * DAY, verb=verb)
+    assert history.costs()["q"] == {"op 0 / part 0": 0.2, "op 0 / part 1": 0.9}
     history.add("d", table(), NOON + 3 * DAY)
     assert history.costs()["q"] == {"op 0 / part 0": 0.2}
 

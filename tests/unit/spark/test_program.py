@@ -65,3 +65,10 @@ def test_a_file_without_savepoints_is_refused_in_every_shard(
             module.program, ["savepoint", "--queries", str(file), "--shard", shard]
         )
         assert "no query says where its savepoints are" in str(done.exception)
+
+
+@pytest.mark.parametrize("verb", ["maintain", "savepoint", "verify"])
+def test_an_age_without_a_history_is_refused(verb: str, file: str) -> None:
+    command = [verb, "--keep-history", "7d", "--queries", file]
+    done = CliRunner().invoke(module.program, command)
+    assert str(done.exception).endswith("--keep-history has no effect without --history")
