@@ -50,7 +50,8 @@ test-all: test-parts ## everything (25 minutes on two cores), with the coverage 
 test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restarted by its own Spark; fleets on 3.5 to 4.3
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.restart $(ARGS)
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.engine $(ARGS)
-	$(WITH_JAVA) STATEMAINT_CLUSTER=1 $(BIN)/python -m pytest tests/systems/spark/test_cluster.py
+	$(WITH_JAVA) STATEMAINT_CLUSTER=1 $(BIN)/python -m pytest tests/systems/spark/test_cluster.py \
+	  tests/systems/spark/test_cluster_packages.py
 
 test-savepoint-sparks: setup ## start every kind of query from a savepoint, on Spark 3.3 to 4.3; ARGS="4.0.5" on some
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.savepoint $(ARGS)

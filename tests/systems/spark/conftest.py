@@ -23,7 +23,8 @@ from tools.demo.pipeline import hourly_job
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 # It has to catch tasks at work, which a fast machine may not allow: a part of `make test-sparks`.
-collect_ignore = [] if os.environ.get("STATEMAINT_CLUSTER") else ["test_cluster.py"]
+_CLUSTERS = ["test_cluster.py", "test_cluster_packages.py"]
+collect_ignore = [] if os.environ.get("STATEMAINT_CLUSTER") else _CLUSTERS
 RunOn = Callable[[Path, Iterable[int]], None]
 
 
