@@ -24,7 +24,8 @@ from statemaint.spark.columns import HISTORY, OUTCOMES, VERIFIED, arrow_schema, 
 from statemaint.storage import LocalStorage, Storage, open_storage
 
 _log = logging.getLogger(__name__)
-_PATH = re.compile(r"date=(\d{4}-\d{2}-\d{2})/((?:verify-|savepoint-)?)[^/]+\.parquet")
+_PATH = re.compile(r"date=(\d{4}-\d{2}-\d{2})/([^/]+)\.parquet")
+_OTHERS = ("verify-", "savepoint-")  # what the names of files of other verbs begin with
 # The number of runs that are read for the time that a partition takes; most have every query.
 _NEWEST = 3
 _ATTEMPT = b"statemaint.attempt"
@@ -102,11 +103,11 @@ class History:
         """
         costs: dict[str, dict[str, float]] = {}
         try:
-            maintained = (path for path in self._paths() if not _PATH.fullmatch(path)[2])
-            newest = sorted(maintained)[-_NEWEST:]
+            paths = sorted(self._paths())
+            maintained = [one for one in paths if not one.partition("/")[2].startswith(_OTHERS)]
         except StorageError:
             return costs
-        for path in newest:  # a newer one replaces the costs of an older one
+        for path in maintained[-_NEWEST:]:  # a newer one replaces the costs of an older one
             for row in self._rows(path):
                 if row["unit"] and row["weight"] and row["seconds"]:
                     unit = UnitId(row["operator"], row["partition"])

@@ -256,8 +256,15 @@ def savepoint(
     In another shape it is of one query, and needs --query and --to.
     """
     tell = partial(click.echo, err=True)
-    kept = {"history": history, "keep_history": keep_history}
-    verb = partial(api.savepoint_fleet, shape=shape, to=to, pin=pin, tell=tell, **kept)
+    verb = partial(
+        api.savepoint_fleet,
+        shape=shape,
+        to=to,
+        pin=pin,
+        history=history,
+        keep_history=keep_history,
+        tell=tell,
+    )
     saved = (lambda _: True) if to else _is_saved
     kind = due_queries.SAVEPOINTS if due else None
     _run(verb, OUTCOMES, reports="savepoint", concerns=saved, due=kind, **flags)
