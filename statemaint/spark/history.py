@@ -13,7 +13,7 @@ import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +77,13 @@ class History:
         before = [path for path in there if path.endswith(f"/{name}")]
         if before and self._attempt(before[0]) > attempt:
             return before[0]
-        today = datetime.fromtimestamp(now, UTC)
-        path = before[0] if before else f"date={today:%Y-%m-%d}/{name}"
+        path = before[0] if before else f"{_folder(now)}/{name}"
         content = io.BytesIO()
         rows = _widened(table, run, verb).replace_schema_metadata({_ATTEMPT: str(attempt)})
         pq.write_table(rows, content, compression="zstd")
         self.storage.replace(path, [content.getvalue()])
         if self.keep is not None:
-            first = f"date={today - timedelta(seconds=self.keep):%Y-%m-%d}"
+            first = _folder(max(0.0, now - self.keep))
             self._delete(one for one in there if one != path and one < first)
         return path
 
@@ -140,6 +139,10 @@ class History:
     def _paths(self) -> list[str]:
         """Returns the files of all runs, by day and run."""
         return [one.path for one in self.storage.list("") if _PATH.fullmatch(one.path)]
+
+
+def _folder(time: float) -> str:
+    return f"date={datetime.fromtimestamp(time, UTC):%Y-%m-%d}"
 
 
 def _widened(table: Any, run: str, verb: str) -> Any:
