@@ -15,7 +15,7 @@ from statemaint.spark.units import Piece, make_plan, take_inventory
 from statemaint.storage import LocalStorage
 from tests.benchmarks.far import FarBucket, far_bucket
 from tests.benchmarks.fleet import __main__ as program
-from tests.benchmarks.fleet import hours, tables
+from tests.benchmarks.fleet import hours, parts, tables
 from tests.benchmarks.fleet.child import THREADS, Took
 from tests.benchmarks.fleet.engines import environ_of, run
 from tests.benchmarks.fleet.hours import Query
@@ -23,7 +23,10 @@ from tests.benchmarks.fleet.parts import quickest
 from tests.benchmarks.fleet.prices import Hour, wider
 from tests.benchmarks.fleet.shapes import (
     EVEN,
+    FAR_QUERIES,
+    FEWER_QUERIES,
     MANY_FILES,
+    MANY_QUERIES,
     POLICY,
     SKEWED,
     Shape,
@@ -32,6 +35,7 @@ from tests.benchmarks.fleet.shapes import (
 )
 from tests.benchmarks.fleet.usage import DRIVER, DRIVER_JVM, EXECUTOR, WORKER, Usage, kind_of
 from tests.benchmarks.inputs import store_folder
+from tests.benchmarks.tables import Results
 
 FEW = Shape("few", replace(EVEN[1_000].query, partitions=3), queries=2)
 
@@ -44,6 +48,8 @@ def state(root: Path) -> dict[str, int]:
 def test_fleets_have_as_many_stores_and_files_as_they_are_called_after() -> None:
     assert [(name, one.stores) for name, one in EVEN.items()] == [(n, n) for n in EVEN]
     assert {one.files for one in MANY_FILES} == {100_000}
+    for shape in (FEWER_QUERIES, MANY_QUERIES, FAR_QUERIES):
+        assert shape.name == f"{shape.stores:,} in {shape.queries:,} queries"
 
 
 def test_an_even_fleet_has_equal_queries_and_a_copy_leaves_it_alone(tmp_path: Path) -> None:
@@ -73,6 +79,20 @@ def test_a_process_is_measured_for_its_start_and_each_verb(tmp_path: Path) -> No
     assert [one.verb for one in took] == ["start", "inventory", "plan", "maintain"]
     assert all(one.seconds > 0 and one.usage.peak[DRIVER] > 10 for one in took)
     assert took[0].usage.cpu[DRIVER_JVM] == 0
+
+
+def test_queries_by_the_thousand_are_held_against_a_tenth_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "FEWER_QUERIES", FEW)
+    monkeypatch.setattr(parts, "MANY_QUERIES", replace(FEW, name="more", queries=4))
+    results = Results(sections=tables.SECTIONS)
+    parts.many_queries(parts.Bench(tmp_path, 1, results, [THREADS]))
+    assert [line[0] for line in results.lines[tables.ASKED.title]] == [
+        "4 queries ÷ 2, threads, maintain: seconds of a query",
+        "4 queries ÷ 2, threads, maintain: memory of the driver's Python",
+    ]
+    assert len(results.lines[tables.ENGINES.title]) == 8
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,18 @@ from tests.benchmarks.fleet.engines import (
     run,
 )
 from tests.benchmarks.fleet.prices import Hour, wider
-from tests.benchmarks.fleet.shapes import EVEN, LARGEST, MANY_FILES, SKEWED, Fleet, Shape, generate
+from tests.benchmarks.fleet.shapes import (
+    EVEN,
+    FAR_QUERIES,
+    FEWER_QUERIES,
+    LARGEST,
+    MANY_FILES,
+    MANY_QUERIES,
+    SKEWED,
+    Fleet,
+    Shape,
+    generate,
+)
 from tests.benchmarks.fleet.usage import DRIVER, DRIVER_JVM, EXECUTOR, WORKER
 from tests.benchmarks.tables import Results, seconds, times
 
@@ -69,13 +80,21 @@ def quickest(runs: Sequence[Sequence[Took]]) -> list[Took]:
     return [min(steps, key=lambda one: one.seconds) for steps in zip(*runs, strict=True)]
 
 
-def even(bench: Bench, stores: int, engines: Sequence[str], place: Place = DISK) -> None:
-    """Measures every verb of some engines on an even fleet."""
-    fleet = bench.fleet(EVEN[stores])
+def measured(
+    bench: Bench, fleet: Fleet, engines: Sequence[str], place: Place = DISK
+) -> Mapping[str, Sequence[Took]]:
+    """Measures every verb of some engines on a fleet, adds their lines, and returns them."""
     found = bench.best(engines, [fleet], place)
     for engine, steps in found.items():
         for took in steps:
             _add(bench, fleet.shape, place, engine, took)
+    return found
+
+
+def even(bench: Bench, stores: int, engines: Sequence[str], place: Place = DISK) -> None:
+    """Measures every verb of some engines on an even fleet."""
+    fleet = bench.fleet(EVEN[stores])
+    found = measured(bench, fleet, engines, place)
     if ONE_CORE in found and TWO_CORES in found:
         _ratio(bench, fleet.shape, found)
     if THREADS in found and TWO_CORES in found:
@@ -172,6 +191,24 @@ def skewed(bench: Bench) -> None:
          "within 1.2", times(took.seconds / own.seconds))  # fmt: skip
 
 
+def many_queries(bench: Bench) -> None:
+    """Measures thousands of small queries beside a tenth of them: the time of each, the memory."""
+    shapes = FEWER_QUERIES, MANY_QUERIES
+    some, all_ = (measured(bench, bench.fleet(one), [THREADS, TWO_CORES]) for one in shapes)
+    times_more = MANY_QUERIES.queries / FEWER_QUERIES.queries
+    for engine in all_:
+        few, many = _maintain(some[engine]), _maintain(all_[engine])
+        named = f"{MANY_QUERIES.queries:,} queries ÷ {FEWER_QUERIES.queries:,}, {engine}"
+        fact(bench, f"{named}, maintain: seconds of a query",
+             "within 1.2", times(many.seconds / few.seconds / times_more))  # fmt: skip
+        fact(bench, f"{named}, maintain: memory of the driver's Python",
+             "under 1.5", times(many.usage.peak[DRIVER] / few.usage.peak[DRIVER]))  # fmt: skip
+    if TWO_CORES in all_:
+        hours = _maintain(all_[TWO_CORES]).seconds / MANY_QUERIES.stores * 1e6 / 3600
+        fact(bench, "1,000,000 stores in 50,000 queries, local[2], maintain: hours, extrapolated",
+             "", f"{hours:.2f}")  # fmt: skip
+
+
 def many_files(bench: Bench) -> None:
     """Measures inventory and plan of 100,000 files."""
     verbs = VERBS[:2]
@@ -226,11 +263,13 @@ def _costs(bench: Bench, engine: str, single: Mapping[str, Hour]) -> None:
         )  # fmt: skip
 
 
-PARTS: dict[str, Callable[[Bench], None]] = {
+PARTS: dict[str, Callable[[Bench], object]] = {
     "1000": lambda bench: even(bench, 1_000, [THREADS, ONE_CORE, TWO_CORES, CLUSTER]),
     "10000": lambda bench: even(bench, 10_000, [THREADS, ONE_CORE, TWO_CORES, CLUSTER]),
     "50000": lambda bench: even(bench, 50_000, [THREADS, TWO_CORES]),
     "far": lambda bench: even(bench, 1_000, [THREADS, TWO_CORES, CLUSTER], FAR),
+    "queries": many_queries,
+    "far-queries": lambda bench: measured(bench, bench.fleet(FAR_QUERIES), [TWO_CORES], FAR),
     "driver": lambda bench: driver(bench, (1_000, 10_000)),
     "skewed": skewed,
     "files": many_files,

@@ -53,6 +53,10 @@ EVEN = {
     stores: Shape(f"{stores:,}", _tiny(stores // queries), queries)
     for stores, queries in ((1_000, 10), (10_000, 50), (50_000, 100))
 }
+# Queries of twenty stores, ten times as many of them, and a fleet for a bucket.
+FEWER_QUERIES = Shape("10,000 in 500 queries", _tiny(20), queries=500)
+MANY_QUERIES = Shape("100,000 in 5,000 queries", _tiny(20), queries=5_000)
+FAR_QUERIES = Shape("4,000 in 2,000 queries", _tiny(2), queries=2_000)
 MANY_FILES = (
     Shape("100,000 files, 10 queries", _tiny(100, deltas=100), queries=10),
     Shape("100,000 files, 1 query", _tiny(1_000, deltas=100)),
