@@ -53,7 +53,7 @@ def tried(connection: str | None) -> str:
     client, *_ = client_of(replace(options, attempts=1))
     where = options.endpoint or "Amazon S3"
     try:
-        with translated(where, ""):
+        with translated(where):
             listed = client.list_buckets()["Buckets"]
     except S3Error as error:
         if error.reason != "AccessDenied":

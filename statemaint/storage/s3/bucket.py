@@ -15,7 +15,7 @@ from typing import Any
 from statemaint.errors import AlreadyExistsError, NotFoundError
 from statemaint.storage.base import Tally
 from statemaint.storage.s3.client import client_of
-from statemaint.storage.s3.errors import S3Error, translated
+from statemaint.storage.s3.errors import NO_BUCKET, S3Error, place_of, translated
 from statemaint.storage.s3.options import S3Options
 from statemaint.storage.s3.quick import QuickReads
 
@@ -76,6 +76,7 @@ class Bucket:
         self._requests = Tally()
         self._seen = False
         self._client, credentials, self._connections = client_of(options)
+        self._place = place_of(name, self._client.meta.endpoint_url)
         self._asking = threading.local()
         self.quick = QuickReads(
             self._connections, credentials, sent=self._sent_quickly, received=self._note
@@ -121,7 +122,7 @@ class Bucket:
             raise
 
     def _answer(self, operation: str, path: str, params: Mapping[str, object]) -> dict[str, Any]:
-        with translated(path, self.name):
+        with translated(path, self._place):
             request = getattr(self._client, operation)
             arguments = {"Bucket": self.name, **self._extras(operation), **params}
             answer: dict[str, Any] = request(
@@ -162,7 +163,7 @@ class Bucket:
             self.ask()
         except S3Error as error:
             if error.status == HTTPStatus.NOT_FOUND:
-                raise S3Error(self.address, f"there is no bucket {self.name!r}") from error
+                raise S3Error(self.address, NO_BUCKET + self._place) from error
             raise
         self._seen = True
 

@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from statemaint.errors import NotFoundError, StorageError
 
 if TYPE_CHECKING:
     from botocore.exceptions import BotoCoreError, ClientError
 
+NO_BUCKET = "there is no such bucket"
 _MOST_WORDS = 200
 _UNSUPPORTED = (HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED)
 _SERVER_FAILED = (500, 502, 503, 504)  # whatever the code: Ceph's UnknownError is one
@@ -117,38 +119,49 @@ def is_unsupported(error: S3Error) -> bool:
 
 
 @contextmanager
-def translated(path: str, bucket: str) -> Iterator[None]:
-    """Turns boto3's exceptions into an `S3Error` about a path, or a certain `NotFoundError`."""
+def translated(path: str, place: str = "") -> Iterator[None]:
+    """Turns boto3's exceptions into an `S3Error` about a path, or a certain `NotFoundError`.
+
+    Args:
+        path: of the request.
+        place: the end of the sentence, as `place_of` makes it.
+    """
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
 
     try:
         yield
     except ClientError as error:
-        raise _refusal(error, path, bucket) from error
+        raise _refusal(error, path, place) from error
     except BotoCoreError as error:
-        raise _unanswered(path, error) from error
+        raise _unanswered(path, error, place) from error
     except ResponseParserError as error:
         words = "the answer cannot be understood; is this an S3 endpoint?"
-        raise S3Error(path, words) from error
+        raise S3Error(path, words + place) from error
 
 
-def _refusal(error: "ClientError", path: str, bucket: str) -> StorageError:
+def place_of(bucket: str, endpoint: str) -> str:
+    """Returns the end of an error's sentence: where the bucket is, without a password in it."""
+    parts = urlsplit(endpoint)
+    return f"; bucket {bucket}, endpoint {parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _refusal(error: "ClientError", path: str, place: str) -> StorageError:
     answer: dict[str, Any] = dict(error.response)
     code = str(answer.get("Error", {}).get("Code", ""))
     about = answer.get("ResponseMetadata", {})
     status = int(about.get("HTTPStatusCode", 0))
     if code == "NoSuchKey":
         return NotFoundError(path)
-    words = _words(error, code, status, bucket)
+    words = _words(error, code, status) + place
     retried = about.get("RetryAttempts", 0) > 0
     return S3Error(path, words, reason=code, status=status, retried=retried)
 
 
-def _words(error: "ClientError", code: str, status: int, bucket: str) -> str:
+def _words(error: "ClientError", code: str, status: int) -> str:
     operation = error.operation_name
     if code == "NoSuchBucket":
-        return f"there is no bucket {bucket!r}"
+        return NO_BUCKET
     if code in _CREDENTIALS:
         return f"the credentials were refused ({code})"
     if code == "AccessDenied" or status == HTTPStatus.FORBIDDEN:
@@ -174,10 +187,10 @@ def _one_line(error: "ClientError") -> str:
     return f"{about.get('Code', 'no code')}{': ' if words else ''}{words}"
 
 
-def _unanswered(path: str, error: "BotoCoreError") -> S3Error:
+def _unanswered(path: str, error: "BotoCoreError", place: str) -> S3Error:
     # The words are those of the error's kind: botocore's own may quote an address with a password.
     kinds = (kind.__name__ for kind in type(error).__mro__)
     words = next((_UNREACHED[kind] for kind in kinds if kind in _UNREACHED), "the request failed")
-    failure = S3Error(path, f"{words} ({type(error).__name__})")
+    failure = S3Error(path, f"{words} ({type(error).__name__}){place}")
     failure.lasting = words == _NO_CREDENTIALS
     return failure

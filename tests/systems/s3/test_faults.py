@@ -355,7 +355,7 @@ def test_another_answer_is_quoted_in_one_line(broken: Place, proxy: FaultProxy) 
     storage = broken.storage()
     proxy.fail("GET", Answer(418, error("Teapot", "short\n\nand stout " + 500 * "x")))
     with pytest.raises(
-        StorageError, match=r"^a: GetObject failed: Teapot: short and stout x+$"
+        StorageError, match=r"^a: GetObject failed: Teapot: short and stout x+; bucket "
     ) as e:
         storage.read("a")
     assert len(str(e.value)) < 300
@@ -366,7 +366,9 @@ def test_an_endpoint_that_is_not_there_is_said() -> None:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
         storage = Place(url).storage("s3://bucket/ck")
-        with pytest.raises(StorageError, match=r"^a: the S3 endpoint cannot be reached") as caught:
+        with pytest.raises(
+            StorageError, match=rf"^a: the S3 endpoint .*; bucket bucket, endpoint {url}$"
+        ) as caught:
             storage.read("a")
         with pytest.raises(StorageError, match=r"^s3://bucket: the S3 endpoint cannot be reached"):
             storage.now()

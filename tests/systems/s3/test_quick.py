@@ -74,7 +74,7 @@ def test_a_bucket_that_is_gone_is_not_a_missing_file(place: Place) -> None:
     for name in ("a", "b"):
         storage.delete(name)
     place.client.delete_bucket(Bucket=storage._bucket.name)
-    with pytest.raises(StorageError, match="no bucket") as raised:
+    with pytest.raises(StorageError, match="no such bucket") as raised:
         storage.read("a")
     assert not isinstance(raised.value, NotFoundError)
 

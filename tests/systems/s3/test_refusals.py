@@ -39,7 +39,7 @@ def test_expired_credentials_are_named_by_every_request(
     proxy.fail("HEAD", Answer(400), times=MANY)
     proxy.fail("GET", Answer(400, error(code, "The provided token has expired.")), times=MANY)
     with pytest.raises(
-        StorageError, match=rf": the credentials were refused \({code}\)$"
+        StorageError, match=rf": the credentials were refused \({code}\); bucket "
     ) as caught:
         request_(broken.storage())
     assert caught.value.exit_code == 5
@@ -50,7 +50,7 @@ def test_a_head_that_is_refused_for_another_reason_stays_an_error_of_its_own(
 ) -> None:
     storage = broken.storage()
     proxy.fail("HEAD", Answer(400), times=MANY)
-    with pytest.raises(StorageError, match=r"^a: HeadObject failed: 400: Bad Request$"):
+    with pytest.raises(StorageError, match=r"^a: HeadObject failed: 400: Bad Request; bucket "):
         storage.stat("a")
 
 

@@ -242,12 +242,14 @@ def test_a_bucket_that_is_not_there_is_not_a_file_that_is_not_there(
     place: Place, verb: str
 ) -> None:
     storage = place.storage("s3://no-such-bucket-here/ck")
-    with pytest.raises(StorageError, match="there is no bucket 'no-such-bucket-here'") as caught:
+    with pytest.raises(
+        StorageError, match="no such bucket; bucket no-such-bucket-here, e"
+    ) as caught:
         getattr(storage, verb)("a/1")
     assert not isinstance(caught.value, NotFoundError)
-    with pytest.raises(StorageError, match="there is no bucket"):
+    with pytest.raises(StorageError, match="there is no such bucket; bucket"):
         list(storage.list(""))
-    with pytest.raises(StorageError, match="there is no bucket"):
+    with pytest.raises(StorageError, match="there is no such bucket; bucket"):
         storage.write("a/1", [b"x"])
 
 
@@ -284,9 +286,13 @@ def test_no_right_to_a_bucket_is_said_with_the_action(ceph_place: Place) -> None
             "Resource": "arn:aws:s3:::{bucket}/*"}}]}}""",
     )
     assert storage.read("a") == b"x"
-    with pytest.raises(StorageError, match=r"^b: access denied, s3:PutObject is not allowed$"):
+    with pytest.raises(
+        StorageError, match=r"^b: access denied, s3:PutObject is not allowed; bucket "
+    ):
         storage.write("b", [b"x"])
-    with pytest.raises(StorageError, match=r"^a: access denied, s3:DeleteObject is not allowed$"):
+    with pytest.raises(
+        StorageError, match=r"^a: access denied, s3:DeleteObject is not allowed; bucket "
+    ):
         storage.delete("a")
     with pytest.raises(StorageError, match=r"^a: .*s3:DeleteObject is not allowed; grant it on"):
         storage.delete_all(["a"])
