@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
-from tests.certify.alarms import Excuse, excuse, old_log
+from tests.certify.alarms import Excuse, excuse, old_log, wrong_files
 from tests.certify.files import spot
 from tests.certify.judge import Loss
 from tests.certify.maintainer import ON, Maintainer
@@ -52,8 +52,13 @@ def settle(stage: "Stage", policy: Policy, *, repairs: bool = False) -> None:
 
 
 def _old_logs_moved(stage: "Stage") -> None:
-    """Moves the log of before a rewind away that lies beside zips: a halted store keeps both."""
-    if old := [path for store in stage.stores for path in old_log(stage, store)]:
+    """Moves the log of before a rewind away that lies beside zips: a halted store keeps both.
+
+    Whoever does that moves all of it, also where a repair has moved the zips.
+    """
+    stores = [store for store in stage.stores if any(old_log(stage, store))]
+    wrong = (path for store in stores for path in wrong_files(stage, store))
+    if old := [path for path in wrong if (one := spot(path)) and one.kind == "delta"]:
         stage.step(f"{old} are moved away")
         stage.tally["left beside an old log"] += 1
         stage.world.change(dict.fromkeys(old))
