@@ -42,7 +42,7 @@ from statemaint.records.claims import (
 from statemaint.scan.identity import check_links
 from statemaint.storage import Storage
 
-_RENEWALS = 3
+RENEWALS = 3
 # How long a lease stays closed after it was ended under tasks that may be at work. Longer than
 # `TRUSTED` by the possible difference of two clocks in whole seconds, and by a request's duration.
 QUIET = 5.0
@@ -88,15 +88,21 @@ def renewing(renew: Callable[[], object], seconds: float, what: str) -> Iterator
 
 
 def _beat(renew: Callable[[], object], seconds: float, what: str, done: Event) -> None:
-    while not done.wait(seconds / _RENEWALS):
-        try:
-            renew()
-        except StorageError as error:
-            # Every deletion calls `must_hold` first, which raises this again if it matters.
-            _log.warning("the %s is not renewed: %s", what, error)
-        except LeaseLostError as error:
-            _log.warning("the %s is not renewed: %s", what, error)
-            return
+    while not done.wait(seconds / RENEWALS) and renewed_once(renew, what):
+        pass
+
+
+def renewed_once(renew: Callable[[], object], what: str) -> bool:
+    """Renews something, whether the storage lets it or not; returns whether it is still held."""
+    try:
+        renew()
+    except StorageError as error:
+        # Every deletion calls `must_hold` first, which raises this again if it matters.
+        _log.warning("the %s is not renewed: %s", what, error)
+    except LeaseLostError as error:
+        _log.warning("the %s is not renewed: %s", what, error)
+        return False
+    return True
 
 
 def acquire(storage: Storage, holder: Holder, *, seconds: float = SECONDS) -> "Lease":

@@ -4,13 +4,15 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from threading import Lock
+from contextlib import contextmanager
+from heapq import heappop, heappush
+from itertools import count
+from threading import Condition, Lock, Thread
 from typing import TypeVar
 
 from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.execute.announced import adopt_announcements
-from statemaint.execute.lease import QUIET, Lease, leased
+from statemaint.execute.lease import QUIET, RENEWALS, Lease, acquire, renewed_once
 from statemaint.maintain.run import begin_run, end_run
 from statemaint.records.claims import Holder
 from statemaint.report.outcome import Emptied
@@ -24,11 +26,68 @@ _AT_A_TIME = 16
 _LOOK_AGAIN = 1.0
 
 
+class Renewals:
+    """Renews many leases, each three times within its seconds, by a few threads for all of them."""
+
+    def __init__(self) -> None:
+        self._held: set[Lease] = set()
+        self._due: list[tuple[float, int, Lease]] = []  # a heap, by time; equal times by number
+        self._numbers = count()
+        self._threads: list[Thread] = []
+        self._changed = Condition()
+        self._closed = False
+
+    def add(self, lease: Lease) -> None:
+        with self._changed:
+            self._held.add(lease)
+            self._push(lease)
+            if len(self._threads) < _AT_A_TIME:
+                thread = Thread(target=self._work, name="statemaint-leases", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._changed.notify()
+
+    def drop(self, lease: Lease) -> None:
+        """Renews a lease no more: its run ends it."""
+        with self._changed:
+            self._held.discard(lease)
+
+    def close(self) -> None:
+        """Ends all threads; none renews anything afterwards."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _push(self, lease: Lease) -> None:
+        at = time.monotonic() + lease.seconds / RENEWALS
+        heappush(self._due, (at, next(self._numbers), lease))
+
+    def _work(self) -> None:
+        while lease := self._next():
+            held = renewed_once(lease.renew, "lease")
+            with self._changed:
+                if held and lease in self._held:
+                    self._push(lease)
+
+    def _next(self) -> Lease | None:
+        """Returns the next lease once it is due; `None` after the end."""
+        with self._changed:
+            while not self._closed:
+                wait = self._due[0][0] - time.monotonic() if self._due else None
+                if wait is None or wait > 0:
+                    self._changed.wait(wait)
+                elif (lease := heappop(self._due)[2]) in self._held:
+                    return lease
+            return None
+
+
 class Leases:
     """The leases that a run has taken so far, by query; released to no one before `ended`."""
 
     def __init__(self, pause: Callable[[float], object] = time.sleep) -> None:
-        self._held = ExitStack()
+        self._renewals = Renewals()
         self._lock = Lock()
         self._pause = pause
         self.leases: dict[str, Lease] = {}
@@ -64,13 +123,12 @@ class Leases:
     def _take(self, target: Target, holder: Holder) -> None:
         try:
             storage = target.open()
-            held = leased(storage, holder, keep=True)
-            lease = held.__enter__()
+            lease = acquire(storage, holder)
         except StatemaintError as error:
             self.refused[target.query] = error
             return
+        self._renewals.add(lease)
         with self._lock:
-            self._held.push(held)
             self.refused.pop(target.query, None)
             self.leases[target.query] = lease
         adopt_announcements(storage, lease)  # its units would not see what a run has announced
@@ -92,7 +150,7 @@ class Leases:
         emptied: dict[Target, Emptied] = {}
 
         def end(target: Target) -> None:
-            del self.leases[target.query]
+            self._renewals.drop(self.leases.pop(target.query))
             code = codes[target]
             try:
                 emptied[target] = end_run(
@@ -107,7 +165,7 @@ class Leases:
 
     def close(self) -> None:
         """Stops renewing leases."""
-        self._held.close()
+        self._renewals.close()
 
 
 def each(work: Callable[[_T], _R], targets: Iterable[_T]) -> list[_R]:

@@ -1,18 +1,20 @@
 """The leases that the driver holds for a run."""
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from threading import Event, Semaphore
 
 import pytest
 
-from statemaint.errors import LeaseHeldError
+from statemaint.errors import LeaseHeldError, LeaseLostError, StorageError
 from statemaint.execute.lease import QUIET, acquire
 from statemaint.listing import Entry
 from statemaint.model.findings import FindingCode
 from statemaint.records.claims import Holder
 from statemaint.records.manifest import FOLDER, Note, Seen, manifest_path, render
 from statemaint.spark.fleet import Target
-from statemaint.spark.leases import leases
+from statemaint.spark.leases import Renewals, leases
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, HookedStorage, refuse
@@ -116,3 +118,80 @@ def test_the_end_of_a_run_tells_what_it_deleted_from_the_trash(*, refused: bool)
         assert (emptied.files, emptied.bytes, emptied.findings) == (1, 3, ())
     clock.now += QUIET
     assert acquire(target.storage, Holder("next")).number  # the lease has ended
+
+
+# -- renewing many
+
+
+class Renewed:
+    """A lease that counts how often it was renewed; `each` is called in the thread that does it."""
+
+    def __init__(self, each: Callable[[], object], seconds: float = 0.03) -> None:
+        self.seconds, self.count, self._each = seconds, 0, each
+
+    def renew(self) -> None:
+        self.count += 1
+        self._each()
+
+
+def renewing(*held: Renewed) -> Renewals:
+    renewals = Renewals()
+    for one in held:
+        renewals.add(one)  # type: ignore[arg-type]
+    return renewals
+
+
+def test_a_few_threads_renew_the_leases_of_a_hundred_queries() -> None:
+    again = Semaphore(0)
+    held = [Renewed(again.release) for _ in range(100)]
+    before = threading.active_count()
+    renewals = renewing(*held)
+    started = threading.active_count() - before
+    while any(one.count < 3 for one in held):
+        assert again.acquire(timeout=60)
+    renewals.close()
+    assert threading.active_count() == before
+    assert 0 < started <= 16
+
+
+def test_a_storage_that_hangs_keeps_no_other_lease_from_being_renewed() -> None:
+    answered, again = Event(), Semaphore(0)
+    hanging, other = Renewed(answered.wait), Renewed(again.release)
+    renewals = renewing(hanging, other)
+    for _ in range(5):
+        assert again.acquire(timeout=60)
+    assert hanging.count == 1
+    answered.set()
+    renewals.close()
+
+
+@pytest.mark.parametrize(("error", "goes_on"), [
+    (StorageError("state", "connection reset"), True),
+    (LeaseLostError("memory:", 1, "another run has it"), False),
+])  # fmt: skip
+def test_only_a_lease_that_is_lost_is_renewed_no_more(error: Exception, *, goes_on: bool) -> None:
+    again = Semaphore(0)
+
+    def fail() -> None:
+        raise error
+
+    failing, other = Renewed(fail), Renewed(again.release)
+    renewals = renewing(failing, other)
+    while other.count < 5 or (goes_on and failing.count < 2):
+        assert again.acquire(timeout=60)
+    renewals.close()
+    assert (failing.count > 1) == goes_on
+
+
+def test_a_lease_that_its_run_ends_is_renewed_no_more() -> None:
+    again = Semaphore(0)
+    ended, other = Renewed(lambda: None, seconds=1e-6), Renewed(again.release)
+    renewals = renewing(other)
+    renewals.add(ended)  # type: ignore[arg-type]
+    renewals.drop(ended)  # type: ignore[arg-type]
+    assert again.acquire(timeout=60)
+    counted = ended.count
+    for _ in range(5):
+        assert again.acquire(timeout=60)
+    renewals.close()
+    assert ended.count <= counted + 1
