@@ -18,6 +18,8 @@ WAITING = -n $$(( 2 * $$(nproc) )) --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
+test-all: COVER = --cov --cov-report=
+
 .PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-savepoint-sparks test-shapes test-savepoint-live test-image test-chart grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter bench-savepoint clean
 
 help: ## list these commands
@@ -40,10 +42,10 @@ test-parts: setup
 	@.ci/setup test-parts
 
 test: setup ## the tests that need no server, and one proof by a real Spark (5 minutes); ARGS="-k name" selects from all
-	$(WITH_JAVA) $(BIN)/python -m pytest $(or $(ARGS),$(SIDE_BY_SIDE) -m "not long" $(QUICK))
+	$(WITH_JAVA) $(BIN)/python -m pytest $(or $(ARGS),$(SIDE_BY_SIDE) -m "not long" $(QUICK) $(COVER))
 
-test-all: test-parts ## everything (25 minutes on two cores), with the coverage limits
-	$(WITH_JAVA) $(BIN)/python -m pytest $(WAITING) --cov --cov-report=
+test-all: test-parts ## everything (an hour on two cores), with the coverage limits
+	$(WITH_JAVA) $(BIN)/python -m pytest $(WAITING) $(COVER) $(ARGS)
 	$(BIN)/coverage report --include="$(CORE)" --fail-under=100
 	$(BIN)/coverage report --omit="statemaint/fold/compiled/kernels/*,statemaint/fold/__main__.py" --fail-under=90
 
