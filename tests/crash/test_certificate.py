@@ -67,7 +67,7 @@ from tests.support.checkpoints import delta_bytes
 
 # It runs the same lines for minutes: what it covers others have covered.
 pytestmark = pytest.mark.no_cover
-_CHUNK, _CHUNKS = 250, range(8)
+_CHUNK, _CHUNKS = 250, range(4)
 
 
 def test_the_first_schedules_lose_nothing() -> None:
