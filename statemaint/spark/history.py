@@ -88,8 +88,10 @@ class History:
         return path
 
     def _delete(self, paths: Iterable[str]) -> None:
+        """Deletes files of runs; another table at the address may have days of the same names."""
         try:
-            self.storage.delete_all(found := [*paths])
+            found = [path for path in paths if _ATTEMPT in (self._metadata(path) or {})]
+            self.storage.delete_all(found)
             for folder in sorted({path.partition("/")[0] for path in found}):
                 self.storage.delete_folders(folder)
         except StorageError as error:
@@ -116,14 +118,23 @@ class History:
 
     def _attempt(self, path: str) -> int:
         """Returns the number of the attempt that wrote a file; 0 if the file is not ours."""
+        metadata = self._metadata(path)
+        try:
+            return 0 if metadata is None else int(metadata.get(_ATTEMPT, b"1"))
+        except ValueError:
+            return 0
+
+    def _metadata(self, path: str) -> Mapping[bytes, bytes] | None:
+        """Returns what a file says of itself; `None` if it is no Parquet file, or gone."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         try:
-            metadata = pq.read_schema(io.BytesIO(self.storage.read(path))).metadata or {}
-            return int(metadata.get(_ATTEMPT, b"1"))
-        except (NotFoundError, CodecError, pa.ArrowException, ValueError):
-            return 0
+            content = self.storage.read(path)
+            found: Mapping[bytes, bytes] = pq.read_schema(io.BytesIO(content)).metadata or {}
+        except (NotFoundError, CodecError, pa.ArrowException):
+            return None
+        return found
 
     def _rows(self, path: str) -> list[Mapping[str, Any]]:
         import pyarrow as pa

@@ -78,6 +78,17 @@ def test_days_that_ended_too_long_ago_are_deleted(tmp_path: Path) -> None:
     assert not (tmp_path / "date=2026-11-24").exists()
 
 
+def test_the_days_of_another_table_at_the_address_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "date=2026-11-01").mkdir()
+    pq.write_table(table(row("a", 1.0)), tmp_path / "date=2026-11-01/part-0.parquet")
+    (tmp_path / "date=2026-11-01/part-1.parquet").write_bytes(b"no")
+    History.at(str(tmp_path), keep=0.0).add("a", table(), NOON)
+    assert {one.name for one in tmp_path.glob("date=2026-11-01/*")} == {
+        "part-0.parquet",
+        "part-1.parquet",
+    }
+
+
 def test_a_run_that_takes_longer_than_the_history_is_kept_is_in_it(tmp_path: Path) -> None:
     history = History.at(str(tmp_path), keep=1e12)
     history.add("a", table(row("a", 1.0)), NOON)
