@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from prometheus_client import (
@@ -29,7 +28,7 @@ from statemaint.metrics.families import about, families, family, problem_familie
 from statemaint.metrics.options import Named
 from statemaint.metrics.page import Page, Rows, page_text, rows_of, served
 from statemaint.records.runs import METRICS
-from statemaint.storage import Storage, storage_around
+from statemaint.storage import Storage
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -87,7 +86,7 @@ class Exporter:
 
     Args:
         load: returns the queries, again before each reading.
-        open_storage: opens a storage, which is kept open between readings.
+        open_storage: opens a storage, for each reading of its record.
         clock: the time, in seconds since the epoch.
         keep: the seconds for which a record that can no longer be read is shown.
 
@@ -105,8 +104,6 @@ class Exporter:
         keep: float = 900.0,
     ) -> None:
         self._load, self._open, self._clock, self._keep = load, open_storage, clock, keep
-        self._opening = Lock()
-        self._storages: dict[str, Storage] = {}
         self._readings: dict[str, _Reading] = {}
         self.page = Page()
         self.ended: float | None = None
@@ -119,8 +116,6 @@ class Exporter:
         with ThreadPoolExecutor(READERS, "statemaint-exporter") as readers:
             readings = [*chain.from_iterable(readers.map(self._read_page, pages))]
         self._readings = {reading.named.query: reading for reading in readings}
-        used = {storage_around(place.address)[0] for place in places.queries}
-        self._storages = {root: one for root, one in self._storages.items() if root in used}
         ended = self._clock()
         rows = [rows_of(_own(places, readings, ended)), *map(self._rows, readings)]
         self.page, self.ended = Page(page_text(rows)), ended
@@ -146,12 +141,8 @@ class Exporter:
 
     def _content(self, address: str) -> bytes:
         """Returns the content of a record; empty if there is none."""
-        root, folder = storage_around(address)
-        with self._opening:
-            if root not in self._storages:
-                self._storages[root] = self._open(root)
         try:
-            return self._storages[root].read(f"{folder}/{METRICS}" if folder else METRICS)
+            return self._open(address).read(METRICS)
         except NotFoundError:
             return b""
 

@@ -19,7 +19,6 @@ from statemaint.storage.open import (
     folders_in,
     is_file,
     open_storage,
-    storage_around,
 )
 from statemaint.storage.s3.options import S3Options
 from statemaint.storage.wrappers import MOST_AHEAD, Ahead, ReadOnly, Stoppable, Without, stoppable
@@ -57,7 +56,6 @@ __all__ = [
     "place_of",
     "read_small",
     "stoppable",
-    "storage_around",
     "storage_of",
 ]
 

@@ -64,18 +64,6 @@ def open_storage(uri: str, *, s3: S3Options | None = None) -> Storage:
     return LocalStorage(Path(uri).absolute())
 
 
-def storage_around(uri: str) -> tuple[str, str]:
-    """Returns the address of a storage that many checkpoints share, and the folder of one in it.
-
-    A storage on S3 costs 17 ms and half a megabyte, so one serves its whole bucket.
-    """
-    scheme, separator, rest = uri.partition("://")
-    if scheme not in SCHEMES or not separator:
-        return uri, ""
-    bucket, _, path = rest.partition("/")
-    return f"{scheme}://{bucket}", "/".join(filter(None, path.split("/")))
-
-
 def _exclusive_on(environment: Mapping[str, str]) -> frozenset[str]:
     """Returns the schemes that `STATEMAINT_HADOOP_EXCLUSIVE` names, such as `gs,o3fs`."""
     value = environment.get(EXCLUSIVE_ON, "")

@@ -1,23 +1,19 @@
 """One bucket behind boto3: requests counted, the server's clock kept, errors translated."""
 
-import base64
-import hashlib
 import re
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
 from statemaint.errors import AlreadyExistsError, NotFoundError
 from statemaint.storage.base import Tally
-from statemaint.storage.s3.client import client_of
+from statemaint.storage.s3.client import content_md5
 from statemaint.storage.s3.errors import NO_BUCKET, S3Error, place_of, translated
 from statemaint.storage.s3.options import S3Options
-from statemaint.storage.s3.quick import QuickReads
+from statemaint.storage.s3.quick import QuickAnswer
+from statemaint.storage.s3.shared import dated, shared_client
 
 _NO_VERSION = "null"
 _OF_CEPH = re.compile("tx[0-9a-f]{20,}-[0-9a-f]+-")
@@ -38,10 +34,6 @@ _VERBS = {
     "DeleteObject": "delete",
     "DeleteObjects": "delete",
 }
-# Servers older than boto3's own checksums require this one for deletions. Some require one for a
-# copy, in a bucket with a default retention. For a part that is copied none does, and Ceph compares
-# the checksum of such a request, which has no body, with the copied bytes.
-_WITH_MD5 = ("DeleteObjects", "CopyObject")
 _WRITES = frozenset({"put_object", "copy_object", "create_multipart_upload"})
 # Of the objects that were read last. A fold reads the newest change shortly before its snapshot is
 # written with the settings of that change.
@@ -69,23 +61,15 @@ class Bucket:
         self, name: str, prefix: str, options: S3Options, sleep: Callable[[float], None]
     ) -> None:
         self.name, self.prefix, self.options, self.sleep = name, prefix, options, sleep
-        self.clock, self.shown = ServerClock(), LastShown()
+        self.shown = LastShown()
         self.deletes_pages = True  # until the server refuses it
         self.versioned = False
         self._newest, self._is_ceph = 0.0, False
         self._requests = Tally()
         self._seen = False
-        self._client, credentials, self._connections = client_of(options)
-        self._place = place_of(name, self._client.meta.endpoint_url)
-        self._asking = threading.local()
-        self.quick = QuickReads(
-            self._connections, credentials, sent=self._sent_quickly, received=self._note
-        )
-        events = self._client.meta.events
-        events.register("before-send.s3", self._send)
-        events.register("response-received.s3", self._received)
-        for operation in _WITH_MD5:
-            events.register(f"before-call.s3.{operation}", _add_md5)
+        self._shared = shared_client(name, options)
+        self.clock = self._shared.clock
+        self._place = place_of(name, self._shared.client.meta.endpoint_url)
 
     @property
     def requests(self) -> Mapping[str, int]:
@@ -123,17 +107,13 @@ class Bucket:
 
     def _answer(self, operation: str, path: str, params: Mapping[str, object]) -> dict[str, Any]:
         with translated(path, self._place):
-            request = getattr(self._client, operation)
             arguments = {"Bucket": self.name, **self._extras(operation), **params}
-            answer: dict[str, Any] = request(
-                **{name: value for name, value in arguments.items() if value is not None}
-            )
-            return answer
+            given = {name: value for name, value in arguments.items() if value is not None}
+            return self._shared.call(operation, self, given)
 
     def call_object(self, operation: str, path: str, **params: object) -> dict[str, Any]:
         """Returns the answer to one request about the object of a path; raises as `call`."""
-        self._asking.key = self.key(path)
-        return self.call(operation, path, Key=self._asking.key, **params)
+        return self.call(operation, path, Key=self.key(path), **params)
 
     def put(self, path: str, content: bytes, **params: object) -> dict[str, Any]:
         return self.call_object(
@@ -181,29 +161,21 @@ class Bucket:
                 extras["SSEKMSKeyId"] = options.sse_kms_key_id
         return extras
 
-    def _send(self, event_name: str, request: Any = None, **_: object) -> Any:
-        operation = event_name.rpartition(".")[2]
-        self.clock.sent()
+    def read_quickly(self, path: str, size: int) -> QuickAnswer | None:
+        """Returns the answer to a read of an object's first bytes; `None` if boto3 must read it."""
+        return self._shared.read(path, self.key(path), size, self)
+
+    def sent(self, operation: str) -> None:
+        """Counts a request."""
         self._requests.add(_VERBS.get(operation, "post"))
-        if operation == "GetObject":
-            self.quick.learn(request, self._asking.key)
-        return self._connections.send(request)
 
-    def _sent_quickly(self) -> None:
-        self.clock.sent()
-        self._requests.add("get")
-
-    def _received(self, parsed_response: Mapping[str, Any] | None = None, **_: object) -> None:
-        self._note((parsed_response or {}).get("ResponseMetadata", {}).get("HTTPHeaders", {}))
-
-    def _note(self, headers: Mapping[str, str]) -> None:
+    def answered(self, headers: Mapping[str, str]) -> None:
         """Notes what the headers of an answer show of the server and of the bucket."""
         date = headers.get("date")
         if not date:
             return
-        self.clock.answered(date)
         self._is_ceph |= _OF_CEPH.match(headers.get("x-amz-request-id", "")) is not None
-        written = _dated(headers.get("last-modified", date)) if "etag" in headers else None
+        written = dated(headers.get("last-modified", date)) if "etag" in headers else None
         if written is not None and written >= self._newest:
             self._newest = written
             self.versioned = headers.get("x-amz-version-id", _NO_VERSION) != _NO_VERSION
@@ -222,39 +194,6 @@ class Bucket:
             if not error.refused:
                 raise
             return True  # no right to know: the newest object has a version
-
-
-class ServerClock:
-    """The server's clock, as its `Date` headers report it, in whole seconds.
-
-    An answer dated D was made between D and D + 1. The estimate is kept if the answers allow it,
-    so that it neither jumps with every answer nor stays wrong.
-    """
-
-    def __init__(self) -> None:
-        self._ahead: float | None = None  # of the monotonic clock
-        self._lock = threading.Lock()
-        self._thread = threading.local()
-
-    def sent(self) -> None:
-        self._thread.sent = time.monotonic()
-
-    def answered(self, date: str) -> None:
-        """Corrects the clock by an answer's `Date`, which this thread received now."""
-        received = time.monotonic()
-        dated = _dated(date)
-        if dated is None:
-            return
-        earliest = dated - received
-        latest = dated + 1 - getattr(self._thread, "sent", received)
-        with self._lock:
-            current = earliest if self._ahead is None else self._ahead
-            self._ahead = min(max(current, earliest), latest)
-
-    def now(self) -> float | None:
-        """Returns the time, at most a second behind the server's; `None` before any answer."""
-        with self._lock:
-            return None if self._ahead is None else self._ahead + time.monotonic()
 
 
 def shown_by(headers: Mapping[str, str]) -> Mapping[str, Any]:
@@ -294,25 +233,3 @@ class LastShown:
     def of(self, path: str) -> Mapping[str, Any] | None:
         """Returns what the last read of an object has shown; `None` if it is not known."""
         return self._shown.get(path)
-
-
-@lru_cache(maxsize=4)
-def _dated(date: str) -> float | None:
-    """Returns the seconds of a `Date` header; every answer of one second has the same."""
-    try:
-        return parsedate_to_datetime(date).timestamp()
-    except ValueError:
-        return None
-
-
-def md5(content: bytes) -> "hashlib._Hash":
-    """Returns the checksum that every S3 server compares an upload with; it protects no secret."""
-    return hashlib.md5(content, usedforsecurity=False)
-
-
-def content_md5(content: bytes) -> str:
-    return base64.b64encode(md5(content).digest()).decode()
-
-
-def _add_md5(params: dict[str, Any], **_: object) -> None:
-    params["headers"]["Content-MD5"] = content_md5(params["body"] or b"")

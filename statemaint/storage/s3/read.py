@@ -108,7 +108,7 @@ def _open(bucket: Bucket, path: str) -> tuple[_Object, bytes]:
 def _quickly(bucket: Bucket, path: str) -> tuple[_Object, bytes] | None:
     """Returns an object's first part, if it can be read without boto3's layers."""
     most = bucket.options.part_size
-    answer = bucket.quick.get(path, bucket.key(path), most)
+    answer = bucket.read_quickly(path, most)
     if answer is None or "etag" not in answer.headers:
         return None
     headers, length = answer.headers, len(answer.content)

@@ -15,7 +15,8 @@ from uuid import uuid4
 
 from statemaint.errors import NotFoundError, UnreadableError
 from statemaint.storage.base import PROBES
-from statemaint.storage.s3.bucket import Bucket, md5
+from statemaint.storage.s3.bucket import Bucket
+from statemaint.storage.s3.client import md5
 from statemaint.storage.s3.errors import S3Error, is_unsupported
 from statemaint.storage.s3.probe import PROBE
 

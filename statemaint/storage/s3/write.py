@@ -14,7 +14,8 @@ from typing import Any
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
 from statemaint.storage.base import missing_newline
-from statemaint.storage.s3.bucket import Bucket, content_md5, md5
+from statemaint.storage.s3.bucket import Bucket
+from statemaint.storage.s3.client import content_md5, md5
 from statemaint.storage.s3.errors import S3Error
 from statemaint.storage.s3.probe import Probe
 from statemaint.storage.s3.read import read_object

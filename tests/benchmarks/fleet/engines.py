@@ -17,8 +17,10 @@ from tests.benchmarks.fleet.cluster import cluster
 from tests.benchmarks.fleet.shapes import WARM_UP, Fleet, copy_of, generate
 from tests.support.paths import ROOT
 
-ONE_CORE, TWO_CORES, CLUSTER = "local[1]", "local[2]", "cluster of two workers"
-ENGINES = (THREADS, ONE_CORE, TWO_CORES, CLUSTER)
+ONE_CORE, TWO_CORES = "local[1]", "local[2]"
+ONE_WORKER, CLUSTER = "cluster of one worker", "cluster of two workers"
+_WORKERS = {ONE_WORKER: 1, CLUSTER: 2}
+ENGINES = (THREADS, ONE_CORE, TWO_CORES, *_WORKERS)
 VERBS = ("inventory", "plan", "maintain")
 _FAR = "s3://far"
 _SPARK = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
@@ -87,9 +89,9 @@ def work(
     """Returns what an engine takes for some steps, in a process of its own."""
     environ = {**_SPARK, **(environ_of(bucket) if bucket else {})}
     port = bucket.port if bucket else None
-    if engine != CLUSTER:
+    if engine not in _WORKERS:
         return _child(Job(engine, steps, warm, environ=environ, bucket=port))
-    with TemporaryDirectory() as name, cluster(2, Path(name), environ) as running:
+    with TemporaryDirectory() as name, cluster(_WORKERS[engine], Path(name), environ) as running:
         return _child(Job(running.master, steps, warm, running.pids, environ, port))
 
 

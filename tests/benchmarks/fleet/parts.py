@@ -11,6 +11,7 @@ from tests.benchmarks.fleet.engines import (
     DISK,
     ENGINES,
     ONE_CORE,
+    ONE_WORKER,
     TWO_CORES,
     VERBS,
     Place,
@@ -96,7 +97,9 @@ def even(bench: Bench, stores: int, engines: Sequence[str], place: Place = DISK)
     fleet = bench.fleet(EVEN[stores])
     found = measured(bench, fleet, engines, place)
     if ONE_CORE in found and TWO_CORES in found:
-        _ratio(bench, fleet.shape, found)
+        _ratio(bench, fleet.shape, found, ONE_CORE, TWO_CORES)
+    if ONE_WORKER in found and CLUSTER in found:
+        _ratio(bench, fleet.shape, found, ONE_WORKER, CLUSTER)
     if THREADS in found and TWO_CORES in found:
         _overhead(bench, fleet.shape, place, found)
     if THREADS in found and ONE_CORE in found:
@@ -130,9 +133,11 @@ def _maintain(steps: Iterable[Took]) -> Took:
     return next(one for one in steps if one.verb == "maintain")
 
 
-def _ratio(bench: Bench, shape: Shape, found: Mapping[str, Sequence[Took]]) -> None:
-    one, two = (_maintain(found[engine]) for engine in (ONE_CORE, TWO_CORES))
-    fact(bench, f"{shape.name} stores, maintain: local[1] ÷ local[2], seconds",
+def _ratio(
+    bench: Bench, shape: Shape, found: Mapping[str, Sequence[Took]], less: str, more: str
+) -> None:
+    one, two = (_maintain(found[engine]) for engine in (less, more))
+    fact(bench, f"{shape.name} stores, maintain: {less} ÷ {more}, seconds",
          "at least 1.7", times(one.seconds / two.seconds))  # fmt: skip
 
 
@@ -265,7 +270,7 @@ def _costs(bench: Bench, engine: str, single: Mapping[str, Hour]) -> None:
 
 PARTS: dict[str, Callable[[Bench], object]] = {
     "1000": lambda bench: even(bench, 1_000, [THREADS, ONE_CORE, TWO_CORES, CLUSTER]),
-    "10000": lambda bench: even(bench, 10_000, [THREADS, ONE_CORE, TWO_CORES, CLUSTER]),
+    "10000": lambda bench: even(bench, 10_000, ENGINES),
     "50000": lambda bench: even(bench, 50_000, [THREADS, TWO_CORES]),
     "far": lambda bench: even(bench, 1_000, [THREADS, TWO_CORES, CLUSTER], FAR),
     "queries": many_queries,

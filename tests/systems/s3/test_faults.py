@@ -16,8 +16,8 @@ from statemaint.errors import (
     Superseded,
 )
 from statemaint.storage import S3Options, S3Storage, open_storage
-from statemaint.storage.s3.bucket import ServerClock
 from statemaint.storage.s3.options import options_from
+from statemaint.storage.s3.shared import ServerClock
 from tests.support.checkpoints import paths
 from tests.support.fault_proxy import Answer, Cut, FaultProxy, Lost, Seen, Then, about, error
 from tests.support.s3 import Place
@@ -397,7 +397,7 @@ def test_a_server_without_a_date_has_no_clock(
 
 def test_the_clock_stays_within_what_the_answers_allow(monkeypatch: pytest.MonkeyPatch) -> None:
     monotonic = 100.0
-    monkeypatch.setattr("statemaint.storage.s3.bucket.time.monotonic", lambda: monotonic)
+    monkeypatch.setattr("statemaint.storage.s3.shared.time.monotonic", lambda: monotonic)
     clock = ServerClock()
     assert clock.now() is None
 

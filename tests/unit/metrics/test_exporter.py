@@ -1,7 +1,5 @@
 """The exporter's picture: the records of all queries, each as old as it says."""
 
-import json
-
 import pytest
 from prometheus_client import generate_latest
 
@@ -12,7 +10,7 @@ from statemaint.metrics.families import families, registry_of
 from statemaint.metrics.page import served
 from statemaint.records.runs import METRICS
 from statemaint.report.record import Record
-from statemaint.storage import MemoryStorage, ReadOnly, Storage
+from statemaint.storage import ReadOnly, Storage
 from tests.support.metrics import Series, labelled, maintained, named, neglected, plain, series_of
 
 NOW = 1_800_000_000.0
@@ -90,40 +88,6 @@ def test_a_query_that_never_ran_is_known_with_its_interval() -> None:
         "expected_interval_seconds": 3600,
     }
     assert [labels for labels, _ in labelled(world.shown(), "query_info")]
-
-
-def test_storages_stay_open_between_readings_until_their_queries_leave_the_file() -> None:
-    world = World("q", "gone")
-    for _ in range(3):
-        world.exporter.refresh()
-    assert sorted(world.opened) == ["gone", "q"]
-    storage = world.storages.pop("gone")
-    world.exporter.refresh()
-    world.storages["gone"] = storage
-    world.exporter.refresh()
-    assert sorted(world.opened) == ["gone", "gone", "q"]
-
-
-def test_queries_of_one_bucket_share_its_storage_and_cost_one_request_each() -> None:
-    bucket, opened = MemoryStorage(clock=lambda: NOW), list[str]()
-    record = maintained(neglected(NOW), NOW)
-    for query in ("a", "b/c"):
-        bucket.replace(f"{query}/{METRICS}", [json.dumps(record.to_json()).encode()])
-    places = [RecordPlace(named(key), f"s3a://lake//{key}/") for key in ("a", "b/c", "new")]
-
-    def open_bucket(address: str) -> Storage:
-        opened.append(address)
-        return bucket
-
-    exporter = Exporter(lambda: RecordPlaces(tuple(places), 3), open_bucket, lambda: NOW)
-    for _ in range(2):
-        exporter.refresh()
-    assert opened == ["s3a://lake"]
-    assert bucket.requests["read"] == 2 * len(places)
-    text = b"".join(exporter.page.plain(b"")).decode()
-    for query in ("a", "b/c"):
-        assert plain(series_of(text, query))["last_run_timestamp_seconds"] == NOW
-    assert plain(series_of(text, "new"))["exporter_read_failed"] == 0
 
 
 def test_a_record_is_parsed_again_only_after_it_has_changed(

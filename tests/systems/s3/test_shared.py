@@ -1,0 +1,78 @@
+"""The storages of one bucket share boto3's client, and each counts its own requests."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from statemaint.storage import S3Storage
+from statemaint.storage.s3 import shared
+from tests.support.s3 import Place
+
+
+@pytest.fixture
+def at(moto_place: Place, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A new bucket, which the environment has the keys of."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", moto_place.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", moto_place.secret_key)
+    return f"s3://{moto_place.bucket()}"
+
+
+def opened(place: Place, address: str) -> S3Storage:
+    return S3Storage(address, place.options(session=None))
+
+
+def client(storage: S3Storage) -> object:
+    return storage._bucket._shared
+
+
+def test_requests_of_threads_are_counted_by_their_own_storage(moto_place: Place, at: str) -> None:
+    storages = [opened(moto_place, f"{at}/query-{number}") for number in range(8)]
+    assert len({client(storage) for storage in storages}) == 1
+    begin = Barrier(len(storages))
+
+    def work(number: int) -> None:
+        storage = storages[number]
+        begin.wait()
+        storage.replace("file", [b"content"])
+        for _ in range(10 + number):
+            assert storage.read("file") == b"content"
+        assert [entry.path for entry in storage.list("")] == ["file"]
+
+    with ThreadPoolExecutor(len(storages)) as threads:
+        list(threads.map(work, range(len(storages))))
+    expected = [{"put": 1, "get": 10 + number, "list": 1} for number in range(len(storages))]
+    assert [dict(storage.requests) for storage in storages] == expected
+
+
+def test_the_servers_clock_is_known_from_the_answers_to_another_storage(
+    moto_place: Place, at: str
+) -> None:
+    opened(moto_place, f"{at}/a").replace("file", [b""])
+    other = opened(moto_place, f"{at}/b")
+    assert abs(other.now() - time.time()) < 2
+    assert not other.requests
+
+
+def test_another_environment_bucket_process_or_session_has_its_own_client(
+    moto_place: Place, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = opened(moto_place, f"{at}/a")
+    others = [opened(moto_place, f"s3://{moto_place.bucket()}/a")]
+    others += [S3Storage(f"{at}/a", moto_place.options()) for _ in range(2)]
+    with monkeypatch.context() as patch:
+        patch.setattr("os.getpid", lambda: -1)  # a forked one must not write into our connections
+        others.append(opened(moto_place, f"{at}/a"))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+    others.append(opened(moto_place, f"{at}/a"))
+    assert len({client(storage) for storage in [first, *others]}) == 1 + len(others)
+
+
+def test_keys_that_were_replaced_in_a_file_are_read_some_minutes_later(
+    moto_place: Place, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, now = opened(moto_place, at), time.monotonic()
+    monkeypatch.setattr("statemaint.storage.s3.shared.time.monotonic", lambda: now + 300)
+    assert client(opened(moto_place, at)) is not client(first)
+    assert shared._SHARED_SECONDS <= 300
