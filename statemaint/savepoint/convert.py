@@ -1,11 +1,11 @@
 """Rows as another provider stores them, with row checksums or without."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from statemaint.codec.integrity import row_checksum
-from statemaint.codec.rows.state_row import NoPrefix, PrefixScan, RowLayout
+from statemaint.codec.rows.state_row import NoPrefix, PrefixScan, RowLayout, Wrapping, entries
 from statemaint.codec.rows.types import StructType
 from statemaint.codec.rows.unsafe_write import row_of
 from statemaint.errors import CodecError
@@ -16,20 +16,24 @@ Row = tuple[bytes, bytes]
 _INT, _VERSION = struct.Struct("<i"), b"\0"
 
 
-def converter(old: Shape, new: Shape, layout: RowLayout) -> Callable[[Row], Row]:
+def converter(
+    old: Shape, new: Shape, layout: RowLayout, delimiter: bytes = b""
+) -> Callable[[Row], Row]:
     """Returns the function that gives a row of one shape in another; it raises `CodecError`.
 
     Args:
         old: the whole shape that rows are in.
         new: the one that they are to have.
-        layout: the layout of the rows in RocksDB, without column families. To go to HDFS-backed
-            stores or back, keys must be in `NoPrefix` or `PrefixScan`.
+        layout: the layout of the rows in RocksDB. From there to HDFS-backed stores and back, it
+            must be one without column families, with keys in `NoPrefix` or `PrefixScan`.
+        delimiter: the bytes between several rows in one value.
     """
     key_of = _key_of(old, new, layout)
 
     def convert(row: Row) -> Row:
+        rows = _rows_in(row, old, layout, delimiter)
         key = key_of(row[0])
-        return key, _value_of(key, _row_in(row, old), new)
+        return key, _value_of(key, rows, new, layout, delimiter)
 
     return convert
 
@@ -65,16 +69,27 @@ def _joined(kind: StructType, columns: int, key: bytes) -> bytes:
     return row_of([(row, of, one) for row, of in rows for one in range(len(of.fields))])
 
 
-def _row_in(row: Row, shape: Shape) -> bytes:
+def _rows_in(row: Row, shape: Shape, layout: RowLayout, delimiter: bytes) -> Iterable[bytes]:
     key, value = row
     if shape.provider is Provider.HDFS_BACKED:
-        return value[_INT.size :] if shape.row_checksums else value
-    bare = row_checksum.bare_row(key, value, offset=0) if shape.row_checksums else value
-    return bare[len(_VERSION) :]
+        return (value[_INT.size :] if shape.row_checksums else value,)
+    encoded: Iterable[bytes] = (value,)
+    if layout.many:
+        encoded = entries(key, value, Wrapping(0, bool(shape.row_checksums), delimiter))
+    elif shape.row_checksums:
+        encoded = (row_checksum.bare_row(key, value, offset=0),)
+    return [one[len(_VERSION) :] for one in encoded]
 
 
-def _value_of(key: bytes, row: bytes, shape: Shape) -> bytes:
+def _value_of(
+    key: bytes, rows: Iterable[bytes], shape: Shape, layout: RowLayout, delimiter: bytes
+) -> bytes:
     if shape.provider is Provider.HDFS_BACKED:
+        (row,) = rows
         return row_checksum.seal((key, row))[1] or b"" if shape.row_checksums else row
-    encoded = _VERSION + row
-    return row_checksum.seal_row(key, encoded) if shape.row_checksums else encoded
+    encoded = [_VERSION + row for row in rows]
+    if layout.many:
+        encoded = [_INT.pack(len(row)) + row for row in encoded]
+    if shape.row_checksums:
+        encoded = [row_checksum.seal_row(key, row) for row in encoded]
+    return delimiter.join(encoded)

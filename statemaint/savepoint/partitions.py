@@ -110,23 +110,20 @@ def _change(
         UnsupportedError: when only RocksDB can have its rows, or it is not known how that would.
     """
     old, new = shapes
-    if (same_files(old, new), old.ids, old.partitions) == (True, new.ids, new.partitions):
-        return None
-    if old.provider is new.provider is Provider.HDFS_BACKED and same_rows(old, new):
-        return None if same_files(old, new) else Change(old, new, None)  # no schema is needed
-    version = version_of(checkpoint.committed or 0)
-    layouts = layouts_of(storage, checkpoint, store, version, Provider.ROCKSDB)
-    if why := _bound(layouts, moves=old.provider is not new.provider):
-        other = new.provider if old.provider is not new.provider else "another shape"
-        what = f"{_named(checkpoint, store.id)} with {other}, as {why},"
-        raise UnsupportedError(storage.root, what, f"{old.provider} as it is")
     if same_files(old, new):
         return None
-    return Change(old, new, None if same_rows(old, new) else layouts[None])
+    if same_rows(old, new):
+        return Change(old, new, {})
+    version = version_of(checkpoint.committed or 0)
+    layouts = layouts_of(storage, checkpoint, store, version, Provider.ROCKSDB)
+    if old.provider is not new.provider and (why := _bound(layouts)):
+        what = f"{_named(checkpoint, store.id)} with {new.provider}, as {why},"
+        raise UnsupportedError(storage.root, what, str(old.provider))
+    return Change(old, new, layouts)
 
 
-def _bound(layouts: Layouts, *, moves: bool) -> str | None:
-    """Returns why a store's rows cannot change, or move to another provider."""
+def _bound(layouts: Layouts) -> str | None:
+    """Returns why a store's rows cannot move to another provider."""
     if None not in layouts:
         return "its state has column families"
     layout = layouts[None]
@@ -135,7 +132,7 @@ def _bound(layouts: Layouts, *, moves: bool) -> str | None:
             known = 0 < columns < len(layout.key.fields)
         case _:
             known = not are_sessions(layout.key, layout.value)
-    return None if known or not moves else "the encoding of its keys in RocksDB is not known"
+    return None if known else "the encoding of its keys in RocksDB is not known"
 
 
 def _are_single(schemas: Mapping[str | None, Stored]) -> bool:

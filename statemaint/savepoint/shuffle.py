@@ -32,6 +32,7 @@ from statemaint.plan.actions import WriteSnapshot
 from statemaint.records.savepoints import Shape
 from statemaint.savepoint.convert import Row, converter
 from statemaint.state.shuffle_key import ShuffleKey
+from statemaint.state.versions import Layouts
 from statemaint.storage import Storage
 
 if TYPE_CHECKING:
@@ -48,13 +49,13 @@ class Change:
     Attributes:
         old: the whole shape of the source.
         new: that of the savepoint.
-        layout: the layout of the rows in RocksDB, without column families; `None` if they have the
-            same bytes in both.
+        layouts: the layout of each column family in RocksDB, by `None` in a store without any;
+            empty if rows have the same bytes in both.
     """
 
     old: Shape
     new: Shape
-    layout: RowLayout | None
+    layouts: Layouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +133,12 @@ def routed(
     shuffle: Shuffle, store: Store, state: State
 ) -> Iterator[tuple[Iterable[int], list[Row]]]:
     """Yields the rows of a store as they are to be stored, with the number of each one's target."""
-    place, changed = _placer(shuffle, store), _changer(shuffle.change)
+    place, changed = _placer(shuffle, store), _changer(shuffle.change, state)
+    known = shuffle.keys or (shuffle.change.layouts if shuffle.change else {})
     with in_file(store.id.directory):
         while rows := [*islice(state.rows, _BATCH)]:
-            for family, some in _by_family(rows, store, state, shuffle.keys):
-                yield place(family, some), changed(some)
+            for family, some in _by_family(rows, store, state, known):
+                yield place(family, some), changed(family, some)
 
 
 def _by_family(
@@ -177,12 +179,19 @@ def _placer(shuffle: Shuffle, store: Store) -> Callable[[str | None, list[Row]],
     return place
 
 
-def _changer(change: Change | None) -> Callable[[list[Row]], list[Row]]:
-    """Returns the function that gives rows as they are to be stored."""
-    if change is None or change.layout is None:
-        return lambda rows: rows
-    there = converter(change.old, change.new, change.layout)
-    back = converter(change.new, change.old, change.layout)
+def _changer(change: Change | None, state: State) -> Callable[[str | None, list[Row]], list[Row]]:
+    """Returns the function that gives rows of a family as they are to be stored."""
+    if change is None or not change.layouts:
+        return lambda _, rows: rows
+    of_row = {
+        family: _checked(change.old, change.new, layout, state.delimiter)
+        for family, layout in change.layouts.items()
+    }
+    return lambda family, rows: [*map(of_row[family], rows)]
+
+
+def _checked(old: Shape, new: Shape, layout: RowLayout, delimiter: bytes) -> Callable[[Row], Row]:
+    there, back = converter(old, new, layout, delimiter), converter(new, old, layout, delimiter)
 
     def changed(row: Row) -> Row:
         found = there(row)
@@ -190,7 +199,7 @@ def _changer(change: Change | None) -> Callable[[list[Row]], list[Row]]:
             raise CodecError("a row that Spark would have written in another way", offset=0)
         return found
 
-    return lambda rows: [*map(changed, rows)]
+    return changed
 
 
 def _astray(store: Store, partition: int) -> DamagedError:

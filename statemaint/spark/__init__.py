@@ -17,9 +17,10 @@ from statemaint.spark.api import (
     verify_fleet,
 )
 from statemaint.spark.fleet import Target
-from statemaint.spark.history import history_views, read_history
+from statemaint.spark.history import History, history_views, read_history
 
 __all__ = [
+    "History",
     "Target",
     "history_views",
     "inventory",

@@ -86,8 +86,7 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
     run: str | None = None,
     attempt: int | None = None,
     wait: float | None = None,
-    history: str | None = None,
-    keep_history: float | None = None,
+    history: str | History | None = None,
     tell: Callable[[str], object] | None = None,
 ) -> Any:
     """Maintains every query once, and returns the outcomes: a row for each store and each query.
@@ -105,8 +104,7 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
         run: the run's id in the ledgers; a new one by default.
         attempt: the number of the attempt at that run; a later one ends the leases of an earlier.
         wait: seconds to wait for leases that other runs hold; without it their queries are `held`.
-        history: the address of a Parquet dataset to which the outcomes are added (`History`).
-        keep_history: the seconds after which a run leaves it; without it, none does.
+        history: the Parquet dataset to which the outcomes are added, or its address.
         tell: receives the progress, in lines.
 
     Raises:
@@ -118,7 +116,7 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
     given = {"attempt": attempt, "wait": wait, "tell": tell}
     chosen: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
     fleet_run = FleetRun(run or new_run_id(time.time()), force_snapshot=force, **chosen)
-    kept = History.at(history, keep_history) if history else None
+    kept = History.at(history) if isinstance(history, str) else history
     with reporting(reading, fleet, "maintain", attempt=fleet_run.attempt) as ended:
         table = run_fleet(spark, fleet, fleet_run, kept.costs() if kept else None)
         ended(summaries(row for batch in table.to_batches() for row in batch.to_pylist()))
@@ -135,8 +133,7 @@ def savepoint_fleet(  # noqa: PLR0913 -- as above
     shape: Shape = SAME,
     to: str | None = None,
     pin: bool = True,
-    history: str | None = None,
-    keep_history: float | None = None,
+    history: str | History | None = None,
     tell: Callable[[str], object] | None = None,
 ) -> Any:
     """Makes a savepoint of each query that says where its savepoints are, of its newest batch.
@@ -152,8 +149,7 @@ def savepoint_fleet(  # noqa: PLR0913 -- as above
         shape: what is to be other than in the checkpoint, of a single query.
         to: the address of the savepoint of a single query, in place of the one in its file.
         pin: keep maintenance from deleting what is being read.
-        history: the address of a Parquet dataset to which the outcomes are added (`History`).
-        keep_history: the seconds after which a run leaves it; without it, none does.
+        history: the Parquet dataset to which the outcomes are added, or its address.
         tell: receives the progress, in lines.
 
     Raises:
@@ -168,7 +164,7 @@ def savepoint_fleet(  # noqa: PLR0913 -- as above
     if not fleet:
         raise ConfigError("no query says where its savepoints are: add `savepoint: {to: ADDRESS}`")
     name = run or new_run_id(time.time())
-    kept = History.at(history, keep_history) if history else None
+    kept = History.at(history) if isinstance(history, str) else history
     with reporting(reading, fleet, "savepoint") as ended:
         table = save_fleet(spark, fleet, name, shape=shape, pin=pin, tell=tell or (lambda _: None))
         ended(summaries(row for batch in table.to_batches() for row in batch.to_pylist()))

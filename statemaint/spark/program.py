@@ -4,7 +4,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from typing import Any, NoReturn
 
 import click
@@ -100,32 +100,22 @@ _FLEET = [
 ]
 
 
-def _needs_history(ctx: click.Context, _: click.Parameter, keep: float | None) -> float | None:
-    if keep is not None and not ctx.params["history"]:
-        raise ConfigError("--keep-history has no effect without --history")
-    return keep
+def _history_flags(command: Command) -> Command:
+    """Adds the flags of a history, which the command gets as one, `history`."""
 
-
-_HISTORY = [
-    click.option(
-        "--history",
-        metavar="ADDRESS",
-        is_eager=True,
-        help="Add the rows to this Parquet dataset.",
-    ),
-    click.option(
+    @click.option("--history", metavar="ADDRESS", help="Add the rows to this Parquet dataset.")
+    @click.option(
         "--keep-history",
         type=DURATION,
-        callback=_needs_history,
         help="Delete days of --history that ended longer ago.  [default: keep all]",
-    ),
-]
+    )
+    @wraps(command)
+    def with_history(*, history: str | None, keep_history: float | None, **flags: Any) -> None:
+        if keep_history is not None and not history:
+            raise ConfigError("--keep-history has no effect without --history")
+        command(history=History.at(history, keep_history) if history else None, **flags)
 
-
-def _history_flags(command: Command) -> Command:
-    for option in reversed(_HISTORY):
-        command = option(command)
-    return command
+    return with_history
 
 
 @program.command()
@@ -164,8 +154,7 @@ def maintain(  # noqa: PLR0913 -- the flags of the verb
     run: str | None,
     attempt: int | None,
     wait: float | None,
-    history: str | None,
-    keep_history: float | None,
+    history: History | None,
     due: bool,
     **flags: Any,
 ) -> None:
@@ -180,7 +169,6 @@ def maintain(  # noqa: PLR0913 -- the flags of the verb
         attempt=attempt,
         wait=wait,
         history=history,
-        keep_history=keep_history,
         tell=partial(click.echo, err=True),
     )
     kind = due_queries.MAINTENANCE if due else None
@@ -218,18 +206,15 @@ def units(*, handed: tuple[str, ...], attempt: int, master: str | None, remote: 
     help="The number of tasks that share the partitions of a query.",
 )
 @_history_flags
-def verify(
-    *, deep: bool, shares: int, history: str | None, keep_history: float | None, **flags: Any
-) -> None:
+def verify(*, deep: bool, shares: int, history: History | None, **flags: Any) -> None:
     """Check that every retained version of every store loads."""
     verb = partial(api.verify_fleet, deep=deep, shares=shares)
-    kept = History.at(history, keep_history) if history else None
 
     def note(fleet: Sequence[Target], table: Any) -> None:
         note_verifications(fleet, _rows(table))
-        if kept:
+        if history:
             now = time.time()
-            kept.add(new_run_id(now), table, now, verb="verify")
+            history.add(new_run_id(now), table, now, verb="verify")
 
     _run(verb, VERIFIED, note=note, reports="verify", **flags)
 
@@ -246,8 +231,7 @@ def savepoint(
     shape: Shape,
     to: str | None,
     pin: bool,
-    history: str | None,
-    keep_history: float | None,
+    history: History | None,
     due: bool,
     **flags: Any,
 ) -> None:
@@ -262,7 +246,6 @@ def savepoint(
         to=to,
         pin=pin,
         history=history,
-        keep_history=keep_history,
         tell=tell,
     )
     saved = (lambda _: True) if to else _is_saved

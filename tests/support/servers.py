@@ -36,5 +36,9 @@ class Servers:
     def leave(self, following: pytest.Item | None) -> None:
         """Ends everything unless the test that follows lies below the folder, too."""
         if following is None or self._folder not in following.path.parents:
-            self._running.clear()
-            self._stack.close()
+            self.end()
+
+    def end(self) -> None:
+        """Ends everything; the next test that needs something starts it again."""
+        self._running.clear()
+        self._stack.close()

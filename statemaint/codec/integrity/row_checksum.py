@@ -7,7 +7,8 @@ HDFS-backed, in deltas; a snapshot has the same puts:
 
 RocksDB, in changelogs of every format, and values in the database itself:
 
-    value    = row (delimiter row)*           several rows in a store of lists, else one
+    value    = row (delimiter row)*           several rows in a store of lists, else one; in a list
+                                              the bytes of each are length(<i) row
     row      = checksum(<i) length(<i) bytes  checksum = CRC-32C of key bytes
     deleted  = checksum(<i) key               checksum = CRC-32C of key
     end      = row                            of a deleted range, its key being the range's begin

@@ -188,7 +188,7 @@ def value_reader(layout: RowLayout, wrapping: Wrapping) -> ValueReader:
         return lambda _key, value: (bare(value, at, len(value) - at),)
     row = _versioned(layout.value)
     if layout.many:
-        return lambda key, value: tuple(row(entry, 0) for entry in _entries(key, value, wrapping))
+        return lambda key, value: tuple(row(entry, 0) for entry in entries(key, value, wrapping))
     if wrapping.checksums:
         return lambda key, value: (row(row_checksum.bare_row(key, value, offset=0), 0),)
     return lambda _key, value: (row(value, 0),)
@@ -289,14 +289,20 @@ def _moment(key: bytes, at: int) -> int:
     return moment - _ABOVE if moment & _HIGHEST_BIT else moment
 
 
-def _entries(key: bytes, value: bytes, wrapping: Wrapping) -> Iterator[bytes]:
+def entries(key: bytes, value: bytes, wrapping: Wrapping) -> Iterator[bytes]:
+    """Yields the rows of a value that has any number of them; checksums are compared."""
     head = _SEALED_HEAD if wrapping.checksums else _INT
     if wrapping.checksums:
         row_checksum.check_rows(key, value, offset=0)
     at = 0
     while at < len(value):
         end = at + head.size + _size(value, at, head)
-        yield value[at + head.size : end]
+        start = at + head.size
+        if wrapping.checksums:  # Spark seals the size with the row
+            start += _INT.size
+            if _size(value, at + head.size, _INT) != end - start:
+                raise CodecError("the row of an entry has another size", offset=start)
+        yield value[start:end]
         if end < len(value) and not value.startswith(wrapping.delimiter, end):
             raise CodecError("entries are not all separated in the same way", offset=end)
         at = end + len(wrapping.delimiter)

@@ -2,10 +2,12 @@
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from threading import Timer
 from typing import Any
 
+import psutil
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -35,6 +37,24 @@ def browser() -> Iterator[Browser]:
         found = running.chromium.launch(executable_path=chromium(), args=arguments)
         yield found
         found.close()
+
+
+@contextmanager
+def limited(seconds: float = 120.0) -> Iterator[None]:
+    """Kills a Chromium that opens no page; Playwright waits for one without a limit."""
+    timer = Timer(seconds, _kill_chromium)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _kill_chromium() -> None:
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if "chrom" in process.name():
+                process.kill()
 
 
 @dataclass  # without slots: Playwright adds an attribute to whoever listens

@@ -53,12 +53,17 @@ class Runner:
         self, root: Path, batches: int, to: Callable[[DataStreamWriter], DataStreamWriter]
     ) -> None:
         write_input(root.parent / "input", range(batches))
-        session = self.spark.newSession()
-        for key, value in {**_CONF, **self.kind.conf, **self.conf}.items():
-            session.conf.set(key, value)
+        session = self.session()
         writer = self.kind.query(session, root.parent / "input").writeStream.outputMode("append")
         writer = to(writer).option("checkpointLocation", str(root / "checkpoint"))
         writer.trigger(availableNow=True).start().awaitTermination()
+
+    def session(self) -> SparkSession:
+        """Returns a session with the settings of the query."""
+        session = self.spark.newSession()
+        for key, value in {**_CONF, **self.kind.conf, **self.conf}.items():
+            session.conf.set(key, value)
+        return session
 
     def output(self, root: Path, above: int = -1) -> list[str]:
         """Returns the rows that the batches above one have put out, sorted."""

@@ -6,6 +6,7 @@ provider after the other. The twin stays as it is.
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from statemaint.planning import scan_checkpoint
 from statemaint.records.savepoints import Shape
 from statemaint.savepoint import savepoint
 from statemaint.storage import LocalStorage
-from tests.systems.spark.runner import KIND, Runner, newest_batch
+from tests.systems.spark.runner import KIND, Runner, copied, newest_batch
 
 FIRST, MORE = 11, 5
 # Each takes minutes; all of them are for `make test-shapes`.
@@ -25,12 +26,14 @@ _ALL = os.environ.get("STATEMAINT_SHAPES") == "all"
 _MORE_NAMES = (
     "aggregation2", "chained", "dedup-within-watermark", "join2", "pandas-state-timeout",
     "session-window", "rocks-chained-ids", "rocks-join2-ids", "rocks-rowchecksum",
-    "rocks-session-window-ids",
+    "rocks-session-window-ids", "rocks-join3-ids", "rocks-join4", "rocks-expiring-ids",
+    "rocks-evolving",
 )  # fmt: skip
 _MORE_ON_ANY = (
     "dedup-within-watermark", "join2", "limit", "pandas-state-timeout", "session-window",
 )  # fmt: skip
-NAMES = ("rocks-aggregation-ids", *(_MORE_NAMES if _ALL else ()))
+_FAMILIES = ("rocks-join3", "rocks-join4-ids", "rocks-timed", "rocks-expiring")
+NAMES = ("rocks-aggregation-ids", "rocks-timed-ids", *(_MORE_NAMES if _ALL else ()))
 ON_ANY_PROVIDER = ("aggregation2", *(_MORE_ON_ANY if _ALL else ()))
 HDFS, ROCKSDB = Provider.HDFS_BACKED, Provider.ROCKSDB
 
@@ -53,6 +56,35 @@ def test_the_batches_on_another_provider_are_those_of_the_undisturbed_query(
         Shape(provider=HDFS, codec="zstd", partitions=2),
     ]
     check_goes_on(spark, tmp_path, name, shapes)
+
+
+@pytest.mark.parametrize("name", ["rocks-timed-ids", *(_FAMILIES if _ALL else ())])
+def test_families_with_row_checksums_and_other_ids_go_on(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    first, then = Shape(ids="v2", row_checksums=True), Shape(ids="v1", partitions=3)
+    if name.endswith("-ids"):
+        first, then = replace(first, ids="v1"), replace(then, ids="v2")
+    check_goes_on(spark, tmp_path, name, [first, then, Shape(row_checksums=False)])
+
+
+_OF_BOTH = ("rocks-dedup", "rocks-session-window-ids", "rocks-join2", *_FAMILIES)
+
+
+@pytest.mark.parametrize("name", ["rocks-aggregation", *(_OF_BOTH if _ALL else ())])
+def test_each_partition_has_the_rows_of_sparks_own_repartition(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    """It is a batch without input, of the checkpoint itself."""
+    runner, root = Runner(spark, KIND[name]), tmp_path / "original"
+    runner.run(root, FIRST)
+    ours, theirs = tmp_path / "ours", copied(root, "theirs")
+    saved = LocalStorage(ours / "checkpoint")
+    savepoint(LocalStorage(root / "checkpoint"), saved, shape=Shape(partitions=7))
+    session = runner.session()
+    session._streamingCheckpointManager.repartition(str(theirs / "checkpoint"), 7)
+    assert newest_batch(theirs) == newest_batch(ours) + 1
+    assert runner.state(ours) == runner.state(theirs)
 
 
 def check_goes_on(spark: SparkSession, place: Path, name: str, shapes: Iterable[Shape]) -> None:

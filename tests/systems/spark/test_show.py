@@ -12,11 +12,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from statemaint.audit import verify
 from statemaint.state import read_state
+from statemaint.storage import LocalStorage
 from tests.checkpoints import state_reader
 from tests.checkpoints.archive import contents, recorded
 from tests.support.checkpoints import put_files
 from tests.support.state_rows import as_spark, store_of
+from tests.systems.spark.runner import KIND, Runner, newest_batch
 
 EVERY = [(name, kind) for name in ("4.3.0", "rocks-4.3.0") for kind in recorded(name)]
 PLACE = re.compile(r'file:[^"]*?/checkpoint/state/')
@@ -43,6 +46,21 @@ def test_we_show_the_rows_that_spark_reads(
     for batch in (older, newest):
         assert read_by_us(tmp_path, batch) == theirs[batch], batch
     assert theirs[older] != theirs[newest] or kind == "limit"
+
+
+@pytest.mark.parametrize("kind", ["rocks-timed", "rocks-join4"])
+def test_lists_with_row_checksums_are_the_ones_that_spark_reads(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    checked = {"spark.sql.streaming.stateStore.rowChecksum.enabled": "true"}
+    Runner(spark, KIND[kind], checked).run(tmp_path / "query", 9)
+    checkpoint = tmp_path / "query" / "checkpoint"
+    newest = newest_batch(tmp_path / "query")
+    theirs = read_by_spark(spark, checkpoint, (newest,))[newest]
+    assert len(theirs) > 2
+    assert all(theirs.values())
+    assert read_by_us(checkpoint, newest) == theirs
+    assert verify(LocalStorage(checkpoint), deep=True).findings == ()
 
 
 def read_by_us(checkpoint: Path, batch: int) -> Rows:

@@ -3,6 +3,7 @@
 The archives of one Spark have queries that ran on the same input with either provider.
 """
 
+import struct
 from dataclasses import replace
 
 import pytest
@@ -103,6 +104,24 @@ def test_any_row_reads_the_same_in_the_other_provider(
         key = key_reader(layout, around)(stored[0])
         (value,) = value_reader(layout, around)(*stored)
         assert repr(key) == repr(value) == repr(key_reader(bare, Wrapping())(encoded))
+
+
+@given(encoded_rows(), st.sampled_from([b"", b","]))
+def test_each_row_of_a_value_has_a_checksum_of_its_own(
+    made: tuple[list[str], list[bytes]], delimiter: bytes
+) -> None:
+    kind = parse_struct(schema(made[0]))
+    layout = RowLayout(kind, kind, TimestampFirst(), many=True)
+    old, new = (Shape(provider=Provider.ROCKSDB, row_checksums=one) for one in (False, True))
+    key = b"any key"
+    value = delimiter.join(struct.pack("<i", len(one) + 1) + b"\0" + one for one in made[1])
+    stored = converter(old, new, layout, delimiter)((key, value))
+    read = [
+        value_reader(layout, Wrapping(0, one is stored[1], delimiter))(key, one)
+        for one in (value, stored[1])
+    ]
+    assert repr(read[0]) == repr(read[1])
+    assert converter(new, old, layout, delimiter)(stored) == (key, value)
 
 
 def test_a_key_that_only_rocksdb_has_is_refused() -> None:

@@ -23,7 +23,6 @@ CASES = [
     for archive in ("3.3.4", "3.5.9", "4.3.0", "rocks-3.5.9", "rocks-4.0.5", "rocks-4.3.0")
     for kind in sorted(contents(archive))
     if kind != "limit" and not (archive == "rocks-4.0.5" and kind.endswith("-ids"))  # refused
-    if not any(one in kind for one in ("join3", "join4", "timed", "expiring"))  # column families
 ]
 
 

@@ -53,7 +53,7 @@ def test_rows_are_all_there_each_in_its_place(
     shape = replace(shape, row_checksums=data.draw(st.booleans()))
     old, new = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 9))
     rows = {one: one for one in encoded}
-    work = shuffle(old, new, key, Change(HDFS, shape, layout))
+    work = shuffle(old, new, key, Change(HDFS, shape, {None: layout}))
     with Spill(new, bytes(16)) as spill:
         for number in range(old):
             placed = [row for row in rows.items() if key.partition(row[0], old) == number]

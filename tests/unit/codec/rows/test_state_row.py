@@ -4,11 +4,11 @@ import json
 import struct
 from typing import Any
 
-import google_crc32c
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statemaint.codec.integrity.row_checksum import seal_row
 from statemaint.codec.rows.state_row import (
     Bare,
     KeyEncoder,
@@ -177,9 +177,9 @@ def test_a_value_alone_behind_its_checksum() -> None:
     bare = value_reader(RowLayout(TEXT, COUNT, Bare()), sealed)
     assert bare(b"key", b"sum!" + row) == ((3,),)
     in_rocks = value_reader(RowLayout(TEXT, COUNT, NoPrefix()), sealed)
-    assert in_rocks(b"key", entry(b"\0" + row, b"key")) == ((3,),)
+    assert in_rocks(b"key", seal_row(b"key", b"\0" + row)) == ((3,),)
     with pytest.raises(CodecError, match="row checksum") as caught:
-        in_rocks(b"kez", entry(b"\0" + row, b"key"))
+        in_rocks(b"kez", seal_row(b"key", b"\0" + row))
     assert caught.value.offset == 0
 
 
@@ -203,15 +203,20 @@ def test_a_list_has_an_entry_each(
 
 
 def entry(row: bytes, key: bytes | None) -> bytes:
-    size = struct.pack("<i", len(row))
-    return (
-        size + row
-        if key is None
-        else struct.pack("<I", google_crc32c.value(key + row)) + size + row
-    )
+    sized = struct.pack("<i", len(row)) + row
+    if key is None:
+        return sized
+    return seal_row(key, sized)
 
 
 LIST = RowLayout(TEXT, COUNT, NoPrefix(), many=True)
+
+
+def test_a_list_whose_checksum_is_right_and_the_size_in_it_is_not() -> None:
+    """Spark seals each entry with its size; what is sealed without one is no entry."""
+    value = seal_row(b"key", struct.pack("<i", 16) + bytes(17))
+    with pytest.raises(CodecError, match="the row of an entry has another size"):
+        value_reader(LIST, Wrapping(checksums=True))(b"key", value)
 
 
 @pytest.mark.parametrize(
