@@ -18,9 +18,11 @@ from tests.benchmarks.fleet.shapes import WARM_UP, Fleet, copy_of, generate
 from tests.support.paths import ROOT
 
 ONE_CORE, TWO_CORES = "local[1]", "local[2]"
+EIGHT_SLOTS = "local[8]"
+"""More than the cores, for tasks that wait for a bucket."""
 ONE_WORKER, CLUSTER = "cluster of one worker", "cluster of two workers"
 _WORKERS = {ONE_WORKER: 1, CLUSTER: 2}
-ENGINES = (THREADS, ONE_CORE, TWO_CORES, *_WORKERS)
+ENGINES = (THREADS, ONE_CORE, TWO_CORES, EIGHT_SLOTS, *_WORKERS)
 VERBS = ("inventory", "plan", "maintain")
 _FAR = "s3://far"
 _SPARK = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}

@@ -9,6 +9,7 @@ from tests.benchmarks.fleet.child import THREADS, Took
 from tests.benchmarks.fleet.engines import (
     CLUSTER,
     DISK,
+    EIGHT_SLOTS,
     ENGINES,
     ONE_CORE,
     ONE_WORKER,
@@ -268,13 +269,14 @@ def _costs(bench: Bench, engine: str, single: Mapping[str, Hour]) -> None:
         )  # fmt: skip
 
 
+_ON_DISK = [one for one in ENGINES if one != EIGHT_SLOTS]
 PARTS: dict[str, Callable[[Bench], object]] = {
     "1000": lambda bench: even(bench, 1_000, [THREADS, ONE_CORE, TWO_CORES, CLUSTER]),
-    "10000": lambda bench: even(bench, 10_000, ENGINES),
+    "10000": lambda bench: even(bench, 10_000, _ON_DISK),
     "50000": lambda bench: even(bench, 50_000, [THREADS, TWO_CORES]),
     "far": lambda bench: even(bench, 1_000, [THREADS, TWO_CORES, CLUSTER], FAR),
     "queries": many_queries,
-    "far-queries": lambda bench: measured(bench, bench.fleet(FAR_QUERIES), [TWO_CORES], FAR),
+    "far-queries": lambda bench: measured(bench, bench.fleet(FAR_QUERIES), [EIGHT_SLOTS], FAR),
     "driver": lambda bench: driver(bench, (1_000, 10_000)),
     "skewed": skewed,
     "files": many_files,
