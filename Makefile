@@ -20,7 +20,7 @@ QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
 
 test-all: COVER = --cov --cov-report=
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-savepoint-sparks test-shapes test-savepoint-live test-image test-chart grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter bench-savepoint clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-savepoint-sparks test-shapes test-savepoint-live test-image test-chart grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter bench-savepoint bench-partitions clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -98,6 +98,9 @@ bench-exporter: setup ## measure the exporter at 5,000 queries, and rewrite its 
 
 bench-savepoint: setup ## measure savepoints of 2 GiB and to a bucket far away, and rewrite their tables in docs/benchmarks.md
 	$(BIN)/python -m tests.benchmarks --no-spark --case savepoint --repeat 3 $(ARGS)
+
+bench-partitions: setup ## measure another number of partitions beside Spark's own repartition, 1 and 4 GB (half an hour)
+	$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.partitions $(ARGS)
 
 bench-fleet: setup ## measure fleets by threads and by Spark, and rewrite the tables of docs/scale.md (an hour or more)
 	$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.fleet $(ARGS)

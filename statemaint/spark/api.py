@@ -16,7 +16,7 @@ from statemaint.spark.history import History
 from statemaint.spark.reporting import reporting
 from statemaint.spark.savepoints import save_fleet
 from statemaint.spark.summary import summaries
-from statemaint.spark.units import Piece, check, make_plan, take_inventory
+from statemaint.spark.units import Piece, check, make_plan, take_inventory, waits
 
 
 def inventory(spark: Any, queries: Queries) -> Any:
@@ -175,4 +175,4 @@ def savepoint_fleet(  # noqa: PLR0913 -- as above
 
 def _spread(spark: Any, pieces: list[tuple[str, float]], work: Any, columns: Any) -> Any:
     tasks = deal(pieces, cores_of(spark) * MOST_TASKS_A_CORE)
-    return spread(spark, tasks, work, columns)
+    return spread(spark, tasks, work, columns, waits)

@@ -24,6 +24,7 @@ from statemaint.spark.units import (
     maintain_unit,
     prepare_query,
     unit_piece,
+    waits,
 )
 from statemaint.wording import counted
 
@@ -146,7 +147,7 @@ def answers(spark: Any, pieces: Sequence[tuple[str, float]], work: Any) -> _Answ
     if not pieces:
         return _Answers.of(arrow_schema(NOTED).empty_table())
     tasks = deal(pieces, cores_of(spark) * MOST_TASKS_A_CORE)
-    return _Answers.of(collected(spread(spark, tasks, work, NOTED), NOTED))
+    return _Answers.of(collected(spread(spark, tasks, work, NOTED, waits), NOTED))
 
 
 def _orders(

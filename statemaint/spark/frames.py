@@ -6,12 +6,15 @@ state is in either: pieces of work go to the executors, and rows of outcomes com
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from heapq import heapify, heappop, heappush
 from importlib.util import find_spec
+from itertools import chain, groupby
 from typing import Any, TypeVar
 
 from statemaint.errors import ConfigError
 from statemaint.spark.columns import arrow_schema, batch, ddl
+from statemaint.workers import in_order
 
 _T = TypeVar("_T")
 # The units of a query are at most a core's even share of all work, divided by this.
@@ -19,9 +22,11 @@ TASKS_A_CORE = 4
 # Tasks for each core: enough that the last ones end together. Spark spends about 50 ms of a core on
 # each task with Python in it, whatever the task does.
 MOST_TASKS_A_CORE = 4
-# The cost of a unit in addition to its work, as bytes: it is not split below ten times that.
-_LEAST = 10_000_000.0
+LEAST = 10_000_000.0
+"""Bytes of work that are not split: ten times the cost of a unit in addition to its work."""
 Work = Callable[[str], Iterable[Mapping[str, Any]]]
+# Pieces of a task that are worked on at a time where each mostly waits.
+_WAITING_AT_A_TIME = 4
 # Rows of a batch that is sent back to the JVM.
 _ROWS = 2000
 # Characters of all pieces of work up to which each task receives them all: a shuffle, which gives
@@ -30,8 +35,16 @@ _SMALL = 4_000_000
 _TASKS_WITHOUT_A_WORD = 8
 
 
+def never(_piece: str) -> bool:
+    return False
+
+
 def spread(
-    spark: Any, tasks: Sequence[Sequence[str]], work: Work, columns: Mapping[str, str]
+    spark: Any,
+    tasks: Sequence[Sequence[str]],
+    work: Work,
+    columns: Mapping[str, str],
+    waits: Callable[[str], bool] = never,
 ) -> Any:
     """Returns the DataFrame of the rows that some work yields, computed by an action.
 
@@ -40,10 +53,11 @@ def spread(
         tasks: the pieces of work of each task, in their order; Spark starts the first task first.
         work: yields the rows of a piece, on an executor; importable there by its name.
         columns: the columns of the rows.
+        waits: whether a piece mostly waits, so that a task works on several at a time.
     """
     if not tasks:
         return spark.createDataFrame([], ddl(columns))
-    task, context = _Task(work, columns), context_of(spark)
+    task, context = _Task(work, columns, waits), context_of(spark)
     if context is not None and find_spec("pandas") is None:
         rows = context.parallelize([list(one) for one in tasks], len(tasks)).flatMap(task.tuples)
         return spark.createDataFrame(rows, ddl(columns), verifySchema=False)
@@ -64,8 +78,10 @@ def _shuffled(spark: Any, tasks: Sequence[Sequence[str]]) -> Any:
 class _Task:
     """The function that an executor runs."""
 
-    def __init__(self, work: Work, columns: Mapping[str, str]) -> None:
-        self._work, self._columns = work, columns
+    def __init__(
+        self, work: Work, columns: Mapping[str, str], waits: Callable[[str], bool]
+    ) -> None:
+        self._work, self._columns, self._waits = work, columns, waits
 
     def tuples(self, pieces: Iterable[str]) -> Iterator[tuple[Any, ...]]:
         for row in self._rows(pieces):
@@ -88,8 +104,13 @@ class _Task:
             yield batch(self._columns, held)
 
     def _rows(self, pieces: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-        for piece in pieces:
-            yield from self._work(piece)
+        for waiting, some in groupby(pieces, key=self._waits):
+            jobs = (partial(self._done, piece) for piece in some)
+            threads = _WAITING_AT_A_TIME if waiting else 1
+            yield from chain.from_iterable(in_order(jobs, threads=threads))
+
+    def _done(self, piece: str) -> list[Mapping[str, Any]]:
+        return [*self._work(piece)]
 
 
 class _SmallTasks:
@@ -181,7 +202,7 @@ def shares(weights: Mapping[str, float], cores: int) -> dict[str, int]:
     A unit is at most a task's even share of all work, so that the others wait for no query's unit;
     and small work is not split.
     """
-    most = max(sum(weights.values()) / (cores * TASKS_A_CORE), _LEAST)
+    most = max(sum(weights.values()) / (cores * TASKS_A_CORE), LEAST)
     return {query: max(1, -(-int(weight) // int(most))) for query, weight in weights.items()}
 
 

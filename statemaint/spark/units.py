@@ -20,6 +20,7 @@ from statemaint.report.record import code_of
 from statemaint.report.task import BundleReport, PlanSummary, dumped, loaded
 from statemaint.report.to_json import verdict_json
 from statemaint.spark.fleet import Target
+from statemaint.spark.frames import LEAST
 from statemaint.spark.outcomes import (
     Row,
     error_row,
@@ -30,6 +31,7 @@ from statemaint.spark.outcomes import (
     report_rows,
 )
 from statemaint.storage import Storage
+from statemaint.storage.address import LOCAL, storage_of
 from statemaint.workers import Workers
 
 # Threads of one task, for a storage with slow requests; a local disk needs only one.
@@ -68,6 +70,14 @@ class PlannedQuery:
     summary: PlanSummary
     weights: tuple[tuple[int, int, float], ...] = ()
     handover: str | None = None
+
+
+def waits(piece: str) -> bool:
+    """Returns whether a piece is of a storage far away, and is a plan or little to maintain."""
+    given = Piece.from_json(piece)
+    bundles = given.options.get("order", {}).get("bundles", ())
+    little = "deep" not in given.options and all(one["weight"] <= LEAST for one in bundles)
+    return little and storage_of(given.target.checkpoint) != LOCAL
 
 
 def take_inventory(piece: str) -> Iterator[Row]:

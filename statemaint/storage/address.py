@@ -26,6 +26,8 @@ _SYSTEMS = {
 }
 FORCED = "hadoop+"
 """The prefix of an address that is reached through Hadoop, whatever its scheme."""
+LOCAL = "file:///"
+"""The storage of what is on local disk."""
 EXCLUSIVE_ON = "STATEMAINT_HADOOP_EXCLUSIVE"
 """The variable with the schemes whose file systems are said to create a file in one step."""
 
@@ -93,7 +95,7 @@ def storage_of(address: str) -> str:
     """Returns the storage that holds an address: `s3://lake`, `hdfs://node`, `file:///`."""
     scheme, separator, _ = address.removeprefix(FORCED).partition("://")
     if not separator or scheme.lower() == "file":
-        return "file:///"
+        return LOCAL
     place = place_of(address)
     return f"{place.system}://{place.host}"
 

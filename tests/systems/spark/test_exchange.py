@@ -19,8 +19,8 @@ from tests.unit.cli.test_show import unpacked
 CASES = [
     ("join2", Shape(partitions=13)),
     ("session-window", Shape(partitions=5, provider=Provider.ROCKSDB, ids="v2")),
-    ("rocks-session-window", Shape(partitions=7)),
-    ("rocks-aggregation-ids", Shape(partitions=1, row_checksums=True)),
+    ("rocks-timed", Shape(partitions=7)),
+    ("rocks-expiring", Shape(partitions=1, row_checksums=True)),
 ]
 
 

@@ -18,6 +18,7 @@ from statemaint.planning import scan_checkpoint
 from statemaint.records.savepoints import Shape
 from statemaint.savepoint import savepoint
 from statemaint.storage import LocalStorage
+from tests.checkpoints import state_reader
 from tests.systems.spark.runner import KIND, Runner, copied, newest_batch
 
 FIRST, MORE = 11, 5
@@ -35,6 +36,8 @@ _MORE_ON_ANY = (
 _FAMILIES = ("rocks-join3", "rocks-join4-ids", "rocks-timed", "rocks-expiring")
 NAMES = ("rocks-aggregation-ids", "rocks-timed-ids", *(_MORE_NAMES if _ALL else ()))
 ON_ANY_PROVIDER = ("aggregation2", *(_MORE_ON_ANY if _ALL else ()))
+# Of keys: what comes behind the columns that rows are shuffled by.
+_NOT_SHUFFLED_BY = ("index", "sessionStartTime")
 HDFS, ROCKSDB = Provider.HDFS_BACKED, Provider.ROCKSDB
 
 
@@ -85,6 +88,24 @@ def test_each_partition_has_the_rows_of_sparks_own_repartition(
     session._streamingCheckpointManager.repartition(str(theirs / "checkpoint"), 7)
     assert newest_batch(theirs) == newest_batch(ours) + 1
     assert runner.state(ours) == runner.state(theirs)
+
+
+_ON_DISK = ("dedup", "join2", "pandas-state-timeout", "session-window", "rocks-join3")
+
+
+@pytest.mark.parametrize("name", ["aggregation2", *(_ON_DISK if _ALL else ())])
+def test_every_row_lies_where_sparks_expression_says(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    root, saved = tmp_path / "original", tmp_path / "saved"
+    Runner(spark, KIND[name]).run(root, FIRST)
+    savepoint(LocalStorage(root / "checkpoint"), LocalStorage(saved), shape=Shape(partitions=7))
+    for _, options in state_reader._stores(saved):
+        rows = spark.read.format("statestore").options(**options).load(str(saved))
+        fields = [one for one in rows.select("key.*").columns if one not in _NOT_SHUFFLED_BY]
+        hashed = f"pmod(hash({', '.join(f'key.{one}' for one in fields)}), 7)"
+        assert rows.select("partition_id").distinct().count() > 1
+        assert rows.where(f"partition_id != {hashed}").count() == 0
 
 
 def check_goes_on(spark: SparkSession, place: Path, name: str, shapes: Iterable[Shape]) -> None:

@@ -83,7 +83,7 @@ class Spark:
 CASES = [
     ("join2", Shape(partitions=5)),
     ("join2", Shape(partitions=3, provider=Provider.ROCKSDB, ids="v2")),
-    ("rocks-aggregation-ids", Shape(partitions=1)),
+    ("rocks-timed", Shape(partitions=1, row_checksums=True)),
     ("join2", Shape(codec="zstd")),
 ]
 
