@@ -15,9 +15,10 @@ from statemaint.storage.s3.quick import QuickAnswer, QuickReads
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest
 
-# A new storage takes keys that were replaced in a file since.
+# A new storage takes keys that were replaced in a file since. Older clients are let go of, and
+# their connections with them.
 _SHARED_SECONDS = 300
-_BUCKETS = 16
+_MOST = 64
 
 
 class Asker(Protocol):
@@ -37,14 +38,20 @@ def shared_client(bucket: str, options: S3Options) -> "SharedClient":
     """
     if options.session is not None:
         return SharedClient(options)
-    environment = frozenset(os.environ.items())
-    period = time.monotonic() // _SHARED_SECONDS
-    return _shared_client(bucket, options, environment, os.getpid(), period)
+    key = bucket, options, frozenset(os.environ.items()), os.getpid()
+    now = time.monotonic()
+    made, client = _held.get(key, (now, None))
+    if client is None or now - made >= _SHARED_SECONDS:
+        # Without a lock, which a fork might copy while it is held: two threads may make one each.
+        client = SharedClient(options)
+        recent = [held for held in list(_held.items()) if now - held[1][0] < _SHARED_SECONDS]
+        _held.clear()
+        _held.update(recent[1 - _MOST :])
+        _held[key] = now, client
+    return client
 
 
-@lru_cache(maxsize=_BUCKETS)
-def _shared_client(_bucket: str, options: S3Options, *_: object) -> "SharedClient":
-    return SharedClient(options)
+_held: "dict[tuple[object, ...], tuple[float, SharedClient]]" = {}
 
 
 class SharedClient:

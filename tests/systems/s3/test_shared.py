@@ -1,6 +1,8 @@
 """The storages of one bucket share boto3's client, and each counts its own requests."""
 
+import gc
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -69,10 +71,26 @@ def test_another_environment_bucket_process_or_session_has_its_own_client(
     assert len({client(storage) for storage in [first, *others]}) == 1 + len(others)
 
 
-def test_keys_that_were_replaced_in_a_file_are_read_some_minutes_later(
+def test_keys_that_were_replaced_in_a_file_are_read_minutes_later_by_a_client_in_place_of_the_old(
     moto_place: Place, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, now = opened(moto_place, at), time.monotonic()
-    monkeypatch.setattr("statemaint.storage.s3.shared.time.monotonic", lambda: now + 300)
-    assert client(opened(moto_place, at)) is not client(first)
-    assert shared._SHARED_SECONDS <= 300
+    now, clients = time.monotonic(), list[weakref.ref[object]]()
+    for minutes in (0, 4, 5, 6, 10, 15, 20):
+        monkeypatch.setattr(
+            "statemaint.storage.s3.shared.time.monotonic", lambda at=now + 60 * minutes: at
+        )
+        storage = opened(moto_place, at)
+        storage.replace("file", [b"content"])
+        clients.append(weakref.ref(client(storage)))
+        del storage
+    gc.collect()
+    assert [one() is None for one in clients] == [True] * 6 + [False]
+    assert len({id(one) for one in clients}) == 5, "those of 0 and 4, and of 5 and 6 minutes"
+
+
+def test_no_more_than_some_clients_are_held(moto_place: Place, at: str) -> None:
+    for number in range(shared._MOST + 9):
+        opened(moto_place, f"s3://bucket-{number}/a")
+    assert len(shared._held) == shared._MOST
+    first = opened(moto_place, f"{at}/a")
+    assert client(opened(moto_place, f"{at}/b")) is client(first)
