@@ -30,6 +30,8 @@ from statemaint.wording import counted
 
 _log = logging.getLogger(__name__)
 Tell = Callable[[str], object]
+# Queries that are maintained at a time: enough that few cores are idle until the last has ended.
+_AT_A_TIME, _AT_A_TIME_FOR_EACH_CORE = 1000, 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +59,25 @@ def run_fleet(
     run: FleetRun,
     costs: Mapping[str, Costs] | None = None,
 ) -> Any:
-    """Maintains a fleet, and returns the outcomes as an Arrow table."""
+    """Maintains a fleet, many queries at a time, and returns the outcomes as an Arrow table.
+
+    The driver holds leases and plans of no more queries than that.
+    """
+    import pyarrow as pa
+
+    most = max(_AT_A_TIME, _AT_A_TIME_FOR_EACH_CORE * cores_of(spark))
+    starts = range(0, max(1, len(fleet)), most)
+    done = [_run(spark, fleet[start : start + most], run, costs or {}) for start in starts]
+    return pa.concat_tables(done)
+
+
+def _run(spark: Any, fleet: Sequence[Target], run: FleetRun, costs: Mapping[str, Costs]) -> Any:
     holders = {one: Holder(f"{run.name}.{one.query}", run.attempt) for one in fleet}
     with leases() as held:
         held.begin(holders)
         open_to = [one for one in fleet if one.query not in held.refused]
         run.tell(f"planning {counted(len(open_to), 'query', 'queries')}")
-        planned = _planned(spark, open_to, run, costs or {})
+        planned = _planned(spark, open_to, run, costs)
         plans = planned.plans
         work = {
             one: plans[one.query]

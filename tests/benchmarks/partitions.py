@@ -118,14 +118,14 @@ def child() -> None:
     """Does one of the ways, and prints what it took."""
     way, master, place, *more = sys.argv[1:]
     work, pids = _WAYS[way](master, Path(place), more)
-    from tests.benchmarks.fleet.usage import WORKER, forget_peaks, used  # noqa: PLC0415
+    from tests.benchmarks.fleet.usage import WORKER, watched  # noqa: PLC0415
     from tests.benchmarks.processes import peak_mib  # noqa: PLC0415
 
-    roots = (os.getpid(), *pids)
-    forget_peaks(roots)
-    began, before = time.perf_counter(), used(roots)
-    work()
-    took, usage = time.perf_counter() - began, used(roots).since(before)
+    with watched((os.getpid(), *pids)) as used:
+        began = time.perf_counter()
+        work()
+        took = time.perf_counter() - began
+    usage = used()
     peak = usage.peak[WORKER] if way == "exchange" else peak_mib()
     sys.stdout.write(f"\n{json.dumps({'seconds': took, 'cpu': usage.all, 'peak': peak})}\n")
 

@@ -1,6 +1,9 @@
 """The fleet benchmark, on small fleets: its generators, counts and arithmetic; nothing is timed."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -33,7 +36,15 @@ from tests.benchmarks.fleet.shapes import (
     copy_of,
     generate,
 )
-from tests.benchmarks.fleet.usage import DRIVER, DRIVER_JVM, EXECUTOR, WORKER, Usage, kind_of
+from tests.benchmarks.fleet.usage import (
+    DRIVER,
+    DRIVER_JVM,
+    EXECUTOR,
+    WORKER,
+    Usage,
+    kind_of,
+    watched,
+)
 from tests.benchmarks.inputs import store_folder
 from tests.benchmarks.tables import Results
 
@@ -119,9 +130,18 @@ def test_the_quickest_run_of_each_step_counts() -> None:
 
 def test_the_driver_is_its_python_and_its_jvm() -> None:
     zero = dict.fromkeys((DRIVER, DRIVER_JVM, EXECUTOR, WORKER), 0.0)
-    after = Usage({**zero, DRIVER: 3.0, WORKER: 4.0}, {**zero, DRIVER: 100, DRIVER_JVM: 400})
-    assert after.since(Usage({**zero, DRIVER: 1.0}, zero)).all == 6.0
-    assert after.driver == 500
+    used = Usage({**zero, DRIVER: 2.0, WORKER: 4.0}, {**zero, DRIVER: 100, DRIVER_JVM: 400})
+    assert (used.all, used.driver) == (6.0, 500)
+
+
+def test_a_process_that_has_ended_counts_and_what_was_before_does_not() -> None:
+    busy = "import time\nwhile time.process_time() < 2: pass"
+    with watched([os.getpid()]) as used:
+        subprocess.run([sys.executable, "-c", busy], check=True)
+    assert 1.0 < used().cpu[DRIVER] < 4.0
+    with watched([os.getpid()]) as used:
+        pass
+    assert used().cpu[DRIVER] < 1.0
 
 
 # -- what an hour costs

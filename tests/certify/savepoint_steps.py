@@ -8,6 +8,7 @@ from random import Random
 from statemaint.errors import LeaseHeldError
 from statemaint.maintain.pins import end_pin_of, pin_batch, pinned
 from statemaint.model.policy import Policy
+from tests.certify.codecs import CODECS
 from tests.certify.judge import Loss
 from tests.certify.maintainer import Halt, Stop
 from tests.certify.savepoints import Dest
@@ -49,15 +50,25 @@ def _savepoint(stage: Stage, random: Random, _: Policy) -> None:
             pin=random.random() < 0.7,
             local=random.random() < 0.5,
             garbles=random.random() < 0.1,
+            codec=_codec(stage, random),
         )
+        stage.tally["savepoints with another codec"] += dest.codec is not None
     stage.tally["savepoints continued"] += bool(dest.world.files)
     _save(stage, dest, _halt(stage, random))
+
+
+def _codec(stage: Stage, random: Random) -> str | None:
+    """Returns another codec for some savepoints of state that is not in RocksDB."""
+    habits = stage.setting.habits
+    others = [one for one in CODECS if one != habits.codec]
+    codec = random.choice(others)
+    return codec if random.random() < 0.4 and not habits.rocks else None
 
 
 def _save(stage: Stage, dest: Dest, halt: Halt) -> None:
     folder, before, garble = stage.savepoints, dest.whole, dest.world.garble
     stage.step(f"a savepoint to {dest.address}, {halt}: batch {dest.batch}, new id: {dest.new_id}, "
-               f"pin: {dest.pin}")  # fmt: skip
+               f"pin: {dest.pin}, codec: {dest.codec}")  # fmt: skip
     stage.tally["savepoints"] += 1
     # Who stood still has looked before.
     healthy = dest.batch is None and not (stage.paused or stage.undercut or stage.tainted)

@@ -13,10 +13,11 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from statemaint.maintain.pins import pinned
 from statemaint.model.pins import Pin
+from statemaint.records.savepoints import Shape
 from statemaint.savepoint.catalog import look
 from statemaint.savepoint.expiry import carry_out
 from statemaint.savepoint.keep import decide
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tests.certify.stage import Stage
 
 FOLDER = "savepoints://folder"
+_CODEC = "spark.sql.streaming.stateStore.compression.codec"
 _OF_A_QUERY = ("state/", "offsets/", "commits/", "sources/")
 
 
@@ -47,6 +49,7 @@ class Dest:
         new_id: whether the query that starts from it gets an id of its own.
         pin: whether its batch is pinned meanwhile.
         world: its files.
+        codec: of its state, if that is not the query's.
         filled: the time at which the last of its files but `metadata` was written.
         whole: that time, its batch and its address, once it became whole; `None` until then.
         started: whether a query has run from it.
@@ -61,6 +64,7 @@ class Dest:
     new_id: bool
     pin: bool
     world: World
+    codec: str | None = None
     filled: float = 0.0
     whole: tuple[float, int, str] | None = None
     started: bool = False
@@ -132,7 +136,7 @@ class Dest:
             return f"its id is {self.query_id}, a new one was wanted: {self.new_id}"
         offsets = sorted(int(one[8:]) for one in self.world.index.under("offsets/") if _named(one))
         newest = files.get(f"offsets/{max(offsets, default=0)}")
-        truth = self.stage.query.after.get(newest.content) if newest else None
+        truth = self._truth(newest.content) if newest else None
         if truth is None:
             return f"its offsets {offsets} are of no batch that was committed"
         batch = truth.version - 1
@@ -147,9 +151,20 @@ class Dest:
         wrong = (self._wrong(directory, truth) for directory in sorted(stores))
         return next(filter(None, wrong), None)
 
+    def _truth(self, offsets: bytes) -> Truth | None:
+        """Returns what is true after a batch, by its entry; another codec is said in that."""
+        after = self.stage.query.after
+        if self.codec is None:
+            return after.get(offsets)
+        same = (one for one in after if _with_codec(one, self.codec) == _with_codec(offsets))
+        return next((after[one] for one in same), None)
+
     def _wrong(self, directory: str, truth: Truth) -> str | None:
         loader, version = self.stage.query.loader, truth.version
-        loader = replace(loader, world=self.world)
+        states = loader.states
+        if self.codec is not None:
+            states = replace(states, codec=self.codec, steps={})
+        loader = replace(loader, world=self.world, states=states)
         if hasattr(loader, "named"):
             loader.named = truth.families
         (path, *others), tables = [*self.world.index.live[directory]], set[str]()
@@ -169,6 +184,15 @@ class Dest:
             self.stage.tally["savepoints of what was wrong"] += 1
             return None
         return f"{directory} {'no longer loads' if read.state is None else 'loads a wrong state'}"
+
+
+def _with_codec(offsets: bytes, codec: str | None = None) -> Any:
+    """Returns an entry of the offset log, with another codec if one is given."""
+    head, fields, *rest = offsets.decode().split("\n")
+    found = json.loads(fields)
+    if codec is not None:
+        found["conf"][_CODEC] = codec
+    return head, found, rest
 
 
 def _expires(doer: Doer | None) -> bool:
@@ -226,15 +250,24 @@ class Savepoints:
         return max(self.stage.world.clock + self.ahead, *clocks, 0.0)
 
     def new(
-        self, batch: int | None, *, new_id: bool, pin: bool, local: bool, garbles: bool
+        self,
+        batch: int | None,
+        *,
+        new_id: bool,
+        pin: bool,
+        local: bool,
+        garbles: bool,
+        codec: str | None,
     ) -> Dest:
         """Returns a new folder, which may store the first snapshot wrong."""
         stage = self.stage
         world = World(local=local, clock=self._now(), log=stage.log)
         if garbles:
-            world.garble = encode([(b"garbled", bytes(3))], stage.setting.habits.codec)
+            garbled = codec or stage.setting.habits.codec
+            world.garble = encode([(b"garbled", bytes(3))], garbled)
             stage.tally["savepoints garbled"] += 1
-        self.dests.append(Dest(stage, f"{FOLDER}/{len(self.dests)}", batch, new_id, pin, world))
+        address = f"{FOLDER}/{len(self.dests)}"
+        self.dests.append(Dest(stage, address, batch, new_id, pin, world, codec))
         return self.dests[-1]
 
     def misled(self, doer: Doer) -> bool:
@@ -260,6 +293,7 @@ class Savepoints:
             batch=dest.batch,
             new_id=dest.new_id,
             pin=dest.pin,
+            shape=Shape(codec=dest.codec),
             workers=doer.workers,
         )
 

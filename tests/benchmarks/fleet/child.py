@@ -21,7 +21,7 @@ from statemaint.spark.outcomes import inventory_rows, plan_rows
 from statemaint.spark.session import session
 from statemaint.workers import Workers
 from tests.benchmarks.far import FarBucket
-from tests.benchmarks.fleet.usage import Usage, forget_peaks, used
+from tests.benchmarks.fleet.usage import Usage, watched
 
 THREADS = "threads"
 
@@ -174,11 +174,11 @@ class _Measure:
     def of(self, name: str, work: Callable[[], object]) -> Took:
         if self.bucket:
             FarBucket(self.bucket).count_anew()
-        forget_peaks(self.roots)
-        began, before = time.perf_counter(), used(self.roots)
-        work()
-        seconds = time.perf_counter() - began
-        usage = used(self.roots).since(before)
+        with watched(self.roots) as used:
+            began = time.perf_counter()
+            work()
+            seconds = time.perf_counter() - began
+        usage = used()
         asked = FarBucket(self.bucket).told()["requests"] if self.bucket else {}
         return Took(name, seconds, usage.cpu, usage.peak, asked)
 

@@ -1,10 +1,12 @@
 """What the processes of a run have used: seconds of the processor and memory, by their kinds."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
+from typing import NamedTuple
 
 import psutil
 
@@ -15,21 +17,16 @@ _OF_CLUSTER = ("deploy.worker.Worker", "deploy.master.Master", "CoarseGrainedExe
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What has been used since the processes began.
+    """What has been used.
 
     Attributes:
-        cpu: seconds of the processor, by kind of process, ended children included.
+        cpu: seconds of the processor, by kind of process.
         peak: the most memory that the processes of a kind had resident, in MiB: the sum for the
             driver's, the largest of the others'.
     """
 
     cpu: Mapping[str, float]
     peak: Mapping[str, float]
-
-    def since(self, before: "Usage") -> "Usage":
-        """Returns what has been used since an earlier look; the peaks are those of this one."""
-        cpu = {kind: self.cpu[kind] - before.cpu[kind] for kind in KINDS}
-        return Usage(cpu, self.peak)
 
     @property
     def all(self) -> float:
@@ -42,19 +39,62 @@ class Usage:
         return self.peak[DRIVER] + self.peak[DRIVER_JVM]
 
 
-def used(roots: Iterable[int]) -> Usage:
-    """Returns what processes and their descendants have used; the first one is the driver."""
-    cpu: dict[str, float] = dict.fromkeys(KINDS, 0.0)
-    peaks: dict[str, list[float]] = defaultdict(list)
-    for one in _family(roots):
-        with suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
-            kind, times = kind_of(one.cmdline()), one.cpu_times()
-            cpu[kind] += times.user + times.system + times.children_user + times.children_system
-            peaks[kind].append(_peak(one.pid))
-    return Usage(cpu, {kind: max(peaks[kind], default=0.0) for kind in KINDS})
+@contextmanager
+def watched(roots: Sequence[int]) -> Iterator[Callable[[], Usage]]:
+    """Watches processes and their descendants, of which the first is the driver.
+
+    Yields a function that returns what they have used in the block, once it has ended. They are
+    looked at every half a second: Spark ends workers that were idle, and their seconds with them.
+    """
+    _forget_peaks(roots)
+    watch, ended = _Watch(roots), Event()
+
+    def work() -> None:
+        while not ended.wait(0.5):
+            watch.look()
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield watch.usage
+    finally:
+        ended.set()
+        thread.join()
+        watch.look()
 
 
-def forget_peaks(roots: Iterable[int]) -> None:
+class _Seen(NamedTuple):
+    kind: str
+    began: float  # its seconds when the block began
+    cpu: float
+    peak: float
+
+
+class _Watch:
+    def __init__(self, roots: Sequence[int]) -> None:
+        self._roots = roots
+        self._seen: dict[int, _Seen] = {}
+        self.look()
+        self._seen = {pid: one._replace(began=one.cpu) for pid, one in self._seen.items()}
+
+    def look(self) -> None:
+        for one in _family(self._roots):
+            with suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+                kind, times, peak = kind_of(one.cmdline()), one.cpu_times(), _peak(one.pid)
+                before = self._seen.get(one.pid, _Seen(kind, 0.0, 0.0, 0.0))
+                cpu = times.user + times.system
+                self._seen[one.pid] = _Seen(kind, before.began, cpu, max(peak, before.peak))
+
+    def usage(self) -> Usage:
+        cpu: dict[str, float] = dict.fromkeys(KINDS, 0.0)
+        peaks: dict[str, list[float]] = defaultdict(list)
+        for one in self._seen.values():
+            cpu[one.kind] += one.cpu - one.began
+            peaks[one.kind].append(one.peak)
+        return Usage(cpu, {kind: max(peaks[kind], default=0.0) for kind in KINDS})
+
+
+def _forget_peaks(roots: Iterable[int]) -> None:
     """Has the peak of every process begin with what it has resident now."""
     for one in _family(roots):
         with suppress(OSError):

@@ -14,7 +14,15 @@ from statemaint.airflow.tasks import finish, maintain_query, plan_query
 from statemaint.execute.lease import leased
 from statemaint.maintain import list_runs
 from statemaint.records.claims import Holder
-from statemaint.spark import Target, frames, inventory, maintain_fleet, plan_fleet, verify_fleet
+from statemaint.spark import (
+    Target,
+    engine,
+    frames,
+    inventory,
+    maintain_fleet,
+    plan_fleet,
+    verify_fleet,
+)
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED, ddl
 from statemaint.spark.frames import spread
 from statemaint.spark.handed import carry_out
@@ -80,19 +88,21 @@ def maintained(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     fleets = {name: write_fleet(root / name) for name in names}
     found = by_command_line(fleets["cli"])
     of_tasks = by_tasks(fleets["tasks"])
-    rows = maintain_fleet(spark, fleets["spark"], run="fleet").collect()
+    with pytest.MonkeyPatch.context() as patch:  # some queries, then some more
+        patch.setattr(engine, "_AT_A_TIME", 3)
+        patch.setattr(engine, "_AT_A_TIME_FOR_EACH_CORE", 0)
+        rows = maintain_fleet(spark, fleets["spark"], run="fleet").collect()
     on_spark = by_tasks_on_spark(spark, fleets["tasks_on_spark"])
     codes = {"tasks": of_tasks, "tasks_on_spark": on_spark}
     return {**fleets, "findings": found, "rows": rows, "codes": codes}
 
 
 def test_all_engines_leave_the_same_files_with_the_same_states(maintained: dict[str, Any]) -> None:
-    engines = ("tasks", "spark", "tasks_on_spark")
-    for engine in engines:
-        for cli, one in zip(maintained["cli"], maintained[engine], strict=True):
-            assert listing(one) == listing(cli), (cli.query, engine)
-            assert digests(one) == digests(cli), (cli.query, engine)
-            assert actions(one) == actions(cli), (cli.query, engine)
+    for name in ("tasks", "spark", "tasks_on_spark"):
+        for cli, one in zip(maintained["cli"], maintained[name], strict=True):
+            assert listing(one) == listing(cli), (cli.query, name)
+            assert digests(one) == digests(cli), (cli.query, name)
+            assert actions(one) == actions(cli), (cli.query, name)
     changed = zip(maintained["before"], maintained["spark"], strict=True)
     assert sum(listing(before) != listing(after) for before, after in changed) >= 5
 
@@ -108,8 +118,8 @@ def test_spark_finds_what_the_command_line_finds(maintained: dict[str, Any]) -> 
 def test_airflows_tasks_find_what_the_command_line_finds(maintained: dict[str, Any]) -> None:
     for query, expected in maintained["findings"].items():
         codes = {code for *_, code in expected}
-        for engine in ("tasks", "tasks_on_spark"):
-            assert maintained["codes"][engine][query] == codes, (query, engine)
+        for name in ("tasks", "tasks_on_spark"):
+            assert maintained["codes"][name][query] == codes, (query, name)
 
 
 def test_outcomes_have_a_row_for_each_store_and_each_query(maintained: dict[str, Any]) -> None:
