@@ -146,8 +146,8 @@ def test_outcomes_have_a_row_for_each_store_and_each_query(maintained: dict[str,
 
 
 def test_the_run_of_each_engine_is_listed_with_its_exit_code(maintained: dict[str, Any]) -> None:
-    for engine in ("cli", "tasks", "spark", "tasks_on_spark"):
-        there = [one for one in maintained[engine] if one.query != "nothing"]
+    for name in ("cli", "tasks", "spark", "tasks_on_spark"):
+        there = [one for one in maintained[name] if one.query != "nothing"]
         runs = {one.query: list_runs(LocalStorage(one.checkpoint)) for one in there}
         codes = {query: [run.exit_code for run in found] for query, found in runs.items() if found}
         failed = {query: found for query, found in codes.items() if found != [0]}
