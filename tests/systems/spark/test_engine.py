@@ -151,7 +151,7 @@ def test_the_run_of_each_engine_is_listed_with_its_exit_code(maintained: dict[st
         runs = {one.query: list_runs(LocalStorage(one.checkpoint)) for one in there}
         codes = {query: [run.exit_code for run in found] for query, found in runs.items() if found}
         failed = {query: found for query, found in codes.items() if found != [0]}
-        assert failed == {"damaged": [3], "damaged-rocks": [3]}, engine
+        assert failed == {"damaged": [3], "damaged-rocks": [3]}, name
 
 
 def test_a_run_leaves_no_lease_and_no_file_of_its_units(maintained: dict[str, Any]) -> None:
