@@ -1,4 +1,8 @@
-"""Whether a server supports conditional writes: tried once, when it first matters."""
+"""Whether a server supports conditional writes: tried once, when it first matters.
+
+What works for one storage of a bucket works for all that share its client; what does not is tried
+by each, as it may be a matter of rights.
+"""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -39,7 +43,9 @@ class Probe:
         """Returns whether the server refuses a second `If-None-Match: *` for one key."""
         with self._lock:
             if self._exclusive is None:
-                self._exclusive = self._tried("exclusive", self._try_exclusive) or False
+                proved = self._bucket.proved
+                found = proved.exclusive or self._tried("exclusive", self._try_exclusive) or False
+                self._exclusive = proved.exclusive = found
             return self._exclusive
 
     @property
@@ -61,7 +67,9 @@ class Probe:
         """Returns the condition that an object still has an ETag; empty if none is supported."""
         with self._lock:
             if self._forms is None:
-                self._forms = self._tried("match", self._try_match) or ()
+                proved = self._bucket.proved
+                self._forms = proved.match or self._tried("match", self._try_match) or ()
+                proved.match = self._forms
             return {"IfMatch": self._forms[0].format(etag.strip('"'))} if self._forms else {}
 
     def _tried(self, name: str, trial: Callable[[str], _Answer]) -> _Answer | None:

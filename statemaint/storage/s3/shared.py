@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -54,17 +55,31 @@ def shared_client(bucket: str, options: S3Options) -> "SharedClient":
 _held: "dict[tuple[object, ...], tuple[float, SharedClient]]" = {}
 
 
+@dataclass(slots=True)
+class Proved:
+    """What trials have shown of conditional writes to a bucket.
+
+    Attributes:
+        exclusive: whether the server refuses a second `If-None-Match: *` for one key.
+        match: the form of an ETag that it compares; empty if that was not tried, or none is.
+    """
+
+    exclusive: bool = False
+    match: tuple[str, ...] = ()
+
+
 class SharedClient:
     """boto3's client; threads may share it, and each request is counted by who sends it.
 
     Attributes:
         client: boto3's client.
         clock: the server's clock.
+        proved: what need not be tried again.
     """
 
     def __init__(self, options: S3Options) -> None:
         self.client, credentials, self._connections = client_of(options)
-        self.clock = ServerClock()
+        self.clock, self.proved = ServerClock(), Proved()
         self.quick = QuickReads(
             self._connections, credentials, sent=self._sent_quickly, received=self._note
         )

@@ -8,6 +8,7 @@ from threading import Barrier
 
 import pytest
 
+from statemaint.errors import AlreadyExistsError
 from statemaint.storage import S3Storage
 from statemaint.storage.s3 import shared
 from tests.support.s3 import Place
@@ -55,6 +56,22 @@ def test_the_servers_clock_is_known_from_the_answers_to_another_storage(
     other = opened(moto_place, f"{at}/b")
     assert abs(other.now() - time.time()) < 2
     assert not other.requests
+
+
+def test_what_conditional_writes_can_do_is_tried_once_for_a_bucket(
+    moto_place: Place, at: str
+) -> None:
+    first, other = (opened(moto_place, f"{at}/{name}") for name in "ab")
+    for storage in (first, other):
+        storage.write("file", [b"content"])
+        assert storage.exclusive
+        storage.append("log", b"line\n")
+        storage.append("log", b"line\n")
+    # The second append is refused once: its file is there.
+    assert other.requests == {"put": 4, "head": 1, "get": 1}
+    assert first.requests == {"put": 4 + 5, "head": 1, "get": 1, "delete": 2}
+    with pytest.raises(AlreadyExistsError):
+        other.write("file", [b"another"])
 
 
 def test_another_environment_bucket_process_or_session_has_its_own_client(
