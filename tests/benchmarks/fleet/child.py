@@ -7,7 +7,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -111,10 +112,11 @@ def _of_spark(master: str) -> dict[str, Verb]:
     }
 
 
-def _sound(rows: Iterable[Any], queries: int) -> None:
+def _sound(rows: Sequence[Any], queries: int) -> None:
     done = [row["exit_code"] for row in rows if row["store"] is None]
     if done != [0] * queries:
-        raise RuntimeError(f"not all of {queries} queries ended with 0: {set(done)}")
+        failed = {row["error"] for row in rows if row["error"]}
+        raise RuntimeError(f"not all of {queries} queries ended with 0: {Counter(done)}, {failed}")
 
 
 def _inventory(fleet: Sequence[Target]) -> None:

@@ -113,10 +113,12 @@ def _child(job: Job) -> list[Took]:
         [sys.executable, "-m", "tests.benchmarks.fleet.child"],
         input=job.to_json(),
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
-        check=True,
+        check=False,
         cwd=ROOT,
         env={**os.environ, **job.environ},
     )
+    if done.returncode:
+        raise RuntimeError(f"the engine failed:\n{done.stderr[-4000:]}")
     return [Took(**one) for one in json.loads(done.stdout.splitlines()[-1])]
