@@ -12,7 +12,7 @@ import psutil
 from tests.benchmarks import machine
 from tests.benchmarks.fleet import tables
 from tests.benchmarks.fleet.engines import ENGINES
-from tests.benchmarks.fleet.parts import PARTS, Bench
+from tests.benchmarks.fleet.parts import AT_SIZE, PARTS, Bench
 from tests.benchmarks.tables import Results
 from tests.support.documents import commit, of_commits, rewrite
 from tests.support.paths import ROOT
@@ -64,8 +64,10 @@ def main(
     folder.mkdir(parents=True, exist_ok=True)
     for name in (chosen or PARTS) if measure else ():
         _measure(name, folder, repeat, engines or ENGINES)
-    if write:
-        rewrite(_DOCUMENT, document(folder), by="make bench-fleet")
+    rest = [name for name in PARTS if name not in AT_SIZE]
+    for by, names in (("make bench-fleet", rest), ("make bench-fleet, at size", AT_SIZE)):
+        if write and any((folder / f"{name}.json").exists() for name in names):
+            rewrite(_DOCUMENT, document(folder, names), by=by)
 
 
 def _measure(name: str, folder: Path, repeat: int, engines: Collection[str]) -> None:
@@ -79,12 +81,12 @@ def _measure(name: str, folder: Path, repeat: int, engines: Collection[str]) -> 
     (folder / f"{name}.json").write_text(json.dumps(asdict(kept)))
 
 
-def document(folder: Path) -> str:
-    """Returns the tables of all parts that were measured."""
+def document(folder: Path, names: Collection[str] = tuple(PARTS)) -> str:
+    """Returns the tables of those of some parts that were measured."""
     results = Results(sections=tables.SECTIONS)
     kept = {
         name: Kept(**json.loads((folder / f"{name}.json").read_text()))
-        for name in PARTS
+        for name in names
         if (folder / f"{name}.json").exists()
     }
     for one in kept.values():

@@ -112,8 +112,7 @@ def _child(job: Job) -> list[Took]:
     done = subprocess.run(
         [sys.executable, "-m", "tests.benchmarks.fleet.child"],
         input=job.to_json(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         check=False,
         cwd=ROOT,

@@ -269,17 +269,19 @@ def _costs(bench: Bench, engine: str, single: Mapping[str, Hour]) -> None:
         )  # fmt: skip
 
 
-_ON_DISK = [one for one in ENGINES if one != EIGHT_SLOTS]
 PARTS: dict[str, Callable[[Bench], object]] = {
     "1000": lambda bench: even(bench, 1_000, [THREADS, ONE_CORE, TWO_CORES, CLUSTER]),
-    "10000": lambda bench: even(bench, 10_000, _ON_DISK),
+    "10000": lambda bench: even(bench, 10_000, [THREADS, ONE_CORE, TWO_CORES, CLUSTER]),
     "50000": lambda bench: even(bench, 50_000, [THREADS, TWO_CORES]),
     "far": lambda bench: even(bench, 1_000, [THREADS, TWO_CORES, CLUSTER], FAR),
     "queries": many_queries,
     "far-queries": lambda bench: measured(bench, bench.fleet(FAR_QUERIES), [EIGHT_SLOTS], FAR),
+    "workers": lambda bench: even(bench, 10_000, [ONE_WORKER, CLUSTER]),
     "driver": lambda bench: driver(bench, (1_000, 10_000)),
     "skewed": skewed,
     "files": many_files,
     "hour": lambda bench: hour(bench, THREADS),
     "hour-spark": lambda bench: hour(bench, TWO_CORES),
 }
+AT_SIZE = ("queries", "far-queries", "workers")
+"""Parts that have tables of their own, as each takes a quarter of an hour."""
