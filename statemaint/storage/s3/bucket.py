@@ -53,7 +53,7 @@ class Bucket:
 
     Attributes:
         deletes_pages: whether the server deletes many objects in one request, as far as is known.
-        proved: what trials have shown of conditional writes to the bucket.
+        trials: what trials have shown of conditional writes to the bucket.
         shown: what the last reads have shown of objects.
         versioned: whether the newest object that was written or read has a version of its own.
     """
@@ -69,7 +69,7 @@ class Bucket:
         self._requests = Tally()
         self._seen = False
         self._shared = shared_client(name, options)
-        self.clock, self.proved = self._shared.clock, self._shared.proved
+        self.clock, self.trials = self._shared.clock, self._shared.trials
         self._place = place_of(name, self._shared.client.meta.endpoint_url)
 
     @property

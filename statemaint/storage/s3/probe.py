@@ -43,9 +43,9 @@ class Probe:
         """Returns whether the server refuses a second `If-None-Match: *` for one key."""
         with self._lock:
             if self._exclusive is None:
-                proved = self._bucket.proved
-                found = proved.exclusive or self._tried("exclusive", self._try_exclusive) or False
-                self._exclusive = proved.exclusive = found
+                trials = self._bucket.trials
+                found = trials.exclusive or self._tried("exclusive", self._try_exclusive) or False
+                self._exclusive = trials.exclusive = found
             return self._exclusive
 
     @property
@@ -67,9 +67,9 @@ class Probe:
         """Returns the condition that an object still has an ETag; empty if none is supported."""
         with self._lock:
             if self._forms is None:
-                proved = self._bucket.proved
-                self._forms = proved.match or self._tried("match", self._try_match) or ()
-                proved.match = self._forms
+                trials = self._bucket.trials
+                self._forms = trials.match or self._tried("match", self._try_match) or ()
+                trials.match = self._forms
             return {"IfMatch": self._forms[0].format(etag.strip('"'))} if self._forms else {}
 
     def _tried(self, name: str, trial: Callable[[str], _Answer]) -> _Answer | None:

@@ -56,7 +56,7 @@ _held: "dict[tuple[object, ...], tuple[float, SharedClient]]" = {}
 
 
 @dataclass(slots=True)
-class Proved:
+class Trials:
     """What trials have shown of conditional writes to a bucket.
 
     Attributes:
@@ -74,12 +74,12 @@ class SharedClient:
     Attributes:
         client: boto3's client.
         clock: the server's clock.
-        proved: what need not be tried again.
+        trials: their results, which hold for every storage of the bucket.
     """
 
     def __init__(self, options: S3Options) -> None:
         self.client, credentials, self._connections = client_of(options)
-        self.clock, self.proved = ServerClock(), Proved()
+        self.clock, self.trials = ServerClock(), Trials()
         self.quick = QuickReads(
             self._connections, credentials, sent=self._sent_quickly, received=self._note
         )
