@@ -1,7 +1,7 @@
 """Whether a server supports conditional writes: tried once, when it first matters.
 
-What works for one storage of a bucket works for all that share its client; what does not is tried
-by each, as it may be a matter of rights.
+What works for one storage of a bucket works for all that share its client, unless what was read
+since says otherwise; what does not is tried by each, as it may be a matter of rights.
 """
 
 import threading
@@ -44,7 +44,8 @@ class Probe:
         with self._lock:
             if self._exclusive is None:
                 trials = self._bucket.trials
-                found = trials.exclusive or self._tried("exclusive", self._try_exclusive) or False
+                known = trials.exclusive and not self._bucket.ignores_conditions()
+                found = known or self._tried("exclusive", self._try_exclusive) or False
                 self._exclusive = trials.exclusive = found
             return self._exclusive
 

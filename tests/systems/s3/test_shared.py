@@ -74,6 +74,18 @@ def test_what_conditional_writes_can_do_is_tried_once_for_a_bucket(
         other.write("file", [b"another"])
 
 
+def test_a_trial_is_repeated_where_what_was_read_since_contradicts_it(
+    moto_place: Place, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ceph ignores the condition from the moment at which the bucket is versioned."""
+    assert opened(moto_place, f"{at}/a").exclusive
+    other = opened(moto_place, f"{at}/b")
+    monkeypatch.setattr(other._bucket, "ignores_conditions", lambda: True)
+    monkeypatch.setattr(other._probe, "_refuses", lambda *_, **__: False)
+    assert not other.exclusive
+    assert not opened(moto_place, f"{at}/c")._bucket.trials.exclusive
+
+
 def test_another_environment_bucket_process_or_session_has_its_own_client(
     moto_place: Place, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
