@@ -11,7 +11,7 @@ from statemaint.records.savepoints import SAME, Shape
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
 from statemaint.spark.engine import FleetRun, run_fleet
 from statemaint.spark.fleet import Queries, fleet_of, reading_of
-from statemaint.spark.frames import MOST_TASKS_A_CORE, cores_of, deal, frame_of, spread
+from statemaint.spark.frames import MOST_TASKS_A_CORE, cores_of, deal, frame_of, rows_of, spread
 from statemaint.spark.history import History
 from statemaint.spark.reporting import reporting
 from statemaint.spark.savepoints import save_fleet
@@ -119,7 +119,7 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
     kept = History.at(history) if isinstance(history, str) else history
     with reporting(reading, fleet, "maintain", attempt=fleet_run.attempt) as ended:
         table = run_fleet(spark, fleet, fleet_run, kept.costs() if kept else None)
-        ended(summaries(row for batch in table.to_batches() for row in batch.to_pylist()))
+        ended(summaries(rows_of(table)))
     if kept:
         kept.add(fleet_run.name, table, time.time(), attempt=fleet_run.attempt)
     return frame_of(spark, table, OUTCOMES)
@@ -167,7 +167,7 @@ def savepoint_fleet(  # noqa: PLR0913 -- as above
     kept = History.at(history) if isinstance(history, str) else history
     with reporting(reading, fleet, "savepoint") as ended:
         table = save_fleet(spark, fleet, name, shape=shape, pin=pin, tell=tell or (lambda _: None))
-        ended(summaries(row for batch in table.to_batches() for row in batch.to_pylist()))
+        ended(summaries(rows_of(table)))
     if kept:
         kept.add(name, table, time.time(), verb="savepoint")
     return frame_of(spark, table, OUTCOMES)

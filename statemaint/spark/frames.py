@@ -27,7 +27,7 @@ LEAST = 10_000_000.0
 Work = Callable[[str], Iterable[Mapping[str, Any]]]
 # Pieces of a task that are worked on at a time where each mostly waits.
 _WAITING_AT_A_TIME = 4
-# Rows of a batch that is sent back to the JVM.
+# Rows that are Python objects at a time.
 _ROWS = 2000
 # Characters of all pieces of work up to which each task receives them all: a shuffle, which gives
 # each task only its own, costs Spark two more jobs.
@@ -137,6 +137,12 @@ def collected(frame: Any, columns: Mapping[str, str]) -> Any:
         return frame.toArrow().cast(arrow_schema(columns))
     rows = [row.asDict(recursive=True) for row in frame.collect()]
     return pa.Table.from_pylist(rows, schema=arrow_schema(columns))
+
+
+def rows_of(table: Any) -> Iterator[dict[str, Any]]:
+    """Yields the rows of an Arrow table, of which few are in memory at a time."""
+    for some in table.to_batches(max_chunksize=_ROWS):
+        yield from some.to_pylist()
 
 
 def frame_of(spark: Any, table: Any, columns: Mapping[str, str]) -> Any:

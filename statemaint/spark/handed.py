@@ -4,17 +4,14 @@ The lease of each query is that of its run, which `plan` has taken: the driver j
 and leaves its end to Airflow's `report`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from statemaint.errors import StatemaintError
 from statemaint.maintain.work import WorkOrder, read_order, store_reports
 from statemaint.report.task import BundleReport
 from statemaint.spark.engine import Tell, maintain_orders
 from statemaint.spark.fleet import Target
-from statemaint.spark.leases import each, leases
-
-_T = TypeVar("_T")
+from statemaint.spark.leases import leases, tried
 
 
 def carry_out(
@@ -38,7 +35,7 @@ def carry_out(
     def store(target: Target) -> None:
         store_reports(target.open(), orders[target].key, attempt, reports[target.query])
 
-    for target, error in _tried(store, orders):
+    for target, error in tried(store, orders).items():
         tell(f"{target.query}: the outcomes are not stored: {error.code}: {error}")
     return [report for each_query in reports.values() for report in each_query]
 
@@ -51,26 +48,12 @@ def _read(handed: Sequence[tuple[str, str]], tell: Tell) -> dict[Target, WorkOrd
         order = read_order(Target("", checkpoint).open(), key)
         orders[Target(order.query, checkpoint, order.policy)] = order
 
-    failed = _tried(read, handed)
-    for (checkpoint, _), error in failed:
+    errors = tried(read, handed)
+    for (checkpoint, _), error in errors.items():
         tell(f"{checkpoint}: {error.code}: {error}")
-    if failed and not orders:
-        raise failed[0][1]
+    if errors and not orders:
+        raise next(iter(errors.values()))
     return dict(sorted(orders.items(), key=lambda item: item[0].query))
-
-
-def _tried(work: Callable[[_T], object], places: Iterable[_T]) -> list[tuple[_T, StatemaintError]]:
-    """Works on many places at a time, and returns those that failed, each with its error."""
-    errors: dict[_T, StatemaintError] = {}
-
-    def tried(place: _T) -> None:
-        try:
-            work(place)
-        except StatemaintError as error:
-            errors[place] = error
-
-    each(tried, places)
-    return [(place, errors[place]) for place in places if place in errors]
 
 
 def _maintained(

@@ -95,14 +95,9 @@ class Leases:
 
     def begin(self, holders: Mapping[Target, Holder]) -> None:
         """Ends the leases of an earlier attempt at the run, which may be at work."""
-
-        def begin(target: Target) -> None:
-            try:
-                begin_run(target.open(), holders[target])
-            except StatemaintError as error:
-                self.refused[target.query] = error
-
-        each(begin, [one for one in holders if holders[one].attempt > 1])
+        repeated = [target for target in holders if holders[target].attempt > 1]
+        errors = tried(lambda target: begin_run(target.open(), holders[target]), repeated)
+        self.refused |= {target.query: error for target, error in errors.items()}
 
     def take(self, holders: Mapping[Target, Holder], *, wait: float = 0.0) -> None:
         """Takes the leases of queries; the errors of the others are in `refused`.
@@ -112,33 +107,22 @@ class Leases:
         """
         waited, missing = 0.0, list(holders)
         while True:
-            each(lambda target: self._take(target, holders[target]), missing)
-            longest = {one: self._longest(one, wait) for one in missing}
-            missing = [one for one in missing if waited < longest[one]]
+            errors = tried(lambda target: self._take(target, holders[target]), missing)
+            self.refused |= {target.query: error for target, error in errors.items()}
+            missing = [one for one, error in errors.items() if waited < _longest(error, wait)]
             if not missing:
                 return
             self._pause(_LOOK_AGAIN)
             waited += _LOOK_AGAIN
 
     def _take(self, target: Target, holder: Holder) -> None:
-        try:
-            storage = target.open()
-            lease = acquire(storage, holder)
-        except StatemaintError as error:
-            self.refused[target.query] = error
-            return
+        storage = target.open()
+        lease = acquire(storage, holder)
         self._renewals.add(lease)
         with self._lock:
             self.refused.pop(target.query, None)
             self.leases[target.query] = lease
         adopt_announcements(storage, lease)  # its units would not see what a run has announced
-
-    def _longest(self, target: Target, wait: float) -> float:
-        """Returns the seconds to wait for a lease that was refused; 0 if no time would help."""
-        error = self.refused.get(target.query)
-        if not isinstance(error, LeaseHeldError):
-            return 0.0
-        return max(wait, QUIET + _LOOK_AGAIN) if error.ended else wait
 
     def end(
         self, codes: Mapping[Target, int], holders: Mapping[Target, Holder], run: str
@@ -152,15 +136,13 @@ class Leases:
         def end(target: Target) -> None:
             self._renewals.drop(self.leases.pop(target.query))
             code = codes[target]
-            try:
-                emptied[target] = end_run(
-                    target.open(), holders[target], sound=not code, units=True, run=run,
-                    exit_code=code,
-                )  # fmt: skip
-            except StatemaintError as error:
-                _log.warning("%s: the lease is left to expire: %s", target.query, error)
+            emptied[target] = end_run(
+                target.open(), holders[target], sound=not code, units=True, run=run, exit_code=code
+            )
 
-        each(end, [one for one in codes if one.query in self.leases])
+        errors = tried(end, [one for one in codes if one.query in self.leases])
+        for target, error in errors.items():
+            _log.warning("%s: the lease is left to expire: %s", target.query, error)
         return emptied
 
     def close(self) -> None:
@@ -168,10 +150,32 @@ class Leases:
         self._renewals.close()
 
 
+def _longest(error: StatemaintError, wait: float) -> float:
+    """Returns the seconds to wait for a lease that was refused; 0 if no time would help."""
+    if not isinstance(error, LeaseHeldError):
+        return 0.0
+    return max(wait, QUIET + _LOOK_AGAIN) if error.ended else wait
+
+
 def each(work: Callable[[_T], _R], targets: Iterable[_T]) -> list[_R]:
     """Does some work of the driver for each query, for several at a time; returns the results."""
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
         return [*pool.map(work, targets)]
+
+
+def tried(work: Callable[[_T], object], targets: Iterable[_T]) -> dict[_T, StatemaintError]:
+    """Does some work for several targets at a time; returns those that failed, in their order."""
+    errors: dict[_T, StatemaintError] = {}
+
+    def attempt(target: _T) -> None:
+        try:
+            work(target)
+        except StatemaintError as error:
+            errors[target] = error
+
+    known = [*targets]
+    each(attempt, known)
+    return {target: errors[target] for target in known if target in errors}
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any, NoReturn
 
@@ -24,10 +24,9 @@ from statemaint.spark import api
 from statemaint.spark import due as due_queries
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
 from statemaint.spark.fleet import Target, fleet_of, read_fleet
-from statemaint.spark.frames import collected, frame_of, must_be_new, not_written
+from statemaint.spark.frames import collected, frame_of, must_be_new, not_written, rows_of
 from statemaint.spark.handed import carry_out
 from statemaint.spark.history import History
-from statemaint.spark.outcomes import Row
 from statemaint.spark.preflight import check_executors
 from statemaint.spark.reporting import note_verifications, reporting
 from statemaint.spark.session import session
@@ -211,7 +210,7 @@ def verify(*, deep: bool, shares: int, history: History | None, **flags: Any) ->
     verb = partial(api.verify_fleet, deep=deep, shares=shares)
 
     def note(fleet: Sequence[Target], table: Any) -> None:
-        note_verifications(fleet, _rows(table))
+        note_verifications(fleet, rows_of(table))
         if history:
             now = time.time()
             history.add(new_run_id(now), table, now, verb="verify")
@@ -248,13 +247,12 @@ def savepoint(
         history=history,
         tell=tell,
     )
-    saved = (lambda _: True) if to else _is_saved
     kind = due_queries.SAVEPOINTS if due else None
-    _run(verb, OUTCOMES, reports="savepoint", concerns=saved, due=kind, **flags)
 
+    def concerns(target: Target) -> bool:
+        return bool(to or target.savepoint or target.mistake)
 
-def _is_saved(target: Target) -> bool:
-    return bool(target.savepoint or target.mistake)
+    _run(verb, OUTCOMES, reports="savepoint", concerns=concerns, due=kind, **flags)
 
 
 def _run(  # noqa: PLR0913 -- the flags of every verb
@@ -292,14 +290,14 @@ def _run(  # noqa: PLR0913 -- the flags of every verb
                 if output:
                     must_be_new(spark, output)
                 table = collected(verb(spark, fleet), columns)
-                ended(summaries(_rows(table)))
+                ended(summaries(rows_of(table)))
                 if note:
                     note(fleet, table)
                 if output:
                     lost = not_written(frame_of(spark, table, columns), output)
             finally:
                 spark.stop()
-        _end(summaries(_rows(table)), as_json=as_json, lost=lost)
+        _end(summaries(rows_of(table)), as_json=as_json, lost=lost)
 
 
 def _only(fleet: Sequence[Target], names: Sequence[str]) -> Sequence[Target]:
@@ -307,11 +305,6 @@ def _only(fleet: Sequence[Target], names: Sequence[str]) -> Sequence[Target]:
     if unknown := sorted(set(names) - queries):
         raise ConfigError(f"the file has no enabled query {', '.join(unknown)}")
     return [one for one in fleet if one.query in names] if names else fleet
-
-
-def _rows(table: Any) -> Iterator[Row]:
-    for batch in table.to_batches():
-        yield from batch.to_pylist()
 
 
 def _end(results: Sequence[QuerySummary], *, as_json: bool, lost: str | None) -> NoReturn:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from statemaint.cli.messages import tell
 from statemaint.cli.queries import named_of, targets_of
-from statemaint.errors import ConfigError, StatemaintError
+from statemaint.errors import ConfigError
 from statemaint.maintain.record import is_refusal, note_run, note_verification
 from statemaint.maintain.work import TaskResults
 from statemaint.model.verdict import Looked, Verdict, worst
@@ -21,7 +21,7 @@ from statemaint.report.outcome import Emptied
 from statemaint.report.record import code_of, with_emptied
 from statemaint.savepoint.report import SavepointReport, note_in_record
 from statemaint.spark.fleet import Target
-from statemaint.spark.leases import each
+from statemaint.spark.leases import tried
 from statemaint.spark.outcomes import Row
 from statemaint.spark.summary import QuerySummary
 from statemaint.storage import Storage
@@ -87,10 +87,7 @@ def _tasks(
 def note_runs(
     run: str, ends: Mapping[Target, TaskResults], emptied: Mapping[Target, Emptied]
 ) -> None:
-    """Adds the end of a run to the record of each query, unless it was refused for its arguments.
-
-    A failure is only logged.
-    """
+    """Adds the end of a run to the record of each query, if its arguments were accepted."""
 
     def note(target: Target, storage: Storage) -> None:
         end = ends[target]
@@ -123,15 +120,11 @@ def note_verifications(fleet: Iterable[Target], rows: Iterable[Row]) -> None:
 
 
 def note_savepoints(reports: Mapping[Target, SavepointReport]) -> None:
-    """Adds the savepoint of each query to its record; a failure is only logged."""
+    """Adds the savepoint of each query to its record."""
     _noted(lambda target, storage: note_in_record(storage, reports[target]), reports)
 
 
 def _noted(note: Callable[[Target, Storage], object], targets: Iterable[Target]) -> None:
-    def noted(target: Target) -> None:
-        try:
-            note(target, target.open())
-        except StatemaintError as error:
-            _log.warning("%s: it is not in the metrics: %s", target.query, error)
-
-    each(noted, [one for one in targets if not one.mistake])
+    known = [target for target in targets if not target.mistake]
+    for target, error in tried(lambda one: note(one, one.open()), known).items():
+        _log.warning("%s: it is not in the metrics: %s", target.query, error)

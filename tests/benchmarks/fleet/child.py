@@ -17,7 +17,8 @@ from statemaint.maintain import maintain
 from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.report.task import loaded
 from statemaint.spark import Target, inventory, maintain_fleet, plan_fleet
-from statemaint.spark.columns import INVENTORY, PLAN
+from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN
+from statemaint.spark.frames import collected
 from statemaint.spark.outcomes import inventory_rows, plan_rows
 from statemaint.spark.session import session
 from statemaint.workers import Workers
@@ -108,15 +109,19 @@ def _of_spark(master: str) -> dict[str, Verb]:
     return {
         "inventory": lambda fleet: computed(inventory(spark, fleet)),
         "plan": lambda fleet: computed(plan_fleet(spark, fleet)),
-        "maintain": lambda fleet: _sound(maintain_fleet(spark, fleet).collect(), len(fleet)),
+        "maintain": lambda fleet: _sound(
+            collected(maintain_fleet(spark, fleet), OUTCOMES), len(fleet)
+        ),
     }
 
 
-def _sound(rows: Sequence[Any], queries: int) -> None:
-    done = [row["exit_code"] for row in rows if row["store"] is None]
-    if done != [0] * queries:
-        failed = {row["error"] for row in rows if row["error"]}
-        raise RuntimeError(f"not all of {queries} queries ended with 0: {Counter(done)}, {failed}")
+def _sound(table: Any, queries: int) -> None:
+    """Checks an Arrow table of outcomes, as the program collects it: `Row`s take 2 KB a store."""
+    of_queries = table.filter(table["store"].is_null())
+    done = Counter(of_queries["exit_code"].to_pylist())
+    if done != {0: queries}:
+        failed = {*table["error"].drop_null().to_pylist()}
+        raise RuntimeError(f"not all of {queries} queries ended with 0: {done}, {failed}")
 
 
 def _inventory(fleet: Sequence[Target]) -> None:

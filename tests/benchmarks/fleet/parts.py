@@ -23,6 +23,7 @@ from tests.benchmarks.fleet.shapes import (
     EVEN,
     FAR_QUERIES,
     FEWER_QUERIES,
+    LARGER_STORES,
     LARGEST,
     MANY_FILES,
     MANY_QUERIES,
@@ -93,9 +94,9 @@ def measured(
     return found
 
 
-def even(bench: Bench, stores: int, engines: Sequence[str], place: Place = DISK) -> None:
+def even(bench: Bench, shape: Shape, engines: Sequence[str], place: Place = DISK) -> None:
     """Measures every verb of some engines on an even fleet."""
-    fleet = bench.fleet(EVEN[stores])
+    fleet = bench.fleet(shape)
     found = measured(bench, fleet, engines, place)
     if ONE_CORE in found and TWO_CORES in found:
         _ratio(bench, fleet.shape, found, ONE_CORE, TWO_CORES)
@@ -270,13 +271,13 @@ def _costs(bench: Bench, engine: str, single: Mapping[str, Hour]) -> None:
 
 
 PARTS: dict[str, Callable[[Bench], object]] = {
-    "1000": lambda bench: even(bench, 1_000, [THREADS, ONE_CORE, TWO_CORES, CLUSTER]),
-    "10000": lambda bench: even(bench, 10_000, [THREADS, ONE_CORE, TWO_CORES, CLUSTER]),
-    "50000": lambda bench: even(bench, 50_000, [THREADS, TWO_CORES]),
-    "far": lambda bench: even(bench, 1_000, [THREADS, TWO_CORES, CLUSTER], FAR),
+    "1000": lambda bench: even(bench, EVEN[1_000], [THREADS, ONE_CORE, TWO_CORES, CLUSTER]),
+    "10000": lambda bench: even(bench, EVEN[10_000], [THREADS, ONE_CORE, TWO_CORES, CLUSTER]),
+    "50000": lambda bench: even(bench, EVEN[50_000], [THREADS, TWO_CORES]),
+    "far": lambda bench: even(bench, EVEN[1_000], [THREADS, TWO_CORES, CLUSTER], FAR),
     "queries": many_queries,
     "far-queries": lambda bench: measured(bench, bench.fleet(FAR_QUERIES), [EIGHT_SLOTS], FAR),
-    "workers": lambda bench: even(bench, 10_000, [ONE_WORKER, CLUSTER]),
+    "workers": lambda bench: even(bench, LARGER_STORES, [ONE_WORKER, CLUSTER]),
     "driver": lambda bench: driver(bench, (1_000, 10_000)),
     "skewed": skewed,
     "files": many_files,

@@ -61,8 +61,10 @@ MANY_FILES = (
     Shape("100,000 files, 10 queries", _tiny(100, deltas=100), queries=10),
     Shape("100,000 files, 1 query", _tiny(1_000, deltas=100)),
 )
-# As many bytes in the one as in the thousand.
 _ROWS = 40_000
+# Stores with more work than Spark adds for a task, and a disk for a file.
+LARGER_STORES = Shape("1,000 large", Case("small", rows=_ROWS, partitions=500), queries=2)
+# As many bytes in the one as in the thousand.
 SKEWED = Shape(
     "skewed", Case("small", rows=_ROWS, partitions=1_001), large=Case("large", rows=1_000 * _ROWS)
 )
