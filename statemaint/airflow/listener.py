@@ -44,13 +44,11 @@ class Listener:
 
     @hookimpl
     def on_dag_run_success(self, dag_run: Any, msg: str) -> None:
-        """Puts the note of a run on it."""
         del msg
         _or_log(lambda: _put_note(dag_run))
 
     @hookimpl
     def on_dag_run_failed(self, dag_run: Any, msg: str) -> None:
-        """Puts the note of a run on it."""
         del msg
         _or_log(lambda: _put_note(dag_run))
 
@@ -88,13 +86,13 @@ def _check_pools(dag_run: Any) -> None:
         return
     with session.no_autoflush:  # a flush would lock SQLite until the scheduler commits
         tasks = dag_run.get_task_instances(session=session)
-        pools = {one.pool for one in tasks}
+        pools = {task.pool for task in tasks}
         missing = pools - set(session.scalars(select(Pool.pool).where(Pool.pool.in_(pools))))
     if missing:
         dag_run.note = f"Nothing was done: {missing_pool(min(missing))} Then trigger it again."
         _log.error("%s, run %s: %s", dag_run.dag_id, dag_run.run_id, dag_run.note)
-        for one in tasks:  # from which the scheduler concludes that the run has failed
-            one.set_state("failed", session=session)
+        for task in tasks:  # from which the scheduler concludes that the run has failed
+            task.set_state("failed", session=session)
 
 
 def _put_note(dag_run: Any) -> None:

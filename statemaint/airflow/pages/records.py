@@ -5,7 +5,7 @@ forgets those of a DAG that it has deactivated, whose figures or id name its que
 makes a fixed number of database queries, whatever the number of DAGs.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -36,7 +36,7 @@ from statemaint.airflow.names import (
     query_of,
     savepoint_id,
 )
-from statemaint.airflow.pages.model import AirflowRun, Details, QueryRecord
+from statemaint.airflow.pages.fleet import AirflowRun, Details, QueryRecord
 from statemaint.report.record import LastSavepoint
 from statemaint.report.task import loaded
 
@@ -49,12 +49,39 @@ _TASKS = ("plan", "report")
 _RUNS = 15
 # A DAG, the group of its tasks, and their query.
 _Place = tuple[str, str, str]
+_DAG = select(
+    DagModel.dag_id,
+    DagModel.is_paused,
+    DagModel.next_dagrun_create_after,
+    DagModel.timetable_summary,
+    DagModel.description,
+    DagModel.is_stale,
+)
+_RUN = select(
+    DagRun.dag_id,
+    DagRun.run_id,
+    DagRun.state,
+    DagRun.run_type,
+    DagRun.start_date,
+    DagRun.end_date,
+    DagRun.conf,
+)
+_XCOM = select(
+    XComModel.dag_id,
+    XComModel.task_id,
+    XComModel.key,
+    XComModel.run_id,
+    XComModel.dag_run_id,
+    XComModel.value,
+    XComModel.timestamp,
+)
 
 
 def records(session: Session, readable: Iterable[str], dag: str | None = None) -> list[QueryRecord]:
     """Returns a record of each query whose DAG is among the readable ones, or of one DAG."""
     allowed = set(readable) if dag is None else {dag} & set(readable)
-    dags = {one.dag_id: one for one in session.execute(_dags(dag)) if one.dag_id in allowed}
+    listed = session.execute(_of_dag(_DAG, DagModel.dag_id, dag))
+    dags = {one.dag_id: one for one in listed if one.dag_id in allowed}
     active = {name for name, one in dags.items() if not one.is_stale}
     invalid = {one for (one,) in session.execute(_invalid(dag)) if one in dags}
     places = {
@@ -64,10 +91,14 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
     }
     gone = dags.keys() - active
     places |= {(one, "", query) for one in gone - invalid if (query := query_of(one)) is not None}
-    last_runs = _run_columns().where(DagRun.id.in_(_newest(dag)))
-    last = {one.dag_id: _run(one) for one in session.execute(last_runs)}
+    last_runs = session.execute(_RUN.where(DagRun.id.in_(_newest(dag))))
+    last = {one.dag_id: _run(one) for one in last_runs}
     figures = _figures(session, places, dag)
-    places |= set(_deactivated(gone, figures))
+    places |= {  # of the queries that deactivated DAGs have maintained
+        (name, group, query or read.query)
+        for (name, group, query, *_), row in figures.items()
+        if name in gone and (read := read_figures(row.value))
+    }
     pools = dict(session.execute(_missing_pools(dag)).all())
     rows = [_record(dags[one], group, query, last, figures) for one, group, query in places]
     rows = [replace(one, missing_pool=pools.get(one.dag)) for one in rows]
@@ -79,10 +110,9 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
 
 def details(session: Session, record: QueryRecord) -> Details:
     read = read_partitions(_value(session, record, PARTITIONS)) or ((), ())
-    newest = _run_columns().where(DagRun.dag_id == record.dag)
-    runs = session.execute(newest.order_by(DagRun.id.desc()).limit(_RUNS))
-    last = tuple(_run(one) for one in runs)
-    return Details(read[0], read[1], last, _savepoint(session, record.query))
+    newest = _of_dag(_RUN, DagRun.dag_id, record.dag).order_by(DagRun.id.desc()).limit(_RUNS)
+    runs = tuple(map(_run, session.execute(newest)))
+    return Details(*read, runs, _savepoint(session, record.query))
 
 
 def _savepoint(session: Session, query: str) -> LastSavepoint | None:
@@ -110,21 +140,12 @@ def _value(session: Session, record: QueryRecord, key: str) -> Any:
     return next((value for task, value in rows if _group(task) == record.group), None)
 
 
-def _dags(dag: str | None) -> Any:
-    selected = select(
-        DagModel.dag_id,
-        DagModel.is_paused,
-        DagModel.next_dagrun_create_after,
-        DagModel.timetable_summary,
-        DagModel.description,
-        DagModel.is_stale,
-    )
-    return selected.where(DagModel.dag_id == dag) if dag else selected
+def _of_dag(selected: Any, column: Any, dag: str | None) -> Any:
+    return selected.where(column == dag) if dag else selected
 
 
 def _invalid(dag: str | None) -> Any:
-    selected = select(DagTag.dag_id).where(DagTag.name == _INVALID)
-    return selected.where(DagTag.dag_id == dag) if dag else selected
+    return _of_dag(select(DagTag.dag_id).where(DagTag.name == _INVALID), DagTag.dag_id, dag)
 
 
 def _outlets(dag: str | None) -> Any:
@@ -135,14 +156,12 @@ def _outlets(dag: str | None) -> Any:
         .where(AssetModel.name.startswith(_SCHEME, autoescape=True))
         .where(~AssetModel.name.endswith(f"/{_FINDINGS}", autoescape=True))
     )
-    return selected.where(reference.dag_id == dag) if dag else selected
+    return _of_dag(selected, reference.dag_id, dag)
 
 
 def _ours(dag: str | None) -> Any:
-    """Returns the ids of the DAGs that matter, as a subquery."""
     ours = _outlets(dag).with_only_columns(TaskOutletAssetReference.dag_id)
-    stale = select(DagModel.dag_id).where(DagModel.is_stale)
-    stale = stale.where(DagModel.dag_id == dag) if dag else stale
+    stale = _of_dag(select(DagModel.dag_id).where(DagModel.is_stale), DagModel.dag_id, dag)
     return ours.union(_invalid(dag), stale).scalar_subquery()
 
 
@@ -152,18 +171,6 @@ def _newest(dag: str | None) -> Any:
     newest = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(_ours(dag)))
     newest = newest.where(DagRun.id.not_in(refused))
     return newest.group_by(DagRun.dag_id).scalar_subquery()
-
-
-def _run_columns() -> Any:
-    return select(
-        DagRun.dag_id,
-        DagRun.run_id,
-        DagRun.state,
-        DagRun.run_type,
-        DagRun.start_date,
-        DagRun.end_date,
-        DagRun.conf,
-    )
 
 
 def _missing_pools(dag: str | None) -> Any:
@@ -195,30 +202,22 @@ def _figures(
     A task of several queries leaves those of each under a key of its own; a run may concern only
     some of them. The query is empty if a task has only one.
     """
-    wanted = _keys(FLEET)
-    selected = select(
-        XComModel.dag_id,
-        XComModel.task_id,
-        XComModel.key,
-        XComModel.run_id,
-        XComModel.dag_run_id,
-        XComModel.value,
-        XComModel.timestamp,
-    )
-    newest = selected.where(XComModel.dag_run_id.in_(_newest(dag)))
-    rows = list(session.execute(newest.where(wanted)))
+    newest = _XCOM.where(XComModel.dag_run_id.in_(_newest(dag)))
+    rows = list(session.execute(newest.where(_keys(FLEET))))
     failed = session.execute(newest.where(_keys(FAILED)))
-    if _without(places, rows):
+    have = {(row.dag_id, _query_of(row.key)) for row in rows}
+    if any(
+        (dag_id, query if is_together(dag_id) else "") not in have for dag_id, _, query in places
+    ):
         last = func.max(XComModel.dag_run_id).label("newest")
-        earlier = select(XComModel.dag_id, XComModel.key, last).where(wanted)
-        earlier = earlier.where(XComModel.dag_id == dag) if dag else earlier
+        earlier = select(XComModel.dag_id, XComModel.key, last).where(_keys(FLEET))
+        earlier = _of_dag(earlier, XComModel.dag_id, dag)
         runs = earlier.group_by(XComModel.dag_id, XComModel.key).subquery()
         same = (runs.c.dag_id == XComModel.dag_id) & (runs.c.key == XComModel.key)
-        rows += session.execute(selected.join(runs, same & (runs.c.newest == XComModel.dag_run_id)))
+        rows += session.execute(_XCOM.join(runs, same & (runs.c.newest == XComModel.dag_run_id)))
     rows.sort(key=lambda row: (row.dag_run_id, row.timestamp))
-    found: dict[tuple[str, ...], Any] = {_place_of(row): row for row in rows}
-    found.update({(*_place_of(row), FAILED): row for row in failed})
-    return found
+    figures: dict[tuple[str, ...], Any] = {_place_of(row): row for row in rows}
+    return figures | {(*_place_of(row), FAILED): row for row in failed}
 
 
 def _place_of(row: Any) -> _Place:
@@ -226,22 +225,9 @@ def _place_of(row: Any) -> _Place:
 
 
 def _keys(key: str) -> Any:
-    """Returns the condition of an XCom that has a key, or a key of one query of several."""
+    # The key, or that of one query of several.
     several = XComModel.key.startswith(of_query(key, ""), autoescape=True)
     return or_(XComModel.key == key, several)
-
-
-def _deactivated(gone: Container[str], figures: Mapping[tuple[str, ...], Any]) -> Iterator[_Place]:
-    """Yields the places of the queries that deactivated DAGs have maintained."""
-    for (dag, group, query, *_), row in figures.items():
-        if dag in gone and (read := read_figures(row.value)):
-            yield dag, group, query or read.query
-
-
-def _without(places: Iterable[_Place], rows: Iterable[Any]) -> bool:
-    """Returns whether the newest runs have left no figures of a DAG, or of one query of several."""
-    keys = {(row.dag_id, _query_of(row.key)) for row in rows}
-    return any((dag, query if is_together(dag) else "") not in keys for dag, _, query in places)
 
 
 def _query_of(key: str) -> str:
@@ -305,6 +291,6 @@ def _mistake(dag: Any, last: Mapping[str, AirflowRun]) -> QueryRecord:
 
 
 def _group(task: str) -> str:
-    """Returns the group of a run's tasks; an operator that does a whole run is its own."""
+    # An operator that does a whole run is its own group.
     group, _, name = task.rpartition(".")
     return group if name in _TASKS else task
