@@ -62,14 +62,22 @@ def tried(connection: str | None) -> str:
 
 
 def _options(connection: str) -> S3Options:
-    try:
-        fetched: Connection = Connection.get(connection)
-    except (AirflowException, AirflowRuntimeError):
+    stored = stored_connection(connection)
+    if stored is None:
         raise ConfigError(
             f"the Airflow connection {connection} is not defined, or not for this task; create one "
             f"of type {_TYPE!r} with that id"
-        ) from None
-    return s3_options(fetched, os.environ)
+        )
+    return s3_options(stored, os.environ)
+
+
+def stored_connection(name: str) -> Connection | None:
+    """Returns a connection; `None` if it is not defined, or not for this task."""
+    try:
+        stored: Connection = Connection.get(name)
+    except (AirflowException, AirflowRuntimeError):
+        return None
+    return stored
 
 
 def s3_options(connection: Connection, environment: Mapping[str, str]) -> S3Options:

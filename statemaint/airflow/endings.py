@@ -1,4 +1,4 @@
-"""The ends of our tasks: failed, to be tried again, waiting; the event of an Asset, a notice."""
+"""What our tasks share: their form, and their ends: failed, waiting, an Asset, a notice."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
-from airflow.sdk import get_current_context
+from airflow.sdk import get_current_context, task
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
@@ -24,6 +24,11 @@ _log = logging.getLogger(__name__)
 REPORT_VARIABLE = "statemaint"
 
 _FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=5), timedelta(minutes=5)
+
+
+def our_task(name: str, text: str | None, **more: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Returns Airflow's decorator of a task whose result is not for the log."""
+    return task(task_id=name, doc_md=text, show_return_value_in_logs=False, **more)
 
 
 def wait(held: str, most: timedelta) -> NoReturn:

@@ -53,16 +53,12 @@ class QueryFigures(_Json):
 
     Attributes:
         failure: why `plan` has failed; the other figures may then be empty.
-        success: whether all of the query's work has succeeded; like `verdict`, `None` if the
-            figures are of a build before this field.
+        success: like `verdict`, `None` if the figures are of a build before this field.
         blocked: the number of partitions in which the target does not load.
-        unreported: the number of partitions whose task gave no report; their figures are those of
-            `plan`.
+        unreported: that of partitions whose task gave no report, with the figures of `plan`.
         longest_at: the partition of the longest chain, such as `op 0 / part 3`.
-        replay_files: the files that a restart reads.
         reclaimable: the bytes that a later run deletes.
         trash_bytes: `None` when the trash could not be listed.
-        freed: the bytes of the deleted files.
     """
 
     query: str

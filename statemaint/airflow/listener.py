@@ -8,6 +8,7 @@ Every Airflow process loads the plugins, down to each task, so that this module 
 
 import logging
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from airflow.listeners import hookimpl
@@ -34,7 +35,7 @@ class Listener:
         """
         if type(component).__name__ == "Job":
             _or_log(_make_pool)
-            _or_log(_import_tasks)
+            _or_log(lambda: import_module("statemaint.airflow.factory"))
 
     @hookimpl
     def on_dag_run_running(self, dag_run: Any, msg: str) -> None:
@@ -47,10 +48,7 @@ class Listener:
         del msg
         _or_log(lambda: _put_note(dag_run))
 
-    @hookimpl
-    def on_dag_run_failed(self, dag_run: Any, msg: str) -> None:
-        del msg
-        _or_log(lambda: _put_note(dag_run))
+    on_dag_run_failed = on_dag_run_success
 
 
 class StatemaintListenerPlugin(AirflowPlugin):
@@ -68,12 +66,6 @@ def _make_pool() -> None:
             name=POOL, slots=SLOTS, description=_ABOUT, include_deferred=False
         )
         _log.info("created the pool %s with %d slots", POOL, SLOTS)
-
-
-def _import_tasks() -> None:
-    from statemaint.airflow import factory  # noqa: PLC0415 -- where processes are forked from
-
-    del factory
 
 
 def _check_pools(dag_run: Any) -> None:
@@ -116,7 +108,7 @@ def _is_ours(dag: str) -> bool:
     return query_of(dag) is not None or is_together(dag) or dag in MANUAL_DAGS
 
 
-def _or_log(work: Callable[[], None]) -> None:
+def _or_log(work: Callable[[], object]) -> None:
     try:
         work()
     except Exception as error:  # noqa: BLE001 -- Airflow continues, whatever is wrong with a note

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import DAG, Param, get_current_context, task
+from airflow.sdk import DAG, Param, get_current_context
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
-from statemaint.airflow.endings import fail, form_values
+from statemaint.airflow.endings import fail, form_values, our_task
 from statemaint.airflow.factory import START, settings_of
 from statemaint.airflow.form import optional, required, reshape_form, toggle
 from statemaint.airflow.location import queries_reader
@@ -83,7 +83,7 @@ def _verify_dag(reading: QueriesReading) -> DAG:
     }
     with _dag(VERIFY_DAG, "Checks every file that a retained version needs", params) as dag:
 
-        @task(task_id="verify", pool=POOL, show_return_value_in_logs=False)
+        @our_task("verify", None, pool=POOL)
         def verify() -> dict[str, Any]:
             with _working(reading, params, "verify") as (chosen, storage, _):
                 share = [int(one) for one in (chosen["sample"] or "").split("/") if one]
@@ -163,12 +163,7 @@ def _recovery_dag(reading: QueriesReading, recovery: _Recovery) -> DAG:
 def _recovery_tasks(
     reading: QueriesReading, params: Mapping[str, Param], recovery: _Recovery
 ) -> None:
-    @task(
-        task_id="plan",
-        pool=POOL,
-        show_return_value_in_logs=False,
-        doc_md="Plans, and shows each step with its reason.",
-    )
+    @our_task("plan", "Plans, and shows each step with its reason.", pool=POOL)
     def plan() -> dict[str, Any]:
         with _working(reading, params, recovery.verb, "plan") as (chosen, storage, _):
             shown = recovery.planner(storage, chosen)
@@ -188,12 +183,7 @@ def _recovery_tasks(
         doc_md="Waits for an answer; if rejected, nothing is done.",
     )
 
-    @task(
-        task_id="apply",
-        pool=POOL,
-        show_return_value_in_logs=False,
-        doc_md="Carries out the shown plan, or nothing at all.",
-    )
+    @our_task("apply", "Carries out the shown plan, or nothing at all.", pool=POOL)
     def apply(document: dict[str, Any]) -> dict[str, Any]:
         with _working(reading, params, recovery.verb, "apply") as (chosen, storage, progress):
             done = recovery.applier(storage, chosen, document)

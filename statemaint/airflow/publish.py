@@ -9,15 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow.configuration import conf
-from airflow.sdk import Connection, get_current_context
+from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import (
-    AirflowException,
     AirflowRescheduleException,
-    AirflowRuntimeError,
     AirflowSkipException,
     DownstreamTasksSkipped,
 )
 
+from statemaint.airflow.connections import stored_connection
 from statemaint.airflow.names import dag_id, together_id
 from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
@@ -176,9 +175,8 @@ def credentials(settings: QuerySettings) -> tuple[str | None, str] | None:
     name = settings.targets.auth.connection
     if name is None or settings.targets.gateway is None:
         return None
-    try:
-        connection = Connection.get(name)
-    except (AirflowException, AirflowRuntimeError):
+    connection = stored_connection(name)
+    if connection is None:
         _log.warning("the Airflow connection %s is not defined, or not for this task", name)
         return None
     return connection.login or None, connection.password or ""

@@ -107,13 +107,12 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
 
 
 def plan_shown(plan: RecoveryPlan) -> Shown:
-    lines = list(_lines(plan))
     kept = {**_kept(recovery_json(plan)), "trash_for": _MONTH}
     head = (
         f"**{plan.verb.value} of `{plan.root}`**: {len(plan.actions)} steps. Removed files "
         "are kept in the trash for thirty days."
     )
-    return _shown(head, lines, kept if plan.actions else None, _remaining(plan))
+    return _shown(head, [*_lines(plan)], kept if plan.actions else None, _remaining(plan))
 
 
 def _kept(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +121,7 @@ def _kept(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def undo_shown(plan: UndoPlan) -> Shown:
     lines = [
-        *(f"bring back `{one.path}` ({texts.size(one.entry.size)})" for one in plan.coming),
+        *(f"bring back `{file.path}` ({texts.size(file.entry.size)})" for file in plan.coming),
         *(f"stays in the trash: `{path}`: {why}" for path, why in plan.left.items()),
     ]
     kept = {**_kept(undo_plan_json(plan)), "left": len(plan.left)}
@@ -140,7 +139,7 @@ def _shown(
     head: str, lines: Sequence[str], document: dict[str, Any] | None, failure: Failure | None
 ) -> Shown:
     more = len(lines) - _MOST_SHOWN
-    listed = [f"- {one}" for one in lines[:_MOST_SHOWN]]
+    listed = [f"- {line}" for line in lines[:_MOST_SHOWN]]
     listed += [f"- and {more} more; the log of `plan` has all"] if more > 0 else []
     text = "\n".join([head, "", *listed])
     return Shown(document, text, "\n".join([text, *lines[_MOST_SHOWN:]]), failure)
@@ -203,8 +202,9 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
         if repair.proof:
             rows = counted(repair.proof.rows, "row")
             yield f"proof: {repair.store} version {repair.version} then has {rows}"
-    yield from (f"not repaired: {one}" for one in plan.unrepaired)
-    yield from (f"stays: {one.code.value}: {one.detail}" for one in plan.findings if one.damage)
+    yield from (f"not repaired: {why}" for why in plan.unrepaired)
+    damage = (finding for finding in plan.findings if finding.damage)
+    yield from (f"stays: {finding.code.value}: {finding.detail}" for finding in damage)
 
 
 def _remaining(plan: RecoveryPlan) -> Failure | None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, NoReturn
 
-from airflow.sdk import Asset, get_current_context, task
+from airflow.sdk import Asset, get_current_context
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowSkipException,
@@ -14,19 +14,18 @@ from airflow.sdk.exceptions import (
 )
 
 from statemaint.airflow import on_spark, tasks
-from statemaint.airflow.endings import fail, notify_all, of_one_build, update_assets, wait
+from statemaint.airflow.endings import fail, notify_all, of_one_build, our_task, update_assets, wait
 from statemaint.airflow.links import links
-from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, run_name
+from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query, run_name
 from statemaint.airflow.on_spark import start_spark
 from statemaint.airflow.publish import publish_held, reporting
 from statemaint.airflow.settings import Options, QuerySettings, about, unknown_options
+from statemaint.airflow.tasks import HANDOVER, PLANNED, REPORT
 from statemaint.maintain.work import TaskResults
 from statemaint.queries.checks import absolute_address
 from statemaint.records.claims import Holder
 from statemaint.report.task import BundleReport, dumped, loaded
 
-# The keys under which the tasks pass on their results, in addition to `plan`'s list of bundles.
-PLANNED, HANDOVER, REPORT = "planned", "handover", "report"
 _NEVER_BEGUN = ("skipped", "upstream_failed", "removed", None)
 
 
@@ -60,34 +59,25 @@ def run_tasks(settings: QuerySettings, terms: Terms) -> list[Any]:
 
 
 def plan_task(settings: QuerySettings, terms: Terms) -> Any:
-    @task(
-        task_id="plan",
-        show_return_value_in_logs=False,
-        doc_md="Fixes the target version; finds the partitions with work.",
-    )
+    @our_task("plan", "Fixes the target version; finds the partitions with work.")
     @reporting(settings, "plan", first=True)
     def plan(about: dict[str, Any]) -> list[dict[str, Any]]:
         del about  # only for the pages, which read it from the DAG as Airflow stores it
         context = get_current_context()
-        push = context["ti"].xcom_push
         if terms.options is None and (unknown := unknown_options(context["dag_run"].conf)):
-            push(PLANNED, dumped(TaskResults(failure=unknown.reason, refused=True)))
+            pass_on({PLANNED: dumped(TaskResults(failure=unknown.reason, refused=True))})
             fail(unknown)
         options, run = _options(terms), _run(terms)
         where, costs = _located(settings, terms), last_costs(_sibling("report"))
         planned = tasks.plan_query(where, options, _holder(terms), run=run, costs=costs)
         if planned.held:
             _wait(planned.held, where, terms)
-        passed = {**planned.shown, PLANNED: dumped(planned.results(options=options))}
-        for key, value in (passed | ({NOTE: planned.note} if planned.note else {})).items():
-            push(key, value)
+        pass_on(planned.xcoms(options) | ({NOTE: planned.note} if planned.note else {}))
         if planned.failure:
             fail(planned.failure)
         if options.dry_run:
             skipped = [_sibling("maintain"), _sibling("report")]
             raise DownstreamTasksSkipped(tasks=skipped)  # type: ignore[no-untyped-call]
-        if planned.handover:
-            push(HANDOVER, planned.handover)
         return tasks.mapped(where, planned.bundles)
 
     return plan
@@ -97,16 +87,15 @@ def _wait(held: str, settings: QuerySettings, terms: Terms) -> NoReturn:
     context = get_current_context()
     if not context.get("task_reschedule_count"):
         publish_held(settings)
-    context["ti"].xcom_push(PLANNED, dumped(TaskResults(failure=held)))
+    pass_on({PLANNED: dumped(TaskResults(failure=held))})
     wait(held, terms.waits)
 
 
 def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
-    @task(
-        task_id="maintain",
-        show_return_value_in_logs=False,
+    @our_task(
+        "maintain",
+        "Snapshots and cleans up the partitions in its name.",
         map_index_template="{{ task.op_kwargs['bundle']['label'] }}",
-        doc_md="Snapshots and cleans up the partitions in its name.",
     )
     def maintain(bundle: dict[str, Any]) -> None:
         context = get_current_context()
@@ -135,11 +124,10 @@ def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
 
 
 def report_task(settings: QuerySettings, terms: Terms) -> Any:
-    @task(
-        task_id="report",
+    @our_task(
+        "report",
+        "Adds up the results of the partitions.",
         outlets=[Asset(asset_uri(settings.query)), Asset(findings_uri(settings.query))],
-        show_return_value_in_logs=False,
-        doc_md="Adds up the results of the partitions.",
     )
     @reporting(settings, "report")
     def report() -> dict[str, Any]:
@@ -154,14 +142,20 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
         results = results_of(planned, (report for reports in lists for report in reports or ()))
         where = _located(settings, terms)
         run_report, xcoms = tasks.reported(where, results, run=_run(terms))
-        for key, value in xcoms.items():
-            ti.xcom_push(key, value)
+        pass_on(xcoms)
         update_assets(context, settings.query, run_report)
         if not run_report["success"]:
             notify_all(terms.notify, context, run_report)
         return run_report
 
     return report
+
+
+def pass_on(xcoms: Mapping[str, Any], query: str = "") -> None:
+    """Passes on the XComs of a task; those of one query of several have keys of their own."""
+    for key, value in xcoms.items():
+        own = of_query(key, query) if query else key
+        get_current_context()["ti"].xcom_push(own, value)
 
 
 def results_of(planned: Any, reports: Iterable[Any]) -> TaskResults:

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import get_current_context, task
+from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from statemaint.airflow.connections import opener
-from statemaint.airflow.endings import errors_end, fail, form_values
+from statemaint.airflow.endings import errors_end, fail, form_values, our_task
 from statemaint.airflow.links import links
 from statemaint.airflow.names import SAVED
 from statemaint.airflow.publish import publish_savepoint, reporting
@@ -52,10 +52,9 @@ class SavepointOptions:
 def savepoint_tasks(settings: QuerySettings, where: SavepointSettings, waits: timedelta) -> None:
     """Adds the tasks to the current DAG; each waits so long for the lease of another run."""
 
-    @task(
-        task_id="savepoint",
-        show_return_value_in_logs=False,
-        doc_md="Makes a checkpoint from which the query would continue after its newest batch.",
+    @our_task(
+        "savepoint",
+        "Makes a checkpoint from which the query would continue after its newest batch.",
     )
     def save() -> dict[str, Any]:
         context = get_current_context()
@@ -73,11 +72,7 @@ def savepoint_tasks(settings: QuerySettings, where: SavepointSettings, waits: ti
             ti.xcom_push(SAVED, asdict(newest))
         return {"savepoint": report.dest, "batch": report.note.batch, "bytes": report.written}
 
-    @task(
-        task_id="expire",
-        show_return_value_in_logs=False,
-        doc_md="Lists the savepoints, and deletes those that no rule keeps.",
-    )
+    @our_task("expire", "Lists the savepoints, and deletes those that no rule keeps.")
     def expire() -> dict[str, Any]:
         with reporting(settings, "expire", verb="savepoint") as progress, errors_end(waits):
             listed = expired(settings, where)

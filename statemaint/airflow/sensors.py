@@ -55,7 +55,6 @@ class CheckpointSensor(BaseSensorOperator):
             raise ValueError("there is nothing to wait for: give max_chain, or leave healthy on")
 
     def execute(self, context: Mapping[str, Any]) -> Any:
-        """Looks at the checkpoint until the condition holds."""
         if not self.deferrable:
             return super().execute(context)  # type: ignore[arg-type, unused-ignore]
         return self.look_again(context, since=datetime.now(UTC).isoformat())
@@ -74,7 +73,6 @@ class CheckpointSensor(BaseSensorOperator):
         return self.defer(trigger=trigger, method_name="look_again", kwargs={"since": since})
 
     def poke(self, context: Mapping[str, Any]) -> PokeReturnValue:
-        """Returns whether the condition holds, with the facts for the XCom."""
         del context
         facts: dict[str, Any] = {"checkpoint": self.checkpoint}
         try:

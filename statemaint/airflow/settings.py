@@ -60,8 +60,7 @@ class QuerySettings:
     Attributes:
         connection: the id of the Airflow connection that reaches the checkpoint; `None` for the
             environment.
-        max_tasks: the number of tasks that share more partitions than that; `None` for as many
-            as the work is worth.
+        max_tasks: `None` for as many as the work is worth.
         plans: the folder for the plans of dry runs; `None` to write none.
         schedule: when it runs; `None` if an Asset or a user decides.
         named: the data of its metrics beyond its record, as far as the queries file has it.
@@ -204,8 +203,7 @@ class Options:
     def of(cls, params: Mapping[str, Any]) -> "Options":
         lists = {name: tuple(params.get(name) or ()) for name in ("operators", "partitions")}
         # A run queued by an earlier build lacks the new options.
-        scalars = (name for name in cls.__slots__ if name not in lists and name in params)
-        given = {name: params[name] for name in scalars}
+        given = {name: params[name] for name in cls.__slots__ if name in params}
         return cls(**{**given, **lists})
 
     @property

@@ -53,6 +53,8 @@ from statemaint.report.to_json import plan_json
 from statemaint.storage import Storage
 from statemaint.wording import counted
 
+# The keys under which the tasks pass on their results, in addition to `plan`'s list of bundles.
+PLANNED, HANDOVER, REPORT = "planned", "handover", "report"
 _log = logging.getLogger(__name__)
 
 
@@ -61,9 +63,7 @@ class Planned:
     """The result of `plan`, and of a run that one task carries out.
 
     Attributes:
-        bundles: the partitions with work, as tasks of about equal work.
         held: why the task must wait: another run holds the lease.
-        decided: the facts for `report`.
         handover: the files that the tasks need not read again, as text.
         note: the result of a dry run, in a few lines.
         shown: the XComs for the pages, by their keys: of a dry run, or of a whole run.
@@ -86,6 +86,11 @@ class Planned:
         failure = self.failure.reason if self.failure else None
         refused = bool(options and options.refused(failure))
         return TaskResults(self.bundles, self.decided, failure, tuple(reports), refused)
+
+    def xcoms(self, options: Options | None = None) -> dict[str, Any]:
+        """Returns what `plan` passes on, by key."""
+        handover = {HANDOVER: self.handover} if self.handover else {}
+        return {**self.shown, PLANNED: dumped(self.results(options=options)), **handover}
 
 
 def plan_query(
@@ -183,7 +188,7 @@ def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str
 def _write_plan(
     settings: QuerySettings, run: str, checkpoint: Checkpoint, plan: Plan
 ) -> str | None:
-    """Writes a plan as `statemaint plan --json` prints it, and returns the file's path."""
+    """Writes a plan as `statemaint plan --json` prints it; returns the file's path."""
     if settings.plans is None:
         return None
     file = settings.plans / settings.query / f"{run_folder(run)}.json"

@@ -6,32 +6,25 @@ the bundles of all of them. Each XCom is of one query, by its key (`names.of_que
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, get_current_context, task
+from airflow.sdk import Asset, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
 from statemaint.airflow import on_spark, tasks
-from statemaint.airflow.endings import fail, update_assets
+from statemaint.airflow.endings import fail, our_task, update_assets
 from statemaint.airflow.figures import figures_of_run
 from statemaint.airflow.links import links
 from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query
 from statemaint.airflow.on_spark import OnKill, start_spark
 from statemaint.airflow.publish import all_reporting, publish_held, reporting
-from statemaint.airflow.run_tasks import (
-    HANDOVER,
-    PLANNED,
-    REPORT,
-    holder_of,
-    last_costs,
-    results_of,
-)
+from statemaint.airflow.run_tasks import holder_of, last_costs, pass_on, results_of
 from statemaint.airflow.settings import Options, QuerySettings, unknown_options
-from statemaint.airflow.tasks import Planned
+from statemaint.airflow.tasks import HANDOVER, PLANNED, REPORT, Planned
 from statemaint.airflow.texts import cut, note_of_queries
 from statemaint.execute.lease import QUIET
 from statemaint.maintain.work import TaskResults
@@ -67,20 +60,19 @@ def together_tasks(shared: str, queries: Sequence[QuerySettings]) -> None:
 
 
 def _plan_task(queries: Sequence[QuerySettings]) -> Any:
-    @task(task_id="plan", doc_md="Plans each query: its target version, its partitions with work.")
+    @our_task("plan", "Plans each query: its target version, its partitions with work.")
     def plan() -> None:
         context = get_current_context()
-        push = context["ti"].xcom_push
         chosen, options = _chosen(queries), Options.of(context["params"])
         with all_reporting(chosen, "plan", first=True) as progress:
-            plans = dict(zip((one.query for one in chosen), _plans(chosen, options), strict=True))
-            _note_failures(progress, {name: one.failure for name, one in plans.items()})
+            names = [settings.query for settings in chosen]
+            plans = dict(zip(names, _plans(chosen, options), strict=True))
+            _note_failures(progress, {name: plan.failure for name, plan in plans.items()})
         for query, planned in plans.items():
-            for key, value in _passed_by_plan(planned):
-                push(of_query(key, query), value)
-        failures = {name: one.failure for name, one in plans.items() if one.failure}
+            pass_on(planned.xcoms(), query)
+        failures = {name: plan.failure for name, plan in plans.items() if plan.failure}
         if options.dry_run:
-            push(NOTE, cut([f"{name}: {_dry_note(one)}" for name, one in plans.items()]))
+            pass_on({NOTE: cut([f"{name}: {_dry_note(plan)}" for name, plan in plans.items()])})
             if failure := _failed(failures):
                 fail(failure)
             raise DownstreamTasksSkipped(tasks=["spark", "report"])  # type: ignore[no-untyped-call]
@@ -153,19 +145,8 @@ def _not_held(settings: QuerySettings, planned: Planned) -> Planned:
     return replace(planned, failure=Failure(planned.held))
 
 
-def _passed_by_plan(planned: Planned) -> Iterator[tuple[str, Any]]:
-    yield from planned.shown.items()
-    yield PLANNED, dumped(planned.results())
-    if planned.bundles and planned.handover:
-        yield HANDOVER, planned.handover
-
-
 def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
-    @task(
-        task_id="spark",
-        show_return_value_in_logs=False,
-        doc_md="Maintains the partitions of all queries in one Spark program.",
-    )
+    @our_task("spark", "Maintains the partitions of all queries in one Spark program.")
     def spark() -> None:
         context = get_current_context()
         ti = context["ti"]
@@ -185,7 +166,7 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
                 progress[query].add_reports(reports)
             _note_failures(progress, {query: failure for query, (_, failure) in done.items()})
         for query, (reports, _) in done.items():
-            ti.xcom_push(of_query(REPORT, query), [dumped(report) for report in reports])
+            pass_on({REPORT: [dumped(report) for report in reports]}, query)
         unplanned = {name: Failure(plan.failure) for name, plan in plans.items() if plan.failure}
         failed = {name: failure for name, (_, failure) in done.items() if failure}
         if failure := _failed({**unplanned, **failed}):
@@ -219,12 +200,7 @@ def _report_task(queries: Sequence[QuerySettings]) -> Any:
     names = [settings.query for settings in queries]
     outlets = [Asset(uri(name)) for name in names for uri in (asset_uri, findings_uri)]
 
-    @task(
-        task_id="report",
-        outlets=outlets,
-        show_return_value_in_logs=False,
-        doc_md="Adds up, for each query, the results of its partitions.",
-    )
+    @our_task("report", "Adds up, for each query, the results of its partitions.", outlets=outlets)
     def report() -> dict[str, Any]:
         context = get_current_context()
         if Options.of(context["params"]).dry_run:
@@ -237,27 +213,24 @@ def _report_task(queries: Sequence[QuerySettings]) -> Any:
                 continue
             with reporting(settings, "report"):
                 reports[settings.query] = _reported(settings, context)
-        context["ti"].xcom_push(NOTE, note_of_queries(reports))
+        pass_on({NOTE: note_of_queries(reports)})
         return reports
 
     return report
 
 
 def _reported(settings: QuerySettings, context: Mapping[str, Any]) -> dict[str, Any]:
-    query, ti = settings.query, context["ti"]
+    query, run = settings.query, str(context["dag_run"].run_id)
     try:
-        run = str(context["dag_run"].run_id)
         report, xcoms = tasks.reported(settings, _results(query), run=run)
     except Exception as error:  # noqa: BLE001 -- one query must not keep the others from their end
         reason = _fault(settings, error).reason
-        figures = figures_of_run(settings, TaskResults(failure=reason), success=False)
-        for key, value in figures.items():  # or the page would not say so
-            ti.xcom_push(of_query(key, query), value)
+        # Or the page would not say so.
+        pass_on(figures_of_run(settings, TaskResults(failure=reason), success=False), query)
         update_assets(context, query, {})
         return {"query": query, "success": False, "note": reason}
-    for key, value in xcoms.items():
-        if key != NOTE:  # the run has one note, for all queries
-            ti.xcom_push(of_query(key, query), value)
+    del xcoms[NOTE]  # the run has one note, for all queries
+    pass_on(xcoms, query)
     update_assets(context, query, report)
     return report
 

@@ -33,7 +33,7 @@ class Run:
             "task": SimpleNamespace(outlets=outlets),
             "outlet_events": {},
         }
-        for module in (together, publish):
+        for module in (together, publish, run_tasks):
             monkeypatch.setattr(module, "get_current_context", lambda: context)
         self.maintained: dict[str, bool] = {}
         monkeypatch.setattr(together, "update_assets", self.note_update)
@@ -78,7 +78,7 @@ def test_a_fault_in_the_end_of_one_query_is_on_its_page_and_does_not_stop_the_ot
     def reported(settings: QuerySettings, *_: object, **__: object) -> tuple[dict[str, Any], Any]:
         if settings.query == "a":
             raise KeyError("units")
-        return good, {}
+        return good, {"note": "fine"}
 
     monkeypatch.setattr(tasks, "reported", reported)
     monkeypatch.setattr(together, "_results", lambda _: None)
