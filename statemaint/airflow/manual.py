@@ -16,18 +16,11 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param, get_current_context
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
+from statemaint.airflow import names
 from statemaint.airflow.endings import fail, form_values, our_task
 from statemaint.airflow.factory import START, settings_of
 from statemaint.airflow.form import optional, required, reshape_form, toggle
 from statemaint.airflow.location import queries_reader
-from statemaint.airflow.names import (
-    POOL,
-    REPAIR_DAG,
-    RESHAPE_DAG,
-    ROLLBACK_DAG,
-    UNDO_DAG,
-    VERIFY_DAG,
-)
 from statemaint.airflow.publish import reporting
 from statemaint.airflow.recoveries import (
     Applied,
@@ -81,9 +74,9 @@ def _verify_dag(reading: QueriesReading) -> DAG:
             pattern=r"^[1-9]\d*/[1-9]\d*$",
         ),
     }
-    with _dag(VERIFY_DAG, "Checks every file that a retained version needs", params) as dag:
+    with _dag(names.VERIFY_DAG, "Checks every file that a retained version needs", params) as dag:
 
-        @our_task("verify", None, pool=POOL)
+        @our_task("verify", None, pool=names.POOL)
         def verify() -> dict[str, Any]:
             with _working(reading, params, "verify") as (chosen, storage, _):
                 share = [int(one) for one in (chosen["sample"] or "").split("/") if one]
@@ -113,13 +106,13 @@ class _Recovery:
 
 def _recoveries(reading: QueriesReading) -> Iterator[_Recovery]:
     yield _Recovery(
-        REPAIR_DAG,
+        names.REPAIR_DAG,
         "Repairs what the log can prove, after an approval",
         "repair",
         lambda storage, _: plan_shown(plan_repair(storage)),
     )
     yield _Recovery(
-        ROLLBACK_DAG,
+        names.ROLLBACK_DAG,
         "Rolls a query back to a batch, after an approval",
         "rollback",
         lambda storage, form: plan_shown(plan_rollback(storage, form["batch"])),
@@ -130,7 +123,7 @@ def _recoveries(reading: QueriesReading) -> Iterator[_Recovery]:
         },
     )
     yield _Recovery(
-        UNDO_DAG,
+        names.UNDO_DAG,
         "Brings back the files that a run moved to the trash, after an approval",
         "undo",
         lambda storage, form: undo_shown(plan_undo(storage, form["run"].strip())),
@@ -144,7 +137,7 @@ def _recoveries(reading: QueriesReading) -> Iterator[_Recovery]:
         },
     )
     yield _Recovery(
-        RESHAPE_DAG,
+        names.RESHAPE_DAG,
         "Saves a query with other partitions or another provider, after an approval",
         "savepoint",
         lambda _, form: shape_shown(settings_of(reading, form["query"]), form),
@@ -163,7 +156,7 @@ def _recovery_dag(reading: QueriesReading, recovery: _Recovery) -> DAG:
 def _recovery_tasks(
     reading: QueriesReading, params: Mapping[str, Param], recovery: _Recovery
 ) -> None:
-    @our_task("plan", "Plans, and shows each step with its reason.", pool=POOL)
+    @our_task("plan", "Plans, and shows each step with its reason.", pool=names.POOL)
     def plan() -> dict[str, Any]:
         with _working(reading, params, recovery.verb, "plan") as (chosen, storage, _):
             shown = recovery.planner(storage, chosen)
@@ -183,7 +176,7 @@ def _recovery_tasks(
         doc_md="Waits for an answer; if rejected, nothing is done.",
     )
 
-    @our_task("apply", "Carries out the shown plan, or nothing at all.", pool=POOL)
+    @our_task("apply", "Carries out the shown plan, or nothing at all.", pool=names.POOL)
     def apply(document: dict[str, Any]) -> dict[str, Any]:
         with _working(reading, params, recovery.verb, "apply") as (chosen, storage, progress):
             done = recovery.applier(storage, chosen, document)

@@ -18,6 +18,7 @@ from airflow.models.xcom import XComModel
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
+from statemaint.airflow import names
 from statemaint.airflow.figures import (
     FAILED,
     FLEET,
@@ -27,20 +28,11 @@ from statemaint.airflow.figures import (
     read_figures,
     read_partitions,
 )
-from statemaint.airflow.names import (
-    SAVED,
-    asset_uri,
-    findings_uri,
-    is_together,
-    of_query,
-    query_of,
-    savepoint_id,
-)
 from statemaint.airflow.pages.fleet import AirflowRun, Details, QueryRecord
 from statemaint.report.record import LastSavepoint
 from statemaint.report.task import loaded
 
-_SCHEME, _FINDINGS = asset_uri(""), findings_uri("").rpartition("/")[2]
+_SCHEME, _FINDINGS = names.asset_uri(""), names.findings_uri("").rpartition("/")[2]
 _INVALID = "statemaint-invalid"
 _HANDOVER = "handover"
 # The tasks of a run that leave something for the pages.
@@ -81,18 +73,19 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
     """Returns a record of each query whose DAG is among the readable ones, or of one DAG."""
     allowed = set(readable) if dag is None else {dag} & set(readable)
     listed = session.execute(_of_dag(_DAG, DagModel.dag_id, dag))
-    dags = {one.dag_id: one for one in listed if one.dag_id in allowed}
-    active = {name for name, one in dags.items() if not one.is_stale}
-    invalid = {one for (one,) in session.execute(_invalid(dag)) if one in dags}
+    dags = {row.dag_id: row for row in listed if row.dag_id in allowed}
+    active = {name for name, row in dags.items() if not row.is_stale}
+    invalid = dags.keys() & session.scalars(_invalid(dag))
     places = {
-        (one.dag_id, _group(one.task_id), one.name.removeprefix(_SCHEME))
-        for one in session.execute(_outlets(dag))
-        if one.dag_id in active
+        (outlet.dag_id, _group(outlet.task_id), outlet.name.removeprefix(_SCHEME))
+        for outlet in session.execute(_outlets(dag))
+        if outlet.dag_id in active
     }
     gone = dags.keys() - active
-    places |= {(one, "", query) for one in gone - invalid if (query := query_of(one)) is not None}
+    named = {(name, "", names.query_of(name)) for name in gone - invalid}
+    places |= {(name, group, query) for name, group, query in named if query is not None}
     last_runs = session.execute(_RUN.where(DagRun.id.in_(_newest(dag))))
-    last = {one.dag_id: _run(one) for one in last_runs}
+    last = {row.dag_id: _run(row) for row in last_runs}
     figures = _figures(session, places, dag)
     places |= {  # of the queries that deactivated DAGs have maintained
         (name, group, query or read.query)
@@ -100,12 +93,12 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
         if name in gone and (read := read_figures(row.value))
     }
     pools = dict(session.execute(_missing_pools(dag)).all())
-    rows = [_record(dags[one], group, query, last, figures) for one, group, query in places]
-    rows = [replace(one, missing_pool=pools.get(one.dag)) for one in rows]
-    rows += [_mistake(dags[one], last) for one in invalid & active]
-    maintained = {one.query for one in rows if not one.stale}
-    shown = (one for one in rows if not one.stale or one.query not in maintained)
-    return sorted(shown, key=lambda one: (one.query, one.dag, one.group))
+    made = [_record(dags[name], group, query, last, figures) for name, group, query in places]
+    made = [replace(record, missing_pool=pools.get(record.dag)) for record in made]
+    made += [_mistake(dags[name], last) for name in invalid & active]
+    maintained = {record.query for record in made if not record.stale}
+    shown = (record for record in made if not record.stale or record.query not in maintained)
+    return sorted(shown, key=lambda record: (record.query, record.dag, record.group))
 
 
 def details(session: Session, record: QueryRecord) -> Details:
@@ -116,7 +109,7 @@ def details(session: Session, record: QueryRecord) -> Details:
 
 
 def _savepoint(session: Session, query: str) -> LastSavepoint | None:
-    made = (XComModel.dag_id == savepoint_id(query)) & (XComModel.key == SAVED)
+    made = (XComModel.dag_id == names.savepoint_id(query)) & (XComModel.key == names.SAVED)
     newest = select(XComModel.value).where(made).order_by(XComModel.timestamp.desc()).limit(1)
     try:
         return loaded(LastSavepoint, session.scalar(newest))
@@ -132,7 +125,7 @@ def handover(session: Session, record: QueryRecord) -> str | None:
 def _value(session: Session, record: QueryRecord, key: str) -> Any:
     if record.looked_in is None:
         return None
-    keys = (key, of_query(key, record.query))
+    keys = (key, names.of_query(key, record.query))
     selected = select(XComModel.task_id, XComModel.value).where(
         XComModel.dag_run_id == record.looked_in, XComModel.key.in_(keys)
     )
@@ -175,13 +168,13 @@ def _newest(dag: str | None) -> Any:
 
 def _missing_pools(dag: str | None) -> Any:
     """Selects, of each DAG whose last run has not succeeded, a pool that does not exist."""
-    one = TaskInstance
-    selected = select(one.dag_id, func.min(one.pool)).join(
-        DagRun, (DagRun.dag_id == one.dag_id) & (DagRun.run_id == one.run_id)
+    task = TaskInstance
+    selected = select(task.dag_id, func.min(task.pool)).join(
+        DagRun, (DagRun.dag_id == task.dag_id) & (DagRun.run_id == task.run_id)
     )
-    missing = one.pool.not_in(select(Pool.pool)) & (one.map_index == -1)
+    missing = task.pool.not_in(select(Pool.pool)) & (task.map_index == -1)
     failing = DagRun.id.in_(_newest(dag)) & (DagRun.state != "success")
-    return selected.where(failing, missing).group_by(one.dag_id)
+    return selected.where(failing, missing).group_by(task.dag_id)
 
 
 def _run(row: Any) -> AirflowRun:
@@ -206,9 +199,7 @@ def _figures(
     rows = list(session.execute(newest.where(_keys(FLEET))))
     failed = session.execute(newest.where(_keys(FAILED)))
     have = {(row.dag_id, _query_of(row.key)) for row in rows}
-    if any(
-        (dag_id, query if is_together(dag_id) else "") not in have for dag_id, _, query in places
-    ):
+    if {(name, query if names.is_together(name) else "") for name, _, query in places} - have:
         last = func.max(XComModel.dag_run_id).label("newest")
         earlier = select(XComModel.dag_id, XComModel.key, last).where(_keys(FLEET))
         earlier = _of_dag(earlier, XComModel.dag_id, dag)
@@ -226,7 +217,7 @@ def _place_of(row: Any) -> _Place:
 
 def _keys(key: str) -> Any:
     # The key, or that of one query of several.
-    several = XComModel.key.startswith(of_query(key, ""), autoescape=True)
+    several = XComModel.key.startswith(names.of_query(key, ""), autoescape=True)
     return or_(XComModel.key == key, several)
 
 
@@ -241,7 +232,7 @@ def _record(
     last: Mapping[str, AirflowRun],
     figures: Mapping[tuple[str, ...], Any],
 ) -> QueryRecord:
-    place = (dag.dag_id, group, query if is_together(dag.dag_id) else "")
+    place = (dag.dag_id, group, query if names.is_together(dag.dag_id) else "")
     row, failed = figures.get(place), figures.get((*place, FAILED))
     read = read_figures(row.value) if row else None
     run = last.get(dag.dag_id)
@@ -253,7 +244,7 @@ def _record(
         next_run=dag.next_dagrun_create_after,
         schedule=dag.timetable_summary,
         stale=dag.is_stale,
-        last=_own(query, run, failed or row, read) if is_together(dag.dag_id) else run,
+        last=_own(query, run, failed or row, read) if names.is_together(dag.dag_id) else run,
         figures=read,
         looked=row.timestamp if row else None,
         looked_in=row.dag_run_id if row else None,
@@ -283,7 +274,7 @@ def _mistake(dag: Any, last: Mapping[str, AirflowRun]) -> QueryRecord:
     return QueryRecord(
         dag=dag.dag_id,
         group="",
-        query=query_of(dag.dag_id) or "queries file",
+        query=names.query_of(dag.dag_id) or "queries file",
         paused=dag.is_paused,
         invalid=(dag.description or "").removeprefix("NOT VALID: ") or "It is not valid.",
         last=last.get(dag.dag_id),
