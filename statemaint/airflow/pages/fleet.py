@@ -18,6 +18,8 @@ from statemaint.wording import counted
 OLD = timedelta(days=2)
 # Sorts after every time: the largest whole number that a browser counts exactly.
 _NO_TIME = 2**53
+# Codes of another build may be damage.
+_HARMLESS = frozenset(code.value for code in FindingCode if not Finding(code, "").damage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +223,8 @@ def verdict(record: QueryRecord) -> Judged:
         return Judged(Verdict.UNKNOWN, f"The last run failed to plan: {failed}")
     if figures is None:
         return _without_figures(record)
-    return Judged(figures.judged, _why(figures.judged, figures))
+    judged = figures.judged
+    return Judged(judged, _why(judged, figures))
 
 
 def _without_figures(record: QueryRecord) -> Judged:
@@ -252,9 +255,7 @@ def _why(verdict: Verdict, figures: QueryFigures) -> str:
 
 
 def _codes(figures: QueryFigures) -> str:
-    # Codes of another build may be damage.
-    harmless = {code.value for code in FindingCode if not Finding(code, "").damage}
-    damage = [code for code in figures.codes if code not in harmless]
+    damage = [code for code in figures.codes if code not in _HARMLESS]
     return ", ".join(damage or figures.codes) or "the log has a gap"
 
 
