@@ -41,12 +41,12 @@ class Listener:
     def on_dag_run_running(self, dag_run: Any, msg: str) -> None:
         """Fails a run whose pool does not exist: its tasks would wait for it without an end."""
         del msg
-        _or_log(lambda: _check_pools(dag_run))
+        _or_log(lambda: _with_session(_check_pools, dag_run))
 
     @hookimpl
     def on_dag_run_success(self, dag_run: Any, msg: str) -> None:
         del msg
-        _or_log(lambda: _put_note(dag_run))
+        _or_log(lambda: _with_session(_put_note, dag_run))
 
     on_dag_run_failed = on_dag_run_success
 
@@ -68,14 +68,20 @@ def _make_pool() -> None:
         _log.info("created the pool %s with %d slots", POOL, SLOTS)
 
 
-def _check_pools(dag_run: Any) -> None:
+def _with_session(work: Callable[[Any, Any], None], dag_run: Any) -> None:
+    """Calls a function with a run of one of our DAGs and its session."""
+    from sqlalchemy.orm import object_session  # noqa: PLC0415 -- only where there is a database
+
+    dag, session = dag_run.dag_id, object_session(dag_run)
+    ours = query_of(dag) is not None or is_together(dag) or dag in MANUAL_DAGS
+    if ours and session is not None:
+        work(dag_run, session)
+
+
+def _check_pools(dag_run: Any, session: Any) -> None:
     from airflow.models.pool import Pool  # noqa: PLC0415 -- only where there is a database
     from sqlalchemy import select  # noqa: PLC0415
-    from sqlalchemy.orm import object_session  # noqa: PLC0415
 
-    session = object_session(dag_run)
-    if not _is_ours(dag_run.dag_id) or session is None:
-        return
     with session.no_autoflush:  # a flush would lock SQLite until the scheduler commits
         tasks = dag_run.get_task_instances(session=session)
         pools = {task.pool for task in tasks}
@@ -87,13 +93,11 @@ def _check_pools(dag_run: Any) -> None:
             task.set_state("failed", session=session)
 
 
-def _put_note(dag_run: Any) -> None:
+def _put_note(dag_run: Any, session: Any) -> None:
     from airflow.models.xcom import XComModel  # noqa: PLC0415 -- only where there is a database
     from sqlalchemy import select  # noqa: PLC0415
-    from sqlalchemy.orm import object_session  # noqa: PLC0415
 
-    session = object_session(dag_run)
-    if not _is_ours(dag_run.dag_id) or session is None or dag_run.note:
+    if dag_run.note:
         return
     notes = select(XComModel).where(
         XComModel.dag_id == dag_run.dag_id,
@@ -102,10 +106,6 @@ def _put_note(dag_run: Any) -> None:
     )
     for note in session.scalars(notes):
         dag_run.note = str(XComModel.deserialize_value(note))
-
-
-def _is_ours(dag: str) -> bool:
-    return query_of(dag) is not None or is_together(dag) or dag in MANUAL_DAGS
 
 
 def _or_log(work: Callable[[], object]) -> None:
