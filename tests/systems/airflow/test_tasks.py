@@ -748,7 +748,7 @@ def test_a_form_says_which_part(tmp_path: Path) -> None:
     params = {"dry_run": True, "force_snapshot": False, "min_deltas_for_snapshot": None,
               "min_batches_to_retain": None, "operators": None, "partitions": [3, 1]}  # fmt: skip
     options = Options.of(params)
-    assert (options.scope, options.partitions) == ("partition 1, 3", (3, 1))
+    assert (options.scope, options.partitions, options.operators) == ("partition 1, 3", (3, 1), ())
     planned = plan_query(settings(neglected(tmp_path / "c")), options)
     assert planned.note is not None
     assert "DRY RUN: Only partition 1, 3, as set in the form." in planned.note
