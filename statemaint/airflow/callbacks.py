@@ -15,19 +15,14 @@ from statemaint.queries.notifiers import resolve
 _log = logging.getLogger(__name__)
 
 
-def failure_callbacks(query: Query) -> list[Callable[..., Any]]:
-    """Returns the functions that Airflow calls when a run has failed."""
-    return [resolve(one) for one in query.notify]
-
-
 def callbacks_of(queries: Iterable[Query]) -> list[Callable[..., Any]]:
     """Returns the functions of several queries, each once, without those that cannot be called."""
-    distinct = {one.model_dump_json(): one for query in queries for one in query.notify}
-    found = []
+    distinct = {each.model_dump_json(): each for query in queries for each in query.notify}
+    callbacks = []
     for notifier in distinct.values():
         with suppress(ValueError):
-            found.append(resolve(notifier))
-    return found
+            callbacks.append(resolve(notifier))
+    return callbacks
 
 
 def deadline(name: str, query: Query) -> DeadlineAlert | None:
@@ -37,7 +32,7 @@ def deadline(name: str, query: Query) -> DeadlineAlert | None:
     """
     if query.deadline is None:
         return None
-    listed = [one.model_dump() for one in query.notify]
+    listed = [notifier.model_dump() for notifier in query.notify]
     return DeadlineAlert(
         reference=DeadlineReference.DAGRUN_QUEUED_AT,
         interval=timedelta(seconds=query.deadline),

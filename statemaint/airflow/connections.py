@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
@@ -35,7 +35,6 @@ def open_checkpoint(checkpoint: str, connection: str | None) -> Storage:
 
 
 def opener(connection: str | None) -> Opener:
-    """Returns what opens an address: on S3, with a query's Airflow connection."""
 
     def opened(address: str) -> Storage:
         on_s3 = address.partition("://")[0] in BUCKETS
@@ -49,7 +48,7 @@ def tried(connection: str | None) -> str:
     from statemaint.storage.s3.client import client_of  # noqa: PLC0415 -- not for parsing a DAG
     from statemaint.storage.s3.errors import S3Error, translated  # noqa: PLC0415 -- as above
 
-    options = _options(connection)
+    options = _options(connection) if connection else options_from(os.environ)
     client, *_ = client_of(replace(options, attempts=1))
     where = options.endpoint or "Amazon S3"
     try:
@@ -62,14 +61,26 @@ def tried(connection: str | None) -> str:
     return f"{where} accepts the keys, which see {counted(len(listed), 'bucket')}"
 
 
-def _options(connection: str | None) -> S3Options:
-    if connection is None:
-        return options_from(os.environ)
-    return s3_options(_get_connection(connection), os.environ)
+def _options(connection: str) -> S3Options:
+    stored = stored_connection(connection)
+    if stored is None:
+        raise ConfigError(
+            f"the Airflow connection {connection} is not defined, or not for this task; create one "
+            f"of type {_TYPE!r} with that id"
+        )
+    return s3_options(stored, os.environ)
+
+
+def stored_connection(name: str) -> Connection | None:
+    """Returns a connection; `None` if it is not defined, or not for this task."""
+    try:
+        stored: Connection = Connection.get(name)
+    except (AirflowException, AirflowRuntimeError):
+        return None
+    return stored
 
 
 def s3_options(connection: Connection, environment: Mapping[str, str]) -> S3Options:
-    """Returns the options for reaching S3 with a connection."""
     name = f"the Airflow connection {connection.conn_id}"
     if connection.conn_type not in (_TYPE, OWN_TYPE):
         raise ConfigError(f"{name} is of type {connection.conn_type!r}; S3 takes type {_TYPE!r}")
@@ -80,19 +91,15 @@ def s3_options(connection: Connection, environment: Mapping[str, str]) -> S3Opti
     return replace(options, session=session, endpoint=endpoint or options.endpoint)
 
 
-def _get_connection(connection: str) -> Connection:
-    try:
-        fetched: Connection = Connection.get(connection)
-    except (AirflowException, AirflowRuntimeError):
-        raise ConfigError(
-            f"the Airflow connection {connection} is not defined, or not for this task; create one "
-            f"of type {_TYPE!r} with that id"
-        ) from None
-    return fetched
-
-
 def _extra(connection: Connection, name: str) -> dict[str, str]:
-    extra: dict[str, Any] = {key: one for key, one in _json(connection, name).items() if one}
+    # Airflow's own `extra_dejson` treats unreadable text as empty.
+    try:
+        document = json.loads(connection.extra or "{}")
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise ConfigError(f"{name}: its extra is not a JSON object")
+    extra = {key: value for key, value in document.items() if value}
     for key, value in extra.items():
         if key not in _EXTRAS:
             raise ConfigError(
@@ -101,17 +108,6 @@ def _extra(connection: Connection, name: str) -> dict[str, str]:
             )
         if not isinstance(value, str):
             raise ConfigError(f"{name}: the extra {key!r} must be text")
-    return extra
-
-
-def _json(connection: Connection, name: str) -> dict[str, Any]:
-    # Airflow's own `extra_dejson` treats unreadable text as empty.
-    try:
-        extra = json.loads(connection.extra or "{}")
-    except (ValueError, RecursionError):
-        extra = None
-    if not isinstance(extra, dict):
-        raise ConfigError(f"{name}: its extra is not a JSON object")
     return extra
 
 

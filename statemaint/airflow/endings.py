@@ -1,18 +1,21 @@
-"""The ends of our tasks: failed, to be tried again, waiting; the event of an Asset, a notice."""
+"""What our tasks share: their form, and their ends: failed, waiting, an Asset, a notice."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
-from airflow.sdk import get_current_context
+from airflow.sdk import get_current_context, task
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
     AirflowRescheduleException,
 )
 
+from statemaint.airflow.names import asset_uri, findings_uri
+from statemaint.airflow.settings import unknown_options
+from statemaint.airflow.texts import is_damaged
 from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.report.task import Failure
 
@@ -21,6 +24,11 @@ _log = logging.getLogger(__name__)
 REPORT_VARIABLE = "statemaint"
 
 _FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=5), timedelta(minutes=5)
+
+
+def our_task(name: str, text: str | None, **more: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Returns Airflow's decorator of a task whose result is not for the log."""
+    return task(task_id=name, doc_md=text, show_return_value_in_logs=False, **more)
 
 
 def wait(held: str, most: timedelta) -> NoReturn:
@@ -37,6 +45,14 @@ def wait(held: str, most: timedelta) -> NoReturn:
     delay = min(_FIRST_WAIT * 2 ** min(waits, 10), _LONGEST_WAIT)
     _log.info("%s; looking again in %d s", held, delay.total_seconds())
     raise AirflowRescheduleException(now + delay)  # type: ignore[no-untyped-call]
+
+
+def form_values(names: Sequence[str]) -> dict[str, Any]:
+    """Returns the values of the run's form; refuses other keys before anything is done."""
+    context = get_current_context()
+    if unknown := unknown_options(context["dag_run"].conf, names):
+        fail(unknown)
+    return {name: context["params"][name] for name in names}
 
 
 def fail(failure: Failure) -> NoReturn:
@@ -72,18 +88,21 @@ def of_one_build() -> Iterator[None]:
 
 
 def update_assets(
-    context: Mapping[str, Any], updates: Mapping[str, bool], extra: Mapping[str, Any]
+    context: Mapping[str, Any], query: str, report: Mapping[str, Any], *, known: bool = True
 ) -> None:
-    """Decides which of our Assets a task updates when it succeeds; others stay as they are."""
+    """Decides which Assets of a query a task updates when it succeeds; others stay as they are.
+
+    Without a report it updates none, and if Airflow does not know them.
+    """
+    updates = {
+        asset_uri(query): known and bool(report.get("maintained")),
+        findings_uri(query): known and is_damaged(report.get("broken", ())),
+    }
     outlets = context["task"].outlets
-    outlets[:] = [one for one in outlets if updates.get(_name(one), True)]
+    outlets[:] = [outlet for outlet in outlets if updates.get(getattr(outlet, "name", ""), True)]
     for outlet in outlets:
-        if _name(outlet) in updates:
-            context["outlet_events"][outlet].extra = dict(extra)
-
-
-def _name(outlet: object) -> str:
-    return str(getattr(outlet, "name", ""))
+        if getattr(outlet, "name", "") in updates:
+            context["outlet_events"][outlet].extra = dict(report)
 
 
 def notify_all(

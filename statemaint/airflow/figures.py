@@ -7,11 +7,10 @@ docs/airflow.md describes both. A reader takes its own `v` and passes over unkno
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
 from statemaint.maintain.work import TaskResults
@@ -28,11 +27,11 @@ FAILED, REFUSED = "statemaint_failed", "statemaint_refused"
 """The keys of the reason why a run looked at nothing: what was known before stays."""
 
 _log = logging.getLogger(__name__)
-_MOST = 2**62
+_SUMMED = ("files", "bytes", "replay_files", "replay_bytes", "reclaimable", "damage", "notices")
+_Count = Annotated[int, Field(ge=0, lt=2**62)]
 # The figures of a partition that the pages show, in the order of `Unit`.
 _SHOWN = 10
-_SUMMED = ("files", "bytes", "replay_files", "replay_bytes", "reclaimable", "damage", "notices")
-_Count = int
+_Row = tuple[_Count, _Count, _Count | None, _Count, _Count, _Count, _Count, _Count, _Count, _Count]
 
 
 class _Json(BaseModel):
@@ -42,16 +41,10 @@ class _Json(BaseModel):
 
 
 class WithheldFigures(_Json):
-    """The due snapshots of a query that are not written for one reason.
-
-    Attributes:
-        reason: the reason, of a closed set.
-        snapshots: their number.
-        text: why, until when, and what the operator can do.
-    """
+    """The due snapshots of a query that are not written for one reason, explained by `text`."""
 
     reason: str
-    snapshots: _Count
+    snapshots: int
     text: str
 
 
@@ -59,34 +52,13 @@ class QueryFigures(_Json):
     """The figures of a query after a run, or of a dry run: `statemaint_fleet`.
 
     Attributes:
-        query: the query's name.
-        checkpoint: its address.
-        dry_run: whether nothing was carried out.
         failure: why `plan` has failed; the other figures may then be empty.
-        success: whether all of the query's work has succeeded; `None` if the figures are of a build
-            before this field.
-        committed: the newest committed batch; `None` when there is none.
-        target: the version of that batch.
-        partitions: the number of partitions.
+        success: like `verdict`, `None` if the figures are of a build before this field.
         blocked: the number of partitions in which the target does not load.
-        unreported: the number of partitions whose task gave no report; their figures are those of
-            `plan`.
-        longest: the longest chain.
-        longest_at: its partition, such as `op 0 / part 3`.
-        replay_files: the files that a restart reads.
-        replay_bytes: their size.
-        files: the number of all files.
-        bytes: their size.
+        unreported: that of partitions whose task gave no report, with the figures of `plan`.
+        longest_at: the partition of the longest chain, such as `op 0 / part 3`.
         reclaimable: the bytes that a later run deletes.
-        trash_bytes: the bytes in the trash; `None` when it could not be listed.
-        damage: the number of findings that are damage.
-        notices: the number of other findings.
-        codes: the codes of the findings.
-        written: the number of snapshots that the run wrote.
-        deleted: the number of files that it deleted.
-        freed: their size.
-        withheld: the due snapshots that it did not write, by reason.
-        verdict: the verdict of the run; `None` if the figures are of a build before this field.
+        trash_bytes: `None` when the trash could not be listed.
     """
 
     query: str
@@ -94,25 +66,25 @@ class QueryFigures(_Json):
     dry_run: bool = False
     failure: str | None = None
     success: bool | None = None
-    committed: _Count | None = None
-    target: _Count | None = None
-    partitions: _Count = 0
-    blocked: _Count = 0
-    unreported: _Count = 0
-    longest: _Count | None = None
+    committed: int | None = None
+    target: int | None = None
+    partitions: int = 0
+    blocked: int = 0
+    unreported: int = 0
+    longest: int | None = None
     longest_at: str | None = None
-    replay_files: _Count = 0
-    replay_bytes: _Count = 0
-    files: _Count = 0
-    bytes: _Count = 0
-    reclaimable: _Count = 0
-    trash_bytes: _Count | None = None
-    damage: _Count = 0
-    notices: _Count = 0
+    replay_files: int = 0
+    replay_bytes: int = 0
+    files: int = 0
+    bytes: int = 0
+    reclaimable: int = 0
+    trash_bytes: int | None = None
+    damage: int = 0
+    notices: int = 0
     codes: list[str] = Field(default_factory=list)
-    written: _Count = 0
-    deleted: _Count = 0
-    freed: _Count = 0
+    written: int = 0
+    deleted: int = 0
+    freed: int = 0
     withheld: list[WithheldFigures] = Field(default_factory=list)
     verdict: str | None = None
 
@@ -129,7 +101,7 @@ class QueryFigures(_Json):
         )
 
 
-class Told(_Json):
+class FindingRow(_Json):
     """A finding in `statemaint_partitions`."""
 
     code: str
@@ -140,40 +112,31 @@ class Told(_Json):
 class Partitions(_Json):
     """The partitions of a query, and its first findings: `statemaint_partitions`."""
 
-    units: list[list[int | None]] = Field(default_factory=list)
-    findings: list[Told] = Field(default_factory=list)
+    units: list[Annotated[_Row, Field(strict=False)]] = Field(default_factory=list)
+    findings: list[FindingRow] = Field(default_factory=list)
 
 
 def read_figures(xcom: object) -> QueryFigures | None:
-    """Returns the figures of an XCom; `None` for those of a build that this one cannot read."""
+    """Returns the figures of an XCom; `None` if this build cannot read them."""
     try:
         return QueryFigures.model_validate(xcom)
     except ValidationError:
         return None
 
 
-def read_partitions(xcom: object) -> tuple[tuple[Unit, ...], tuple[Told, ...]] | None:
-    """Returns the partitions and findings of an XCom; `None` if it cannot be read."""
+def read_partitions(xcom: object) -> tuple[tuple[Unit, ...], tuple[FindingRow, ...]] | None:
     try:
         read = Partitions.model_validate(xcom)
-        return tuple(_unit(one) for one in read.units), tuple(read.findings)
-    except ValueError:
+    except ValidationError:
         return None
-
-
-def _unit(row: Sequence[int | None]) -> Unit:
-    if len(row) != _SHOWN or any(one is None for one in (*row[:2], *row[3:])):
-        raise ValueError("not a partition")
-    if any(one is not None and not 0 <= one < _MOST for one in row):
-        raise ValueError("not a count")
-    return Unit(*row)  # type: ignore[arg-type]
+    return tuple(Unit(*row) for row in read.units), tuple(read.findings)
 
 
 def withheld_texts(waiting: Iterable[Waiting]) -> list[WithheldFigures]:
     """Returns the snapshots that the parts of a run have withheld, summed by reason."""
     return [
-        WithheldFigures(reason=one.reason.value, snapshots=one.snapshots, text=str(one))
-        for one in together(waiting)
+        WithheldFigures(reason=part.reason.value, snapshots=part.snapshots, text=str(part))
+        for part in together(waiting)
     ]
 
 
@@ -182,11 +145,8 @@ def figures_json(
 ) -> dict[str, Any]:
     """Returns the figures of a query.
 
-    Args:
-        units: its partitions.
-        findings: its findings, as one task hands them to another.
-        about: the other fields of `QueryFigures`; `damage` and `notices` are of the checkpoint as a
-            whole and are added to those of the partitions.
+    `about` has the other fields of `QueryFigures`; its `damage` and `notices` are of the checkpoint
+    as a whole and are added to those of the partitions.
     """
     longest = max(units, key=lambda unit: (unit.chain or 0, -unit.operator), default=None)
     sums = {
@@ -206,10 +166,9 @@ def figures_json(
 
 
 def partitions_json(units: Iterable[Unit], findings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns the partitions of a query and its first findings."""
-    shown = [Told(code=one["code"], detail=one["detail"], damage=one["damage"]) for one in findings]
-    rows: list[Any] = [list(unit[:_SHOWN]) for unit in units]
-    return Partitions(units=rows, findings=shown).model_dump()
+    rows = [FindingRow(**finding) for finding in findings]
+    partitions: list[Any] = [list(unit[:_SHOWN]) for unit in units]
+    return Partitions(units=partitions, findings=rows).model_dump(mode="json")
 
 
 def figures_of_run(
@@ -219,25 +178,23 @@ def figures_of_run(
     success: bool | None = None,
     dry_run: bool = False,
 ) -> dict[str, Any]:
-    """Returns the XComs for the pages, by their keys: of the query, and of its partitions.
+    """Returns the XComs for the pages, by key; of a run that looked at nothing, only the reason.
 
-    A run that looked at nothing leaves only the reason.
-
-    Lists the trash, which is the only request; if that fails, the trash is left out.
+    Its only request lists the trash, which is left out if that fails.
     """
     plan, reports = results.plan, results.inspected
     if results.reason and not (plan.units or plan.findings or reports):
         return {REFUSED if results.refused else FAILED: results.reason}
     reported = {unit.id: unit for report in reports for unit in report.units}
     units = {unit.id: unit for unit in plan.units} | reported
-    findings = [*plan.findings, *(found for report in reports for found in report.findings)]
-    waits = [*plan.withheld, *(one for report in reports for one in report.withheld)]
+    findings = [*plan.findings, *(finding for report in reports for finding in report.findings)]
+    waits = [*plan.withheld, *(waiting for report in reports for waiting in report.withheld)]
     silent = {unit for bundle in results.planned for unit in bundle.units} - {*reported}
     facts = [plan.facts, *(report.facts for report in reports)]
-    found = [one.verdict for one in facts if one and one.verdict]
+    verdicts = [part.verdict for part in facts if part and part.verdict]
     about = {
         "query": settings.query,
-        "verdict": worst(found).value if found else None,
+        "verdict": worst(verdicts).value if verdicts else None,
         "checkpoint": settings.checkpoint,
         "dry_run": dry_run,
         "failure": results.failure,
@@ -263,7 +220,7 @@ def figures_of_run(
 
 def _trash(settings: QuerySettings) -> int | None:
     try:
-        return bytes_in_trash(open_checkpoint(settings.checkpoint, settings.connection))
+        return bytes_in_trash(settings.open())
     except StatemaintError as error:
         _log.warning("the trash is not counted: %s", error)
         return None

@@ -1,6 +1,7 @@
 """The form of a manual run, and the text on a DAG's page."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from airflow.sdk import Param
 
@@ -10,6 +11,7 @@ from statemaint.model.policy import SETTINGS, Policy, duration
 from statemaint.queries.models import Query, SavepointSettings
 from statemaint.records.savepoints import PROVIDERS
 
+_NUMBER = {"type": "integer", "minimum": 0}
 _CHOICES = {"provider": PROVIDERS, "ids": ("v1", "v2"), "codec": COMPRESSIONS}
 
 
@@ -17,59 +19,35 @@ def form(policy: Policy) -> dict[str, Param]:
     """Returns the params of a query's DAG; a run's configuration has no other key."""
     return {
         **_whole(policy),
-        "operators": _numbers(
-            "Operators", "Only these stateful operators, such as `[0]`. Empty: all."
+        "operators": _list(
+            "Operators", "Only these stateful operators, such as `[0]`. Empty: all.", _NUMBER
         ),
-        "partitions": _numbers(
-            "Partitions", "Only these partitions of them, such as `[0, 3]`. Empty: all."
+        "partitions": _list(
+            "Partitions", "Only these partitions of them, such as `[0, 3]`. Empty: all.", _NUMBER
         ),
-        "engine": Param(
-            None,
-            type=["null", "string"],
+        "engine": optional(
+            "string",
+            "Engine",
+            "Mapped `tasks`, or one task on `spark`. Empty: as set for the query.",
             enum=[None, "tasks", "spark"],
-            title="Engine",
-            description_md="Mapped `tasks`, or one task on `spark`. Empty: as set for the query.",
         ),
     }
 
 
 def together_form(names: Sequence[str]) -> dict[str, Param]:
     """Returns the params of the DAG of several queries; a run's configuration has no other key."""
-    return {
-        **_whole(None),
-        "queries": Param(
-            [],
-            type="array",
-            items={"type": "string", "enum": list(names)},
-            examples=list(names),
-            title="Queries",
-            description_md="Only these queries. Empty: all.",
-        ),
-    }
+    items, shown = {"type": "string", "enum": list(names)}, list(names)
+    queries = _list("Queries", "Only these queries. Empty: all.", items, examples=shown)
+    return {**_whole(None), "queries": queries}
 
 
 def savepoint_form(to: str) -> dict[str, Param]:
-    """Returns the params of the DAG; a run's configuration has no other key."""
     return {
-        "batch": Param(
-            None,
-            type=["null", "integer"],
-            exclusiveMinimum=-1,  # with `minimum`, Airflow's form turns a -1 into a 0 silently
-            title="Batch",
-            description_md="A committed batch. Empty: the newest.",
+        "batch": optional(
+            "integer", "Batch", "A committed batch. Empty: the newest.", exclusiveMinimum=-1
         ),
-        "new_id": Param(
-            False,
-            type="boolean",
-            title="New id",
-            description_md="A fork: the query that starts from it has an id of its own.",
-        ),
-        "to": Param(
-            None,
-            type=["null", "string"],
-            title="To",
-            description_md=f"The address of an empty folder. Empty: `{to}`.",
-        ),
+        "new_id": toggle("New id", "A fork: the query that starts from it has an id of its own."),
+        "to": optional("string", "To", f"The address of an empty folder. Empty: `{to}`."),
         "dry_run": _dry_run("savepoint"),
     }
 
@@ -77,24 +55,15 @@ def savepoint_form(to: str) -> dict[str, Param]:
 def reshape_form() -> dict[str, Param]:
     """Returns the params of a savepoint in another shape, but for the query."""
     return {
-        "to": Param(
-            type="string", minLength=1, title="To", description_md="The address of an empty folder."
-        ),
-        "partitions": Param(
-            None,
-            type=["null", "integer"],
-            exclusiveMinimum=0,  # as above
-            title="Partitions",
-            description_md="Another number of partitions. Empty: as they are.",
+        "to": required("string", "To", "The address of an empty folder.", minLength=1),
+        "partitions": optional(
+            "integer",
+            "Partitions",
+            "Another number of partitions. Empty: as they are.",
+            exclusiveMinimum=0,
         ),
         **{
-            name: Param(
-                None,
-                type=["null", "string"],
-                enum=[None, *names],
-                title=name.capitalize(),
-                description_md="Empty: as it is.",
-            )
+            name: optional("string", name.capitalize(), "Empty: as it is.", enum=[None, *names])
             for name, names in _CHOICES.items()
         },
     }
@@ -104,11 +73,9 @@ def _whole(policy: Policy | None) -> dict[str, Param]:
     """Returns the params of every run; without a policy, each query has its own."""
     return {
         "dry_run": _dry_run("plan"),
-        "force_snapshot": Param(
-            False,
-            type="boolean",
-            title="Force a snapshot",
-            description_md="Snapshot every partition at the target, however short its chain is.",
+        "force_snapshot": toggle(
+            "Force a snapshot",
+            "Snapshot every partition at the target, however short its chain is.",
         ),
         "min_deltas_for_snapshot": _count(
             "Deltas before a snapshot",
@@ -124,38 +91,36 @@ def _whole(policy: Policy | None) -> dict[str, Param]:
 
 
 def _dry_run(task: str) -> Param:
-    return Param(
-        False,
-        type="boolean",
-        title="Dry run",
-        description_md=f"Only show what would be done, in the log of `{task}`; change nothing.",
-    )
+    text = f"Only show what would be done, in the log of `{task}`; change nothing."
+    return toggle("Dry run", text)
 
 
 def _count(title: str, text: str, default: int | None) -> Param:
     of_file = "the value of each query" if default is None else f"{default}, as in the queries file"
-    return Param(
-        None,
-        type=["null", "integer"],
-        exclusiveMinimum=0,  # with `minimum`, Airflow's form turns a 0 into a 1 silently
-        title=title,
-        description_md=f"{text} At least 1. Empty: {of_file}.",
-    )
+    return optional("integer", title, f"{text} At least 1. Empty: {of_file}.", exclusiveMinimum=0)
 
 
-def _numbers(title: str, text: str) -> Param:
-    return Param(
-        [],
-        type="array",
-        items={"type": "integer", "minimum": 0},
-        title=title,
-        description_md=text,
-    )
+# Of a number, `exclusiveMinimum`: with `minimum`, Airflow's form turns a -1 into a 0 silently.
+def required(kind: str, title: str, text: str, **schema: Any) -> Param:
+    return Param(type=kind, title=title, description_md=text, **schema)
+
+
+def optional(kind: str, title: str, text: str, **schema: Any) -> Param:
+    return Param(None, type=["null", kind], title=title, description_md=text, **schema)
+
+
+def toggle(title: str, text: str) -> Param:
+    return Param(False, type="boolean", title=title, description_md=text)
+
+
+def _list(title: str, text: str, items: dict[str, Any], **schema: Any) -> Param:
+    return Param([], type="array", items=items, title=title, description_md=text, **schema)
 
 
 def document(query: Query, settings: QuerySettings) -> str:
     rows = "\n".join(
-        f"| `{one.name}` | {one.shown(getattr(settings.policy, one.name))} |" for one in SETTINGS
+        f"| `{setting.name}` | {setting.shown(getattr(settings.policy, setting.name))} |"
+        for setting in SETTINGS
     )
     return f"""\
 ### State of `{settings.query}`
@@ -179,7 +144,7 @@ engine, or for a dry run, which ends with `plan`.
 
 def together_document(shared: str, names: Sequence[str], query: Query) -> str:
     """Returns the text on the page of the DAG of several queries, of which one is given."""
-    listed = "\n".join(f"- `{one}`" for one in names)
+    listed = "\n".join(f"- `{name}`" for name in names)
     return f"""\
 ### State of {len(names)} queries, `together: {shared}`
 
@@ -200,7 +165,6 @@ with `plan`.
 
 
 def savepoint_document(query: Query, settings: QuerySettings, where: SavepointSettings) -> str:
-    """Returns the text on the page of the DAG of a query's savepoints."""
     rules = ", ".join(f"{rule} {count}" for rule, count in (where.keep or {}).items())
     return f"""\
 ### Savepoints of `{settings.query}`

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from statemaint.airflow import advice
+from statemaint.airflow import texts
 from statemaint.audit import Diagnosis, doctor
 from statemaint.model.findings import Finding, Subject
 from statemaint.planning import scan_checkpoint
@@ -21,9 +21,7 @@ class Health:
     """Whether a query would restart, with the right state.
 
     Attributes:
-        checkpoint: the checkpoint's address.
         reason: why it would not; `None` if it would.
-        committed: the newest committed batch.
         chain: the most deltas that a restart replays in one store; `None` if none loads.
         back_to: the newest batch that a rollback could go back to.
         findings: all findings, including those that do not stop a restart.
@@ -48,8 +46,8 @@ class Health:
             "chain": self.chain,
             "goes_back_to": self.back_to,
             "repaired": self.repaired,
-            "broken": [one for one in findings if one["damage"]],
-            "todo": advice.steps(findings, self.checkpoint),
+            "broken": [finding for finding in findings if finding["damage"]],
+            "todo": texts.steps(findings, self.checkpoint),
         }
 
 
@@ -58,15 +56,8 @@ def health_of(
 ) -> Health:
     """Returns whether a query would restart as it is; writes nothing.
 
-    Args:
-        storage: where the checkpoint lives.
-        deep: also check the rows of the newest version, as `statemaint doctor --deep` does.
-        spark: the version of the query's Spark; by default any that is supported. From 4.2 on it
-            passes over a bad snapshot.
-        repaired: the run of an earlier repair.
-
-    Raises:
-        StatemaintError: as `doctor` does.
+    `deep` also checks the rows of the newest version, as `statemaint doctor --deep` does. The
+    query's Spark is by default any that is supported; from 4.2 on it passes over a bad snapshot.
     """
     diagnosis = doctor(storage, deep=deep)
     return Health(
@@ -92,19 +83,17 @@ def repaired_health(storage: Storage, *, deep: bool = False, spark: str | None =
 def longest_chain(storage: Storage) -> int | None:
     """Returns the most deltas that a restart replays in one store, from listings only.
 
-    Returns:
-        `None` if the newest committed version of a store does not load, or nothing is committed.
+    `None` if the newest committed version of a store does not load, or nothing is committed.
     """
     checkpoint = scan_checkpoint(storage)
     if checkpoint.target is None:
         return None
-    lengths = [chain_length(one, checkpoint.target) for one in checkpoint.stores]
-    loadable = [one for one in lengths if one is not None]
+    lengths = [chain_length(store, checkpoint.target) for store in checkpoint.stores]
+    loadable = [length for length in lengths if length is not None]
     return max(loadable, default=0) if len(loadable) == len(lengths) else None
 
 
 def valid_spark(version: str | None) -> str | None:
-    """Returns a version of Spark such as `4.2` or `3.5.9`."""
     if version is None or re.fullmatch(r"\d+\.\d+(\.\d+)?", version):
         return version
     raise ValueError(f"spark_version: must be a version such as 4.2, not {version!r}")
@@ -112,21 +101,18 @@ def valid_spark(version: str | None) -> str | None:
 
 def _reason(diagnosis: Diagnosis, spark: str | None) -> str | None:
     if not diagnosis.restarts:
-        return f"the query would not restart: {_why_not(diagnosis)}"
+        blockers = [f"{blocker.code.value}: {blocker.detail}" for blocker in diagnosis.blockers]
+        why = blockers[0] if blockers else reasons(diagnosis.findings)
+        return f"the query would not restart: {why}"
     since = diagnosis.restarts_since
     if since and (spark is None or _number(spark) < _number(since)):
         condition = f"with Spark {spark}" if spark else f"unless its Spark is {since} or later"
         return f"the query would not restart {condition}: {reasons(diagnosis.findings)}"
     if diagnosis.misplaced or diagnosis.doubtful:
-        rows = [one for one in diagnosis.findings if one.code.about.subject is Subject.ROWS]
-        of = rows or diagnosis.findings
-        return f"the query would restart with rows that may be wrong: {reasons(of)}"
+        of_rows = [one for one in diagnosis.findings if one.code.about.subject is Subject.ROWS]
+        why = reasons(of_rows or diagnosis.findings)
+        return f"the query would restart with rows that may be wrong: {why}"
     return None
-
-
-def _why_not(diagnosis: Diagnosis) -> str:
-    blockers = [f"{one.code.value}: {one.detail}" for one in diagnosis.blockers]
-    return blockers[0] if blockers else reasons(diagnosis.findings)
 
 
 def _number(version: str) -> tuple[int, ...]:

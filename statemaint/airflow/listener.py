@@ -8,6 +8,7 @@ Every Airflow process loads the plugins, down to each task, so that this module 
 
 import logging
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from airflow.listeners import hookimpl
@@ -34,25 +35,20 @@ class Listener:
         """
         if type(component).__name__ == "Job":
             _or_log(_make_pool)
-            _or_log(_import_tasks)
+            _or_log(lambda: import_module("statemaint.airflow.factory"))
 
     @hookimpl
     def on_dag_run_running(self, dag_run: Any, msg: str) -> None:
         """Fails a run whose pool does not exist: its tasks would wait for it without an end."""
         del msg
-        _or_log(lambda: _check_pools(dag_run))
+        _or_log(lambda: _with_session(_check_pools, dag_run))
 
     @hookimpl
     def on_dag_run_success(self, dag_run: Any, msg: str) -> None:
-        """Puts the note of a run on it."""
         del msg
-        _or_log(lambda: _put_note(dag_run))
+        _or_log(lambda: _with_session(_put_note, dag_run))
 
-    @hookimpl
-    def on_dag_run_failed(self, dag_run: Any, msg: str) -> None:
-        """Puts the note of a run on it."""
-        del msg
-        _or_log(lambda: _put_note(dag_run))
+    on_dag_run_failed = on_dag_run_success
 
 
 class StatemaintListenerPlugin(AirflowPlugin):
@@ -72,38 +68,36 @@ def _make_pool() -> None:
         _log.info("created the pool %s with %d slots", POOL, SLOTS)
 
 
-def _import_tasks() -> None:
-    from statemaint.airflow import factory  # noqa: PLC0415 -- where processes are forked from
+def _with_session(work: Callable[[Any, Any], None], dag_run: Any) -> None:
+    """Calls a function with a run of one of our DAGs and its session."""
+    from sqlalchemy.orm import object_session  # noqa: PLC0415 -- only where there is a database
 
-    del factory
+    dag, session = dag_run.dag_id, object_session(dag_run)
+    ours = query_of(dag) is not None or is_together(dag) or dag in MANUAL_DAGS
+    if ours and session is not None:
+        work(dag_run, session)
 
 
-def _check_pools(dag_run: Any) -> None:
+def _check_pools(dag_run: Any, session: Any) -> None:
     from airflow.models.pool import Pool  # noqa: PLC0415 -- only where there is a database
     from sqlalchemy import select  # noqa: PLC0415
-    from sqlalchemy.orm import object_session  # noqa: PLC0415
 
-    session = object_session(dag_run)
-    if not _is_ours(dag_run.dag_id) or session is None:
-        return
     with session.no_autoflush:  # a flush would lock SQLite until the scheduler commits
         tasks = dag_run.get_task_instances(session=session)
-        pools = {one.pool for one in tasks}
+        pools = {task.pool for task in tasks}
         missing = pools - set(session.scalars(select(Pool.pool).where(Pool.pool.in_(pools))))
     if missing:
         dag_run.note = f"Nothing was done: {missing_pool(min(missing))} Then trigger it again."
         _log.error("%s, run %s: %s", dag_run.dag_id, dag_run.run_id, dag_run.note)
-        for one in tasks:  # from which the scheduler concludes that the run has failed
-            one.set_state("failed", session=session)
+        for task in tasks:  # from which the scheduler concludes that the run has failed
+            task.set_state("failed", session=session)
 
 
-def _put_note(dag_run: Any) -> None:
+def _put_note(dag_run: Any, session: Any) -> None:
     from airflow.models.xcom import XComModel  # noqa: PLC0415 -- only where there is a database
     from sqlalchemy import select  # noqa: PLC0415
-    from sqlalchemy.orm import object_session  # noqa: PLC0415
 
-    session = object_session(dag_run)
-    if not _is_ours(dag_run.dag_id) or session is None or dag_run.note:
+    if dag_run.note:
         return
     notes = select(XComModel).where(
         XComModel.dag_id == dag_run.dag_id,
@@ -114,11 +108,7 @@ def _put_note(dag_run: Any) -> None:
         dag_run.note = str(XComModel.deserialize_value(note))
 
 
-def _is_ours(dag: str) -> bool:
-    return query_of(dag) is not None or is_together(dag) or dag in MANUAL_DAGS
-
-
-def _or_log(work: Callable[[], None]) -> None:
+def _or_log(work: Callable[[], object]) -> None:
     try:
         work()
     except Exception as error:  # noqa: BLE001 -- Airflow continues, whatever is wrong with a note

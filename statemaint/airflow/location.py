@@ -25,10 +25,10 @@ def queries_path(default: str | Path, *, environ: Mapping[str, str] = os.environ
 
 
 def queries_reader(path: str | Path, *, environ: Mapping[str, str] = os.environ) -> QueriesReader:
-    """Returns a reader of the queries file.
+    """Returns a reader of the queries file, which keeps its last good version in a folder.
 
-    Each parsing of a DAG file is a process of its own: the last good version is kept in the folder
-    that STATEMAINT_STATE names, by default the folder `statemaint_state` in Airflow's home.
+    Each parsing of a DAG file is a process of its own. STATEMAINT_STATE names the folder; by
+    default it is `statemaint_state` in Airflow's home.
     """
     folder = state_folder(environ) or Path(AIRFLOW_HOME, "statemaint_state")
     return QueriesReader(path, clock=time.time, folder=folder)

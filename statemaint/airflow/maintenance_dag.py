@@ -5,11 +5,10 @@ from typing import Any, Unpack
 
 from airflow.sdk import DAG
 
-from statemaint.airflow.factory import dag_arguments, query_settings
-from statemaint.airflow.given import Outputs, QueryKeys, given_query, is_template
+from statemaint.airflow.factory import dag_arguments
 from statemaint.airflow.names import dag_id as default_id
 from statemaint.airflow.run_tasks import Terms, run_tasks
-from statemaint.model.policy import PRESETS
+from statemaint.airflow.settings import QueryKeys, given_settings, is_template
 
 
 class DagKeys(QueryKeys, total=False):
@@ -56,12 +55,10 @@ class StateMaintenanceDag(DAG):
     ) -> None:
         if is_template(checkpoint):
             raise ValueError("checkpoint: must be an address; a task group takes a template")
-        name, given = given_query(query, checkpoint, keys)
-        policy = given.policy.on_top_of(PRESETS["safe"])
-        outputs = Outputs.given(pushgateway, textfile, plans)
-        settings = query_settings(name, given, policy, outputs)
-        super().__init__(
-            dag_id=dag_id or default_id(name), **{**dag_arguments(given, settings), **(dag or {})}
+        given, settings = given_settings(
+            query, checkpoint, keys, pushgateway=pushgateway, textfile=textfile, plans=plans
         )
+        arguments = {**dag_arguments(given, settings), **(dag or {})}
+        super().__init__(dag_id=dag_id or default_id(settings.query), **arguments)
         with self:
             run_tasks(settings, Terms(timedelta(seconds=given.timeout)))

@@ -8,37 +8,30 @@ reshape saves the batch that is the newest by then, in the shape and the place t
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import DAG, Param, get_current_context, task
+from airflow.sdk import DAG, Param, get_current_context
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
-from statemaint.airflow.broken import START
-from statemaint.airflow.connections import open_checkpoint
-from statemaint.airflow.endings import fail
-from statemaint.airflow.factory import settings_of
-from statemaint.airflow.form import reshape_form
+from statemaint.airflow import names
+from statemaint.airflow.endings import fail, form_values, our_task
+from statemaint.airflow.factory import START, settings_of
+from statemaint.airflow.form import optional, required, reshape_form, toggle
 from statemaint.airflow.location import queries_reader
-from statemaint.airflow.names import (
-    POOL,
-    REPAIR_DAG,
-    RESHAPE_DAG,
-    ROLLBACK_DAG,
-    UNDO_DAG,
-    VERIFY_DAG,
-)
+from statemaint.airflow.publish import reporting
 from statemaint.airflow.recoveries import (
     Applied,
     Shown,
     apply_shown,
     plan_shown,
+    reshaped,
+    shape_shown,
     undo_shown,
     verified,
 )
-from statemaint.airflow.reporting import reporting
-from statemaint.airflow.reshapes import reshaped, shape_shown
 from statemaint.errors import StatemaintError
 from statemaint.queries.reading import QueriesReading
 from statemaint.recover import plan_repair, plan_rollback
@@ -66,31 +59,24 @@ def manual_dags(path: str | Path) -> dict[str, DAG]:
     reading = queries_reader(path).read()
     if not reading.queries:
         return {}
-    makers = (_verify_dag, _repair_dag, _rollback_dag, _undo_dag, _reshape_dag)
-    made = (dag(reading) for dag in makers)
-    return {dag.dag_id: dag for dag in made}
+    recoveries = (_recovery_dag(reading, recovery) for recovery in _recoveries(reading))
+    return {dag.dag_id: dag for dag in (_verify_dag(reading), *recoveries)}
 
 
 def _verify_dag(reading: QueriesReading) -> DAG:
     params = {
         "query": _choice(reading),
-        "deep": Param(
-            False,
-            type="boolean",
-            title="Deep",
-            description_md="Decode every file, compare every snapshot, check every row.",
-        ),
-        "sample": Param(
-            None,
-            type=["null", "string"],
+        "deep": toggle("Deep", "Decode every file, compare every snapshot, check every row."),
+        "sample": optional(
+            "string",
+            "Sample",
+            "`N/T`: only the N-th of T shares of the partitions. Empty: all.",
             pattern=r"^[1-9]\d*/[1-9]\d*$",
-            title="Sample",
-            description_md="`N/T`: only the N-th of T shares of the partitions. Empty: all.",
         ),
     }
-    with _dag(VERIFY_DAG, "Checks every file that a retained version needs", params) as dag:
+    with _dag(names.VERIFY_DAG, "Checks every file that a retained version needs", params) as dag:
 
-        @task(task_id="verify", pool=POOL, show_return_value_in_logs=False)
+        @our_task("verify", None, pool=names.POOL)
         def verify() -> dict[str, Any]:
             with _working(reading, params, "verify") as (chosen, storage, _):
                 share = [int(one) for one in (chosen["sample"] or "").split("/") if one]
@@ -106,82 +92,74 @@ def _verify_dag(reading: QueriesReading) -> DAG:
     return dag
 
 
-def _repair_dag(reading: QueriesReading) -> DAG:
-    params = {"query": _choice(reading)}
-    with _dag(REPAIR_DAG, "Repairs what the log can prove, after an approval", params) as dag:
-        _recovery(reading, params, "repair", lambda storage, _: plan_shown(plan_repair(storage)))
-    return dag
+@dataclass(frozen=True, slots=True)
+class _Recovery:
+    """A DAG that plans, waits for an approval, and carries out the plan."""
+
+    dag: str
+    about: str
+    verb: str
+    planner: Planner
+    fields: Mapping[str, Param] = field(default_factory=dict)
+    applier: Applier = lambda storage, _, document: apply_shown(storage, document)
 
 
-def _rollback_dag(reading: QueriesReading) -> DAG:
-    batch = Param(
-        type="integer",
-        exclusiveMinimum=-1,  # with `minimum`, Airflow's form turns a -1 into a 0 silently
-        title="Batch",
-        description_md="The newest batch that stays committed.",
+def _recoveries(reading: QueriesReading) -> Iterator[_Recovery]:
+    yield _Recovery(
+        names.REPAIR_DAG,
+        "Repairs what the log can prove, after an approval",
+        "repair",
+        lambda storage, _: plan_shown(plan_repair(storage)),
     )
-    params = {"query": _choice(reading), "batch": batch}
-    about = "Rolls a query back to a batch, after an approval"
-    with _dag(ROLLBACK_DAG, about, params) as dag:
-
-        def planner(storage: Storage, form: _Form) -> Shown:
-            return plan_shown(plan_rollback(storage, form["batch"]))
-
-        _recovery(reading, params, "rollback", planner)
-    return dag
-
-
-def _undo_dag(reading: QueriesReading) -> DAG:
-    run = Param(
-        type="string",
-        minLength=1,
-        title="Run",
-        description_md="The run whose files come back; `statemaint runs` lists it.",
+    yield _Recovery(
+        names.ROLLBACK_DAG,
+        "Rolls a query back to a batch, after an approval",
+        "rollback",
+        lambda storage, form: plan_shown(plan_rollback(storage, form["batch"])),
+        {
+            "batch": required(
+                "integer", "Batch", "The newest batch that stays committed.", exclusiveMinimum=-1
+            )
+        },
     )
-    params = {"query": _choice(reading), "run": run}
-    about = "Brings back the files that a run moved to the trash, after an approval"
-    with _dag(UNDO_DAG, about, params) as dag:
+    yield _Recovery(
+        names.UNDO_DAG,
+        "Brings back the files that a run moved to the trash, after an approval",
+        "undo",
+        lambda storage, form: undo_shown(plan_undo(storage, form["run"].strip())),
+        {
+            "run": required(
+                "string",
+                "Run",
+                "The run whose files come back; `statemaint runs` lists it.",
+                minLength=1,
+            )
+        },
+    )
+    yield _Recovery(
+        names.RESHAPE_DAG,
+        "Saves a query with other partitions or another provider, after an approval",
+        "savepoint",
+        lambda _, form: shape_shown(settings_of(reading, form["query"]), form),
+        reshape_form(),
+        lambda _, form, __: reshaped(settings_of(reading, form["query"]), form),
+    )
 
-        def planner(storage: Storage, form: _Form) -> Shown:
-            return undo_shown(plan_undo(storage, form["run"].strip()))
 
-        _recovery(reading, params, "undo", planner)
+def _recovery_dag(reading: QueriesReading, recovery: _Recovery) -> DAG:
+    params = {"query": _choice(reading), **recovery.fields}
+    with _dag(recovery.dag, recovery.about, params) as dag:
+        _recovery_tasks(reading, params, recovery)
     return dag
 
 
-def _reshape_dag(reading: QueriesReading) -> DAG:
-    params = {"query": _choice(reading), **reshape_form()}
-    about = "Saves a query with other partitions or another provider, after an approval"
-    with _dag(RESHAPE_DAG, about, params) as dag:
-
-        def planner(_: Storage, form: _Form) -> Shown:
-            return shape_shown(settings_of(reading, form["query"]), form)
-
-        def applier(_: Storage, form: _Form, __: dict[str, Any]) -> Applied:
-            return reshaped(settings_of(reading, form["query"]), form)
-
-        _recovery(reading, params, "savepoint", planner, applier)
-    return dag
-
-
-def _recovery(
-    reading: QueriesReading,
-    params: Mapping[str, Param],
-    verb: str,
-    planner: Planner,
-    applier: Applier = lambda storage, _, document: apply_shown(storage, document),
+def _recovery_tasks(
+    reading: QueriesReading, params: Mapping[str, Param], recovery: _Recovery
 ) -> None:
-    """Adds the tasks of a repair, rollback, undo or reshape to the current DAG."""
-
-    @task(
-        task_id="plan",
-        pool=POOL,
-        show_return_value_in_logs=False,
-        doc_md="Plans, and shows each step with its reason.",
-    )
+    @our_task("plan", "Plans, and shows each step with its reason.", pool=names.POOL)
     def plan() -> dict[str, Any]:
-        with _working(reading, params, verb, "plan") as (chosen, storage, _):
-            shown = planner(storage, chosen)
+        with _working(reading, params, recovery.verb, "plan") as (chosen, storage, _):
+            shown = recovery.planner(storage, chosen)
             _log.info(shown.log)
             get_current_context()["ti"].xcom_push(_SHOWN, shown.text)
             if shown.document is None:
@@ -198,15 +176,10 @@ def _recovery(
         doc_md="Waits for an answer; if rejected, nothing is done.",
     )
 
-    @task(
-        task_id="apply",
-        pool=POOL,
-        show_return_value_in_logs=False,
-        doc_md="Carries out the shown plan, or nothing at all.",
-    )
+    @our_task("apply", "Carries out the shown plan, or nothing at all.", pool=names.POOL)
     def apply(document: dict[str, Any]) -> dict[str, Any]:
-        with _working(reading, params, verb, "apply") as (chosen, storage, progress):
-            done = applier(storage, chosen, document)
+        with _working(reading, params, recovery.verb, "apply") as (chosen, storage, progress):
+            done = recovery.applier(storage, chosen, document)
             progress.add(**done.figures)
             _log.info(done.log)
             if done.failure:
@@ -232,24 +205,8 @@ def _dag(name: str, about: str, params: Mapping[str, Param]) -> DAG:
 
 
 def _choice(reading: QueriesReading) -> Param:
-    return Param(
-        type="string",
-        enum=sorted(reading.queries),
-        title="Query",
-        description_md="The name of the query in the queries file.",
-    )
-
-
-def _form(params: Mapping[str, Param]) -> dict[str, Any]:
-    """Returns the values of the run's form; refuses other keys before anything is done."""
-    context = get_current_context()
-    unknown = sorted({*(context["dag_run"].conf or {})} - {*params})
-    if unknown:
-        raise AirflowFailException(
-            f"CONFIG: the run's configuration has {', '.join(map(repr, unknown))}, which is "
-            f"not an option; known are {', '.join(params)}. Nothing was done: trigger it again"
-        )
-    return {name: context["params"][name] for name in params}
+    text = "The name of the query in the queries file."
+    return required("string", "Query", text, enum=sorted(reading.queries))
 
 
 @contextmanager
@@ -260,10 +217,10 @@ def _working(
 
     Our errors become its failure, which is not tried again.
     """
-    form = _form(params)
+    form = form_values(tuple(params))
     settings = settings_of(reading, form["query"])
     with reporting(settings, part, verb=verb, first=part == "plan") as progress:
         try:
-            yield form, open_checkpoint(settings.checkpoint, settings.connection), progress
+            yield form, settings.open(), progress
         except StatemaintError as error:
             raise AirflowFailException(Failure.of(error).reason) from None

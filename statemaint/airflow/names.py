@@ -11,7 +11,7 @@ QUERIES_FILE = "statemaint_queries.yaml"
 AIRFLOW_VARIABLE = "statemaint_queries"
 # The DAG that shows what is wrong with the queries file, where no other DAG does.
 FILE_DAG = "statemaint_queries_file"
-# The DAGs for manual work on any query.
+# For manual work on any query.
 VERIFY_DAG, REPAIR_DAG, ROLLBACK_DAG, UNDO_DAG, RESHAPE_DAG = MANUAL_DAGS = (
     "statemaint_verify",
     "statemaint_repair",
@@ -23,12 +23,8 @@ VERIFY_DAG, REPAIR_DAG, ROLLBACK_DAG, UNDO_DAG, RESHAPE_DAG = MANUAL_DAGS = (
 POOL = "statemaint"
 # The route of the page with all queries, in Airflow's UI.
 PAGE_ROUTE = "statemaint-queries"
-# The key of the XCom that becomes a run's note.
-NOTE = "note"
-# The key of the XCom with the newest savepoint of a query, for the pages.
-SAVED = "saved"
-# The key of the XCom with how slow each partition was, for the next run.
-COSTS = "costs"
+# The keys of XComs: a run's note, the newest savepoint, and how slow each partition was.
+NOTE, SAVED, COSTS = "note", "saved", "costs"
 _PREFIX = "statemaint__"
 _SAVEPOINT = "statemaint_savepoint__"
 _TOGETHER = "statemaint_together_"
@@ -46,26 +42,20 @@ def dag_id(query: str) -> str:
 
 
 def savepoint_id(query: str) -> str:
-    """Returns the id of the DAG that makes the savepoints of a query."""
     return _SAVEPOINT + query
 
 
 def broken_dag_id(entry: str) -> str:
-    """Returns the id of the DAG that shows what is wrong with an entry of the queries file.
-
-    It is the id of the query's own DAG if the entry's name can be part of one.
-    """
+    """Returns the id of the query's own DAG if the entry's name can be part of one."""
     return dag_id(re.sub(r"[^A-Za-z0-9_.-]+", "_", entry) or "_")[:_MOST]
 
 
 def missing_pool(pool: str) -> str:
-    """Returns what is wrong if a pool does not exist, and what to do, in sentences."""
     create = shlex.join(("airflow", "pools", "set", pool, "32", "maintenance"))
     return f"Its tasks are set to run in the pool {pool!r}, which does not exist: `{create}`."
 
 
 def query_of(dag: str) -> str | None:
-    """Returns the query that a DAG maintains; `None` when the DAG is not one of ours."""
     return dag.removeprefix(_PREFIX) if dag.startswith(_PREFIX) else None
 
 
@@ -78,7 +68,7 @@ def is_together(dag: str) -> bool:
 
 
 def of_query(key: str, query: str) -> str:
-    """Returns the key of the XCom of one query, for a task that leaves those of several."""
+    """Returns the key of an XCom of one query, in a task of several."""
     return f"{key}.{query}"
 
 
@@ -87,7 +77,6 @@ def asset_uri(query: str) -> str:
 
 
 def findings_uri(query: str) -> str:
-    """Returns the asset that is updated when damage is found in a query's checkpoint."""
     return f"statemaint://{query}/findings"
 
 

@@ -11,21 +11,24 @@ from typing import Any
 
 from airflow.sdk import Asset, BaseOperator
 
-from statemaint.airflow.advice import is_damaged
 from statemaint.airflow.endings import errors_end, fail, update_assets, wait
-from statemaint.airflow.factory import query_settings
-from statemaint.airflow.given import Outputs, given_name, given_query, is_template
 from statemaint.airflow.health import Health, health_of, repaired_health, valid_spark
 from statemaint.airflow.hooks import StatemaintHook
 from statemaint.airflow.links import links
 from statemaint.airflow.names import NOTE, POOL, asset_uri, findings_uri, run_name
+from statemaint.airflow.publish import reporting
 from statemaint.airflow.recoveries import verified
-from statemaint.airflow.reporting import reporting
-from statemaint.airflow.settings import Options
+from statemaint.airflow.run_tasks import holder_of
+from statemaint.airflow.settings import (
+    Options,
+    QuerySettings,
+    given_name,
+    given_query,
+    given_settings,
+    is_template,
+)
 from statemaint.airflow.tasks import maintain_query
 from statemaint.errors import NotACheckpointError
-from statemaint.model.policy import PRESETS
-from statemaint.records.claims import Holder
 from statemaint.report.task import Failure
 from statemaint.storage import Storage
 from statemaint.wording import command
@@ -66,7 +69,6 @@ class CheckpointOperator(BaseOperator):
             self.outlets = [*self.outlets, *map(Asset, self.updates(name))]
 
     def execute(self, context: Mapping[str, Any]) -> Any:
-        """Does the work; waits for a lease that another run holds."""
         self.query = given_name(self.query, self.checkpoint)
         with errors_end(self.wait_for_lease):
             return self.work(context)
@@ -80,8 +82,13 @@ class CheckpointOperator(BaseOperator):
         return [findings_uri(query)]
 
     def storage(self) -> Storage:
-        """Returns the checkpoint's storage."""
         return StatemaintHook(self.checkpoint, self.connection).get_conn()
+
+    def settings(
+        self, policy: Mapping[str, Any] | None = None, **outputs: str | None
+    ) -> QuerySettings:
+        keys = {"policy": policy or {}, "connection": self.connection or None}
+        return given_settings(self.query, self.checkpoint, keys, **outputs)[1]
 
     def tell(
         self, context: Mapping[str, Any], result: dict[str, Any], failure: Failure | None
@@ -90,15 +97,9 @@ class CheckpointOperator(BaseOperator):
         if failure:
             context["ti"].xcom_push(FOUND, result)
             fail(failure)
-        query, mapped = str(self.query), context["ti"].map_index >= 0
         # Airflow does not know the Assets of a mapped task, as its checkpoint is not known either.
-        updates = {
-            asset_uri(query): result.get("maintained"),
-            findings_uri(query): is_damaged(result["broken"]),
-        }
-        update_assets(
-            context, {name: bool(one) and not mapped for name, one in updates.items()}, result
-        )
+        known = context["ti"].map_index < 0
+        update_assets(context, str(self.query), result, known=known)
         return result
 
 
@@ -136,26 +137,19 @@ class MaintainCheckpointOperator(CheckpointOperator):
         given_query("query", "/checkpoint", {"policy": policy or {}})
 
     def updates(self, query: str) -> list[str]:
-        """Returns the Assets that the operator may update."""
         return [asset_uri(query), findings_uri(query)]
 
     def work(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """Maintains the checkpoint, and returns the run's report."""
-        keys = {"policy": self.policy or {}, "connection": self.connection or None}
-        name, query = given_query(self.query, self.checkpoint, keys)
-        outputs = Outputs.given(self.pushgateway, self.textfile)
-        settings = query_settings(name, query, query.policy.on_top_of(PRESETS["safe"]), outputs)
-        options = Options(dry_run=self.shows_only, force_snapshot=self.force_snapshot)
-        run, task = context["dag_run"], _task_name(context)
-        holder = Holder(
-            f"{run.dag_id}.{task}/{run.run_id}, begun {run.start_date}",
-            attempt=context["ti"].try_number,
+        settings = self.settings(
+            policy=self.policy or {}, pushgateway=self.pushgateway, textfile=self.textfile
         )
-        name = run_name(run.dag_id, task, run.run_id)
+        options = Options(dry_run=self.shows_only, force_snapshot=self.force_snapshot)
+        dag_run, ti = context["dag_run"], context["ti"]
+        task = f"{ti.task_id}.{ti.map_index}" if ti.map_index >= 0 else str(ti.task_id)
+        run = run_name(dag_run.dag_id, task, dag_run.run_id)
+        holder = holder_of(f"{dag_run.dag_id}.{task}")
         with reporting(settings, 0) as progress:
-            done = maintain_query(
-                settings, options, holder, run=name, on_outcome=progress.changes()
-            )
+            done = maintain_query(settings, options, holder, run=run, on_outcome=progress.changes())
             progress.failed = done.failure is not None
             if done.report is None:
                 wait(str(done.held), self.wait_for_lease)
@@ -187,11 +181,7 @@ class VerifyCheckpointOperator(CheckpointOperator):
         self.deep, self.sample, self.fail_on_damage = deep, sample, fail_on_damage
 
     def work(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """Verifies the checkpoint, and returns the result."""
-        keys = {"connection": self.connection or None}
-        name, query = given_query(self.query, self.checkpoint, keys)
-        settings = query_settings(name, query, PRESETS["safe"], Outputs.given(None, None))
-        with reporting(settings, 0, verb="verify") as progress:
+        with reporting(self.settings(), 0, verb="verify") as progress:
             result = verified(self.storage(), deep=self.deep, sample=self.sample)
             progress.failed = result.failure is not None
         self.log.info(result.line)
@@ -227,7 +217,6 @@ class CheckpointHealthyOperator(CheckpointOperator):
         self.spark_version = valid_spark(spark_version)
 
     def work(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """Examines the checkpoint, and returns the result."""
         storage = self.storage()
         try:
             health = self._examined(storage)
@@ -260,9 +249,3 @@ class CheckpointHealthyOperator(CheckpointOperator):
         else:
             for step in health.to_json()["todo"]:
                 self.log.info("next: `%s`, %s", step["command"], step["runbook"])
-
-
-def _task_name(context: Mapping[str, Any]) -> str:
-    """Returns a task's id, and its number if it is mapped."""
-    ti = context["ti"]
-    return f"{ti.task_id}.{ti.map_index}" if ti.map_index >= 0 else str(ti.task_id)

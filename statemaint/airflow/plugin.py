@@ -55,4 +55,4 @@ def plugins_of_a_file() -> dict[str, type[AirflowPlugin]]:
     """
     if entry_points(group="airflow.plugins", name=StatemaintPlugin.name):
         return {}
-    return {one.__name__: one for one in (StatemaintPlugin, StatemaintListenerPlugin)}
+    return {plugin.__name__: plugin for plugin in (StatemaintPlugin, StatemaintListenerPlugin)}

@@ -1,45 +1,108 @@
-"""The metrics of a run, published by its report; errors are only logged."""
+"""The metrics of a run: of its tasks as they work, and of the whole; errors are only logged."""
 
 import logging
 import os
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from airflow.configuration import conf
-from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import (
+    AirflowRescheduleException,
+    AirflowSkipException,
+    DownstreamTasksSkipped,
+)
 
-from statemaint.airflow.connections import open_checkpoint
+from statemaint.airflow.connections import stored_connection
 from statemaint.airflow.names import dag_id, together_id
 from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
+from statemaint.maintain.bundles import MOST_TASKS
 from statemaint.maintain.record import may_record, read_record, with_run, write_record
-from statemaint.metrics.options import (
-    GatewayAuth,
-    Named,
-    namespace_of,
-    origins_of,
-)
+from statemaint.metrics.options import GatewayAuth, Named, namespace_of, origins_of
 from statemaint.queries.checks import expected_interval
 from statemaint.queries.reading import QueriesReading
 from statemaint.report.record import LastRun, LastSavepoint, Record, with_loss
 from statemaint.storage import Storage, storage_of
 
+if TYPE_CHECKING:
+    from statemaint.metrics.tasks import Progress
+
 _log = logging.getLogger(__name__)
+
+
+@contextmanager
+def reporting(
+    settings: QuerySettings, part: object = None, *, verb: str = "maintain", first: bool = False
+) -> Iterator["Progress"]:
+    """Publishes the progress of the task in the block; also a decorator of a task.
+
+    `part` is the task's part in the run, by default its index. The `first` task of a run deletes
+    the groups of earlier runs.
+    """
+    with all_reporting([settings], part, verb=verb, first=first) as progress:
+        yield progress[settings.query]
+
+
+@contextmanager
+def all_reporting(
+    queries: Sequence[QuerySettings],
+    part: object = None,
+    *,
+    verb: str = "maintain",
+    first: bool = False,
+) -> Iterator[dict[str, "Progress"]]:
+    """Publishes the progress of each query in the block, by its name; as `reporting` does."""
+    from statemaint.metrics import tasks  # noqa: PLC0415 -- not for parsing a DAG
+
+    ti = get_current_context()["ti"]
+    part = max(ti.map_index or 0, 0) if part is None else part
+
+    def task(settings: QuerySettings) -> tasks.Task:
+        others = (
+            (*range(max(settings.max_tasks or 0, MOST_TASKS)), "apply", "report") if first else ()
+        )
+        return tasks.Task(
+            of=named(settings),
+            name=f"{verb}-{part}",
+            targets=settings.targets,
+            credentials=credentials(settings),
+            retries=ti.try_number - 1,
+            earlier=[f"{verb}-{other}" for other in others],
+        )
+
+    endings = {
+        AirflowSkipException: tasks.TaskState.SUCCEEDED,
+        DownstreamTasksSkipped: tasks.TaskState.SUCCEEDED,
+        AirflowRescheduleException: tasks.TaskState.WAITING,
+    }
+    with tasks.reporting(*map(task, queries), clock=time.time, endings=endings) as progress:
+        yield dict(zip((settings.query for settings in queries), progress, strict=True))
 
 
 def publish(settings: QuerySettings, last: LastRun, *, store: bool = True) -> None:
     """Publishes the metrics of a run, and stores its record with the checkpoint."""
+    storage, record = _record(settings, last)
+    if not _published(settings, record) and record.totals:
+        record = with_loss(record)
+    if storage and store:
+        try:
+            write_record(storage, record)
+        except StatemaintError as error:
+            _log.warning("the record of the run is not stored: %s", error)
+
+
+def _published(settings: QuerySettings, record: Record) -> bool:
+    """Publishes a record, if that is asked for; returns whether none of it is lost."""
     from statemaint.metrics.publish import publish_record  # noqa: PLC0415 -- not for parsing a DAG
 
-    storage, record = _record(settings, last)
     where = settings.targets
-    if where.gateway or where.textfile:
-        word = credentials(settings)
-        if not publish_record(named(settings), record, where, credentials=word) and record.totals:
-            record = with_loss(record)
-    if storage and store:
-        _write(storage, record)
+    if not (where.gateway or where.textfile):
+        return True
+    return publish_record(named(settings), record, where, credentials=credentials(settings))
 
 
 def publish_held(settings: QuerySettings) -> None:
@@ -53,12 +116,7 @@ def publish_held(settings: QuerySettings) -> None:
 
 def publish_savepoint(settings: QuerySettings, newest: LastSavepoint) -> None:
     """Publishes the newest savepoint of a query; other metrics stay as its last run has them."""
-    from statemaint.metrics.publish import publish_record  # noqa: PLC0415 -- as above
-
-    where = settings.targets
-    if where.gateway or where.textfile:
-        record, word = Record(None, savepoint=newest), credentials(settings)
-        publish_record(named(settings), record, where, credentials=word)
+    _published(settings, Record(None, savepoint=newest))
 
 
 def named(settings: QuerySettings) -> Named:
@@ -103,7 +161,7 @@ def with_metrics(settings: QuerySettings, reading: QueriesReading) -> QuerySetti
 def _record(settings: QuerySettings, last: LastRun) -> tuple[Storage | None, Record]:
     """Returns the record after a run, and the storage to keep it in, if it may be kept."""
     try:
-        storage = open_checkpoint(settings.checkpoint, settings.connection)
+        storage = settings.open()
         before = read_record(storage)
     except StatemaintError as error:
         _log.warning("the record of earlier runs cannot be read: %s", error)
@@ -112,21 +170,13 @@ def _record(settings: QuerySettings, last: LastRun) -> tuple[Storage | None, Rec
     return kept, with_run(storage, before, last)
 
 
-def _write(storage: Storage, record: Record) -> None:
-    try:
-        write_record(storage, record)
-    except StatemaintError as error:
-        _log.warning("the record of the run is not stored: %s", error)
-
-
 def credentials(settings: QuerySettings) -> tuple[str | None, str] | None:
     """Returns the login and password of the Pushgateway's Airflow connection."""
     name = settings.targets.auth.connection
     if name is None or settings.targets.gateway is None:
         return None
-    try:
-        connection = Connection.get(name)
-    except (AirflowException, AirflowRuntimeError):
+    connection = stored_connection(name)
+    if connection is None:
         _log.warning("the Airflow connection %s is not defined, or not for this task", name)
         return None
     return connection.login or None, connection.password or ""

@@ -1,4 +1,7 @@
-"""The work of the DAGs for manual work, without Airflow: verify, show a plan, carry it out."""
+"""The work of the DAGs for manual work, without Airflow: verify, show a plan, carry it out.
+
+A plan is of a repair, a rollback, an undo, or of a savepoint in another shape.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,19 +10,24 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from statemaint.airflow import advice, texts
+from statemaint.airflow import texts
+from statemaint.airflow.connections import opener
+from statemaint.airflow.settings import QuerySettings
 from statemaint.audit import verify
-from statemaint.errors import Superseded
+from statemaint.errors import ConfigError, Superseded
 from statemaint.maintain import undo
 from statemaint.maintain.record import note_verification, recorded_recovery
 from statemaint.model.findings import damaged
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
 from statemaint.plan.restoring import UndoPlan
+from statemaint.queries.checks import absolute_address
+from statemaint.records.savepoints import PROVIDERS, SAME, Shape
 from statemaint.recover import RecoveryReport, apply_recovery
 from statemaint.report.plan_file import MaintenanceFile, RecoveryFile, parse_plan
 from statemaint.report.recovery_json import recovered_json, recovery_json, undo_plan_json
 from statemaint.report.task import MOST_FINDINGS, Failure, findings_json, reasons
+from statemaint.savepoint import SavepointReport, savepoint
 from statemaint.storage import Storage
 from statemaint.undo.run import Undone
 from statemaint.wording import command, counted
@@ -27,34 +35,30 @@ from statemaint.wording import command, counted
 _MONTH = 30 * 24 * 3600.0
 # The lines that an operator reads before an approval; the log of `plan` has all of them.
 _MOST_SHOWN = 50
-# The part of a plan for `apply_shown`; its actions are planned again, and must be the same.
-_KEPT = ("verb", "checkpoint", "batch", "fingerprint")
-# The same of an undo.
-_KEPT_OF_UNDO = ("verb", "checkpoint", "run", "fingerprint")
+# The part of a plan for `apply_shown`, of an undo or a recovery; its actions are planned again, and
+# must be the same.
+_KEPT = ("verb", "checkpoint", "run", "batch", "fingerprint")
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The result of a verification: what is passed on, and why the task fails, if it does."""
+    """The result of a verification, and why the task fails."""
 
     json: dict[str, Any]
     failure: Failure | None
 
     @property
     def line(self) -> str:
-        """Returns the number of versions that passed, of all that were looked at."""
         versions = counted(self.json["versions"], "version")
         return f"{self.json['versions_checked']:,} of {versions} passed"
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A plan as it is shown.
+    """A plan as it is shown: its beginning in Markdown for the approval, and all of it for the log.
 
     Attributes:
         document: the input of `apply_shown`; `None` if there is nothing to do.
-        text: the plan for the approval, in Markdown.
-        log: the whole plan.
         failure: why the task fails if there is nothing to do: damage that remains.
     """
 
@@ -66,7 +70,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What was carried out, and why the task fails nevertheless: damage that remains.
+    """What was carried out, and damage that remains, for which the task fails nevertheless.
 
     `figures` are those of the task's metrics; a file in the trash counts as deleted.
     """
@@ -80,10 +84,9 @@ class Applied:
 def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) -> Verified:
     """Verifies a checkpoint, and records the result for the metrics."""
     result = verify(storage, deep=deep, sample=sample)
-    codes = {one.code.value for one in result.findings}
     note_verification(
         storage,
-        codes,
+        {finding.code.value for finding in result.findings},
         healthy=result.healthy,
         verdict=result.verdict,
         looked=result.looked,
@@ -97,30 +100,31 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
         "versions_checked": result.versions_checked,
         "versions": result.versions,
         "broken": [one for one in findings if one["damage"]],
-        "todo": advice.steps(findings, storage.root),
+        "todo": texts.steps(findings, storage.root),
     }
     failed = None if result.healthy else Failure(reasons(result.findings))
     return Verified(document, failed)
 
 
 def plan_shown(plan: RecoveryPlan) -> Shown:
-    lines = list(_lines(plan))
-    document = {**recovery_json(plan), "trash_for": _MONTH}
-    kept = {name: document[name] for name in (*_KEPT, "trash_for")}
+    kept = {**_kept(recovery_json(plan)), "trash_for": _MONTH}
     head = (
         f"**{plan.verb.value} of `{plan.root}`**: {len(plan.actions)} steps. Removed files "
         "are kept in the trash for thirty days."
     )
-    return shown(head, lines, kept if plan.actions else None, _remaining(plan))
+    return _shown(head, [*_lines(plan)], kept if plan.actions else None, _remaining(plan))
+
+
+def _kept(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: document[name] for name in _KEPT if name in document}
 
 
 def undo_shown(plan: UndoPlan) -> Shown:
     lines = [
-        *(f"bring back `{one.path}` ({texts.size(one.entry.size)})" for one in plan.coming),
+        *(f"bring back `{file.path}` ({texts.size(file.entry.size)})" for file in plan.coming),
         *(f"stays in the trash: `{path}`: {why}" for path, why in plan.left.items()),
     ]
-    document = undo_plan_json(plan)
-    kept = {name: document[name] for name in _KEPT_OF_UNDO} | {"left": len(plan.left)}
+    kept = {**_kept(undo_plan_json(plan)), "left": len(plan.left)}
     head = (
         f"**undo of run `{plan.run}` of `{plan.root}`**: it brings back "
         f"{counted(len(plan.coming), 'file')} ({texts.size(plan.bytes)}), and leaves "
@@ -128,14 +132,14 @@ def undo_shown(plan: UndoPlan) -> Shown:
     )
     if plan.sequel:
         head += f" Afterwards, {plan.sequel}."
-    return shown(head, lines, kept if plan.coming else None, _staying(plan.left))
+    return _shown(head, lines, kept if plan.coming else None, _staying(plan.left))
 
 
-def shown(
+def _shown(
     head: str, lines: Sequence[str], document: dict[str, Any] | None, failure: Failure | None
 ) -> Shown:
     more = len(lines) - _MOST_SHOWN
-    listed = [f"- {one}" for one in lines[:_MOST_SHOWN]]
+    listed = [f"- {line}" for line in lines[:_MOST_SHOWN]]
     listed += [f"- and {more} more; the log of `plan` has all"] if more > 0 else []
     text = "\n".join([head, "", *listed])
     return Shown(document, text, "\n".join([text, *lines[_MOST_SHOWN:]]), failure)
@@ -150,8 +154,7 @@ def apply_shown(storage: Storage, document: dict[str, Any]) -> Applied:
         recover = partial(apply_recovery, storage, plan_file)
         return _recovered(storage, recorded_recovery(storage, recover))
     restore = partial(undo, storage, plan_file.run, expected=plan_file.fingerprint)
-    done = recorded_recovery(storage, restore)
-    return _undone(done, most_left=document["left"])
+    return _undone(recorded_recovery(storage, restore), most_left=document["left"])
 
 
 def _recovered(storage: Storage, done: RecoveryReport) -> Applied:
@@ -171,7 +174,7 @@ def _recovered(storage: Storage, done: RecoveryReport) -> Applied:
 
 
 def _undone(done: Undone, *, most_left: int) -> Applied:
-    """Returns the result of an undo; a failure if more files stay in the trash than shown."""
+    # It fails if more files stay in the trash than were shown.
     log = f"brought back {counted(done.files, 'file')} ({texts.size(done.bytes)}) of run {done.run}"
     document = {"run": done.run, "undo": done.undo, "files": done.files, "bytes": done.bytes}
     left = dict(islice(done.left.items(), MOST_FINDINGS))
@@ -199,9 +202,52 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
         if repair.proof:
             rows = counted(repair.proof.rows, "row")
             yield f"proof: {repair.store} version {repair.version} then has {rows}"
-    yield from (f"not repaired: {one}" for one in plan.unrepaired)
-    yield from (f"stays: {one.code.value}: {one.detail}" for one in plan.findings if one.damage)
+    yield from (f"not repaired: {why}" for why in plan.unrepaired)
+    damage = (finding for finding in plan.findings if finding.damage)
+    yield from (f"stays: {finding.code.value}: {finding.detail}" for finding in damage)
 
 
 def _remaining(plan: RecoveryPlan) -> Failure | None:
     return Failure(reasons(plan.findings)) if damaged(plan.findings) else None
+
+
+def shape_shown(settings: QuerySettings, form: Mapping[str, Any]) -> Shown:
+    """Returns what a savepoint in another shape would take; it reads all of the state."""
+    report = _saved(settings, form, dry_run=True)
+    places, changes = f"`{report.note.source}` to `{report.dest}`", ", ".join(report.note.changes)
+    head = f"**savepoint of {places}**: {changes}; of the batch that is the newest then."
+    return _shown(head, [*_operator_lines(report)], {"to": report.dest}, None)
+
+
+def reshaped(settings: QuerySettings, form: Mapping[str, Any]) -> Applied:
+    """Makes the savepoint that was shown; its log has the lines of code that start from it."""
+    report = _saved(settings, form, dry_run=False)
+    saved = {"savepoint": report.dest, "batch": report.note.batch, "code": [*report.code]}
+    log = f"{report.dest} has batch {report.note.batch}; start the query from it by this code:"
+    figures = {"snapshots_written": report.stores, "bytes_written": report.written}
+    return Applied(saved, "\n".join((log, *report.code)), None, figures)
+
+
+def _saved(settings: QuerySettings, form: Mapping[str, Any], *, dry_run: bool) -> SavepointReport:
+    provider = PROVIDERS[form["provider"]] if form["provider"] else None
+    others = {name: form[name] for name in ("partitions", "ids", "codec")}
+    shape, opened = Shape(provider=provider, **others), opener(settings.connection)
+    if shape == SAME:
+        raise ConfigError("the form has no other shape: choose partitions, provider, ids or codec")
+    try:
+        to = absolute_address(form["to"].strip())
+    except ValueError as error:
+        raise ConfigError(f"to: {error}") from None
+    return savepoint(opened(settings.checkpoint), opened(to), shape=shape, dry_run=dry_run)
+
+
+def _operator_lines(report: SavepointReport) -> Iterator[str]:
+    size = texts.size
+    for change in report.operators:
+        skew = (
+            f"{of.partitions} partitions (largest {size(of.largest)}, median {size(of.median)})"
+            for of in (change.before, change.after)
+        )
+        rows = f"{counted(change.rows, 'row')} ({size(change.bytes)})"
+        takes = f"at most {size(change.memory)} of memory, {size(change.spill)} on disk"
+        yield f"operator {change.operator}: {rows}, from {' to '.join(skew)}; {takes}"

@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, NoReturn
 
-from airflow.sdk import Asset, get_current_context, task
+from airflow.sdk import Asset, get_current_context
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowSkipException,
@@ -14,21 +14,18 @@ from airflow.sdk.exceptions import (
 )
 
 from statemaint.airflow import on_spark, tasks
-from statemaint.airflow.advice import is_damaged
-from statemaint.airflow.endings import fail, notify_all, of_one_build, update_assets, wait
+from statemaint.airflow.endings import fail, notify_all, of_one_build, our_task, update_assets, wait
 from statemaint.airflow.links import links
-from statemaint.airflow.names import COSTS, asset_uri, findings_uri, run_name
-from statemaint.airflow.publish import publish_held
-from statemaint.airflow.reporting import reporting
+from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query, run_name
+from statemaint.airflow.on_spark import start_spark
+from statemaint.airflow.publish import publish_held, reporting
 from statemaint.airflow.settings import Options, QuerySettings, about, unknown_options
-from statemaint.airflow.spark_program import start_spark
+from statemaint.airflow.tasks import HANDOVER, PLANNED, REPORT
 from statemaint.maintain.work import TaskResults
 from statemaint.queries.checks import absolute_address
 from statemaint.records.claims import Holder
 from statemaint.report.task import BundleReport, dumped, loaded
 
-# The keys under which the tasks pass on their results, in addition to `plan`'s list of bundles.
-PLANNED, HANDOVER, REPORT = "planned", "handover", "report"
 _NEVER_BEGUN = ("skipped", "upstream_failed", "removed", None)
 
 
@@ -48,16 +45,8 @@ class Terms:
     notify: tuple[Callable[[Mapping[str, Any]], object], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RunTasks:
-    """The tasks of a run; `maintain` is mapped, and `report` is a teardown."""
-
-    plan: Any
-    maintain: Any
-    report: Any
-
-
-def run_tasks(settings: QuerySettings, terms: Terms) -> RunTasks:
+def run_tasks(settings: QuerySettings, terms: Terms) -> list[Any]:
+    """Returns the tasks of a run: `plan`, mapped `maintain`, and the teardown `report`."""
     planned = plan_task(settings, terms)(about=about(settings))
     mapped = maintain_task(settings, terms).expand(bundle=planned)
     # A teardown runs whatever the outcome of the units, and never decides a run's state: the
@@ -66,39 +55,29 @@ def run_tasks(settings: QuerySettings, terms: Terms) -> RunTasks:
     mapped >> report
     for part in (planned, report):
         part.operator.operator_extra_links = links(settings.query)
-    return RunTasks(planned, mapped, report)
+    return [planned, mapped, report]
 
 
 def plan_task(settings: QuerySettings, terms: Terms) -> Any:
-    @task(
-        task_id="plan",
-        show_return_value_in_logs=False,
-        doc_md="Fixes the target version; finds the partitions with work.",
-    )
+    @our_task("plan", "Fixes the target version; finds the partitions with work.")
     @reporting(settings, "plan", first=True)
     def plan(about: dict[str, Any]) -> list[dict[str, Any]]:
         del about  # only for the pages, which read it from the DAG as Airflow stores it
         context = get_current_context()
-        push = context["ti"].xcom_push
         if terms.options is None and (unknown := unknown_options(context["dag_run"].conf)):
-            push(PLANNED, dumped(TaskResults(failure=unknown.reason, refused=True)))
+            pass_on({PLANNED: dumped(TaskResults(failure=unknown.reason, refused=True))})
             fail(unknown)
         options, run = _options(terms), _run(terms)
-        where, costs = _located(settings, terms), _last_costs()
+        where, costs = _located(settings, terms), last_costs(_sibling("report"))
         planned = tasks.plan_query(where, options, _holder(terms), run=run, costs=costs)
         if planned.held:
             _wait(planned.held, where, terms)
-        for key, value in planned.xcoms.items():
-            push(key, value)
-        refused = options.refused(planned.failure.reason if planned.failure else None)
-        push(PLANNED, dumped(planned.results(refused=refused)))
+        pass_on(planned.xcoms(options) | ({NOTE: planned.note} if planned.note else {}))
         if planned.failure:
             fail(planned.failure)
         if options.dry_run:
             skipped = [_sibling("maintain"), _sibling("report")]
             raise DownstreamTasksSkipped(tasks=skipped)  # type: ignore[no-untyped-call]
-        if planned.handover:
-            push(HANDOVER, planned.handover)
         return tasks.mapped(where, planned.bundles)
 
     return plan
@@ -108,16 +87,15 @@ def _wait(held: str, settings: QuerySettings, terms: Terms) -> NoReturn:
     context = get_current_context()
     if not context.get("task_reschedule_count"):
         publish_held(settings)
-    context["ti"].xcom_push(PLANNED, dumped(TaskResults(failure=held)))
+    pass_on({PLANNED: dumped(TaskResults(failure=held))})
     wait(held, terms.waits)
 
 
 def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
-    @task(
-        task_id="maintain",
-        show_return_value_in_logs=False,
+    @our_task(
+        "maintain",
+        "Snapshots and cleans up the partitions in its name.",
         map_index_template="{{ task.op_kwargs['bundle']['label'] }}",
-        doc_md="Snapshots and cleans up the partitions in its name.",
     )
     def maintain(bundle: dict[str, Any]) -> None:
         context = get_current_context()
@@ -146,13 +124,10 @@ def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
 
 
 def report_task(settings: QuerySettings, terms: Terms) -> Any:
-    event, damage = asset_uri(settings.query), findings_uri(settings.query)
-
-    @task(
-        task_id="report",
-        outlets=[Asset(event), Asset(damage)],
-        show_return_value_in_logs=False,
-        doc_md="Adds up the results of the partitions.",
+    @our_task(
+        "report",
+        "Adds up the results of the partitions.",
+        outlets=[Asset(asset_uri(settings.query)), Asset(findings_uri(settings.query))],
     )
     @reporting(settings, "report")
     def report() -> dict[str, Any]:
@@ -167,10 +142,8 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
         results = results_of(planned, (report for reports in lists for report in reports or ()))
         where = _located(settings, terms)
         run_report, xcoms = tasks.reported(where, results, run=_run(terms))
-        for key, value in xcoms.items():
-            ti.xcom_push(key, value)
-        updates = {event: run_report["maintained"], damage: is_damaged(run_report["broken"])}
-        update_assets(context, updates, run_report)
+        pass_on(xcoms)
+        update_assets(context, settings.query, run_report)
         if not run_report["success"]:
             notify_all(terms.notify, context, run_report)
         return run_report
@@ -178,11 +151,17 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
     return report
 
 
+def pass_on(xcoms: Mapping[str, Any], query: str = "") -> None:
+    """Passes on the XComs of a task; those of one query of several have keys of their own."""
+    for key, value in xcoms.items():
+        own = of_query(key, query) if query else key
+        get_current_context()["ti"].xcom_push(own, value)
+
+
 def results_of(planned: Any, reports: Iterable[Any]) -> TaskResults:
-    """Returns the results that the tasks of a run have passed on."""
     with of_one_build():
         results = loaded(TaskResults, planned) if planned else TaskResults()
-        return replace(results, reports=tuple(loaded(BundleReport, one) for one in reports))
+        return replace(results, reports=tuple(loaded(BundleReport, report) for report in reports))
 
 
 def _options(terms: Terms) -> Options:
@@ -190,10 +169,7 @@ def _options(terms: Terms) -> Options:
 
 
 def _located(settings: QuerySettings, terms: Terms) -> QuerySettings:
-    """Returns the settings of this run.
-
-    Its form may name another engine. In a user's DAG, the address may be a template.
-    """
+    # The run's form may name another engine. In a user's DAG, the address may be a template.
     settings = replace(settings, engine=_options(terms).engine or settings.engine)
     if terms.options is None:
         return settings
@@ -206,12 +182,10 @@ def _located(settings: QuerySettings, terms: Terms) -> QuerySettings:
 
 
 def _group() -> str:
-    """Returns the id of the task group of this task; empty without one."""
     return str(get_current_context()["ti"].task_id).rpartition(".")[0]
 
 
 def _sibling(name: str) -> str:
-    """Returns the id of another task of the run."""
     return f"{_group()}.{name}".lstrip(".")
 
 
@@ -222,36 +196,32 @@ def _plan_has_begun() -> bool:
     return states.get(ti.run_id, {}).get(plan) not in _NEVER_BEGUN
 
 
-def _last_costs() -> dict[str, float]:
+def last_costs(report: str, key: str = COSTS) -> dict[str, float]:
     """Returns the cost of each partition in the last run that had work."""
     ti = get_current_context()["ti"]
-    costs = ti.xcom_pull(task_ids=_sibling("report"), key=COSTS, include_prior_dates=True)
+    costs = ti.xcom_pull(task_ids=report, key=key, include_prior_dates=True)
     return costs if isinstance(costs, dict) else {}
 
 
 def _run(terms: Terms) -> str:
-    """Returns the run's name in the ledger.
-
-    A user's DAG may maintain one checkpoint twice, and two DAGs the same one.
-    """
     run = get_current_context()["dag_run"]
+    # A user's DAG may maintain one checkpoint twice, and two DAGs the same one.
     if terms.options is None:
         return str(run.run_id)
     return run_name(run.dag_id, _group(), run.run_id)
 
 
 def _holder(terms: Terms) -> Holder:
-    """Returns a new holder of the lease, for the tasks of this attempt at the run.
+    dag = get_current_context()["dag_run"].dag_id
+    return holder_of(dag if terms.options is None else f"{dag}.{_group()}")
+
+
+def holder_of(dag: str) -> Holder:
+    """Returns a new holder of the lease for this attempt at this run of a DAG, or of a group.
 
     Two DAGs with one schedule have runs with the same id, and two installations have DAGs with the
     same id; no two runs have the same start time.
     """
-    run = get_current_context()["dag_run"]
-    return holder_of(run.dag_id if terms.options is None else f"{run.dag_id}.{_group()}")
-
-
-def holder_of(dag: str) -> Holder:
-    """Returns a new holder of the lease for this attempt at this run of a DAG, or of a group."""
     context = get_current_context()
     run = context["dag_run"]
     return Holder(f"{dag}/{run.run_id}, begun {run.start_date}", attempt=context["ti"].try_number)

@@ -10,16 +10,15 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import get_current_context, task
+from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from statemaint.airflow.connections import opener
-from statemaint.airflow.endings import errors_end, fail
+from statemaint.airflow.endings import errors_end, fail, form_values, our_task
 from statemaint.airflow.links import links
 from statemaint.airflow.names import SAVED
-from statemaint.airflow.publish import publish_savepoint
-from statemaint.airflow.reporting import reporting
-from statemaint.airflow.settings import QuerySettings, unknown_options
+from statemaint.airflow.publish import publish_savepoint, reporting
+from statemaint.airflow.settings import QuerySettings
 from statemaint.airflow.texts import size
 from statemaint.errors import CheckpointError
 from statemaint.queries.checks import absolute_address
@@ -52,24 +51,15 @@ class SavepointOptions:
 
 def savepoint_tasks(settings: QuerySettings, where: SavepointSettings, waits: timedelta) -> None:
     """Adds the tasks to the current DAG; each waits so long for the lease of another run."""
-    made, cleaned = _save_task(settings, where, waits)(), _expire_task(settings, where, waits)()
-    made >> cleaned
-    for part in (made, cleaned):
-        part.operator.operator_extra_links = links(settings.query)
 
-
-def _save_task(settings: QuerySettings, where: SavepointSettings, waits: timedelta) -> Any:
-    @task(
-        task_id="savepoint",
-        show_return_value_in_logs=False,
-        doc_md="Makes a checkpoint from which the query would continue after its newest batch.",
+    @our_task(
+        "savepoint",
+        "Makes a checkpoint from which the query would continue after its newest batch.",
     )
     def save() -> dict[str, Any]:
         context = get_current_context()
-        ti, run, known = context["ti"], context["dag_run"], SavepointOptions.__slots__
-        if unknown := unknown_options(run.conf, known):
-            fail(unknown)
-        options = SavepointOptions(**{name: context["params"][name] for name in known})
+        ti, run = context["ti"], context["dag_run"]
+        options = SavepointOptions(**form_values(SavepointOptions.__slots__))
         repeated = run.start_date if ti.try_number > 1 else None
         since = repeated.timestamp() - _SKEW if repeated else None
         with reporting(settings, 0, verb="savepoint") as progress, errors_end(waits):
@@ -82,28 +72,24 @@ def _save_task(settings: QuerySettings, where: SavepointSettings, waits: timedel
             ti.xcom_push(SAVED, asdict(newest))
         return {"savepoint": report.dest, "batch": report.note.batch, "bytes": report.written}
 
-    return save
-
-
-def _expire_task(settings: QuerySettings, where: SavepointSettings, waits: timedelta) -> Any:
-    @task(
-        task_id="expire",
-        show_return_value_in_logs=False,
-        doc_md="Lists the savepoints, and deletes those that no rule keeps.",
-    )
+    @our_task("expire", "Lists the savepoints, and deletes those that no rule keeps.")
     def expire() -> dict[str, Any]:
         with reporting(settings, "expire", verb="savepoint") as progress, errors_end(waits):
             listed = expired(settings, where)
-            for one in listed:
-                _log.info("%s: %s", one.address, _fate(one))
-            deleted = [one for one in listed if one.left is not None]
-            gone = [entry.size for one in deleted for entry in one.named]
-            progress.add(files_deleted=len(gone), bytes_deleted=sum(gone))
+            for found in listed:
+                _log.info("%s: %s", found.address, _fate(found))
+            deleted = [found for found in listed if found.left is not None]
+            sizes = [entry.size for found in deleted for entry in found.named]
+            progress.add(files_deleted=len(sizes), bytes_deleted=sum(sizes))
             if wrong := [*problems(listed)]:
                 fail(Failure(f"{CheckpointError.code}: {named(wrong, '; ')}"))
-        return {"savepoints": len(listed), "deleted": [one.address for one in deleted]}
+        return {"savepoints": len(listed), "deleted": [found.address for found in deleted]}
 
-    return expire
+    made: Any = save()
+    cleaned: Any = expire()
+    made >> cleaned
+    for part in (made, cleaned):
+        part.operator.operator_extra_links = links(settings.query)
 
 
 def saved(
@@ -113,17 +99,9 @@ def saved(
     *,
     since: float | None = None,
 ) -> tuple[SavepointReport, LastSavepoint | None]:
-    """Returns a savepoint that it makes, and what the record and the metrics then have of it.
+    """Makes a savepoint; returns it, and what the record and the metrics then have of it.
 
-    Args:
-        settings: the query.
-        where: where its savepoints are.
-        options: those of the run.
-        since: when the run began, for another attempt: it completes what was begun from then on.
-
-    Raises:
-        ValueError: when the address of the form is not one.
-        StatemaintError: as `savepoint` does.
+    Another attempt at a run that began `since` completes what was begun from then on.
     """
     opened = opener(settings.connection)
     source, batch = opened(settings.checkpoint), options.batch
@@ -131,7 +109,8 @@ def saved(
     if batch is None and not dest:
         batches = committed_batches(source)
         begun = () if since is None else _begun(_listed(settings, where, opened, source), since)
-        batch = max((one for one in begun if one in batches), default=max(batches, default=0))
+        resumed = (begun_batch for begun_batch in begun if begun_batch in batches)
+        batch = max(resumed, default=max(batches, default=0))
     report = savepoint(
         source,
         opened(dest or where.address(settings.query, batch or 0)),
@@ -162,9 +141,9 @@ def _listed(
 
 
 def _begun(savepoints: Sequence[Savepoint], since: float) -> Iterator[int]:
-    for one in savepoints:
-        if one.state is SavepointState.UNFINISHED and one.note and one.note.begun >= since:
-            yield one.note.batch
+    for each in savepoints:
+        if each.state is SavepointState.UNFINISHED and each.note and each.note.begun >= since:
+            yield each.note.batch
 
 
 def _line(report: SavepointReport) -> str:
@@ -174,8 +153,8 @@ def _line(report: SavepointReport) -> str:
     return f"batch {batch} is saved: {report.dest} has {stores} in {size(report.written)}"
 
 
-def _fate(one: Savepoint) -> str:
-    if one.left is not None:
-        return "deleted in part" if one.left else "deleted"
-    kept = "" if one.kept is None else f", kept as {' '.join(one.kept)}"
-    return f"{one.state.value}, {size(one.bytes)}{kept}"
+def _fate(found: Savepoint) -> str:
+    if found.left is not None:
+        return "deleted in part" if found.left else "deleted"
+    kept = "" if found.kept is None else f", kept as {' '.join(found.kept)}"
+    return f"{found.state.value}, {size(found.bytes)}{kept}"

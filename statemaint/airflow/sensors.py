@@ -8,13 +8,11 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
-from statemaint.airflow.endings import fail
+from statemaint.airflow.endings import errors_end
 from statemaint.airflow.health import health_of, longest_chain, valid_spark
 from statemaint.airflow.hooks import StatemaintHook
 from statemaint.airflow.links import links
-from statemaint.errors import NotACheckpointError, StatemaintError
-from statemaint.report.task import Failure
-from statemaint.storage import Storage
+from statemaint.errors import NotACheckpointError
 
 
 class CheckpointSensor(BaseSensorOperator):
@@ -55,7 +53,6 @@ class CheckpointSensor(BaseSensorOperator):
             raise ValueError("there is nothing to wait for: give max_chain, or leave healthy on")
 
     def execute(self, context: Mapping[str, Any]) -> Any:
-        """Looks at the checkpoint until the condition holds."""
         if not self.deferrable:
             return super().execute(context)  # type: ignore[arg-type, unused-ignore]
         return self.look_again(context, since=datetime.now(UTC).isoformat())
@@ -74,28 +71,23 @@ class CheckpointSensor(BaseSensorOperator):
         return self.defer(trigger=trigger, method_name="look_again", kwargs={"since": since})
 
     def poke(self, context: Mapping[str, Any]) -> PokeReturnValue:
-        """Returns whether the condition holds, with the facts for the XCom."""
         del context
         facts: dict[str, Any] = {"checkpoint": self.checkpoint}
-        try:
-            storage = StatemaintHook(self.checkpoint, self.connection).get_conn()
-            reason = self._long(storage, facts)
-            if self.healthy and not reason:
-                reason = health_of(storage, spark=self.spark_version).reason
-        except NotACheckpointError as error:
-            reason = f"{error.code}: {error}"  # the query may not have begun
-        except StatemaintError as error:
-            fail(Failure.of(error))
-        except ValueError as error:
-            fail(Failure(f"CONFIG: {error}"))
+        with errors_end(waits=timedelta()):
+            try:
+                reason = self._reason(facts)
+            except NotACheckpointError as error:
+                reason = f"{error.code}: {error}"  # the query may not have begun
         if reason:
             self.log.info("not yet: %s", reason)
         return PokeReturnValue(reason is None, {**facts, "reason": reason})
 
-    def _long(self, storage: Storage, facts: dict[str, Any]) -> str | None:
-        if self.max_chain is None:
-            return None
-        facts["chain"] = chain = longest_chain(storage)
-        if chain is None:
-            return "no committed version loads in every store"
-        return f"a restart replays {chain} deltas" if chain > self.max_chain else None
+    def _reason(self, facts: dict[str, Any]) -> str | None:
+        storage = StatemaintHook(self.checkpoint, self.connection).get_conn()
+        if self.max_chain is not None:
+            facts["chain"] = chain = longest_chain(storage)
+            if chain is None:
+                return "no committed version loads in every store"
+            if chain > self.max_chain:
+                return f"a restart replays {chain} deltas"
+        return health_of(storage, spark=self.spark_version).reason if self.healthy else None

@@ -1,21 +1,56 @@
-"""The settings of one query and of one run, for the tasks; without Airflow."""
+"""The settings of one query, of the queries file or described in Python, and of one run."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
+from airflow.configuration import conf
+from pydantic import ValidationError
+
+from statemaint.airflow.connections import open_checkpoint
+from statemaint.airflow.names import GATEWAY_VARIABLE
 from statemaint.errors import ConfigError
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.work import WorkOrder
 from statemaint.metrics.options import Named, Targets
-from statemaint.model.policy import Policy
+from statemaint.model.policy import PRESETS, Policy
 from statemaint.plan.actions import Request
-from statemaint.queries.models import SparkSettings
+from statemaint.queries.checks import must_be_open
+from statemaint.queries.models import Query, SparkSettings
+from statemaint.queries.problems import explained
 from statemaint.report.record import code_of
 from statemaint.report.task import Failure
+from statemaint.storage import Storage
 
 Engine = Literal["tasks", "spark"]
+Notified = Callable[[Mapping[str, Any]], object]
+"""A notifier of Airflow, or a function that takes Airflow's context."""
+
+
+class QueryKeys(TypedDict, total=False):
+    """The keys of a query in the queries file that concern its tasks; docs/airflow.md has all."""
+
+    connection: str | None
+    policy: Mapping[str, Any]
+    owner: str | None
+    pool: str
+    priority: int
+    queue: str | None
+    executor: str | None
+    max_tasks: int | None
+    timeout: str
+    retries: int
+    retry_delay: str
+    engine: str
+    spark: Mapping[str, Any]
+
+
+# Replaces templates while a query is checked; tasks check the filled-in values.
+_STANDS_IN, _BUCKET_STANDS_IN = "/template", "s3://template/checkpoint"
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +58,13 @@ class QuerySettings:
     """The settings of one query, from the queries file and the environment.
 
     Attributes:
-        query: its name.
-        checkpoint: the address of its checkpoint.
-        policy: when to snapshot and what to keep.
-        connection: the id of the Airflow connection that reaches it; `None` for the environment.
-        max_tasks: the number of tasks that share more partitions than that; `None` for as many
-            as the work is worth.
+        connection: the id of the Airflow connection that reaches the checkpoint; `None` for the
+            environment.
+        max_tasks: `None` for as many as the work is worth.
         plans: the folder for the plans of dry runs; `None` to write none.
         schedule: when it runs; `None` if an Asset or a user decides.
         named: the data of its metrics beyond its record, as far as the queries file has it.
-        targets: the destinations of its metrics.
         engine: what does the work: mapped tasks, or one task with Spark's executors.
-        spark: the Spark of `engine: spark`.
     """
 
     query: str
@@ -48,6 +78,100 @@ class QuerySettings:
     targets: Targets = field(default_factory=Targets)
     engine: Engine = "tasks"
     spark: SparkSettings = field(default_factory=SparkSettings)
+
+    def open(self) -> Storage:
+        return open_checkpoint(self.checkpoint, self.connection)
+
+
+def query_settings(
+    name: str,
+    query: Query,
+    policy: Policy,
+    *,
+    gateway: str | None = None,
+    textfile: str | None = None,
+    plans: str | None = None,
+) -> QuerySettings:
+    """Returns the settings of a query; its plans are by default in Airflow's folder of logs."""
+    logs = Path(conf.get_mandatory_value("logging", "base_log_folder"))
+    return QuerySettings(
+        query=name,
+        checkpoint=query.checkpoint,
+        policy=policy,
+        connection=query.connection,
+        max_tasks=query.max_tasks,
+        engine=query.engine,
+        spark=query.spark or SparkSettings(),
+        plans=Path(plans) if plans else logs / "statemaint_plans",
+        schedule=query.schedule,
+        named=Named(
+            name,
+            savepoint_interval=query.savepoint_interval,
+            every_unit=query.detail == "partition",
+        ),
+        targets=Targets(gateway, textfile=Path(textfile) if textfile else None),
+    )
+
+
+def given_settings(
+    name: str | None,
+    checkpoint: str,
+    keys: Mapping[str, Any],
+    *,
+    pushgateway: str | None = None,
+    textfile: str | None = None,
+    plans: str | None = None,
+) -> tuple[Query, QuerySettings]:
+    """Returns a query described in Python by the keys of the queries file, and its settings.
+
+    STATEMAINT_PUSHGATEWAY wins, as for the file.
+    """
+    name, query = given_query(name, checkpoint, keys)
+    gateway = os.environ.get(GATEWAY_VARIABLE) or pushgateway
+    return query, query_settings(
+        name,
+        query,
+        query.policy.on_top_of(PRESETS["safe"]),
+        gateway=must_be_open(gateway) if gateway else None,
+        textfile=textfile,
+        plans=plans,
+    )
+
+
+def given_query(name: str | None, checkpoint: str, keys: Mapping[str, Any]) -> tuple[str, Query]:
+    if keys.get("together"):
+        raise ValueError("together: only queries of the queries file share a DAG; leave it out")
+    if keys.get("savepoint"):
+        raise ValueError("savepoint: only queries of the queries file have its DAG; leave it out")
+    stand_in = _BUCKET_STANDS_IN if keys.get("connection") else _STANDS_IN
+    template = is_template(checkpoint)
+    entry = {**keys, "checkpoint": stand_in if template else checkpoint}
+    try:
+        query = Query.model_validate(entry)
+    except ValidationError as error:
+        below = ("queries", "arguments")
+        named = (
+            f"{'.'.join(map(str, path[2:]))}: {what}" for path, what in explained(error, below)
+        )
+        raise ValueError("; ".join(named)) from None
+    if template:
+        query = query.model_copy(update={"checkpoint": checkpoint})
+    return given_name(name, checkpoint), query
+
+
+def given_name(name: str | None, checkpoint: str) -> str:
+    """Returns the name of a query; by default the last part of its checkpoint's address."""
+    if name is None and is_template(checkpoint):
+        raise ValueError("query: give the query's name, as the checkpoint is a template")
+    chosen = name or checkpoint.rstrip("/").rpartition("/")[2]
+    if not _NAME.fullmatch(chosen):
+        what = "must be a name of up to 200 letters, digits and _ . -"
+        raise ValueError(f"query: {what}, not {chosen!r}")
+    return chosen
+
+
+def is_template(text: str) -> bool:
+    return "{{" in text or "{%" in text
 
 
 def about(settings: QuerySettings) -> dict[str, Any]:
@@ -79,25 +203,19 @@ class Options:
     def of(cls, params: Mapping[str, Any]) -> "Options":
         lists = {name: tuple(params.get(name) or ()) for name in ("operators", "partitions")}
         # A run queued by an earlier build lacks the new options.
-        scalars = (name for name in cls.__slots__ if name not in lists and name in params)
-        given = {name: params[name] for name in scalars}
+        given = {name: params[name] for name in cls.__slots__ if name in params}
         return cls(**{**given, **lists})
 
     @property
-    def partial(self) -> bool:
-        return bool(self.operators or self.partitions)
-
-    @property
     def scope(self) -> str:
-        """Returns the restriction in words; empty if there is none."""
         named = (("operator", self.operators), ("partition", self.partitions))
-        parts = [f"{name} {', '.join(map(str, sorted(one)))}" for name, one in named if one]
+        parts = [f"{name} {', '.join(map(str, sorted(ids)))}" for name, ids in named if ids]
         return " and ".join(parts)
 
     def refused(self, failure: str | None) -> bool:
         """Returns whether a run that failed before its work was refused for these options."""
-        given = self.partial or self.engine or self.min_batches_to_retain is not None
-        given = given or self.min_deltas_for_snapshot is not None
+        counts = (self.min_batches_to_retain, self.min_deltas_for_snapshot)
+        given = self.scope or self.engine or counts != (None, None)
         return bool(given) and code_of(failure) == ConfigError.code
 
     def request(self) -> Request:
@@ -116,7 +234,6 @@ class Options:
     def order(
         self, settings: QuerySettings, bundles: Iterable[Bundle], *, run: str, handover: str | None
     ) -> WorkOrder:
-        """Returns the work of this run on a query."""
         return WorkOrder(
             query=settings.query,
             policy=self.change(settings.policy),

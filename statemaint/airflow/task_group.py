@@ -7,11 +7,9 @@ from typing import Any, Unpack
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import TaskGroup, TriggerRule
 
-from statemaint.airflow.factory import query_settings, task_arguments
-from statemaint.airflow.given import Notified, Outputs, QueryKeys, given_query
+from statemaint.airflow.factory import task_arguments
 from statemaint.airflow.run_tasks import Terms, run_tasks
-from statemaint.airflow.settings import Options
-from statemaint.model.policy import PRESETS
+from statemaint.airflow.settings import Notified, Options, QueryKeys, given_settings
 
 
 class StateMaintenanceTaskGroup(TaskGroup):
@@ -52,20 +50,20 @@ class StateMaintenanceTaskGroup(TaskGroup):
         textfile: str | None = None,
         **keys: Unpack[QueryKeys],
     ) -> None:
-        name, given = given_query(query, checkpoint, keys)
-        outputs = Outputs.given(pushgateway, textfile)
+        given, settings = given_settings(
+            query, checkpoint, keys, pushgateway=pushgateway, textfile=textfile
+        )
         arguments: Any = task_arguments(given)
-        policy = given.policy.on_top_of(PRESETS["safe"])
         super().__init__(
             group_id=group_id,
-            tooltip=f"Maintains the state of {name}",
+            tooltip=f"Maintains the state of {settings.query}",
             default_args=arguments,
         )
         options = Options(dry_run=dry_run, force_snapshot=force_snapshot)
         terms = Terms(timedelta(seconds=given.timeout), options, tuple(notify))
         with self:
-            made = run_tasks(query_settings(name, given, policy, outputs), terms)
+            tasks = run_tasks(settings, terms)
             # `maintain` is skipped if there is nothing to do; tasks after the group are not.
             rule = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
             done: Any = EmptyOperator(task_id="done", trigger_rule=rule)
-            [made.plan, made.maintain, made.report] >> done
+            tasks >> done

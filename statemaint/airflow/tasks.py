@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from statemaint.airflow import advice, texts
-from statemaint.airflow.connections import open_checkpoint
+from statemaint.airflow import texts
 from statemaint.airflow.figures import figures_of_run
 from statemaint.airflow.names import COSTS, NOTE
 from statemaint.airflow.publish import publish
@@ -54,6 +53,8 @@ from statemaint.report.to_json import plan_json
 from statemaint.storage import Storage
 from statemaint.wording import counted
 
+# The keys under which the tasks pass on their results, in addition to `plan`'s list of bundles.
+PLANNED, HANDOVER, REPORT = "planned", "handover", "report"
 _log = logging.getLogger(__name__)
 
 
@@ -62,10 +63,7 @@ class Planned:
     """The result of `plan`, and of a run that one task carries out.
 
     Attributes:
-        bundles: the partitions with work, as tasks of about equal work.
-        failure: why the task must fail.
         held: why the task must wait: another run holds the lease.
-        decided: the facts for `report`.
         handover: the files that the tasks need not read again, as text.
         note: the result of a dry run, in a few lines.
         shown: the XComs for the pages, by their keys: of a dry run, or of a whole run.
@@ -81,17 +79,18 @@ class Planned:
     shown: Mapping[str, Any] = field(default_factory=dict)
     report: dict[str, Any] | None = None
 
-    @property
-    def xcoms(self) -> dict[str, Any]:
-        """Returns the XComs of the task for the UI, by their keys."""
-        return {**({NOTE: self.note} if self.note else {}), **self.shown}
-
     def results(
-        self, reports: Iterable[BundleReport] = (), *, refused: bool = False
+        self, reports: Iterable[BundleReport] = (), options: Options | None = None
     ) -> TaskResults:
         """Returns what the run's report needs, with the reports of the other tasks."""
         failure = self.failure.reason if self.failure else None
+        refused = bool(options and options.refused(failure))
         return TaskResults(self.bundles, self.decided, failure, tuple(reports), refused)
+
+    def xcoms(self, options: Options | None = None) -> dict[str, Any]:
+        """Returns what `plan` passes on, by key."""
+        handover = {HANDOVER: self.handover} if self.handover else {}
+        return {**self.shown, PLANNED: dumped(self.results(options=options)), **handover}
 
 
 def plan_query(
@@ -105,22 +104,19 @@ def plan_query(
     """Fixes the run's target version and finds the partitions that need attention.
 
     Ends the lease of an earlier attempt at the run, whose remaining tasks then stop before their
-    next deletion; takes the lease for the tasks to come. A dry run takes none (S13): it logs the
-    whole plan, and writes it to a file outside the checkpoint.
+    next deletion; takes the lease for the tasks to come, which without a holder take their own.
+    A dry run takes none (S13): it logs the plan, and writes it to a file outside the checkpoint.
 
     Passes on the facts of all other partitions, which no task sees: that they were inspected and
-    are sound must be recorded too, above all after damage.
-
-    Args:
-        settings: the query's settings.
-        options: the run's options.
-        holder: the holder of the lease that the run's tasks share; by default each takes its own.
-        run: the run's id, for the name of a dry run's file.
-        costs: how slow each partition was in the last run.
+    are sound must be recorded too, above all after damage. `costs` are those of the last run.
     """
     try:
-        _check_engine(settings)
-        storage = _storage(settings)
+        if settings.engine == "spark" and settings.connection:
+            raise ConfigError(
+                "Spark's executors have no Airflow connections; run it with the engine `tasks`, or "
+                f"give Spark its credentials and take {settings.connection!r} out of the query"
+            )
+        storage = settings.open()
         if options.dry_run:
             return _shown(settings, options, storage, run)
         if holder:
@@ -159,20 +155,11 @@ def _planned(
     spark = settings.engine == "spark"
     most = unit_count(units) if spark else task_count(units, costs, settings.max_tasks)
     packed = bundles(units, target=plan.target, most=most, holder=holder)
-    _log.info(texts.task_line([one.label for one in packed]))
+    _log.info(texts.task_line([bundle.label for bundle in packed]))
     return Planned(packed, decided=decided, handover=prepared.handover.to_json())
 
 
-def _check_engine(settings: QuerySettings) -> None:
-    if settings.engine == "spark" and settings.connection:
-        raise ConfigError(
-            "Spark's executors have no Airflow connections; run it with the engine `tasks`, "
-            f"or give Spark its credentials and take {settings.connection!r} out of the query"
-        )
-
-
 def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str) -> Planned:
-    """Shows the plan of a dry run: in the log, as a file and as a note."""
     policy, request = options.change(settings.policy), options.request()
     checkpoint, plan = plan_checkpoint(storage, policy, request=request, dry=True)
     _log.info("DRY RUN: %s", texts.plan_line(plan, settings.query))
@@ -180,18 +167,18 @@ def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str
     for line in texts.dry_run_lines(plan):
         _log.info(line)
     file = _write_plan(settings, run, checkpoint, plan)
-    waits = [str(one) for one in by_reason(plan.withheld)]
+    waiting = by_reason(plan.withheld)
     counts = {
         **texts.planned_counts(plan),
         "target": plan.target,
         "scope": options.scope,
-        "withheld": waits,
+        "withheld": list(map(str, waiting)),
     }
-    note = advice.dry_note(counts, findings_json(plan.all_findings), file)
+    note = texts.dry_note(counts, findings_json(plan.all_findings), file)
     _log.info(note)
     damage = reasons(plan.all_findings)
     failure = Failure(f"DRY RUN: {damage}") if damage else None
-    units, waiting = tuple(planned_units(plan)), by_reason(plan.withheld)
+    units = tuple(planned_units(plan))
     decided = PlanSummary.of(plan, plan.all_findings, units=units, withheld=waiting)
     results = TaskResults(summary=decided)
     shown = figures_of_run(settings, results, success=not failure, dry_run=True)
@@ -201,7 +188,7 @@ def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str
 def _write_plan(
     settings: QuerySettings, run: str, checkpoint: Checkpoint, plan: Plan
 ) -> str | None:
-    """Writes a plan as `statemaint plan --json` prints it, and returns the file's path."""
+    """Writes a plan as `statemaint plan --json` prints it; returns the file's path."""
     if settings.plans is None:
         return None
     file = settings.plans / settings.query / f"{run_folder(run)}.json"
@@ -220,24 +207,21 @@ def mapped(settings: QuerySettings, planned: Sequence[Bundle]) -> list[dict[str,
     listed = [{"label": bundle.label, **dumped(bundle)} for bundle in planned]
     if settings.engine != "spark" or not listed:
         return listed
-    partitions = sum(len(one.partitions) for one in planned)
+    partitions = sum(len(bundle.partitions) for bundle in planned)
     return [{"label": f"{counted(partitions, 'partition')} on Spark", "bundles": listed}]
 
 
 def bundles_of(inputs: Iterable[Mapping[str, Any]]) -> list[Bundle]:
     """Returns the bundles in the result of `mapped`."""
-    return [loaded(Bundle, one) for each in inputs for one in each.get("bundles", (each,))]
+    return [loaded(Bundle, part) for each in inputs for part in each.get("bundles", (each,))]
 
 
 def maintain_bundle(
     settings: QuerySettings, order: WorkOrder, bundle: Bundle, *, on_outcome: OnOutcome = ignored
 ) -> BundleReport:
-    """Maintains some partitions at the target that `plan` fixed; safe to repeat.
-
-    The report has the facts for the metrics, which `finish` publishes for all bundles together.
-    """
+    """Maintains some partitions at the target that `plan` fixed; safe to repeat."""
     try:
-        report = maintain_part(_storage(settings), order, bundle, on_outcome=on_outcome)
+        report = maintain_part(settings.open(), order, bundle, on_outcome=on_outcome)
     except StatemaintError as error:
         return BundleReport.of_error(bundle.label, error)
     _tell(report.findings)
@@ -247,10 +231,9 @@ def maintain_bundle(
 
 
 def finish(settings: QuerySettings, results: TaskResults, *, run: str = "") -> dict[str, Any]:
-    """Ends the run: logs the totals of all bundles and returns the run's report.
+    """Empties the trash, ends the lease of the run's tasks, and publishes their metrics.
 
-    Ends the lease that the run's tasks share, even if a task is still running. Before that, empties
-    the trash; after it, publishes the metrics of the plan and the tasks.
+    The lease ends even if a task is still running. Returns the run's report.
     """
     scope, reports = results.plan.scope, results.inspected
     ended = results.ended(run, time.time())
@@ -277,7 +260,7 @@ def finish(settings: QuerySettings, results: TaskResults, *, run: str = "") -> d
         "success": success,
         "maintained": success and bool(results.planned),
     }
-    report["note"] = advice.note(report)
+    report["note"] = texts.note(report)
     _log.info(report["note"])
     return report
 
@@ -285,13 +268,19 @@ def finish(settings: QuerySettings, results: TaskResults, *, run: str = "") -> d
 def reported(
     settings: QuerySettings, results: TaskResults, *, run: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Ends the run of a query, as `finish` does; returns its report, and its XComs by key."""
+    """Ends a run, as `finish` does; returns its report, and its XComs by key."""
     report = finish(settings, results, run=run)
     xcoms = {NOTE: report["note"]}
     xcoms |= figures_of_run(settings, results, success=report["success"])
     if results.planned and not report["scope"]:
         xcoms[COSTS] = run_costs(results)
     return report, xcoms
+
+
+def run_costs(results: TaskResults) -> Costs:
+    """Returns the cost of each partition, for the next run's bundles."""
+    seconds = {report.label: report.seconds for report in results.inspected}
+    return costs_of(results.planned, seconds)
 
 
 def maintain_query(
@@ -302,10 +291,7 @@ def maintain_query(
     run: str,
     on_outcome: OnOutcome = ignored,
 ) -> Planned:
-    """Maintains all partitions of a query in this process; `max_tasks` has no effect.
-
-    Without a report, the task must wait.
-    """
+    """Maintains all partitions of a query in this process; without a report, it must wait."""
     planned = plan_query(settings, options, holder, run=run)
     if planned.held:
         return planned
@@ -318,25 +304,19 @@ def maintain_query(
         maintain_bundle(settings, order, bundle, on_outcome=on_outcome)
         for bundle in planned.bundles
     ]
-    refused = options.refused(planned.failure.reason if planned.failure else None)
-    results = planned.results(reports, refused=refused)
+    results = planned.results(reports, options)
     done = finish(settings, results, run=run)
     shown = figures_of_run(settings, results, success=done["success"])
-    failure = planned.failure or Failure.of_all([one.failure for one in reports if one.failure])
+    failures = [report.failure for report in reports if report.failure]
+    failure = planned.failure or Failure.of_all(failures)
     return replace(planned, report=done, failure=failure, shown=shown)
-
-
-def run_costs(results: TaskResults) -> Costs:
-    """Returns the cost of each partition of a run, for the next run's bundles."""
-    seconds = {report.label: report.seconds for report in results.inspected}
-    return costs_of(results.planned, seconds)
 
 
 def _report(settings: QuerySettings, results: TaskResults, emptied: Emptied) -> dict[str, Any]:
     plan, reports = results.plan, results.inspected
-    of_tasks = (found for report in reports for found in report.findings)
+    of_tasks = (finding for report in reports for finding in report.findings)
     findings = [*plan.findings, *of_tasks, *findings_json(emptied.findings)]
-    waits = [*plan.withheld, *(one for report in reports for one in report.withheld)]
+    waits = [*plan.withheld, *(waiting for report in reports for waiting in report.withheld)]
     return {
         "query": settings.query,
         "checkpoint": settings.checkpoint,
@@ -348,15 +328,11 @@ def _report(settings: QuerySettings, results: TaskResults, emptied: Emptied) -> 
         "trash_files_deleted": emptied.files,
         "trash_bytes_deleted": emptied.bytes,
         "halted": sum(report.halted for report in reports),
-        "withheld": [str(one) for one in together(waits)],
-        "findings": sorted({one["code"] for one in findings}),
-        "broken": [one for one in findings if one["damage"]][:MOST_FINDINGS],
-        "todo": advice.steps(findings, settings.checkpoint),
+        "withheld": list(map(str, together(waits))),
+        "findings": sorted({finding["code"] for finding in findings}),
+        "broken": [finding for finding in findings if finding["damage"]][:MOST_FINDINGS],
+        "todo": texts.steps(findings, settings.checkpoint),
     }
-
-
-def _storage(settings: QuerySettings) -> Storage:
-    return open_checkpoint(settings.checkpoint, settings.connection)
 
 
 def _end_run(
@@ -364,7 +340,7 @@ def _end_run(
 ) -> tuple[LastRun, Emptied]:
     units, code = settings.engine == "spark", ended.exit_code
     try:
-        storage = _storage(settings)
+        storage = settings.open()
         emptied = end_run(storage, holder, sound=sound, units=units, run=ended.run, exit_code=code)
     except StatemaintError as error:
         _log.warning("the lease is left to expire, and the trash to the next run: %s", error)

@@ -1,7 +1,9 @@
-"""The texts that tasks write to their logs. Pure."""
+"""The texts of a run: its logs, its note for an operator, and what to do next. Pure."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+from statemaint.model.findings import FindingCode
 from statemaint.plan.actions import Action, Attest, Delete, Plan, WriteSnapshot
 from statemaint.plan.withheld import by_reason
 from statemaint.report.outcome import (
@@ -13,7 +15,7 @@ from statemaint.report.outcome import (
     StoreReport,
 )
 from statemaint.report.task import BundleReport
-from statemaint.wording import counted
+from statemaint.wording import command, counted
 
 # A partition without maintenance for a year has about nine thousand deltas.
 _MOST_LINES = 10_000
@@ -30,6 +32,17 @@ _COLUMNS = (
     "findings",
 )
 
+# Airflow's notes hold a thousand characters.
+_MOST_CHARACTERS = 1000
+_RUNBOOK = "docs/runbook.md"
+
+# Another build may have found what this one has no code for.
+_PASSING = frozenset(code for code in FindingCode if code.about.passes)
+_ADVISED = frozenset(code for code in FindingCode if code.about.advised)
+_DONE = ("snapshots", "files", "bytes")
+
+Json = dict[str, Any]
+
 
 def size(count: int) -> str:
     """Returns a count of bytes in readable form: `0 B`, `1.5 kB`, `22.0 MB`."""
@@ -42,39 +55,34 @@ def size(count: int) -> str:
 
 
 def plan_line(plan: Plan, query: str) -> str:
-    """Returns the decisions for a query, in one line."""
     if plan.target is None:
         return f"{query} at {plan.root}: no batch is committed yet, nothing to do"
-    writes = sum(1 for action in plan.actions if isinstance(action, WriteSnapshot))
-    deletes = [action.entry.size for action in plan.actions if isinstance(action, Delete)]
+    counts = planned_counts(plan)
     need = "needs" if len(plan.units) == 1 else "need"
     units = counted(len({store.store.id.unit for store in plan.stores}), "partition")
     return (
         f"{query} at {plan.root}: batch {plan.committed} is committed; target version "
         f"{plan.target}, floor {plan.floor}; {len(plan.units)} of {units} "
-        f"{need} attention: {counted(writes, 'snapshot')} to write, "
-        f"{counted(len(deletes), 'file')} ({size(sum(deletes))}) to delete"
+        f"{need} attention: {counted(counts['snapshots'], 'snapshot')} to write, "
+        f"{counted(counts['files'], 'file')} ({size(counts['bytes'])}) to delete"
     )
 
 
 def dry_run_lines(plan: Plan) -> Iterator[str]:
-    """Yields the actions of a plan, up to a limit, and why snapshots are withheld, one per line."""
     if not plan.actions:
         yield "DRY RUN: nothing to do"
     for action in plan.actions[:_MOST_LINES]:
         yield f"DRY RUN: {_would(action)}"
     if len(plan.actions) > _MOST_LINES:
         yield f"DRY RUN: and {len(plan.actions) - _MOST_LINES} more; the plan's file has all"
-    for one in by_reason(plan.withheld):
-        yield f"DRY RUN: {one}"
+    for waiting in by_reason(plan.withheld):
+        yield f"DRY RUN: {waiting}"
 
 
 def planned_counts(plan: Plan) -> dict[str, int]:
-    """Returns the number of snapshots and files of a plan, and the bytes of the files."""
-    writes = [one for one in plan.actions if isinstance(one, WriteSnapshot)]
-    deletes = [one for one in plan.actions if isinstance(one, Delete)]
-    size = sum(one.entry.size for one in deletes)
-    return {"snapshots": len(writes), "files": len(deletes), "bytes": size}
+    sizes = [action.entry.size for action in plan.actions if isinstance(action, Delete)]
+    writes = sum(isinstance(action, WriteSnapshot) for action in plan.actions)
+    return {"snapshots": writes, "files": len(sizes), "bytes": sum(sizes)}
 
 
 def _would(action: Action) -> str:
@@ -88,13 +96,11 @@ def _would(action: Action) -> str:
 
 
 def task_line(labels: Sequence[str]) -> str:
-    """Returns the names of the tasks that a plan was spread over, up to a limit, in one line."""
     more = f", and {len(labels) - _MOST_LABELS} more" if labels[_MOST_LABELS:] else ""
     return f"{counted(len(labels), 'task')}: {', '.join(labels[:_MOST_LABELS])}{more}"
 
 
 def store_lines(report: Report) -> Iterator[str]:
-    """Yields what a run has done in each store, up to a limit, one per line."""
     gone = "moved to the trash" if report.plan.policy.trash_for else "deleted"
     for store in report.stores[:_MOST_LINES]:
         yield f"{store.before.id}: {', '.join(_done(store, gone)) or 'nothing to do'}"
@@ -103,12 +109,12 @@ def store_lines(report: Report) -> Iterator[str]:
 
 
 def _done(store: StoreReport, gone: str) -> Iterator[str]:
-    written = [one for one in store.outcomes if isinstance(one, SnapshotWritten)]
-    verified = [one.action.version for one in store.outcomes if isinstance(one, Attested)]
-    deleted = [one.action.entry.size for one in store.outcomes if isinstance(one, Deleted)]
+    written = [done for done in store.outcomes if isinstance(done, SnapshotWritten)]
+    verified = [done.action.version for done in store.outcomes if isinstance(done, Attested)]
+    deleted = [done.action.entry.size for done in store.outcomes if isinstance(done, Deleted)]
     if written:
-        total = size(sum(one.bytes for one in written))
-        yield f"{_snapshots(one.action.version for one in written)} written ({total})"
+        total = size(sum(snapshot.bytes for snapshot in written))
+        yield f"{_snapshots(snapshot.action.version for snapshot in written)} written ({total})"
     if verified:
         yield f"{_snapshots(verified)} verified"
     if deleted:
@@ -118,12 +124,11 @@ def _done(store: StoreReport, gone: str) -> Iterator[str]:
 
 
 def _snapshots(versions: Iterable[int]) -> str:
-    listed = [str(one) for one in sorted(versions)]
+    listed = list(map(str, sorted(versions)))
     return f"{'snapshots' if listed[1:] else 'snapshot'} {' and '.join(listed)}"
 
 
 def table(reports: Sequence[BundleReport]) -> str:
-    """Returns all bundles of a run as a plain-text table, with their totals."""
     rows = [_row(report.label, [report]) for report in reports]
     total = [_row("all", reports)] if len(rows) != 1 else []
     lines = [_COLUMNS, *rows, *total]
@@ -152,3 +157,97 @@ def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
         for column, (cell, width) in enumerate(zip(line, widths, strict=True))
     )
     return "  ".join((name, *numbers, last.strip()))
+
+
+def steps(findings: Sequence[Json], checkpoint: str) -> list[Json]:
+    """Returns the steps for findings: for each code its runbook entry and the exact command."""
+    by_code: dict[str, Json] = {}
+    for finding in findings:
+        code = finding["code"]
+        if finding["damage"] or code in _ADVISED:
+            step = command("doctor" if finding["damage"] else "scan", checkpoint)
+            if code in _PASSING:
+                step = command("maintain", checkpoint, "--dry-run")
+            facts = {"code": code, "detail": finding["detail"]}
+            place = f"{_RUNBOOK}#{code.lower()}"
+            by_code.setdefault(code, {**facts, "runbook": place, "command": step})
+    return list(by_code.values())
+
+
+def is_damaged(broken: Iterable[Json]) -> bool:
+    """Returns whether a checkpoint is damaged, not just blocked by its storage or the query."""
+    return any(finding["code"] not in _PASSING for finding in broken)
+
+
+def dry_note(counts: Mapping[str, Any], findings: Sequence[Json], file: str | None) -> str:
+    lines = [f"DRY RUN, nothing was changed. {_counted(counts, would=True)}"]
+    lines += [f"DRY RUN: {line}" for line in (*_scope(counts), *_withheld(counts))]
+    if file:
+        lines.append(f"DRY RUN: the whole plan is in {file}")
+    return cut([*lines, *_broken(findings)])
+
+
+def note(extra: Mapping[str, Any]) -> str:
+    lines = _scope(extra)
+    if extra["failure"]:
+        lines.append(f"Nothing was maintained: {extra['failure']}")
+    else:
+        lines.append(_counted(extra, would=False))
+    if emptied := extra.get("trash_files_deleted"):
+        bytes_deleted = size(extra["trash_bytes_deleted"])
+        lines.append(
+            f"{counted(emptied, 'expired file')} deleted from the trash ({bytes_deleted})."
+        )
+    lines += _withheld(extra)
+    if extra["without_report"]:
+        silent = counted(extra["without_report"], "task")
+        lines.append(f"{silent} gave no report; the logs say why.")
+    lines += _broken(extra["broken"])
+    lines += [f"Next: `{step['command']}`, {step['runbook']}" for step in extra["todo"]]
+    return cut(lines)
+
+
+def note_of_queries(reports: Mapping[str, Json]) -> str:
+    failed = {name: report for name, report in reports.items() if not report["success"]}
+    sums = {key: sum(report.get(key, 0) for report in reports.values()) for key in _DONE}
+    done = (
+        f"{counted(len(reports), 'query', 'queries')}, {len(failed)} failed: "
+        f"{counted(sums['snapshots'], 'snapshot')} written, "
+        f"{counted(sums['files'], 'file')} deleted ({size(sums['bytes'])})."
+    )
+    why = {name: " ".join(report["note"].split()) for name, report in failed.items()}
+    return cut([done, *(f"{name}: {note}" for name, note in why.items())])
+
+
+def _scope(extra: Mapping[str, Any]) -> list[str]:
+    scope = extra.get("scope")
+    return [f"Only {scope}, as set in the form."] if scope else []
+
+
+def _counted(counts: Mapping[str, Any], *, would: bool) -> str:
+    verb = "would be " if would else ""
+    if not (counts["snapshots"] or counts["files"]):
+        return (
+            "Nothing would be written or deleted." if would else "Nothing was written or deleted."
+        )
+    return (
+        f"{counted(counts['snapshots'], 'snapshot')} {verb}written, "
+        f"{counted(counts['files'], 'file')} {verb}deleted "
+        f"({size(counts['bytes'])}), up to version {counts['target']}."
+    )
+
+
+def _withheld(counts: Mapping[str, Any]) -> list[str]:
+    return [f"{waiting}." for waiting in counts.get("withheld", ())]
+
+
+def _broken(findings: Iterable[Json]) -> list[str]:
+    damage = (finding for finding in findings if finding["damage"])
+    return [f"Broken: {finding['code']}: {finding['detail']}" for finding in damage]
+
+
+def cut(lines: Sequence[str]) -> str:
+    text = "\n\n".join(lines)
+    if len(text) <= _MOST_CHARACTERS:
+        return text
+    return text[: _MOST_CHARACTERS - 4].rstrip() + " ..."

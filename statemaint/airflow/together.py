@@ -6,27 +6,26 @@ the bundles of all of them. Each XCom is of one query, by its key (`names.of_que
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, get_current_context, task
+from airflow.sdk import Asset, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
 from statemaint.airflow import on_spark, tasks
-from statemaint.airflow.advice import cut, is_damaged, note_of_queries
-from statemaint.airflow.endings import fail, update_assets
+from statemaint.airflow.endings import fail, our_task, update_assets
 from statemaint.airflow.figures import figures_of_run
 from statemaint.airflow.links import links
 from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query
-from statemaint.airflow.publish import publish_held
-from statemaint.airflow.reporting import all_reporting, reporting
-from statemaint.airflow.run_tasks import HANDOVER, PLANNED, REPORT, holder_of, results_of
+from statemaint.airflow.on_spark import OnKill, start_spark
+from statemaint.airflow.publish import all_reporting, publish_held, reporting
+from statemaint.airflow.run_tasks import holder_of, last_costs, pass_on, results_of
 from statemaint.airflow.settings import Options, QuerySettings, unknown_options
-from statemaint.airflow.spark_program import OnKill, start_spark
-from statemaint.airflow.tasks import Planned
+from statemaint.airflow.tasks import HANDOVER, PLANNED, REPORT, Planned
+from statemaint.airflow.texts import cut, note_of_queries
 from statemaint.execute.lease import QUIET
 from statemaint.maintain.work import TaskResults
 from statemaint.records.claims import Holder
@@ -61,20 +60,19 @@ def together_tasks(shared: str, queries: Sequence[QuerySettings]) -> None:
 
 
 def _plan_task(queries: Sequence[QuerySettings]) -> Any:
-    @task(task_id="plan", doc_md="Plans each query: its target version, its partitions with work.")
+    @our_task("plan", "Plans each query: its target version, its partitions with work.")
     def plan() -> None:
         context = get_current_context()
-        push = context["ti"].xcom_push
         chosen, options = _chosen(queries), Options.of(context["params"])
         with all_reporting(chosen, "plan", first=True) as progress:
-            plans = dict(zip((one.query for one in chosen), _plans(chosen, options), strict=True))
-            _note_failures(progress, {name: one.failure for name, one in plans.items()})
+            names = [settings.query for settings in chosen]
+            plans = dict(zip(names, _plans(chosen, options), strict=True))
+            _note_failures(progress, {name: plan.failure for name, plan in plans.items()})
         for query, planned in plans.items():
-            for key, value in _passed_by_plan(planned):
-                push(of_query(key, query), value)
-        failures = {name: one.failure for name, one in plans.items() if one.failure}
+            pass_on(planned.xcoms(), query)
+        failures = {name: plan.failure for name, plan in plans.items() if plan.failure}
         if options.dry_run:
-            push(NOTE, cut([f"{name}: {_dry_note(one)}" for name, one in plans.items()]))
+            pass_on({NOTE: cut([f"{name}: {_dry_note(plan)}" for name, plan in plans.items()])})
             if failure := _failed(failures):
                 fail(failure)
             raise DownstreamTasksSkipped(tasks=["spark", "report"])  # type: ignore[no-untyped-call]
@@ -101,44 +99,37 @@ def _chosen(queries: Sequence[QuerySettings]) -> list[QuerySettings]:
     context = get_current_context()
     if unknown := unknown_options(context["dag_run"].conf, OPTIONS):
         fail(unknown)
-    names = context["params"].get(QUERIES) or [one.query for one in queries]
-    settings = {one.query: one for one in queries}
-    if strange := sorted(set(names) - set(settings)):
+    maintained = [settings.query for settings in queries]
+    names = context["params"].get(QUERIES) or maintained
+    if strange := sorted(set(names) - set(maintained)):
         listed = ", ".join(strange)
-        fail(Failure(f"CONFIG: the DAG does not maintain {listed}, but {', '.join(settings)}"))
-    return [one for one in queries if one.query in names]
+        fail(Failure(f"CONFIG: the DAG does not maintain {listed}, but {', '.join(maintained)}"))
+    return [settings for settings in queries if settings.query in names]
 
 
 def _plans(queries: Sequence[QuerySettings], options: Options) -> Iterable[Planned]:
-    context = get_current_context()
-    dag, run, ti = context["dag_run"].dag_id, str(context["dag_run"].run_id), context["ti"]
+    dag_run = get_current_context()["dag_run"]
 
-    def costs(query: str) -> Mapping[str, float]:
-        key = of_query(COSTS, query)
-        stored = ti.xcom_pull(task_ids="report", key=key, include_prior_dates=True)
-        return stored if isinstance(stored, dict) else {}
+    def plan(settings: QuerySettings, holder: Holder, costs: Mapping[str, float]) -> Planned:
+        try:
+            return tasks.plan_query(settings, options, holder, run=str(dag_run.run_id), costs=costs)
+        except Exception as error:  # noqa: BLE001 -- one query must not stop the others (S16)
+            return Planned(failure=_fault(settings, error))
 
     # Requests to Airflow are made here; threads only make requests to storages.
-    requests = [(one, holder_of(dag), costs(one.query)) for one in queries]
-    plan = partial(_plan, options=options, run=run)
+    holders = [holder_of(dag_run.dag_id) for _ in queries]
+    costs = [last_costs("report", of_query(COSTS, settings.query)) for settings in queries]
     with ThreadPoolExecutor(1 if options.dry_run else _AT_A_TIME) as pool:
-        plans = list(pool.map(plan, requests))
-        if any(one.held for one in plans):
+        plans = list(pool.map(plan, queries, holders, costs))
+        if any(planned.held for planned in plans):
             # No run gets a lease in the first seconds after another has ended it.
             time.sleep(QUIET + 1)
-            again = zip(requests, plans, strict=True)
-            plans = list(pool.map(lambda one: plan(one[0]) if one[1].held else one[1], again))
-    return [_not_held(one, planned) for one, planned in zip(queries, plans, strict=True)]
 
+            def again(planned: Planned, *request: Any) -> Planned:
+                return plan(*request) if planned.held else planned
 
-def _plan(
-    request: tuple[QuerySettings, Holder, Mapping[str, float]], *, options: Options, run: str
-) -> Planned:
-    settings, holder, costs = request
-    try:
-        return tasks.plan_query(settings, options, holder, run=run, costs=costs)
-    except Exception as error:  # noqa: BLE001 -- one query must not stop the others (S16)
-        return Planned(failure=_fault(settings, error))
+            plans = list(pool.map(again, plans, queries, holders, costs))
+    return [_not_held(settings, planned) for settings, planned in zip(queries, plans, strict=True)]
 
 
 def _fault(settings: QuerySettings, error: Exception) -> Failure:
@@ -154,24 +145,13 @@ def _not_held(settings: QuerySettings, planned: Planned) -> Planned:
     return replace(planned, failure=Failure(planned.held))
 
 
-def _passed_by_plan(planned: Planned) -> Iterator[tuple[str, Any]]:
-    yield from planned.shown.items()
-    yield PLANNED, dumped(planned.results())
-    if planned.bundles and planned.handover:
-        yield HANDOVER, planned.handover
-
-
 def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
-    @task(
-        task_id="spark",
-        show_return_value_in_logs=False,
-        doc_md="Maintains the partitions of all queries in one Spark program.",
-    )
+    @our_task("spark", "Maintains the partitions of all queries in one Spark program.")
     def spark() -> None:
         context = get_current_context()
         ti = context["ti"]
         chosen, options = _chosen(queries), Options.of(context["params"])
-        plans = {one.query: _results(one.query) for one in chosen}
+        plans = {settings.query: _results(settings.query) for settings in chosen}
         run = str(context["dag_run"].run_id)
         works = []
         for settings in chosen:
@@ -186,8 +166,8 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
                 progress[query].add_reports(reports)
             _note_failures(progress, {query: failure for query, (_, failure) in done.items()})
         for query, (reports, _) in done.items():
-            ti.xcom_push(of_query(REPORT, query), [dumped(report) for report in reports])
-        unplanned = {name: Failure(one.failure) for name, one in plans.items() if one.failure}
+            pass_on({REPORT: [dumped(report) for report in reports]}, query)
+        unplanned = {name: Failure(plan.failure) for name, plan in plans.items() if plan.failure}
         failed = {name: failure for name, (_, failure) in done.items() if failure}
         if failure := _failed({**unplanned, **failed}):
             fail(failure)
@@ -199,11 +179,9 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
 
 def shared_start(shared: str, on_kill: OnKill) -> on_spark.Start:
     """Returns a function that runs Spark's program for all queries of a name, under that name."""
-
-    def start(settings: QuerySettings, arguments: Sequence[str]) -> str | None:
-        return start_spark(replace(settings, query=shared), arguments, on_kill=on_kill)
-
-    return start
+    return lambda settings, arguments: start_spark(
+        replace(settings, query=shared), arguments, on_kill=on_kill
+    )
 
 
 def _pulled(key: str, query: str, task_id: str = "plan") -> Any:
@@ -212,63 +190,50 @@ def _pulled(key: str, query: str, task_id: str = "plan") -> Any:
 
 def _failed(failures: Mapping[str, Failure]) -> Failure | None:
     """Returns the failure of a task in which some queries have failed; logs each of them."""
-    failed = [Failure(f"{name}: {one.reason}", one.retry) for name, one in failures.items()]
-    for failure in failed:
+    named = [Failure(f"{name}: {why.reason}", why.retry) for name, why in failures.items()]
+    for failure in named:
         _log.error(failure.reason)
-    return Failure.of_all(failed)
+    return Failure.of_all(named)
 
 
 def _report_task(queries: Sequence[QuerySettings]) -> Any:
-    outlets = [Asset(one) for query in queries for one in _assets(query)]
+    names = [settings.query for settings in queries]
+    outlets = [Asset(uri(name)) for name in names for uri in (asset_uri, findings_uri)]
 
-    @task(
-        task_id="report",
-        outlets=outlets,
-        show_return_value_in_logs=False,
-        doc_md="Adds up, for each query, the results of its partitions.",
-    )
+    @our_task("report", "Adds up, for each query, the results of its partitions.", outlets=outlets)
     def report() -> dict[str, Any]:
         context = get_current_context()
         if Options.of(context["params"]).dry_run:
             raise AirflowSkipException("DRY RUN: there is nothing to report")
         chosen = _chosen(queries)
         reports = {}
-        for one in chosen:
-            with reporting(one, "report"):
-                reports[one.query] = _reported(one, context)
-        updates = {one: False for query in queries if query not in chosen for one in _assets(query)}
-        update_assets(context, updates, {})
-        context["ti"].xcom_push(NOTE, note_of_queries(reports))
+        for settings in queries:
+            if settings not in chosen:
+                update_assets(context, settings.query, {})
+                continue
+            with reporting(settings, "report"):
+                reports[settings.query] = _reported(settings, context)
+        pass_on({NOTE: note_of_queries(reports)})
         return reports
 
     return report
 
 
-def _assets(settings: QuerySettings) -> tuple[str, str]:
-    return asset_uri(settings.query), findings_uri(settings.query)
-
-
 def _reported(settings: QuerySettings, context: Mapping[str, Any]) -> dict[str, Any]:
-    query, ti = settings.query, context["ti"]
-    event, damage = _assets(settings)
+    query, run = settings.query, str(context["dag_run"].run_id)
     try:
-        run = str(context["dag_run"].run_id)
         report, xcoms = tasks.reported(settings, _results(query), run=run)
     except Exception as error:  # noqa: BLE001 -- one query must not keep the others from their end
         reason = _fault(settings, error).reason
-        figures = figures_of_run(settings, TaskResults(failure=reason), success=False)
-        for key, value in figures.items():  # or the page would not say so
-            ti.xcom_push(of_query(key, query), value)
-        update_assets(context, {event: False, damage: False}, {})
+        # Or the page would not say so.
+        pass_on(figures_of_run(settings, TaskResults(failure=reason), success=False), query)
+        update_assets(context, query, {})
         return {"query": query, "success": False, "note": reason}
-    for key, value in xcoms.items():
-        if key != NOTE:  # the run has one note, for all queries
-            ti.xcom_push(of_query(key, query), value)
-    updates = {event: report["maintained"], damage: is_damaged(report["broken"])}
-    update_assets(context, updates, report)
+    del xcoms[NOTE]  # the run has one note, for all queries
+    pass_on(xcoms, query)
+    update_assets(context, query, report)
     return report
 
 
 def _results(query: str) -> TaskResults:
-    """Returns the results of `plan` and, once it has run, of `spark` for a query."""
     return results_of(_pulled(PLANNED, query), _pulled(REPORT, query, "spark") or ())

@@ -13,7 +13,7 @@ authorisation; a test checks that every route has one. Endpoints are plain funct
 storage blocks a thread and not the server.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any
 
@@ -27,11 +27,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from sqlalchemy.orm import Session
 
-from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.names import REPAIR_DAG, VERIFY_DAG, savepoint_id
 from statemaint.airflow.pages import contents
-from statemaint.airflow.pages.looks import looked_at_now, plan_of_partition
-from statemaint.airflow.pages.model import QueryRecord
+from statemaint.airflow.pages.fleet import QueryRecord, fleet
 from statemaint.airflow.pages.records import details, handover, records
 from statemaint.airflow.pages.render import FOLDER, render
 from statemaint.airflow.pages.sources import (
@@ -42,6 +40,7 @@ from statemaint.airflow.pages.sources import (
 )
 from statemaint.errors import ConfigError, StatemaintError, StorageError
 from statemaint.maintain import list_runs
+from statemaint.model.ids import UnitId
 from statemaint.planning import scan_checkpoint
 from statemaint.report.to_json import scan_json
 
@@ -89,9 +88,10 @@ def app() -> FastAPI:
 
 def _queries(user: GetUserDep, session: SessionDep) -> Response:
     readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
-    found = records(session, readable)
-    listed = [one for one in found if not (one.stale and is_disabled(one.query))]
-    return _html("queries.html", **contents.of_fleet(listed))
+    listed = records(session, readable)
+    # A query that is not enabled needs no DAG.
+    shown = [record for record in listed if not (record.stale and is_disabled(record.query))]
+    return _html("queries.html", **contents.of_fleet(shown))
 
 
 def _static(name: str) -> Response:
@@ -118,19 +118,20 @@ def _query(
         source, unknown = None, str(error)
     content = details(session, record)
     if live and source:
-        storage = open_checkpoint(source.checkpoint, source.connection)
-        record, content = looked_at_now(storage, source.policy, record, content)
-    dags = _of_buttons(dag_id, record.query)
+        storage = source.open()
+        record, content = contents.looked_at_now(storage, source.policy, record, content)
+    # Those that the page's buttons start.
+    dags = (dag_id, VERIFY_DAG, savepoint_id(record.query), REPAIR_DAG)
     refused = _refused(dags, user, session, in_file=bool(source and source.in_file))
     values = contents.of_query(record, content, source=source, refused=refused)
-    names = sorted({one.query for one in others} - {record.query})
-    paused = _paused([one for one in dags if one not in refused], session)
+    names = sorted({other.query for other in others} - {record.query})
+    runnable = [session.get(DagModel, dag) for dag in dags if dag not in refused]
+    paused = [dag.dag_id for dag in runnable if dag and dag.is_paused]
     return _html("query.html", **values, unknown=unknown, live=live, others=names, paused=paused)
 
 
 def _runs(dag_id: str, session: SessionDep, query: Name = None) -> Response:
-    source = _source(dag_id, query, session)
-    storage = open_checkpoint(source.checkpoint, source.connection)
+    storage = _source(dag_id, query, session).open()
     return _html("runs.html", runs=list_runs(storage, most=_MOST_RUNS), now=contents.now())
 
 
@@ -138,17 +139,15 @@ def _partition(
     dag_id: str, operator: Number, partition: Number, session: SessionDep, query: Name = None
 ) -> Response:
     record, _ = _record(dag_id, query, session)
-    source = source_of(dag_id, record.query, session)
-    storage = open_checkpoint(source.checkpoint, source.connection)
-    shared = handover(session, record)
-    plan = plan_of_partition(storage, source.policy, (operator, partition), shared)
-    return _html("partition.html", **contents.of_partition(record, plan, (operator, partition)))
+    source, shared = source_of(dag_id, record.query, session), handover(session, record)
+    unit = UnitId(operator, partition)
+    plan = contents.plan_of_partition(source.open(), source.policy, unit, shared)
+    return _html("partition.html", **contents.of_partition(record, plan, unit))
 
 
 def _state(dag_id: str, session: SessionDep, query: Name = None) -> Response:
-    source = _source(dag_id, query, session)
-    storage = open_checkpoint(source.checkpoint, source.connection)
-    return JSONResponse(scan_json(scan_checkpoint(storage)), headers=_HEADERS)
+    checkpoint = scan_checkpoint(_source(dag_id, query, session).open())
+    return JSONResponse(scan_json(checkpoint), headers=_HEADERS)
 
 
 def _source(dag_id: str, query: str | None, session: Session) -> CheckpointSource:
@@ -165,7 +164,7 @@ def _record(
         raise UnknownQueryError(
             f"the DAG {dag_id} {what}: this page is for DAGs with the tasks of statemaint"
         )
-    return contents.worst(requested), of_dag
+    return fleet(requested, contents.now())[0].record, of_dag
 
 
 def _refused(dags: Sequence[str], user: Any, session: Session, *, in_file: bool) -> dict[str, str]:
@@ -182,16 +181,6 @@ def _refused(dags: Sequence[str], user: Any, session: Session, *, in_file: bool)
     return refused
 
 
-def _of_buttons(dag_id: str, query: str) -> tuple[str, ...]:
-    """Returns the DAGs that the buttons of a query's page start, its own first."""
-    return dag_id, VERIFY_DAG, savepoint_id(query), REPAIR_DAG
-
-
-def _paused(dags: Iterable[str], session: Session) -> list[str]:
-    stored = (session.get(DagModel, dag) for dag in dags)
-    return [one.dag_id for one in stored if one and one.is_paused]
-
-
 def _may_run(dag: str, user: Any) -> bool:
     details = DagDetails(id=dag, team_name=DagModel.get_team_name(dag))
     return get_auth_manager().is_authorized_dag(
@@ -202,7 +191,9 @@ def _may_run(dag: str, user: Any) -> bool:
 def _explain(request: Request, error: Exception) -> Response:
     """Returns an error in one line, in the requested form."""
     code = error.code if isinstance(error, StatemaintError) else "FAULT"
-    status = _status(error)
+    # 409: the checkpoint or the queries file is not in a state that can be shown.
+    status = 503 if isinstance(error, StorageError) else 409
+    status = 404 if isinstance(error, UnknownQueryError) else status
     if request.url.path.endswith("/state"):
         content: dict[str, Any] = {"error": {"code": code, "detail": str(error)}}
         return JSONResponse(content, status_code=status, headers=_HEADERS)
@@ -211,15 +202,8 @@ def _explain(request: Request, error: Exception) -> Response:
 
 
 def _refuse(_request: Request, _error: Exception) -> Response:
-    """Refuses an address, without repeating any of it."""
+    # Nothing of the address is repeated.
     return _html("error.html", code="ADDRESS", detail="There is no such page.", status=422)
-
-
-def _status(error: Exception) -> int:
-    if isinstance(error, UnknownQueryError):
-        return 404
-    # 409: the checkpoint or the queries file is not in a state that can be shown.
-    return 503 if isinstance(error, StorageError) else 409
 
 
 def _html(template: str, *, status: int = 200, **values: Any) -> Response:

@@ -1,20 +1,31 @@
-"""The values of each page's template, from the facts of its queries."""
+"""The values of each page's template: from the facts of its queries, or from a checkpoint read now.
 
-from collections.abc import Iterable, Mapping, Sequence
+Nothing is written.
+"""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from airflow.configuration import conf
 
-from statemaint.airflow.pages.fleet import fleet, row_of, totals
-from statemaint.airflow.pages.model import Details, QueryRecord
+from statemaint.airflow.figures import FindingRow, figures_json, read_figures, withheld_texts
+from statemaint.airflow.pages.fleet import Details, QueryRecord, fleet, row_of, totals
 from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
 from statemaint.airflow.pages.sources import CheckpointSource
 from statemaint.airflow.pages.timeline import timelines
 from statemaint.model.ids import UnitId
-from statemaint.model.policy import PRESETS
-from statemaint.plan.actions import Plan
+from statemaint.model.policy import PRESETS, Policy
+from statemaint.plan.actions import Plan, Request
+from statemaint.plan.withheld import by_reason
+from statemaint.planning import plan_checkpoint
+from statemaint.report.facts import planned_units
+from statemaint.report.task import findings_json
+from statemaint.scan.handover import Handover
+from statemaint.storage import Storage
 
 Values = dict[str, Any]
 
@@ -24,12 +35,7 @@ def now() -> datetime:
 
 
 def root() -> str:
-    """Returns the path of this Airflow on its host; empty at the host's root."""
     return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
-
-
-def worst(records: Iterable[QueryRecord]) -> QueryRecord:
-    return fleet(records, now())[0].record
 
 
 def of_fleet(records: Sequence[QueryRecord]) -> Values:
@@ -66,11 +72,47 @@ def of_query(
     }
 
 
-def of_partition(record: QueryRecord, plan: Plan, unit: tuple[int, int]) -> Values:
-    return {
-        "record": record,
-        "unit": UnitId(*unit),
-        "plan": plan,
-        "stores": timelines(plan),
-        "suffix": f"?query={quote(record.query, safe='')}",
+def of_partition(record: QueryRecord, plan: Plan, unit: UnitId) -> Values:
+    suffix = f"?query={quote(record.query, safe='')}"
+    stores = timelines(plan)
+    return {"record": record, "unit": unit, "plan": plan, "stores": stores, "suffix": suffix}
+
+
+def looked_at_now(
+    storage: Storage, policy: Policy, record: QueryRecord, known: Details
+) -> tuple[QueryRecord, Details]:
+    """Returns the current state of a query's checkpoint, with the findings of its last run."""
+    _, plan = plan_checkpoint(storage, policy, dry=True)
+    units, findings = planned_units(plan), findings_json(plan.all_findings)
+    damage = sum(one.damage for one in plan.findings)
+    about = {
+        "query": record.query,
+        "verdict": plan.verdict.value,
+        "checkpoint": storage.root,
+        "committed": plan.committed,
+        "target": plan.target,
+        "damage": damage,
+        "notices": len(plan.findings) - damage,
+        "withheld": withheld_texts(by_reason(plan.withheld)),
+        "trash_bytes": record.figures.trash_bytes if record.figures else None,
     }
+    figures = read_figures(figures_json(units, findings, about))
+    seen = tuple(FindingRow(**row) for row in findings)
+    # A listing does not show the contents that a run reads: its findings stay until a run has none.
+    before = tuple(row for row in known.findings if row not in seen)
+    looked = replace(record, figures=figures, looked=datetime.now(UTC), failed=None)
+    return looked, replace(known, units=tuple(units), findings=(*seen, *before))
+
+
+def plan_of_partition(storage: Storage, policy: Policy, unit: UnitId, shared: str | None) -> Plan:
+    """Returns the plan of one partition; with an earlier plan's handover it lists nothing else.
+
+    Raises:
+        ConfigError: when there is no such partition.
+    """
+    request = Request(operators=frozenset({unit.operator}), partitions=frozenset({unit.partition}))
+    try:
+        handover = Handover.from_json(shared) if shared else None
+    except (zlib.error, ValueError, TypeError, KeyError, AttributeError):
+        handover = None  # of another build: everything is listed
+    return plan_checkpoint(storage, policy, request=request, handover=handover)[1]

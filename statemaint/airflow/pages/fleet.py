@@ -1,22 +1,88 @@
-"""The page with all queries: one row for each, the worst first. Pure."""
+"""The facts of a query, and the page with all queries: one row for each, the worst first. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from statemaint.airflow.figures import QueryFigures
+from statemaint.airflow.figures import FindingRow, QueryFigures
 from statemaint.airflow.names import FILE_DAG, missing_pool
-from statemaint.airflow.pages.model import AirflowRun, QueryRecord
 from statemaint.airflow.pages.render import ago, ahead, stamp
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.verdict import Verdict
+from statemaint.report.facts import Unit
+from statemaint.report.record import LastSavepoint
 from statemaint.wording import counted
 
 # Older figures are marked, as most queries are maintained at least once a day.
 OLD = timedelta(days=2)
 # Sorts after every time: the largest whole number that a browser counts exactly.
 _NO_TIME = 2**53
+# Codes of another build may be damage.
+_HARMLESS = frozenset(code.value for code in FindingCode if not Finding(code, "").damage)
+
+
+@dataclass(frozen=True, slots=True)
+class AirflowRun:
+    """A run of a DAG.
+
+    Attributes:
+        kind: scheduled, manual, ...
+        started: `None` while it waits.
+        queries: the queries named in its form; empty for all of the DAG.
+    """
+
+    id: str
+    state: str
+    kind: str
+    started: datetime | None
+    ended: datetime | None
+    dry: bool = False
+    queries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRecord:
+    """A maintained query.
+
+    Attributes:
+        group: the task group of its tasks, or the one task of a whole run; empty if the DAG has no
+            other tasks.
+        schedule: the schedule as Airflow describes it.
+        invalid: why the DAG only shows a mistake in the queries file; `None` for all others.
+        missing_pool: the pool of its last run's tasks, if it does not exist.
+        stale: whether Airflow has deactivated the DAG, as no DAG file defines it any more.
+        last: its last run; if several queries share the DAG, with the outcome of this query.
+        figures: the newest figures that this build can read.
+        looked: when they were made.
+        looked_in: the run that left them, by its key in the database.
+        failed: why a later run looked at nothing.
+    """
+
+    dag: str
+    group: str
+    query: str
+    paused: bool = False
+    next_run: datetime | None = None
+    schedule: str | None = None
+    invalid: str | None = None
+    missing_pool: str | None = None
+    stale: bool = False
+    last: AirflowRun | None = None
+    figures: QueryFigures | None = None
+    looked: datetime | None = None
+    looked_in: int | None = None
+    failed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """The other contents of the page of one query; its DAG's last runs, the newest first."""
+
+    units: tuple[Unit, ...] = ()
+    findings: tuple[FindingRow, ...] = ()
+    runs: tuple[AirflowRun, ...] = ()
+    savepoint: LastSavepoint | None = None
 
 
 class Unjudged(Enum):
@@ -51,21 +117,13 @@ class Judged:
 
     @property
     def rank(self) -> int:
-        """Returns its place: the worst has the lowest."""
+        # The worst has the lowest.
         return -(self.state.rank if isinstance(self.state, Verdict) else self.state.value[2])
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A run in words.
-
-    Attributes:
-        text: its outcome: `success`, `failed`, `running`, `never ran`, `success, dry run`.
-        mark: its colour.
-        when: how long ago it ended, or started.
-        stamp: that time.
-        run: its id; `None` if there is none.
-    """
+    """A run in words, such as `success, dry run`; `when` it ended or started, as an age."""
 
     text: str
     mark: str
@@ -79,12 +137,7 @@ class Row:
     """One query of the page.
 
     Attributes:
-        record: the query.
-        verdict: the verdict on it.
-        outcome: its last run.
-        figures: the figures; zeros if there are none.
-        known: whether there are figures.
-        age: how old they are.
+        figures: zeros if there are none, as `known` states.
         old: whether they are older than `OLD`, or than the last run.
         next: when the next run is due, in words.
     """
@@ -100,7 +153,6 @@ class Row:
 
     @property
     def attention(self) -> bool:
-        """Returns whether an operator should look."""
         return self.verdict.mark in ("bad", "warn") or self.outcome.mark == "bad"
 
     @property
@@ -116,24 +168,8 @@ class Row:
         return (self.verdict.rank, not failed, *weight, self.record.query)
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """The sums of a page: of queries, and of their bytes."""
-
-    queries: int
-    broken: int
-    degraded: int
-    unknown: int
-    failed: int
-    partitions: int
-    bytes: int
-    replay_bytes: int
-    reclaimable: int
-    trash_bytes: int
-
-
 def fleet(records: Iterable[QueryRecord], now: datetime) -> tuple[Row, ...]:
-    return tuple(sorted((row_of(one, now) for one in records), key=lambda one: one.rank))
+    return tuple(sorted((row_of(record, now) for record in records), key=lambda row: row.rank))
 
 
 def row_of(record: QueryRecord, now: datetime) -> Row:
@@ -143,29 +179,28 @@ def row_of(record: QueryRecord, now: datetime) -> Row:
         verdict=verdict(record),
         outcome=outcome(record.last, now),
         figures=figures or QueryFigures(query=record.query, checkpoint=""),
-        known=figures is not None and _has_looked(figures),
+        # Earlier builds left zeros of a run that did not look.
+        known=figures is not None
+        and (not figures.failure or bool(figures.partitions or figures.codes)),
         age=ago(record.looked, now),
         old=_is_old(record, now),
         next=_next(record, now),
     )
 
 
-def totals(rows: Sequence[Row]) -> Totals:
+def totals(rows: Sequence[Row]) -> dict[str, int]:
     """Returns the sums of the rows of queries, without that of the queries file."""
     rows = [row for row in rows if row.verdict.state is not Unjudged.MISTAKES]
     states = [row.verdict.state for row in rows]
-    return Totals(
-        queries=len(rows),
-        broken=sum(row.verdict.mark == "bad" for row in rows),
-        degraded=states.count(Verdict.DEGRADED),
-        unknown=sum(one in {Verdict.UNKNOWN, Unjudged.NEVER} for one in states),
-        failed=sum(row.outcome.mark == "bad" for row in rows),
-        partitions=sum(row.figures.partitions for row in rows),
-        bytes=sum(row.figures.bytes for row in rows),
-        replay_bytes=sum(row.figures.replay_bytes for row in rows),
-        reclaimable=sum(row.figures.reclaimable for row in rows),
-        trash_bytes=sum(row.figures.trash_bytes or 0 for row in rows),
-    )
+    summed = ("partitions", "bytes", "replay_bytes", "reclaimable", "trash_bytes")
+    return {
+        "queries": len(rows),
+        "broken": sum(row.verdict.mark == "bad" for row in rows),
+        "degraded": states.count(Verdict.DEGRADED),
+        "unknown": sum(state in {Verdict.UNKNOWN, Unjudged.NEVER} for state in states),
+        "failed": sum(row.outcome.mark == "bad" for row in rows),
+        **{name: sum(getattr(row.figures, name) or 0 for row in rows) for name in summed},
+    }
 
 
 def verdict(record: QueryRecord) -> Judged:
@@ -173,42 +208,30 @@ def verdict(record: QueryRecord) -> Judged:
     if record.invalid is not None:
         of_file = record.dag == FILE_DAG
         return Judged(Unjudged.MISTAKES if of_file else Unjudged.INVALID, record.invalid)
-    if why := _not_maintained(record):
-        return Judged(Unjudged.INVALID, why)
-    if record.failed:
-        return _unplanned(record.failed)
-    if record.figures is None:
-        if record.looked is None:
-            ran = "No run has left figures." if record.last else "No run has looked at it yet."
-            return Judged(Unjudged.NEVER, ran)
-        return Judged(Verdict.UNKNOWN, "The figures are from another build.")
-    return _by_figures(record.figures)
-
-
-def _not_maintained(record: QueryRecord) -> str | None:
     if record.stale:
-        return (
+        return Judged(
+            Unjudged.INVALID,
             f"Airflow has deactivated the DAG {record.dag}, as no DAG file defines it any more: "
             "nothing maintains the query. If it was removed on purpose, "
-            f"`airflow dags delete {record.dag}`."
+            f"`airflow dags delete {record.dag}`.",
         )
-    return None if record.missing_pool is None else missing_pool(record.missing_pool)
+    if record.missing_pool is not None:
+        return Judged(Unjudged.INVALID, missing_pool(record.missing_pool))
+    figures = record.figures
+    unplanned = figures and not figures.partitions and figures.failure
+    if failed := record.failed or unplanned:
+        return Judged(Verdict.UNKNOWN, f"The last run failed to plan: {failed}")
+    if figures is None:
+        return _without_figures(record)
+    judged = figures.judged
+    return Judged(judged, _why(judged, figures))
 
 
-def _has_looked(figures: QueryFigures) -> bool:
-    """Returns whether a run looked at the query; earlier builds left zeros of one that did not."""
-    return not figures.failure or bool(figures.partitions or figures.codes)
-
-
-def _unplanned(why: str) -> Judged:
-    return Judged(Verdict.UNKNOWN, f"The last run failed to plan: {why}")
-
-
-def _by_figures(figures: QueryFigures) -> Judged:
-    if figures.failure and not figures.partitions:
-        return _unplanned(figures.failure)
-    found = figures.judged
-    return Judged(found, _why(found, figures))
+def _without_figures(record: QueryRecord) -> Judged:
+    if record.looked is not None:
+        return Judged(Verdict.UNKNOWN, "The figures are from another build.")
+    ran = "No run has left figures." if record.last else "No run has looked at it yet."
+    return Judged(Unjudged.NEVER, ran)
 
 
 def _why(verdict: Verdict, figures: QueryFigures) -> str:
@@ -224,22 +247,16 @@ def _why(verdict: Verdict, figures: QueryFigures) -> str:
         case Verdict.EMPTY:
             return "No batch is committed yet."
         case Verdict.HEALTHY:
-            silent = (
-                f" {figures.unreported} are as the plan found them; their tasks gave no report."
-            )
             loads = f"Every partition loads at version {figures.target}."
-            return loads + (silent if figures.unreported else "")
-
-
-def _damage(figures: QueryFigures) -> list[str]:
-    codes = {one.value for one in FindingCode}
-    return [
-        one for one in figures.codes if one not in codes or Finding(FindingCode(one), "").damage
-    ]
+            if not figures.unreported:
+                return loads
+            silent = f"{figures.unreported} are as the plan found them"
+            return f"{loads} {silent}; their tasks gave no report."
 
 
 def _codes(figures: QueryFigures) -> str:
-    return ", ".join(_damage(figures) or figures.codes) or "the log has a gap"
+    damage = [code for code in figures.codes if code not in _HARMLESS]
+    return ", ".join(damage or figures.codes) or "the log has a gap"
 
 
 def outcome(run: AirflowRun | None, now: datetime) -> Outcome:

@@ -1,12 +1,12 @@
 """The page of one query: the heat map of its partitions, its findings, its actions. Pure."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from statemaint.airflow import advice
-from statemaint.airflow.figures import Told
+from statemaint.airflow import texts
+from statemaint.airflow.figures import FindingRow
 from statemaint.airflow.names import REPAIR_DAG, VERIFY_DAG, is_together, savepoint_id
 from statemaint.airflow.texts import size
 from statemaint.report.facts import Unit
@@ -19,12 +19,9 @@ BROKEN = "x"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A partition in the heat map.
+    """A partition in the heat map: by chain, bytes and findings a level, and the shown text.
 
-    Attributes:
-        unit: its figures.
-        levels: its levels by chain, bytes and findings: `0` to `4`, or `x` for damage.
-        texts: its values by chain, bytes and findings, as shown in the cell.
+    Levels are `0` to `4`, or `x` for damage.
     """
 
     unit: Unit
@@ -33,44 +30,22 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """Returns all its values in words."""
         chain = "does not load" if self.unit.chain is None else f"{self.unit.chain} deltas"
         return f"{self.unit.id}: {chain}, {self.texts[1]}, findings: {self.texts[2]}"
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorMap:
-    """The cells of one operator."""
-
-    operator: int
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class HeatMap:
-    """The heat map of a query.
+    """The cells of a query by operator; chains above `limit` are too long."""
 
-    Attributes:
-        operators: the cells, by operator.
-        left_out: the number of partitions without a cell.
-        limit: the length from which on a chain is too long.
-    """
-
-    operators: tuple[OperatorMap, ...]
+    operators: Mapping[int, Sequence[Cell]]
     left_out: int
     limit: int
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Findings of one code, and the next step.
-
-    Attributes:
-        code: the code.
-        damage: whether it is damage.
-        details: a line for each finding.
-        command: the next command; empty if there is nothing to do.
-    """
+    """Findings of one code, and the next command; empty if there is nothing to do."""
 
     code: str
     damage: bool
@@ -83,91 +58,68 @@ class Button:
     """A button that starts a run of a DAG under the rights of the user.
 
     Attributes:
-        label: its text.
-        dag: the DAG.
         conf: the configuration of the run, as JSON.
-        asks: the text to confirm first; empty without one.
         refused: why it is disabled; empty if it is not.
-        about: its description.
+        asks: the text to confirm first; empty without one.
     """
 
     label: str
     dag: str
     conf: str
-    asks: str
     refused: str
     about: str
+    asks: str = ""
 
 
 def heat_map(units: Sequence[Unit], limit: int) -> HeatMap:
-    """Returns the heat map of some partitions.
-
-    Args:
-        units: the partitions, ascending.
-        limit: the length from which on a chain is too long.
-    """
     shown = sorted(sorted(units, key=badness)[:MOST_CELLS])
-    most = max((one.bytes for one in units), default=0)
+    most = max((unit.bytes for unit in units), default=0)
     operators: dict[int, list[Cell]] = {}
     for unit in shown:
         operators.setdefault(unit.operator, []).append(_cell(unit, limit, most))
-    maps = tuple(OperatorMap(operator, tuple(some)) for operator, some in operators.items())
-    return HeatMap(maps, len(units) - len(shown), limit)
+    return HeatMap(operators, len(units) - len(shown), limit)
 
 
 def badness(unit: Unit) -> tuple[Any, ...]:
-    """Returns a partition's place, the worst first."""
+    """Returns the sort key that puts the worst partitions first."""
     return (unit.chain is not None, -unit.damage, -(unit.chain or 0), -unit.bytes, unit.id)
 
 
 def worst_units(units: Iterable[Unit]) -> tuple[Unit, ...]:
-    """Returns the worst partitions, the worst first."""
     return tuple(sorted(units, key=badness)[:MOST_WORST])
 
 
 def _cell(unit: Unit, limit: int, most: int) -> Cell:
     findings = unit.damage + unit.notices
-    chain = "no" if unit.chain is None else str(unit.chain)
+    chain, by_chain = "no", BROKEN
+    if unit.chain is not None:
+        thresholds = (limit, 2 * limit, 5 * limit, 20 * limit)
+        chain, by_chain = str(unit.chain), str(sum(unit.chain > step for step in thresholds))
+    # Relative to the largest: each level of sizes is a tenth of the next.
+    by_bytes = str(sum(unit.bytes * 10**power > most for power in (3, 2, 1, 0.3)))
+    by_findings = BROKEN if unit.damage else "2" if unit.notices else "0"
     return Cell(
         unit,
-        (_chain_level(unit.chain, limit), _bytes_level(unit.bytes, most), _finding_level(unit)),
-        (chain, size(unit.bytes), str(findings) if findings else "none"),
+        (by_chain, by_bytes, by_findings),
+        (chain, size(unit.bytes), str(findings or "none")),
     )
 
 
-def _chain_level(chain: int | None, limit: int) -> str:
-    if chain is None:
-        return BROKEN
-    thresholds = (limit, 2 * limit, 5 * limit, 20 * limit)
-    return str(sum(chain > one for one in thresholds))
-
-
-def _bytes_level(count: int, most: int) -> str:
-    """Returns the level of a size relative to the largest: each is a tenth of the next."""
-    return str(sum(count * 10**power > most for power in (3, 2, 1, 0.3))) if count else "0"
-
-
-def _finding_level(unit: Unit) -> str:
-    if unit.damage:
-        return BROKEN
-    return "2" if unit.notices else "0"
-
-
-def advise(findings: Iterable[Told], checkpoint: str) -> tuple[Advice, ...]:
+def advise(findings: Sequence[FindingRow], checkpoint: str) -> tuple[Advice, ...]:
     """Returns the findings by code, damage first, with the next command for each."""
-    documents = [one.model_dump() for one in findings]
-    steps = {one["code"]: one["command"] for one in advice.steps(documents, checkpoint)}
-    codes: dict[str, list[Any]] = {}
-    for one in sorted(documents, key=lambda one: (not one["damage"], one["code"])):
-        codes.setdefault(one["code"], []).append(one)
+    documents = [finding.model_dump() for finding in findings]
+    commands = {step["code"]: step["command"] for step in texts.steps(documents, checkpoint)}
+    codes: dict[str, list[FindingRow]] = {}
+    for finding in sorted(findings, key=lambda finding: (not finding.damage, finding.code)):
+        codes.setdefault(finding.code, []).append(finding)
     return tuple(
         Advice(
             code,
-            any(one["damage"] for one in some),
-            tuple(one["detail"] for one in some),
-            steps.get(code, ""),
+            any(finding.damage for finding in of_code),
+            tuple(finding.detail for finding in of_code),
+            commands.get(code, ""),
         )
-        for code, some in codes.items()
+        for code, of_code in codes.items()
     )
 
 
@@ -175,55 +127,49 @@ def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tupl
     """Returns the buttons of a query.
 
     Args:
-        dag: the query's own DAG.
+        dag: the query's DAG.
         query: the query's name.
         own: whether the DAG takes the options of maintenance; one with other tasks does not.
         refused: why a DAG cannot be run, by its id; others can.
     """
-    why = refused.get(dag, "")
-    if not own:
-        why = why or "The DAG has tasks other than maintenance: run it on its own page."
-    manual = {"query": query}
+
+    def button(
+        label: str, dag: str, conf: dict[str, Any], about: str, *, asks: str = "", why: str = ""
+    ) -> Button:
+        return Button(label, dag, json.dumps(conf), refused.get(dag) or why, about, asks)
+
+    why = "" if own else "The DAG has tasks other than maintenance: run it on its own page."
     # The DAG of several queries runs for this one only.
     only = {"queries": [query]} if is_together(dag) else {}
     return (
-        _button(
-            "Dry run", dag, {"dry_run": True, **only}, why, about="Shows the plan, changes nothing."
+        button(
+            "Dry run", dag, {"dry_run": True, **only}, "Shows the plan, changes nothing.", why=why
         ),
-        _button(
+        button(
             "Compact",
             dag,
             {"force_snapshot": True, **only},
-            why,
+            "Writes a snapshot of every partition, and deletes what it replaces.",
             asks="Compact writes a snapshot of every partition, and deletes what it replaces.",
-            about="Writes a snapshot of every partition, and deletes what it replaces.",
+            why=why,
         ),
-        _button(
+        button(
             "Verify",
             VERIFY_DAG,
-            manual,
-            refused.get(VERIFY_DAG, ""),
-            about="Checks every file that a retained version needs.",
+            {"query": query},
+            "Checks every file that a retained version needs.",
         ),
-        _button(
+        button(
             "Savepoint",
             savepoint_id(query),
             {},
-            refused.get(savepoint_id(query), ""),
-            about="Saves the newest batch as a checkpoint of its own, while the query runs.",
+            "Saves the newest batch as a checkpoint of its own, while the query runs.",
         ),
-        _button(
+        button(
             "Repair",
             REPAIR_DAG,
-            manual,
-            refused.get(REPAIR_DAG, ""),
+            {"query": query},
+            "Plans a repair, and waits for an approval.",
             asks="Repair plans first, and waits for an approval in Airflow. Stop the query first.",
-            about="Plans a repair, and waits for an approval.",
         ),
     )
-
-
-def _button(
-    label: str, dag: str, conf: dict[str, Any], refused: str, *, about: str, asks: str = ""
-) -> Button:
-    return Button(label, dag, json.dumps(conf), asks, refused, about)

@@ -5,7 +5,7 @@ forgets those of a DAG that it has deactivated, whose figures or id name its que
 makes a fixed number of database queries, whatever the number of DAGs.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from airflow.models.xcom import XComModel
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
+from statemaint.airflow import names
 from statemaint.airflow.figures import (
     FAILED,
     FLEET,
@@ -27,20 +28,11 @@ from statemaint.airflow.figures import (
     read_figures,
     read_partitions,
 )
-from statemaint.airflow.names import (
-    SAVED,
-    asset_uri,
-    findings_uri,
-    is_together,
-    of_query,
-    query_of,
-    savepoint_id,
-)
-from statemaint.airflow.pages.model import AirflowRun, Details, QueryRecord
+from statemaint.airflow.pages.fleet import AirflowRun, Details, QueryRecord
 from statemaint.report.record import LastSavepoint
 from statemaint.report.task import loaded
 
-_SCHEME, _FINDINGS = asset_uri(""), findings_uri("").rpartition("/")[2]
+_SCHEME, _FINDINGS = names.asset_uri(""), names.findings_uri("").rpartition("/")[2]
 _INVALID = "statemaint-invalid"
 _HANDOVER = "handover"
 # The tasks of a run that leave something for the pages.
@@ -49,44 +41,75 @@ _TASKS = ("plan", "report")
 _RUNS = 15
 # A DAG, the group of its tasks, and their query.
 _Place = tuple[str, str, str]
+_DAG = select(
+    DagModel.dag_id,
+    DagModel.is_paused,
+    DagModel.next_dagrun_create_after,
+    DagModel.timetable_summary,
+    DagModel.description,
+    DagModel.is_stale,
+)
+_RUN = select(
+    DagRun.dag_id,
+    DagRun.run_id,
+    DagRun.state,
+    DagRun.run_type,
+    DagRun.start_date,
+    DagRun.end_date,
+    DagRun.conf,
+)
+_XCOM = select(
+    XComModel.dag_id,
+    XComModel.task_id,
+    XComModel.key,
+    XComModel.run_id,
+    XComModel.dag_run_id,
+    XComModel.value,
+    XComModel.timestamp,
+)
 
 
 def records(session: Session, readable: Iterable[str], dag: str | None = None) -> list[QueryRecord]:
     """Returns a record of each query whose DAG is among the readable ones, or of one DAG."""
     allowed = set(readable) if dag is None else {dag} & set(readable)
-    dags = {one.dag_id: one for one in session.execute(_dags(dag)) if one.dag_id in allowed}
-    active = {name for name, one in dags.items() if not one.is_stale}
-    invalid = {one for (one,) in session.execute(_invalid(dag)) if one in dags}
+    listed = session.execute(_of_dag(_DAG, DagModel.dag_id, dag))
+    dags = {row.dag_id: row for row in listed if row.dag_id in allowed}
+    active = {name for name, row in dags.items() if not row.is_stale}
+    invalid = dags.keys() & session.scalars(_invalid(dag))
     places = {
-        (one.dag_id, _group(one.task_id), one.name.removeprefix(_SCHEME))
-        for one in session.execute(_outlets(dag))
-        if one.dag_id in active
+        (outlet.dag_id, _group(outlet.task_id), outlet.name.removeprefix(_SCHEME))
+        for outlet in session.execute(_outlets(dag))
+        if outlet.dag_id in active
     }
     gone = dags.keys() - active
-    places |= {(one, "", query) for one in gone - invalid if (query := query_of(one)) is not None}
-    last_runs = _run_columns().where(DagRun.id.in_(_newest(dag)))
-    last = {one.dag_id: _run(one) for one in session.execute(last_runs)}
+    named = {(name, "", names.query_of(name)) for name in gone - invalid}
+    places |= {(name, group, query) for name, group, query in named if query is not None}
+    last_runs = session.execute(_RUN.where(DagRun.id.in_(_newest(dag))))
+    last = {row.dag_id: _run(row) for row in last_runs}
     figures = _figures(session, places, dag)
-    places |= set(_deactivated(gone, figures))
+    places |= {  # of the queries that deactivated DAGs have maintained
+        (name, group, query or read.query)
+        for (name, group, query, *_), row in figures.items()
+        if name in gone and (read := read_figures(row.value))
+    }
     pools = dict(session.execute(_missing_pools(dag)).all())
-    rows = [_record(dags[one], group, query, last, figures) for one, group, query in places]
-    rows = [replace(one, missing_pool=pools.get(one.dag)) for one in rows]
-    rows += [_mistake(dags[one], last) for one in invalid & active]
-    maintained = {one.query for one in rows if not one.stale}
-    shown = (one for one in rows if not one.stale or one.query not in maintained)
-    return sorted(shown, key=lambda one: (one.query, one.dag, one.group))
+    made = [_record(dags[name], group, query, last, figures) for name, group, query in places]
+    made = [replace(record, missing_pool=pools.get(record.dag)) for record in made]
+    made += [_mistake(dags[name], last) for name in invalid & active]
+    maintained = {record.query for record in made if not record.stale}
+    shown = (record for record in made if not record.stale or record.query not in maintained)
+    return sorted(shown, key=lambda record: (record.query, record.dag, record.group))
 
 
 def details(session: Session, record: QueryRecord) -> Details:
     read = read_partitions(_value(session, record, PARTITIONS)) or ((), ())
-    newest = _run_columns().where(DagRun.dag_id == record.dag)
-    runs = session.execute(newest.order_by(DagRun.id.desc()).limit(_RUNS))
-    last = tuple(_run(one) for one in runs)
-    return Details(read[0], read[1], last, _savepoint(session, record.query))
+    newest = _of_dag(_RUN, DagRun.dag_id, record.dag).order_by(DagRun.id.desc()).limit(_RUNS)
+    runs = tuple(map(_run, session.execute(newest)))
+    return Details(*read, runs, _savepoint(session, record.query))
 
 
 def _savepoint(session: Session, query: str) -> LastSavepoint | None:
-    made = (XComModel.dag_id == savepoint_id(query)) & (XComModel.key == SAVED)
+    made = (XComModel.dag_id == names.savepoint_id(query)) & (XComModel.key == names.SAVED)
     newest = select(XComModel.value).where(made).order_by(XComModel.timestamp.desc()).limit(1)
     try:
         return loaded(LastSavepoint, session.scalar(newest))
@@ -102,7 +125,7 @@ def handover(session: Session, record: QueryRecord) -> str | None:
 def _value(session: Session, record: QueryRecord, key: str) -> Any:
     if record.looked_in is None:
         return None
-    keys = (key, of_query(key, record.query))
+    keys = (key, names.of_query(key, record.query))
     selected = select(XComModel.task_id, XComModel.value).where(
         XComModel.dag_run_id == record.looked_in, XComModel.key.in_(keys)
     )
@@ -110,21 +133,12 @@ def _value(session: Session, record: QueryRecord, key: str) -> Any:
     return next((value for task, value in rows if _group(task) == record.group), None)
 
 
-def _dags(dag: str | None) -> Any:
-    selected = select(
-        DagModel.dag_id,
-        DagModel.is_paused,
-        DagModel.next_dagrun_create_after,
-        DagModel.timetable_summary,
-        DagModel.description,
-        DagModel.is_stale,
-    )
-    return selected.where(DagModel.dag_id == dag) if dag else selected
+def _of_dag(selected: Any, column: Any, dag: str | None) -> Any:
+    return selected.where(column == dag) if dag else selected
 
 
 def _invalid(dag: str | None) -> Any:
-    selected = select(DagTag.dag_id).where(DagTag.name == _INVALID)
-    return selected.where(DagTag.dag_id == dag) if dag else selected
+    return _of_dag(select(DagTag.dag_id).where(DagTag.name == _INVALID), DagTag.dag_id, dag)
 
 
 def _outlets(dag: str | None) -> Any:
@@ -135,14 +149,12 @@ def _outlets(dag: str | None) -> Any:
         .where(AssetModel.name.startswith(_SCHEME, autoescape=True))
         .where(~AssetModel.name.endswith(f"/{_FINDINGS}", autoescape=True))
     )
-    return selected.where(reference.dag_id == dag) if dag else selected
+    return _of_dag(selected, reference.dag_id, dag)
 
 
 def _ours(dag: str | None) -> Any:
-    """Returns the ids of the DAGs that matter, as a subquery."""
     ours = _outlets(dag).with_only_columns(TaskOutletAssetReference.dag_id)
-    stale = select(DagModel.dag_id).where(DagModel.is_stale)
-    stale = stale.where(DagModel.dag_id == dag) if dag else stale
+    stale = _of_dag(select(DagModel.dag_id).where(DagModel.is_stale), DagModel.dag_id, dag)
     return ours.union(_invalid(dag), stale).scalar_subquery()
 
 
@@ -154,27 +166,15 @@ def _newest(dag: str | None) -> Any:
     return newest.group_by(DagRun.dag_id).scalar_subquery()
 
 
-def _run_columns() -> Any:
-    return select(
-        DagRun.dag_id,
-        DagRun.run_id,
-        DagRun.state,
-        DagRun.run_type,
-        DagRun.start_date,
-        DagRun.end_date,
-        DagRun.conf,
-    )
-
-
 def _missing_pools(dag: str | None) -> Any:
     """Selects, of each DAG whose last run has not succeeded, a pool that does not exist."""
-    one = TaskInstance
-    selected = select(one.dag_id, func.min(one.pool)).join(
-        DagRun, (DagRun.dag_id == one.dag_id) & (DagRun.run_id == one.run_id)
+    task = TaskInstance
+    selected = select(task.dag_id, func.min(task.pool)).join(
+        DagRun, (DagRun.dag_id == task.dag_id) & (DagRun.run_id == task.run_id)
     )
-    missing = one.pool.not_in(select(Pool.pool)) & (one.map_index == -1)
+    missing = task.pool.not_in(select(Pool.pool)) & (task.map_index == -1)
     failing = DagRun.id.in_(_newest(dag)) & (DagRun.state != "success")
-    return selected.where(failing, missing).group_by(one.dag_id)
+    return selected.where(failing, missing).group_by(task.dag_id)
 
 
 def _run(row: Any) -> AirflowRun:
@@ -195,30 +195,20 @@ def _figures(
     A task of several queries leaves those of each under a key of its own; a run may concern only
     some of them. The query is empty if a task has only one.
     """
-    wanted = _keys(FLEET)
-    selected = select(
-        XComModel.dag_id,
-        XComModel.task_id,
-        XComModel.key,
-        XComModel.run_id,
-        XComModel.dag_run_id,
-        XComModel.value,
-        XComModel.timestamp,
-    )
-    newest = selected.where(XComModel.dag_run_id.in_(_newest(dag)))
-    rows = list(session.execute(newest.where(wanted)))
+    newest = _XCOM.where(XComModel.dag_run_id.in_(_newest(dag)))
+    rows = list(session.execute(newest.where(_keys(FLEET))))
     failed = session.execute(newest.where(_keys(FAILED)))
-    if _without(places, rows):
+    have = {(row.dag_id, _query_of(row.key)) for row in rows}
+    if {(name, query if names.is_together(name) else "") for name, _, query in places} - have:
         last = func.max(XComModel.dag_run_id).label("newest")
-        earlier = select(XComModel.dag_id, XComModel.key, last).where(wanted)
-        earlier = earlier.where(XComModel.dag_id == dag) if dag else earlier
+        earlier = select(XComModel.dag_id, XComModel.key, last).where(_keys(FLEET))
+        earlier = _of_dag(earlier, XComModel.dag_id, dag)
         runs = earlier.group_by(XComModel.dag_id, XComModel.key).subquery()
         same = (runs.c.dag_id == XComModel.dag_id) & (runs.c.key == XComModel.key)
-        rows += session.execute(selected.join(runs, same & (runs.c.newest == XComModel.dag_run_id)))
+        rows += session.execute(_XCOM.join(runs, same & (runs.c.newest == XComModel.dag_run_id)))
     rows.sort(key=lambda row: (row.dag_run_id, row.timestamp))
-    found: dict[tuple[str, ...], Any] = {_place_of(row): row for row in rows}
-    found.update({(*_place_of(row), FAILED): row for row in failed})
-    return found
+    figures: dict[tuple[str, ...], Any] = {_place_of(row): row for row in rows}
+    return figures | {(*_place_of(row), FAILED): row for row in failed}
 
 
 def _place_of(row: Any) -> _Place:
@@ -226,22 +216,9 @@ def _place_of(row: Any) -> _Place:
 
 
 def _keys(key: str) -> Any:
-    """Returns the condition of an XCom that has a key, or a key of one query of several."""
-    several = XComModel.key.startswith(of_query(key, ""), autoescape=True)
+    # The key, or that of one query of several.
+    several = XComModel.key.startswith(names.of_query(key, ""), autoescape=True)
     return or_(XComModel.key == key, several)
-
-
-def _deactivated(gone: Container[str], figures: Mapping[tuple[str, ...], Any]) -> Iterator[_Place]:
-    """Yields the places of the queries that deactivated DAGs have maintained."""
-    for (dag, group, query, *_), row in figures.items():
-        if dag in gone and (read := read_figures(row.value)):
-            yield dag, group, query or read.query
-
-
-def _without(places: Iterable[_Place], rows: Iterable[Any]) -> bool:
-    """Returns whether the newest runs have left no figures of a DAG, or of one query of several."""
-    keys = {(row.dag_id, _query_of(row.key)) for row in rows}
-    return any((dag, query if is_together(dag) else "") not in keys for dag, _, query in places)
 
 
 def _query_of(key: str) -> str:
@@ -255,7 +232,7 @@ def _record(
     last: Mapping[str, AirflowRun],
     figures: Mapping[tuple[str, ...], Any],
 ) -> QueryRecord:
-    place = (dag.dag_id, group, query if is_together(dag.dag_id) else "")
+    place = (dag.dag_id, group, query if names.is_together(dag.dag_id) else "")
     row, failed = figures.get(place), figures.get((*place, FAILED))
     read = read_figures(row.value) if row else None
     run = last.get(dag.dag_id)
@@ -267,7 +244,7 @@ def _record(
         next_run=dag.next_dagrun_create_after,
         schedule=dag.timetable_summary,
         stale=dag.is_stale,
-        last=_own(query, run, failed or row, read) if is_together(dag.dag_id) else run,
+        last=_own(query, run, failed or row, read) if names.is_together(dag.dag_id) else run,
         figures=read,
         looked=row.timestamp if row else None,
         looked_in=row.dag_run_id if row else None,
@@ -297,7 +274,7 @@ def _mistake(dag: Any, last: Mapping[str, AirflowRun]) -> QueryRecord:
     return QueryRecord(
         dag=dag.dag_id,
         group="",
-        query=query_of(dag.dag_id) or "queries file",
+        query=names.query_of(dag.dag_id) or "queries file",
         paused=dag.is_paused,
         invalid=(dag.description or "").removeprefix("NOT VALID: ") or "It is not valid.",
         last=last.get(dag.dag_id),
@@ -305,6 +282,6 @@ def _mistake(dag: Any, last: Mapping[str, AirflowRun]) -> QueryRecord:
 
 
 def _group(task: str) -> str:
-    """Returns the group of a run's tasks; an operator that does a whole run is its own."""
+    # An operator that does a whole run is its own group.
     group, _, name = task.rpartition(".")
     return group if name in _TASKS else task

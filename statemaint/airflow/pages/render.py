@@ -23,10 +23,6 @@ def render(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(**values)
 
 
-def _time(seconds: float | None) -> str:
-    return "" if seconds is None else stamp(datetime.fromtimestamp(seconds, UTC))
-
-
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -36,7 +32,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"size": size, "time": _time, "stamp": stamp, "span": span}
+    environment.filters |= {"size": size, "stamp": stamp, "span": span}
     environment.globals |= {"ago": ago, "runbook_of": runbook_of}
     return environment
 
@@ -50,7 +46,6 @@ def ago(then: datetime | None, now: datetime) -> str:
 
 
 def ahead(then: datetime, now: datetime) -> str:
-    """Returns the time until a time: `due`, `in 5 min`."""
     seconds = (then - now).total_seconds()
     return "due" if seconds <= 0 else f"in {span(seconds)}"
 
@@ -68,28 +63,27 @@ def span(seconds: float) -> str:
     return f"{days} day{'s' * (days > 1)}"
 
 
-def stamp(then: datetime | None) -> str:
-    """Returns a time in UTC; empty without one."""
+def stamp(then: datetime | float | None) -> str:
+    """Returns a time in UTC, also of seconds since the epoch; empty without one."""
+    if isinstance(then, int | float):
+        then = datetime.fromtimestamp(then, UTC)
     return f"{then:%Y-%m-%d %H:%M} UTC" if then else ""
 
 
 def runbook_of(code: str) -> Markup | None:
-    """Returns the runbook's text about a code; `None` if it has none."""
     text = _sections().get(code)
-    return None if text is None else Markup(_markdown().render(text))  # noqa: S704 -- our own text
+    if text is None:
+        return None
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    return Markup(markdown.render(text))  # noqa: S704 -- our own text
 
 
 @cache
 def _sections() -> dict[str, str]:
     """Returns the text below each heading of the third level, without links."""
     parts = re.split(r"^### (.+)$", _RUNBOOK.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    bodies = (re.split(r"^## ", one, flags=re.MULTILINE)[0] for one in parts[2::2])
+    bodies = (re.split(r"^## ", body, flags=re.MULTILINE)[0] for body in parts[2::2])
     return {
         title.strip(): _LINK.sub(r"\1", body).strip()
         for title, body in zip(parts[1::2], bodies, strict=True)
     }
-
-
-@cache
-def _markdown() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": False}).enable("table")

@@ -14,12 +14,14 @@ from airflow.configuration import conf
 from airflow.models.serialized_dag import SerializedDagModel
 from sqlalchemy.orm import Session
 
+from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.location import queries_path, queries_reader
 from statemaint.airflow.names import QUERIES_FILE, dag_id, together_id
 from statemaint.errors import ConfigError
 from statemaint.model.policy import Policy
 from statemaint.queries.reader import QueriesReader
 from statemaint.queries.reading import QueriesReading
+from statemaint.storage import Storage
 
 _reading_now = Lock()  # a reader is for one thread at a time
 
@@ -32,21 +34,15 @@ class UnknownQueryError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSource:
-    """A query's checkpoint.
+    """A query's checkpoint, and whether the queries file has it, as manual DAGs require."""
 
-    Attributes:
-        query: the query's name.
-        checkpoint: its address.
-        connection: the Airflow connection for it.
-        policy: its policy.
-        in_file: whether the queries file has it, as the DAGs for manual work require.
-    """
-
-    query: str
     checkpoint: str
     connection: str | None
     policy: Policy
     in_file: bool
+
+    def open(self) -> Storage:
+        return open_checkpoint(self.checkpoint, self.connection)
 
 
 def source_of(dag: str, query: str, session: Session) -> CheckpointSource:
@@ -59,7 +55,7 @@ def source_of(dag: str, query: str, session: Session) -> CheckpointSource:
     entry = reading.queries.get(query)
     if entry and dag == (together_id(entry.together) if entry.together else dag_id(query)):
         policy = reading.policy_of(query)
-        return CheckpointSource(query, entry.checkpoint, entry.connection, policy, in_file=True)
+        return CheckpointSource(entry.checkpoint, entry.connection, policy, in_file=True)
     stored = SerializedDagModel.get(dag, session=session)
     for about in _descriptions(stored.data if stored else None):
         if about.get("query") == query:
@@ -70,7 +66,6 @@ def source_of(dag: str, query: str, session: Session) -> CheckpointSource:
 
 
 def is_disabled(query: str) -> bool:
-    """Returns whether the queries file has a query that is not enabled."""
     entry = _reading().queries.get(query)
     return entry is not None and not entry.enabled
 
@@ -81,9 +76,8 @@ def _of_dag(about: Mapping[str, Any]) -> CheckpointSource:
         raise UnknownQueryError(
             f"the checkpoint of {about['query']} is a template, {checkpoint}: only a run knows it"
         )
-    connection = about.get("connection")
     policy = Policy(**about["policy"])
-    return CheckpointSource(str(about["query"]), checkpoint, connection, policy, in_file=False)
+    return CheckpointSource(checkpoint, about.get("connection"), policy, in_file=False)
 
 
 def _descriptions(dag: Any) -> list[dict[str, Any]]:
@@ -91,24 +85,22 @@ def _descriptions(dag: Any) -> list[dict[str, Any]]:
 
     Airflow stores every mapping as `{"__type": "dict", "__var": {...}}`.
     """
-    tasks = [_plain(one) for one in (dag or {}).get("dag", {}).get("tasks", ())]
-    kwargs = [one.get("op_kwargs") for one in tasks if _is_plan(one)]
-    descriptions = [one.get("about") for one in kwargs if isinstance(one, dict)]
-    return [one for one in descriptions if isinstance(one, dict)]
-
-
-def _is_plan(task: Any) -> bool:
-    return isinstance(task, dict) and str(task.get("task_id", "")).rpartition(".")[2] == "plan"
+    descriptions = []
+    for task in map(_plain, (dag or {}).get("dag", {}).get("tasks", ())):
+        if isinstance(task, dict) and str(task.get("task_id", "")).rpartition(".")[2] == "plan":
+            arguments = task.get("op_kwargs")
+            descriptions.append(arguments.get("about") if isinstance(arguments, dict) else None)
+    return [about for about in descriptions if isinstance(about, dict)]
 
 
 def _plain(stored: Any) -> Any:
     if isinstance(stored, list):
-        return [_plain(one) for one in stored]
+        return [_plain(value) for value in stored]
     if not isinstance(stored, dict):
         return stored
     if "__type" in stored and "__var" in stored:
         return _plain(stored["__var"])
-    return {key: _plain(one) for key, one in stored.items()}
+    return {key: _plain(value) for key, value in stored.items()}
 
 
 def _reading() -> QueriesReading:

@@ -1,19 +1,11 @@
 """The files of one partition, in the order of their versions, each with its fate. Pure."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
 from statemaint.listing import Entry
-from statemaint.model.files import (
-    ChecksumFile,
-    Delta,
-    Snapshot,
-    SstFile,
-    StateFile,
-    TempFile,
-    classify_any,
-)
+from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempFile, classify_any
 from statemaint.plan.actions import Attest, Delete, Plan, StorePlan, WriteSnapshot
 from statemaint.plan.withheld import by_reason
 
@@ -24,14 +16,9 @@ _STATE = ("delta", "snapshot")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file, or one that a run would write.
+    """A file, or one that a run would write, which has no size and time yet.
 
     Attributes:
-        version: its version; `None` if it has none.
-        name: its name in the store's directory.
-        kind: `delta`, `snapshot`, `checksum`, `SST`, `temporary`, `other`.
-        bytes: its size; `None` if it does not exist yet.
-        modified: its time, in seconds since the epoch.
         fate: `Kept`, `Deleted`, `New`.
         why: the reason, after `because`.
     """
@@ -57,12 +44,11 @@ class Stretch:
 
     @property
     def bytes(self) -> int:
-        return sum(one.bytes or 0 for one in self.files)
+        return sum(file.bytes or 0 for file in self.files)
 
     @property
     def versions(self) -> str:
-        """Returns their versions: `17`, `1 to 16`, or nothing."""
-        versions = [one.version for one in self.files if one.version is not None]
+        versions = [file.version for file in self.files if file.version is not None]
         if not versions:
             return ""
         first, last = min(versions), max(versions)
@@ -71,13 +57,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class StoreTimeline:
-    """The files of one store.
+    """The files of one store, by version.
 
     Attributes:
-        store: its name.
-        stretches: its files, by version.
         proofs: the files that a run would verify, each with the reason.
-        findings: its findings.
         left_out: the number of files that are not shown.
         withheld: why its due snapshots are not written.
     """
@@ -91,28 +74,31 @@ class StoreTimeline:
 
     @property
     def files(self) -> int:
-        return sum(len(one.files) for one in self.stretches)
+        return sum(len(stretch.files) for stretch in self.stretches)
 
 
 def timelines(plan: Plan, *, most: int = MOST_FILES) -> tuple[StoreTimeline, ...]:
     """Returns the files of each store in the plan of one partition.
 
-    Args:
-        plan: the plan.
-        most: the maximum number of state files shown per store, the newest, and of other files.
+    At most the `most` newest state files of a store are shown, and as many others.
     """
-    return tuple(_timeline(one, most) for one in plan.stores)
+    return tuple(_timeline(store, most) for store in plan.stores)
 
 
 def _timeline(plan: StorePlan, most: int) -> StoreTimeline:
     files = sorted(_files(plan), key=_place)
-    state = [one for one in files if one.kind in _STATE]
-    others = [one for one in files if one.kind not in _STATE]
+    state = [file for file in files if file.kind in _STATE]
+    others = [file for file in files if file.kind not in _STATE]
     shown = [*state[-most:], *others[:most]]
+    stretches = groupby(shown, lambda file: (file.kind, file.fate, file.why))
     return StoreTimeline(
         store=plan.store.id.store,
-        stretches=tuple(_stretches(shown)),
-        proofs=tuple(_proofs(plan)),
+        stretches=tuple(Stretch(tuple(alike)) for _, alike in stretches),
+        proofs=tuple(
+            f"{action.path.rpartition('/')[2]} is verified because {action.reason.meaning}"
+            for action in plan.actions
+            if isinstance(action, Attest)
+        ),
         findings=tuple((one.code.value, one.detail, one.damage) for one in plan.findings),
         left_out=len(files) - len(shown),
         withheld=tuple(map(str, by_reason(plan.withheld))),
@@ -131,38 +117,24 @@ def _files(plan: StorePlan) -> Iterator[File]:
 
 
 def _file(entry: Entry, fate: str, why: str) -> File:
-    version, kind = _kind(classify_any(entry))
-    return File(version, entry.name, kind, entry.size, entry.modified, fate, why)
-
-
-def _kind(file: StateFile) -> tuple[int | None, str]:
-    match file:
+    version: int | None = None
+    match classify_any(entry):
         case Delta(version=version):
-            return version, "delta"
+            kind = "delta"
         case Snapshot(version=version):
-            return version, "snapshot"
+            kind = "snapshot"
         case ChecksumFile(version=version):
-            return version, "checksum"
+            kind = "checksum"
         case SstFile():
-            return None, "SST"
+            kind = "SST"
         case TempFile():
-            return None, "temporary"
+            kind = "temporary"
         case _:
-            return None, "other"
+            kind = "other"
+    return File(version, entry.name, kind, entry.size, entry.modified, fate, why)
 
 
 def _place(file: File) -> tuple[bool, str, int, str]:
     # Other files come after the state, or they would cut every stretch in two.
     beside = file.kind not in _STATE
     return (beside, file.kind if beside else "", file.version or 0, file.name)
-
-
-def _stretches(files: Sequence[File]) -> Iterator[Stretch]:
-    for _, some in groupby(files, lambda one: (one.kind, one.fate, one.why)):
-        yield Stretch(tuple(some))
-
-
-def _proofs(plan: StorePlan) -> Iterable[str]:
-    for action in plan.actions:
-        if isinstance(action, Attest):
-            yield f"{action.path.rpartition('/')[2]} is verified because {action.reason.meaning}"

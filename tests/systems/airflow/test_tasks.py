@@ -732,9 +732,9 @@ def test_a_run_of_some_partitions_leaves_the_trash_and_the_querys_metrics_alone(
         planned = plan_query(where, options, Holder("run"))
         done = [maintained(where, one, options) for one in planned.bundles]
         finish(where, planned.results(done))
-        assert (pushed.query("hourly") == "") is options.partial
+        assert (pushed.query("hourly") == "") is bool(options.scope)
     trash = checkpoint / "_statemaint/trash"
-    assert any(trash.rglob("*.delta")) is options.partial
+    assert any(trash.rglob("*.delta")) is bool(options.scope)
 
 
 def test_a_partition_that_does_not_exist_is_refused(tmp_path: Path) -> None:
@@ -748,7 +748,7 @@ def test_a_form_says_which_part(tmp_path: Path) -> None:
     params = {"dry_run": True, "force_snapshot": False, "min_deltas_for_snapshot": None,
               "min_batches_to_retain": None, "operators": None, "partitions": [3, 1]}  # fmt: skip
     options = Options.of(params)
-    assert (options.partial, options.partitions, options.operators) == (True, (3, 1), ())
+    assert (options.scope, options.partitions, options.operators) == ("partition 1, 3", (3, 1), ())
     planned = plan_query(settings(neglected(tmp_path / "c")), options)
     assert planned.note is not None
     assert "DRY RUN: Only partition 1, 3, as set in the form." in planned.note

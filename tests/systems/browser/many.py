@@ -3,8 +3,7 @@
 from datetime import UTC, datetime
 
 from statemaint.airflow.figures import QueryFigures
-from statemaint.airflow.pages.fleet import fleet, row_of, totals
-from statemaint.airflow.pages.model import AirflowRun, QueryRecord
+from statemaint.airflow.pages.fleet import AirflowRun, QueryRecord, fleet, row_of, totals
 from statemaint.airflow.pages.query import buttons, heat_map, worst_units
 from statemaint.airflow.pages.render import render
 from statemaint.report.facts import Unit

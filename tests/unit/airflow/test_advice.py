@@ -1,6 +1,6 @@
 from typing import Any
 
-from statemaint.airflow.advice import is_damaged, note_of_queries
+from statemaint.airflow.texts import is_damaged, note_of_queries
 
 
 def report(**more: Any) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 import pytest
 
-from statemaint.airflow.given import Outputs, given_query
+pytest.importorskip("airflow", reason="the extra `airflow`")
+
 from statemaint.airflow.names import run_name
+from statemaint.airflow.settings import given_query, given_settings
 
 
 def refused(name: str | None, checkpoint: str, **keys: object) -> str:
@@ -44,10 +46,14 @@ def test_only_queries_of_the_file_share_a_dag() -> None:
 
 
 def test_the_pushgateway_of_the_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gateway() -> str | None:
+        _, settings = given_settings("a", "/a", {}, pushgateway="http://given:1")
+        return settings.targets.gateway
+
     monkeypatch.delenv("STATEMAINT_PUSHGATEWAY", raising=False)
-    assert Outputs.given("http://given:1", None).gateway == "http://given:1"
+    assert gateway() == "http://given:1"
     monkeypatch.setenv("STATEMAINT_PUSHGATEWAY", "http://there:1")
-    assert Outputs.given("http://given:1", None).gateway == "http://there:1"
+    assert gateway() == "http://there:1"
 
 
 def test_long_names_of_runs_fit_into_a_files_name_and_stay_unique() -> None:

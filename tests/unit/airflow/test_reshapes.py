@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow.form import reshape_form
-from statemaint.airflow.reshapes import reshaped, shape_shown
+from statemaint.airflow.recoveries import reshaped, shape_shown
 from statemaint.airflow.settings import QuerySettings
 from statemaint.audit import verify
 from statemaint.errors import ConfigError

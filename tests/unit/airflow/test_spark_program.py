@@ -18,8 +18,8 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 from airflow.sdk.exceptions import AirflowException
 from airflow.sdk.execution_time.supervisor import WatchedSubprocess
 
+from statemaint.airflow.on_spark import PATIENCE, start_spark
 from statemaint.airflow.settings import QuerySettings
-from statemaint.airflow.spark_program import PATIENCE, start_spark
 from statemaint.airflow.together import shared_start
 from statemaint.errors import ConfigError
 from statemaint.model.policy import Policy

@@ -9,7 +9,7 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from statemaint.airflow import reporting, run_tasks, tasks, together
+from statemaint.airflow import publish, run_tasks, tasks, together
 from statemaint.airflow.settings import QuerySettings
 from statemaint.airflow.tasks import Planned
 from statemaint.model.policy import Policy
@@ -33,10 +33,13 @@ class Run:
             "task": SimpleNamespace(outlets=outlets),
             "outlet_events": {},
         }
-        for module in (together, reporting):
+        for module in (together, publish, run_tasks):
             monkeypatch.setattr(module, "get_current_context", lambda: context)
-        monkeypatch.setattr(together, "update_assets", lambda _, told, __: self.told.update(told))
-        self.told: dict[str, bool] = {}
+        self.maintained: dict[str, bool] = {}
+        monkeypatch.setattr(together, "update_assets", self.note_update)
+
+    def note_update(self, _: object, query: str, report: dict[str, Any]) -> None:
+        self.maintained[query] = bool(report.get("maintained"))
 
 
 @pytest.fixture
@@ -75,7 +78,7 @@ def test_a_fault_in_the_end_of_one_query_is_on_its_page_and_does_not_stop_the_ot
     def reported(settings: QuerySettings, *_: object, **__: object) -> tuple[dict[str, Any], Any]:
         if settings.query == "a":
             raise KeyError("units")
-        return good, {}
+        return good, {"note": "fine"}
 
     monkeypatch.setattr(tasks, "reported", reported)
     monkeypatch.setattr(together, "_results", lambda _: None)
@@ -83,8 +86,7 @@ def test_a_fault_in_the_end_of_one_query_is_on_its_page_and_does_not_stop_the_ot
     assert found["b"] == good
     assert not found["a"]["success"]
     assert run.pushed["statemaint_failed.a"] == "FAULT: KeyError: 'units'"
-    assert run.told["statemaint://a"] is False
-    assert run.told["statemaint://b"] is True
+    assert run.maintained == {"a": False, "b": True}
 
 
 def test_a_run_whose_tasks_are_of_two_builds_fails_with_what_to_do() -> None:

@@ -6,12 +6,12 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from statemaint.airflow.figures import Told
-from statemaint.airflow.pages.looks import looked_at_now, plan_of_partition
-from statemaint.airflow.pages.model import Details, QueryRecord
+from statemaint.airflow.figures import FindingRow
+from statemaint.airflow.pages.contents import looked_at_now, plan_of_partition
+from statemaint.airflow.pages.fleet import Details, QueryRecord
 from statemaint.errors import ConfigError
 from statemaint.listing import Entry
-from statemaint.model.ids import StoreId
+from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
 from statemaint.scan.handover import Recorder
@@ -20,7 +20,7 @@ from tests.support.checkpoints import write_checkpoint
 
 POLICY = Policy(min_batches_to_retain=5, grace=0.0)
 RECORD = QueryRecord("statemaint__revenue", "", "revenue")
-READ = Told(code="CORRUPT_FILE", detail="1.delta: bad block", damage=True)
+READ = FindingRow(code="CORRUPT_FILE", detail="1.delta: bad block", damage=True)
 
 
 class Watched(ReadOnly):
@@ -51,7 +51,7 @@ def shared(storage: MemoryStorage) -> str:
 
 def test_the_plan_is_that_of_the_whole_checkpoint() -> None:
     storage = checkpoint(4)
-    (alone,) = plan_of_partition(storage, POLICY, (0, 2), shared(storage)).stores
+    (alone,) = plan_of_partition(storage, POLICY, UnitId(0, 2), shared(storage)).stores
     (*_, whole, _) = plan_checkpoint(storage, POLICY)[1].stores
     assert alone.store.id == whole.store.id == StoreId(0, 2)
     assert [(one.path, one.reason) for one in alone.actions] == [
@@ -64,7 +64,7 @@ def test_a_partition_is_listed_alone_however_many_there_are() -> None:
     for partitions in (2, 200):
         storage = checkpoint(partitions)
         watched = Watched(storage)
-        plan_of_partition(watched, POLICY, (0, 1), shared(storage))
+        plan_of_partition(watched, POLICY, UnitId(0, 1), shared(storage))
         assert "state" not in watched.listed
         costs.append((len(watched.listed), watched.entries))
     assert costs[0] == costs[1]
@@ -72,13 +72,13 @@ def test_a_partition_is_listed_alone_however_many_there_are() -> None:
 
 @pytest.mark.parametrize("text", [None, "", "{", "{}", "[]", "7"])
 def test_without_a_handover_of_this_build_everything_is_listed(text: str | None) -> None:
-    (found,) = plan_of_partition(checkpoint(4), POLICY, (0, 2), text).stores
+    (found,) = plan_of_partition(checkpoint(4), POLICY, UnitId(0, 2), text).stores
     assert found.store.id == StoreId(0, 2)
 
 
 def test_a_partition_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigError):
-        plan_of_partition(checkpoint(2), POLICY, (0, 7), None)
+        plan_of_partition(checkpoint(2), POLICY, UnitId(0, 7), None)
 
 
 def test_a_look_takes_the_place_of_the_last_run() -> None:

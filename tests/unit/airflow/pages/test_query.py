@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from statemaint.airflow.figures import Told
+from statemaint.airflow.figures import FindingRow
 from statemaint.airflow.pages.query import (
     MOST_CELLS,
     MOST_WORST,
@@ -27,38 +27,39 @@ def unit(partition: int = 0, **figures: int | None) -> Unit:
     [(0, "0"), (10, "0"), (11, "1"), (21, "2"), (51, "3"), (201, "4"), (10**9, "4"), (None, "x")],
 )
 def test_a_chain_is_as_bad_as_it_is_longer_than_the_limit(chain: int | None, level: str) -> None:
-    ((cell,),) = [one.cells for one in heat_map([unit(chain=chain)], 10).operators]
+    ((cell,),) = heat_map([unit(chain=chain)], 10).operators.values()
     assert cell.levels[0] == level
     assert cell.texts[0] == ("no" if chain is None else str(chain))
 
 
 def test_bytes_are_compared_with_the_largest() -> None:
     sizes = (0, 1, 5_000, 50_000, 500_000, 1_000_000)
-    (found,) = heat_map([unit(n, bytes=size) for n, size in enumerate(sizes)], 10).operators
-    levels = [int(cell.levels[1]) for cell in found.cells]
+    units = [unit(n, bytes=size) for n, size in enumerate(sizes)]
+    (cells,) = heat_map(units, 10).operators.values()
+    levels = [int(cell.levels[1]) for cell in cells]
     assert levels == sorted(levels)
     assert (levels[0], levels[-1]) == (0, 4)
 
 
 def test_findings_are_none_notices_or_damage() -> None:
     units = [unit(0), unit(1, notices=2), unit(2, damage=1, notices=2)]
-    (found,) = heat_map(units, 10).operators
-    assert [cell.levels[2] for cell in found.cells] == ["0", "2", "x"]
-    assert [cell.texts[2] for cell in found.cells] == ["none", "2", "3"]
+    (cells,) = heat_map(units, 10).operators.values()
+    assert [cell.levels[2] for cell in cells] == ["0", "2", "x"]
+    assert [cell.texts[2] for cell in cells] == ["none", "2", "3"]
 
 
 def test_a_cell_says_everything_in_words() -> None:
-    (found,) = heat_map([unit(3, chain=None, damage=1)], 10).operators
-    assert found.cells[0].label == "op 0 / part 3: does not load, 1.0 kB, findings: 1"
+    ((cell,),) = heat_map([unit(3, chain=None, damage=1)], 10).operators.values()
+    assert cell.label == "op 0 / part 3: does not load, 1.0 kB, findings: 1"
 
 
 def test_of_too_many_partitions_the_worst_have_a_cell() -> None:
     units = [unit(number) for number in range(MOST_CELLS + 5)]
     units[-1] = units[-1]._replace(chain=None)
     found = heat_map(units, 10)
-    (operator,) = found.operators
+    (cells,) = found.operators.values()
     assert found.left_out == 5
-    assert operator.cells[-1].unit == units[-1]
+    assert cells[-1].unit == units[-1]
 
 
 def test_the_worst_are_those_that_do_not_load_then_damage_then_length() -> None:
@@ -69,9 +70,9 @@ def test_the_worst_are_those_that_do_not_load_then_damage_then_length() -> None:
 
 def test_findings_are_grouped_by_code_with_the_next_command() -> None:
     told = [
-        Told(code="UNKNOWN_FILE", detail="foo.bar", damage=False),
-        Told(code="BROKEN_CHAIN", detail="1.delta is missing", damage=True),
-        Told(code="BROKEN_CHAIN", detail="7.delta is missing", damage=True),
+        FindingRow(code="UNKNOWN_FILE", detail="foo.bar", damage=False),
+        FindingRow(code="BROKEN_CHAIN", detail="1.delta is missing", damage=True),
+        FindingRow(code="BROKEN_CHAIN", detail="7.delta is missing", damage=True),
     ]
     broken, unknown = advise(told, "/data/a b")
     assert (broken.code, broken.damage) == ("BROKEN_CHAIN", True)

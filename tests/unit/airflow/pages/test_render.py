@@ -9,9 +9,8 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from markupsafe import escape
 
-from statemaint.airflow.figures import QueryFigures, Told, withheld_texts
-from statemaint.airflow.pages.fleet import fleet, row_of, totals
-from statemaint.airflow.pages.model import AirflowRun, QueryRecord
+from statemaint.airflow.figures import FindingRow, QueryFigures, withheld_texts
+from statemaint.airflow.pages.fleet import AirflowRun, QueryRecord, fleet, row_of, totals
 from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
 from statemaint.airflow.pages.render import render
 from statemaint.airflow.pages.timeline import timelines
@@ -48,7 +47,9 @@ def query_page(found: QueryRecord, **changed: Any) -> str:
         "map": heat_map(units, 10),
         "units": 1,
         "worst": worst_units(units),
-        "advice": advise([Told(code="BROKEN_CHAIN", detail=found.query, damage=True)], found.query),
+        "advice": advise(
+            [FindingRow(code="BROKEN_CHAIN", detail=found.query, damage=True)], found.query
+        ),
         "buttons": buttons(found.dag, found.query, own=True, refused={found.dag: found.query}),
         "runs": [found.last],
         "saved": None,
