@@ -18,8 +18,8 @@ from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
 from statemaint.plan.restoring import UndoPlan
 from statemaint.recover import RecoveryReport, apply_recovery
 from statemaint.report.plan_file import MaintenanceFile, RecoveryFile, parse_plan
-from statemaint.report.recovery_json import recovered_json, recovery_json, undo_plan_json
 from statemaint.report.task import MOST_FINDINGS, Failure, findings_json, reasons
+from statemaint.report.to_json import recovered_json, recovery_json, undo_plan_json
 from statemaint.storage import Storage
 from statemaint.undo.run import Undone
 from statemaint.wording import command, counted

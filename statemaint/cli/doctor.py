@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 from rich.filesize import decimal
-from rich.text import Text
 
 from statemaint.audit import Diagnosis, doctor
 from statemaint.cli import tables
@@ -239,25 +238,20 @@ def _row(
     return row, diagnosis.findings
 
 
-def _fleet_cells(row: dict[str, Any]) -> Iterable[str | Text]:
+def _restarts(row: dict[str, Any]) -> str:
     since = row["restarts_since"]
-    yield (f"with {since}" if since else "yes") if row["restarts"] else "NO"
-    yield tables.known(row["last_committed_batch"])
-    yield f"{row['loadable_batches']:,}"
-    yield tables.known(row["longest_chain"])
-    yield "?" if row["bytes"] is None else decimal(row["bytes"])
+    return (f"with {since}" if since else "yes") if row["restarts"] else "NO"
 
 
 FLEET: Fleet = Fleet(
     columns=(
-        Column("restarts", spare=1),
-        number("batch", 2),
-        number("loadable", 3),
-        number("chain"),
-        number("bytes", 1),
+        Column("restarts", _restarts, spare=1),
+        number("batch", lambda row: tables.known(row["last_committed_batch"]), 2),
+        number("loadable", lambda row: f"{row['loadable_batches']:,}", 3),
+        number("chain", lambda row: tables.known(row["longest_chain"])),
+        number("bytes", lambda row: "?" if row["bytes"] is None else decimal(row["bytes"]), 1),
     ),
     read=_row,
-    cells=_fleet_cells,
     order=lambda row: -(row["longest_chain"] or 0),
     totals=lambda rows: f"{decimal(sum(one['bytes'] or 0 for one in rows))} to read at restarts",
     looked=lambda options: Looked.ROWS if options["deep"] else Looked.FILES,

@@ -56,11 +56,11 @@ class _Verbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for group, names in GROUPS.items():
-            found = [(name, self.get_command(ctx, name)) for name in names]
+            verbs = ((name, self.get_command(ctx, name)) for name in names)
+            widest = formatter.width - max(map(len, VERBS)) - 6
             with formatter.section(group):
-                widest = formatter.width - max(map(len, VERBS)) - 6
                 formatter.write_dl(
-                    [(name, one.get_short_help_str(widest)) for name, one in found if one]
+                    [(name, verb.get_short_help_str(widest)) for name, verb in verbs if verb]
                 )
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -98,10 +98,10 @@ def program() -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_verb(shell: str) -> None:
     """Print the script that completes verbs, flags and queries; the shell must run it."""
-    found = get_completion_class(shell)
-    if found is None:
+    completion = get_completion_class(shell)
+    if completion is None:
         raise click.UsageError(f"no completion for {shell}")
-    click.echo(found(program, {}, "statemaint", "_STATEMAINT_COMPLETE").source())
+    click.echo(completion(program, {}, "statemaint", "_STATEMAINT_COMPLETE").source())
 
 
 def main() -> None:

@@ -35,8 +35,7 @@ class Settings:
 _CURRENT: ContextVar[Settings] = ContextVar("settings", default=Settings())  # noqa: B039 -- frozen
 
 
-def settings() -> Settings:
-    return _CURRENT.get()
+settings = _CURRENT.get
 
 
 @contextmanager
@@ -49,13 +48,8 @@ def in_force(current: Settings) -> Iterator[None]:
 
 
 class _Stdout:
-    """The state of this call's stdout.
-
-    Attributes:
-        begun: whether a part of a result has been printed.
-    """
-
     begun = False
+    """Whether a part of this call's result has been printed."""
 
 
 STDOUT = _Stdout()
@@ -112,18 +106,14 @@ def end_with_error(error: BaseException) -> NoReturn:
     if code == "OUTPUT":
         drop_output()
     elif _JSON.intersection(sys.argv[1:]) and not STDOUT.begun:
-        print_error(code, message, error)
+        facts = {"code": code, "message": message, "path": _path(error), "next": _next(code, error)}
+        click.echo(json.dumps({"format": FORMAT, "error": facts}, indent=2))
     sys.exit(exit_code)
 
 
 def line_of(error: BaseException) -> str:
     code, message, _ = _described(error)
     return message if code == "INTERRUPTED" else f"statemaint: {code}: {message}"
-
-
-def print_error(code: str, message: str, error: BaseException) -> None:
-    facts = {"code": code, "message": message, "path": _path(error), "next": _next(code, error)}
-    click.echo(json.dumps({"format": FORMAT, "error": facts}, indent=2))
 
 
 def _described(error: BaseException) -> tuple[str, str, int]:

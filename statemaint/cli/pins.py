@@ -78,12 +78,10 @@ def _print_pins(pins: tuple[Pin, ...]) -> None:
     if not pins:
         tables.print_line("no batch is pinned")
         return
-    tables.print_first(_COLUMNS, [_cells(pin) for pin in pins], "pin")
-
-
-_COLUMNS = (Column("pin"), number("batch"), Column("until (UTC)"), Column("by", spare=1))
-
-
-def _cells(pin: Pin) -> tuple[str, ...]:
-    batch = "every" if pin.batch is None else str(pin.batch)
-    return (tables.cell(pin.id), batch, moment(pin.until), pin.by)
+    columns: tuple[Column[Pin], ...] = (
+        Column("pin", lambda pin: tables.cell(pin.id)),
+        number("batch", lambda pin: "every" if pin.batch is None else str(pin.batch)),
+        Column("until (UTC)", lambda pin: moment(pin.until)),
+        Column("by", lambda pin: pin.by, spare=1),
+    )
+    tables.print_first(columns, pins, "pin")

@@ -67,8 +67,8 @@ class Meter:
             note(self.line())
 
     def line(self) -> str:
-        share = self._share()
-        passed = self._clock() - self._phase
+        passed, (done, total) = self._clock() - self._phase, self._measure()
+        share = done / total if total else 0.0
         left = f", {lasting(passed / share - passed)} left" if share else ""
         return (
             f"{self.label}: {self._ended:,} of {counted(self._steps, self.noun)} "
@@ -87,18 +87,16 @@ class Meter:
         if self._bar:
             self._bar.stop()
 
-    def _share(self) -> float:
-        done, total = (self._read, self._size) if self._size else (self._ended, self._steps)
-        return done / total if total else 0.0
+    def _measure(self) -> tuple[int, int]:
+        return (self._read, self._size) if self._size else (self._ended, self._steps)
 
     def _show(self) -> None:
         if self._bar is None:
             self._bar, self._task = _new_bar(self.label)
         if self._task is not None:
-            passed = (self._read, self._size) if self._size else (self._ended, self._steps)
             steps = f"{self._ended:,} of {counted(self._steps, self.noun)}"
-            at, of = passed
-            self._bar.update(self._task, completed=at, total=of, steps=steps, rate=self.rate())
+            done, total = self._measure()
+            self._bar.update(self._task, completed=done, total=total, steps=steps, rate=self.rate())
 
 
 def _new_bar(label: str) -> "tuple[Progress, TaskID]":

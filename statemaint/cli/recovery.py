@@ -2,9 +2,9 @@
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 import click
 from rich.filesize import decimal
@@ -12,12 +12,14 @@ from rich.filesize import decimal
 from statemaint.cli.maintain import end_with_report
 from statemaint.cli.messages import note, settings
 from statemaint.cli.options import (
-    apply_flag,
+    DURATION,
+    NUMBER,
+    Command,
     as_json,
     publish_flag,
     publishing,
-    trash_flag,
     uri,
+    with_options,
     workers_flag,
 )
 from statemaint.cli.output import MOST_LINES, print_lines, print_result
@@ -42,13 +44,13 @@ from statemaint.recover import (
     rollback,
 )
 from statemaint.report.plan_file import MaintenanceFile, RecoveryFile, UndoFile, parse_plan
-from statemaint.report.recovery_json import recovered_json, recovery_json
+from statemaint.report.to_json import recovered_json, recovery_json
 from statemaint.storage import open_storage
 from statemaint.wording import command, counted
 from statemaint.workers import Workers
 
 
-def end_with_plan(plan: RecoveryPlan, trash_for: float, *, as_json: bool) -> NoReturn:
+def _end_with_plan(plan: RecoveryPlan, trash_for: float, *, as_json: bool) -> NoReturn:
     print_result(
         lambda: {**recovery_json(plan), "trash_for": trash_for},
         as_json=as_json,
@@ -59,7 +61,7 @@ def end_with_plan(plan: RecoveryPlan, trash_for: float, *, as_json: bool) -> NoR
     _end_with(plan)
 
 
-def end_with_result(done: RecoveryReport, *, as_json: bool) -> NoReturn:
+def _end_with_result(done: RecoveryReport, *, as_json: bool) -> NoReturn:
     print_result(
         lambda: recovered_json(done.run, done.plan, done.removed, done.written),
         as_json=as_json,
@@ -145,17 +147,17 @@ def _committed(removes: Sequence[Remove]) -> list[int]:
     )
 
 
-_KINDS = {"crc": "checksum"}
-_NAMED = {"delta", "snapshot", "changelog", "zip"}
+_KINDS = {
+    "crc": "checksum",
+    **{ending: ending for ending in ("delta", "snapshot", "changelog", "zip")},
+}
 
 
 def _kind(path: str) -> str:
-    folder, _, name = path.rpartition("/")
-    top = folder.partition("/")[0]
+    top = path.partition("/")[0]
     if top in {"commits", "offsets"}:
         return top.removesuffix("s")
-    ending = name.rpartition(".")[2]
-    return ending if ending in _NAMED else _KINDS.get(ending, "other file")
+    return _KINDS.get(path.rpartition(".")[2], "other file")
 
 
 def _first(lines: Sequence[str], noun: str) -> Iterator[str]:
@@ -195,22 +197,21 @@ def _proof_line(step: RepairStep, proof: Proof) -> str:
     )
 
 
+_MONTH = 30 * 24 * 3600.0  # longer than `maintain`'s: of a recovery `undo` matters most
+
+
+def _recovery_flags(command: Command) -> Command:
+    shown = "Carry it out; without this flag nothing is written."
+    trash = "Keep removed files in the trash this long, for `statemaint undo`.  [default: 30d]"
+    apply_flag = click.option("--apply", is_flag=True, help=shown)
+    trash_flag = click.option("--trash-for", type=DURATION, default=_MONTH, help=trash)
+    return with_options(command, [apply_flag, trash_flag, publish_flag, workers_flag, as_json])
+
+
 @click.command("repair")
 @uri
-@apply_flag
-@trash_flag
-@publish_flag
-@workers_flag
-@as_json
-def repair_verb(
-    uri: Address,
-    *,
-    apply: bool,
-    trash_for: float,
-    publish: bool,
-    workers: Workers,
-    as_json: bool,
-) -> None:
+@_recovery_flags
+def repair_verb(uri: Address, **options: Any) -> None:
     """Show which damage can be repaired, with a proof for each step, or repair it (--apply).
 
     A bad snapshot is rebuilt from the log, or removed if no retained version is loaded from it. A
@@ -219,15 +220,7 @@ def repair_verb(
 
     The exit code is 3 if damage remains that cannot be repaired: see `statemaint doctor`.
     """
-    storage = open_storage(uri)
-    if apply:
-        work = partial(repair, storage, trash_for=trash_for, workers=workers)
-        with publishing(uri, storage, wanted=publish), work_done("repairing"):
-            done = recorded_recovery(storage, work)
-        end_with_result(done, as_json=as_json)
-    with work_done("planning"):
-        plan = plan_repair(storage, workers=workers)
-    end_with_plan(plan, trash_for, as_json=as_json)
+    _end_with_recovery(uri, plan_repair, repair, "repairing", **options)
 
 
 @click.command("rollback")
@@ -235,25 +228,12 @@ def repair_verb(
 @click.option(
     "--to-batch",
     "batch",
-    type=click.IntRange(min=0),
+    type=NUMBER,
     required=True,
     help="The batch to roll back to; `statemaint doctor` lists the batches that load.",
 )
-@apply_flag
-@trash_flag
-@publish_flag
-@workers_flag
-@as_json
-def rollback_verb(  # noqa: PLR0913 -- each is a separate choice
-    uri: Address,
-    *,
-    batch: int,
-    apply: bool,
-    trash_for: float,
-    publish: bool,
-    workers: Workers,
-    as_json: bool,
-) -> None:
+@_recovery_flags
+def rollback_verb(uri: Address, *, batch: int, **options: Any) -> None:
     """Show which files a rollback to a batch would move to the trash, or move them (--apply).
 
     A rollback is refused if the state of that batch does not load in every store. Stop the query
@@ -262,15 +242,31 @@ def rollback_verb(  # noqa: PLR0913 -- each is a separate choice
 
     The exit code is 3 if damage remains, such as older batches that do not load.
     """
+    plan, carry_out = partial(plan_rollback, batch=batch), partial(rollback, batch=batch)
+    _end_with_recovery(uri, plan, carry_out, "rolling back", **options)
+
+
+def _end_with_recovery(  # noqa: PLR0913 -- as of the verbs
+    uri: Address,
+    plan: Callable[..., RecoveryPlan],
+    carry_out: Callable[..., RecoveryReport],
+    doing: str,
+    *,
+    apply: bool,
+    trash_for: float,
+    publish: bool,
+    workers: Workers,
+    as_json: bool,
+) -> NoReturn:
     storage = open_storage(uri)
     if apply:
-        work = partial(rollback, storage, batch, trash_for=trash_for, workers=workers)
-        with publishing(uri, storage, wanted=publish), work_done("rolling back"):
+        work = partial(carry_out, storage, trash_for=trash_for, workers=workers)
+        with publishing(uri, storage, wanted=publish), work_done(doing):
             done = recorded_recovery(storage, work)
-        end_with_result(done, as_json=as_json)
+        _end_with_result(done, as_json=as_json)
     with work_done("planning"):
-        plan = plan_rollback(storage, batch, workers=workers)
-    end_with_plan(plan, trash_for, as_json=as_json)
+        planned = plan(storage, workers=workers)
+    _end_with_plan(planned, trash_for, as_json=as_json)
 
 
 @click.command("apply")
@@ -295,7 +291,7 @@ def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: Workers, as_jso
             end_with_undone(undone, storage.root, as_json=as_json)
         case RecoveryFile():
             recover = partial(apply_recovery, storage, plan, workers=workers)
-            end_with_result(recorded_recovery(storage, recover), as_json=as_json)
+            _end_with_result(recorded_recovery(storage, recover), as_json=as_json)
         case MaintenanceFile():
             with actions_done() as advance:
                 work = partial(apply, storage, plan, workers=workers, on_outcome=advance)

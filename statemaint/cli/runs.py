@@ -21,8 +21,8 @@ from statemaint.errors import CheckpointError, ConfigError
 from statemaint.maintain import list_runs, undo
 from statemaint.maintain.record import recorded_recovery
 from statemaint.maintain.runs import Run, list_actions
-from statemaint.plan.restoring import UndoPlan
-from statemaint.report.recovery_json import undo_plan_json
+from statemaint.plan.restoring import PutBack, UndoPlan
+from statemaint.report.to_json import undo_plan_json
 from statemaint.storage import Storage, open_storage
 from statemaint.undo.run import Undone, plan_undo
 from statemaint.wording import command, counted, moment
@@ -95,14 +95,16 @@ def _print_run(run: Run, actions: Sequence[Mapping[str, Any]], root: str) -> Non
     counts = Counter((str(one.get("action")), str(one.get("reason", ""))) for one in actions)
     for (action, reason), count in sorted(counts.items()):
         tables.print_line(f"{count:>8,} {action} {reason}".rstrip().replace("_", " "))
-    tables.print_first(_ACTION_COLUMNS, [_action_cells(one) for one in actions], "action")
+    tables.print_first(_ACTION_COLUMNS, actions, "action")
 
 
-_ACTION_COLUMNS = (
-    Column("action"),
-    Column("file"),
-    Column("reason", spare=2),
-    number("bytes", spare=1),
+_ACTION_COLUMNS: tuple[Column[Mapping[str, Any]], ...] = (
+    Column("action", lambda fields: tables.cell(fields.get("action", ""))),
+    Column("file", lambda fields: tables.cell(fields.get("path", ""))),
+    Column(
+        "reason", lambda fields: tables.cell(fields.get("reason", "")).replace("_", " "), spare=2
+    ),
+    number("bytes", lambda fields: decimal(fields["bytes"]) if "bytes" in fields else "", 1),
 )
 
 
@@ -122,36 +124,14 @@ def _heading(run: Run, root: str) -> Iterator[str]:
         yield f"undo     {command('undo', root, run.run)}"
 
 
-def _action_cells(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    size = fields.get("bytes")
-    return (
-        tables.cell(fields.get("action", "")),
-        tables.cell(fields.get("path", "")),
-        tables.cell(fields.get("reason", "")).replace("_", " "),
-        decimal(size) if isinstance(size, int) else "",
-    )
-
-
 def _print_runs(runs: Sequence[Run]) -> None:
     if not runs:
         tables.print_line("no run has changed this checkpoint yet")
         return
-    tables.print_first(_COLUMNS, [*map(_run_cells, runs)], "run")
+    tables.print_first(_COLUMNS, runs, "run")
     for run in runs:
         for line in _undone_lines(run):
             tables.print_line(line, wrap=False)
-
-
-_COLUMNS = (
-    Column("run"),
-    Column("started (UTC)", spare=2),
-    number("seconds", 4),
-    number("snapshots", 3),
-    number("deleted"),
-    number("bytes", 1),
-    number("exit", 5),
-    Column("undo"),
-)
 
 
 def _undone_lines(run: Run) -> Iterator[str]:
@@ -160,25 +140,24 @@ def _undone_lines(run: Run) -> Iterator[str]:
         yield f"{run.run} was undone {moment(one.time)} by {one.run}: {files}"
 
 
-def _run_cells(run: Run) -> tuple[str, ...]:
-    return (
-        run.run,
-        moment(run.started),
-        f"{run.seconds:.1f}",
-        str(run.snapshots_written),
-        str(run.files_deleted),
-        decimal(run.bytes_deleted),
-        str(run.exit_code),
-        _undo_cell(run),
-    )
-
-
 def _undo_cell(run: Run) -> str:
     if run.undo_of is not None:
         return "is one"
     if run.undone:
         return "partly" if run.in_trash else "done"
     return "yes" if run.in_trash else "no"
+
+
+_COLUMNS: tuple[Column[Run], ...] = (
+    Column("run", lambda run: run.run),
+    Column("started (UTC)", lambda run: moment(run.started), spare=2),
+    number("seconds", lambda run: f"{run.seconds:.1f}", 4),
+    number("snapshots", lambda run: str(run.snapshots_written), 3),
+    number("deleted", lambda run: str(run.files_deleted)),
+    number("bytes", lambda run: decimal(run.bytes_deleted), 1),
+    number("exit", lambda run: str(run.exit_code), 5),
+    Column("undo", _undo_cell),
+)
 
 
 @click.command("undo")
@@ -230,10 +209,13 @@ def _print_plan(plan: UndoPlan) -> None:
         f"{len(plan.coming):,} of {counted(len(plan.files), 'file')} of run {plan.run} would come "
         f"back ({decimal(plan.bytes)})"
     )
-    files = sorted(plan.files, key=lambda one: one.comes_back)  # remaining files come first
-    fates = {True: "comes back", False: "stays in the trash"}
-    rows = [(one.path, decimal(one.entry.size), fates[one.comes_back]) for one in files]
-    tables.print_first(("file", number("bytes"), ""), rows, "file")
+    files = sorted(plan.files, key=lambda file: file.comes_back)  # remaining files come first
+    columns: tuple[Column[PutBack], ...] = (
+        Column("file", lambda file: file.path),
+        number("bytes", lambda file: decimal(file.entry.size)),
+        Column("", lambda file: "comes back" if file.comes_back else "stays in the trash"),
+    )
+    tables.print_first(columns, files, "file")
 
 
 def undo_json(undone: Undone) -> Json:

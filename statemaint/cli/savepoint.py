@@ -19,12 +19,11 @@ from statemaint.cli.options import (
     publish_flag,
     publishing,
     uri,
-    with_options,
     workers_flag,
 )
 from statemaint.cli.output import print_result
 from statemaint.cli.progress import work_done
-from statemaint.cli.tables import Column, number, print_table
+from statemaint.cli.tables import Column, number, print_table, rows_of
 from statemaint.cli.targets import Address, savepoints_of
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.errors import ConfigError
@@ -35,27 +34,22 @@ from statemaint.savepoint.plan import committed_batches
 from statemaint.savepoint.report import OperatorForecast, note_in_record
 from statemaint.storage import open_storage
 from statemaint.wording import counted, moment
-from statemaint.workers import Workers
 
 
 def shape_flags(command: Command) -> Command:
     """Adds the flags of another shape, and passes the verb one `shape`."""
 
+    @click.option("--partitions", type=NUMBER, metavar="M", help="Another number of partitions.")
+    @click.option("--provider", type=click.Choice([*PROVIDERS]), help="Another state store.")
+    @click.option("--ids", type=click.Choice(["v1", "v2"]), help="With unique ids (v2) or without.")
+    @click.option("--codec", type=click.Choice([*COMPRESSIONS]), help="Another compression.")
+    @click.option("--row-checksums/--no-row-checksums", default=None, help="Rows with checksums.")
     @wraps(command)
     def with_shape(*, provider: str | None, **given: Any) -> None:
         chosen = {one.name: given.pop(one.name) for one in fields(Shape) if one.name != "provider"}
         command(shape=Shape(provider=PROVIDERS[provider] if provider else None, **chosen), **given)
 
-    return with_options(with_shape, _SHAPE)
-
-
-_SHAPE = [
-    click.option("--partitions", type=NUMBER, metavar="M", help="Another number of partitions."),
-    click.option("--provider", type=click.Choice([*PROVIDERS]), help="Another state store."),
-    click.option("--ids", type=click.Choice(["v1", "v2"]), help="With unique ids (v2) or without."),
-    click.option("--codec", type=click.Choice([*COMPRESSIONS]), help="Another compression."),
-    click.option("--row-checksums/--no-row-checksums", default=None, help="Rows with checksums."),
-]
+    return with_shape
 
 
 @click.command("savepoint")
@@ -94,15 +88,13 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
     dest: str | None,
     *,
     batch: int | None,
-    new_id: bool,
     sink_log: str | None,
-    shape: Shape,
     pin: bool,
     dry_run: bool,
     partition_size: int | None,
     publish: bool,
-    workers: Workers,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Make DEST a checkpoint from which the query continues after a batch; it may run meanwhile.
 
@@ -123,13 +115,11 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
             source,
             open_storage(dest),
             batch=batch,
-            new_id=new_id,
-            shape=shape,
             sink=open_storage(sink_log) if sink_log else None,
             pin=pin,
             dry_run=dry_run,
             count_rows=partition_size is not None,
-            workers=workers,
+            **options,
         )
         if pin:
             note_in_record(source, report)
@@ -180,27 +170,28 @@ def savepoint_json(report: SavepointReport, partition_size: int | None = None) -
     }
 
 
-_COLUMNS = (
-    Column("operator"), number("rows", 1), number("bytes"), number("stores", 2),
-    number("partitions"), number("largest"), number("median"),
-)  # fmt: skip
-
-
 def _print(report: SavepointReport, sink_log: str | None, partition_size: int | None) -> None:
     click.echo("\n".join(_lines(report, sink_log)))
     if report.operators:
-        print_table(_COLUMNS, [_cells(one) for one in report.operators])
+        print_table(_COLUMNS, rows_of(_COLUMNS, report.operators))
     if partition_size:
         count, size = report.partitions_of(partition_size), decimal(partition_size)
         click.echo(f"for {size} of rows in a partition on average: --partitions {count}")
 
 
-def _cells(of: OperatorForecast) -> tuple[str, ...]:
-    pairs = [(str(of.before.partitions), str(of.after.partitions))]
-    pairs += [(decimal(of.before.largest), decimal(of.after.largest))]
-    pairs += [(decimal(of.before.median), decimal(of.after.median))]
-    skew = (old if old == new else f"{old} to {new}" for old, new in pairs)
-    return str(of.operator), f"{of.rows:,}", decimal(of.bytes), str(of.stores), *skew
+def _changed(before: object, after: object) -> str:
+    return str(before) if before == after else f"{before} to {after}"
+
+
+_COLUMNS: tuple[Column[OperatorForecast], ...] = (
+    Column("operator", lambda of: str(of.operator)),
+    number("rows", lambda of: f"{of.rows:,}", 1),
+    number("bytes", lambda of: decimal(of.bytes)),
+    number("stores", lambda of: str(of.stores), 2),
+    number("partitions", lambda of: _changed(of.before.partitions, of.after.partitions)),
+    number("largest", lambda of: _changed(decimal(of.before.largest), decimal(of.after.largest))),
+    number("median", lambda of: _changed(decimal(of.before.median), decimal(of.after.median))),
+)
 
 
 def _lines(report: SavepointReport, sink_log: str | None) -> Iterator[str]:

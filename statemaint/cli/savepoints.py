@@ -109,9 +109,17 @@ def _print_table(dest: str, savepoints: Sequence[Savepoint], now: float) -> None
         return
     size = decimal(sum(one.bytes for one in savepoints))
     tables.print_line(f"{dest}: {counted(len(savepoints), 'savepoint')} ({size})", wrap=False)
-    tables.print_first(
-        _COLUMNS, [_cells(dest, one, now) for one in savepoints], "savepoint", most=60
+    folder = f"{dest.rstrip('/')}/"
+    columns: tuple[Column[Savepoint], ...] = (
+        Column("savepoint", lambda one: printable(one.address.removeprefix(folder))),
+        number("batch", lambda one: str(one.note.batch) if one.note else "", 1),
+        Column("ended (UTC)", _ended, spare=3),
+        number("days", lambda one: _days(one, now)),
+        number("bytes", lambda one: decimal(one.bytes), 2),
+        Column("state", _state),
+        Column("kept as", _kept),
     )
+    tables.print_first(columns, savepoints, "savepoint", most=60)
     if deleted := [one for one in savepoints if one.left is not None]:
         gone = [entry for one in deleted for entry in one.named]
         files = tables.files_of(len(gone), sum(entry.size for entry in gone))
@@ -121,29 +129,22 @@ def _print_table(dest: str, savepoints: Sequence[Savepoint], now: float) -> None
         tables.print_line(f"{what} would be deleted ({freed}): --delete deletes them")
 
 
-_COLUMNS = (
-    Column("savepoint"),
-    number("batch", 1),
-    Column("ended (UTC)", spare=3),
-    number("days"),
-    number("bytes", 2),
-    Column("state"),
-    Column("kept as"),
-)
+def _ended(savepoint: Savepoint) -> str:
+    ended = savepoint.note.ended if savepoint.note else None
+    return "" if ended is None else moment(ended)
 
 
-def _cells(dest: str, savepoint: Savepoint, now: float) -> tuple[str | Text, ...]:
-    note, age = savepoint.note, _age(savepoint, now)
-    state, changes = savepoint.state.value, note.changes if note else ()
-    kept = "" if savepoint.kept is None else " ".join(savepoint.kept) or "expires"
+def _days(savepoint: Savepoint, now: float) -> str:
+    age = _age(savepoint, now)
+    return "" if age is None else f"{age / _DAY:.1f}"
+
+
+def _state(savepoint: Savepoint) -> str | Text:
+    state, changes = savepoint.state.value, savepoint.note.changes if savepoint.note else ()
+    return Text(state, BAD) if savepoint.state in BROKEN else ", ".join((state, *changes))
+
+
+def _kept(savepoint: Savepoint) -> str:
     if savepoint.left is not None:
-        kept = "deleted in part" if savepoint.left else "deleted"
-    return (
-        printable(savepoint.address.removeprefix(f"{dest.rstrip('/')}/")),
-        str(note.batch) if note else "",
-        "" if note is None or note.ended is None else moment(note.ended),
-        "" if age is None else f"{age / _DAY:.1f}",
-        decimal(savepoint.bytes),
-        Text(state, BAD) if savepoint.state in BROKEN else ", ".join((state, *changes)),
-        kept,
-    )
+        return "deleted in part" if savepoint.left else "deleted"
+    return "" if savepoint.kept is None else " ".join(savepoint.kept) or "expires"

@@ -19,18 +19,6 @@ from statemaint.state.figures import Figures, LargeKey, OperatorStats, StateStat
 from statemaint.state.stats import state_stats
 from statemaint.wording import counted, printable
 
-_MEASURES = tuple(
-    number(name, spare)
-    for name, spare in (
-        ("rows", 0),
-        ("bytes", 0),
-        ("changes", 3),
-        ("removes", 4),
-        ("rewritten", 5),
-        ("untouched", 2),
-    )
-)
-
 
 @click.command("stats")
 @uri
@@ -124,44 +112,53 @@ def _print_table(stats: StateStats) -> None:
     since = tables.known(stats.since)
     tables.print_line(f"version {stats.version}; untouched: since version {since}")
     tables.print_line(f"changes: records of a version, on average over the last {versions}")
-    columns = (Column("operator"), *_MEASURES, Column("largest partition", spare=1))
-    tables.print_table(columns, map(_operator_cells, stats.operators))
+    tables.print_table(_OPERATORS, tables.rows_of(_OPERATORS, stats.operators))
     stores = sorted(stats.stores, key=lambda one: (-one.figures.bytes, one.store, one.family or ""))
-    cells = [(tables.place(one.store, one.family), *_measures(one.figures)) for one in stores]
-    tables.print_first((Column("store"), *_MEASURES), cells, "store")
+    tables.print_first(_STORES, stores, "store")
     if largest := [key for one in stats.operators for key in one.largest]:
-        rows = (
-            (tables.place(key.store, key.family), str(key.bytes), tables.cell(key.key))
-            for key in largest
+        columns: tuple[Column[LargeKey], ...] = (
+            Column("largest keys", lambda key: tables.place(key.store, key.family)),
+            number("bytes", lambda key: str(key.bytes)),
+            Column("key", lambda key: tables.cell(key.key), cut=not settings().everything),
         )
-        tables.print_table(
-            (Column("largest keys"), number("bytes"), Column("key", cut=not settings().everything)),
-            rows,
-        )
+        tables.print_table(columns, tables.rows_of(columns, largest))
     for notice in stats.notices:
         tables.print_line(f"{notice.code}: {printable(notice.detail)}", wrap=False)
 
 
-def _operator_cells(one: OperatorStats) -> tuple[str, ...]:
+def _skew(one: OperatorStats) -> str:
     ratio = "" if one.skew.ratio is None else f" ({one.skew.ratio:.1f} x mean)"
-    skew = f"{one.skew.partition}: {one.skew.rows}{ratio}"
-    return (f"op {one.operator}", *_measures(one.figures), skew)
+    return f"{one.skew.partition}: {one.skew.rows}{ratio}"
 
 
-def _measures(figures: Figures) -> tuple[str, ...]:
-    each, churn = figures.changes_per_version, figures.churn
-    return (
-        f"{figures.rows:,}",
-        decimal(figures.bytes),
-        "?" if each is None else f"{each:.1f}",
-        _share(churn.removes_share if churn else None),
-        _share(churn.rewritten_share if churn else None),
-        _share(figures.untouched_share),
-    )
+def _changes(figures: Figures) -> str:
+    each = figures.changes_per_version
+    return "?" if each is None else f"{each:.1f}"
 
 
 def _share(share: float | None) -> str:
     return "?" if share is None else f"{share:.1%}"
+
+
+_MEASURES: tuple[Column[OperatorStats | StoreStats], ...] = (
+    number("rows", lambda one: f"{one.figures.rows:,}"),
+    number("bytes", lambda one: decimal(one.figures.bytes)),
+    number("changes", lambda one: _changes(one.figures), 3),
+    number("removes", lambda one: _share(one.figures.churn and one.figures.churn.removes_share), 4),
+    number(
+        "rewritten", lambda one: _share(one.figures.churn and one.figures.churn.rewritten_share), 5
+    ),
+    number("untouched", lambda one: _share(one.figures.untouched_share), 2),
+)
+_OPERATORS: tuple[Column[OperatorStats], ...] = (
+    Column("operator", lambda one: f"op {one.operator}"),
+    *_MEASURES,
+    Column("largest partition", _skew, spare=1),
+)
+_STORES: tuple[Column[StoreStats], ...] = (
+    Column("store", lambda one: tables.place(one.store, one.family)),
+    *_MEASURES,
+)
 
 
 def _row(uri: str, **where: Any) -> tuple[Json, tuple[Finding, ...]]:
@@ -176,26 +173,15 @@ def _row(uri: str, **where: Any) -> tuple[Json, tuple[Finding, ...]]:
     return row, ()
 
 
-def _fleet_cells(row: Json) -> tuple[str, ...]:
-    return (
-        str(row["version"]),
-        f"{row['stores']:,}",
-        f"{row['rows']:,}",
-        decimal(row["bytes"]),
-        " ".join(row["notices"]),
-    )
-
-
 FLEET: Fleet = Fleet(
     columns=(
-        number("version", 3),
-        number("stores", 2),
-        number("rows"),
-        number("bytes"),
-        Column("notices", spare=1),
+        number("version", lambda row: str(row["version"]), 3),
+        number("stores", lambda row: f"{row['stores']:,}", 2),
+        number("rows", lambda row: f"{row['rows']:,}"),
+        number("bytes", lambda row: decimal(row["bytes"])),
+        Column("notices", lambda row: " ".join(row["notices"]), spare=1),
     ),
     read=_row,
-    cells=_fleet_cells,
     order=lambda row: -row["bytes"],
     totals=lambda rows: (
         f"{counted(sum(one['rows'] for one in rows), 'row')}, "

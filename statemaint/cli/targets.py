@@ -49,11 +49,7 @@ class Address(str):
 
 
 def savepoints_of(address: Address) -> "tuple[str, SavepointSettings] | None":
-    """Returns a query's name and where its savepoints are; `None` if no name was given.
-
-    Raises:
-        ConfigError: when the queries file does not have it.
-    """
+    """Returns a query's name and where its savepoints are; `None` if no name was given."""
     if address.named is None:
         return None
     reading, name = address.named
@@ -74,14 +70,11 @@ class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Address:
-        """Returns the address; a name's comes from the queries file."""
         del param
         if isinstance(value, Address):
             return value
         text = str(value)
-        if _is_address(text):
-            return Address(text)
-        path = _queries_file(ctx)
+        path = None if _is_address(text) else _queries_file(ctx)
         return _named(text, path) if path else Address(text)
 
     def shell_complete(
@@ -114,10 +107,8 @@ def _names(path: str | None) -> list[str]:
 
 
 def _is_address(text: str) -> bool:
-    return not text.strip() or "/" in text or ":" in text or text in {".", ".."} or _exists(text)
-
-
-def _exists(text: str) -> bool:
+    if not text.strip() or "/" in text or ":" in text or text in {".", ".."}:
+        return True
     try:
         return Path(text).exists()
     except (OSError, ValueError):
@@ -165,16 +156,15 @@ def of_queries(
         for name, query in sorted(reading.queries.items())
         if query.enabled and (not wanted or wanted.intersection(query.tags))
     )
-    found = [_named(name, path, reading) for name in names]
-    if not found and not reading.all_problems:
+    addresses = [_named(name, path, reading) for name in names]
+    if not addresses and not reading.all_problems:
         raise ConfigError(f"{path}: no enabled query{' has such a tag' if wanted else ''}")
-    return path, found, [*reading.all_problems]
+    return path, addresses, [*reading.all_problems]
 
 
 def _near(name: str, names: Iterable[str]) -> str:
     ordered = sorted(names)
-    near = get_close_matches(name, ordered, n=1)
-    if near:
+    if near := get_close_matches(name, ordered, n=1):
         return f"; did you mean {near[0]!r}?"
     return f", which has {', '.join(ordered[:5])}{', ...' if len(ordered) > 5 else ''}"  # noqa: PLR2004
 
@@ -191,18 +181,13 @@ def explained(error: StatemaintError, uri: str) -> StatemaintError:
 
 def queries_option() -> click.Option:
     """Returns `--queries`, which is read before the address."""
-
-    def keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-        del param
-        ctx.meta[_KEY] = value
-
     return click.Option(
         ["--queries"],
         metavar="FILE",
         type=click.Path(),
         is_eager=True,
         expose_value=False,
-        callback=keep,
+        callback=lambda ctx, _, value: ctx.meta.update({_KEY: value}),
         help=(
             "The queries file, or a folder of such files, for a query's name.  [default: "
             f"{VARIABLE}, or {_HERE} here]"

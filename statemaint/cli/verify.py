@@ -127,16 +127,17 @@ def _row(uri: str, *, publish: bool, **options: Any) -> tuple[Json, tuple[Findin
     return row, verification.findings
 
 
-def _cells(row: Json) -> Iterable[str | Text]:
-    yield f"{row['stores']:,}"
+def _versions(row: Json) -> str:
     passed, retained = row["versions_checked"], row["versions"]
-    yield f"{passed:,}" if passed == retained else f"{passed:,} of {retained:,}"
+    return f"{passed:,}" if passed == retained else f"{passed:,} of {retained:,}"
 
 
 FLEET: Fleet = Fleet(
-    columns=(number("stores", 1), number("versions", 2)),
+    columns=(
+        number("stores", lambda row: f"{row['stores']:,}", 1),
+        number("versions", _versions, 2),
+    ),
     read=_row,
-    cells=_cells,
     order=lambda row: row["versions_checked"] - row["versions"],
     totals=lambda rows: counted(sum(one["stores"] for one in rows), "store"),
     looked=lambda options: Looked.ROWS if options["deep"] else Looked.ENDS,
@@ -175,9 +176,13 @@ def _print_digests(version: int, digests: Iterable[tuple[StoreId, StateDigest]])
     ordered = [*digests]
     if len(ordered) > tables.MOST_ROWS and not settings().everything:
         ordered.sort(key=lambda one: -one[1].rows)  # the largest are shown
-    rows = [(tables.short(store), f"{one.rows:,}", one.digest) for store, one in ordered]
-    total = sum(one.rows for _, one in ordered)
+    total = sum(digest.rows for _, digest in ordered)
     tables.print_line(
         f"version {version}: {counted(total, 'row')} in {counted(len(ordered), 'store')}"
     )
-    tables.print_first((Column("store"), number("rows"), Column("digest")), rows, "store")
+    columns: tuple[Column[tuple[StoreId, StateDigest]], ...] = (
+        Column("store", lambda one: tables.short(one[0])),
+        number("rows", lambda one: f"{one[1].rows:,}"),
+        Column("digest", lambda one: one[1].digest),
+    )
+    tables.print_first(columns, ordered, "store")

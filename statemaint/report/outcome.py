@@ -117,11 +117,8 @@ class StoreReport:
     """One store after a run.
 
     Attributes:
-        before: the store as the run found it.
-        after: the store as the run left it.
-        state: its state after the run.
+        before: the store as the run found it; `after` as the run left it.
         outcomes: its outcomes, in order.
-        findings: its findings.
         target: the run's target version.
         reclaimable: bytes that a later run will delete, once a snapshot is old enough.
         withheld: the due snapshots that were not written.
@@ -137,6 +134,10 @@ class StoreReport:
     reclaimable: int = 0
     withheld: tuple[Withheld, ...] = ()
     earlier: EarlierDeeds = field(default_factory=EarlierDeeds)
+
+    @property
+    def stores(self) -> tuple[Store, Store]:
+        return self.before, self.after
 
     @property
     def snapshots_written(self) -> int:
@@ -169,12 +170,9 @@ class StoreReport:
 
 @dataclass(frozen=True, slots=True)
 class Emptied:
-    """What a run deleted from the trash, because it had expired there.
+    """What a run deleted from the trash, because it had expired there; manifests do not count.
 
-    Attributes:
-        files: the number of files, without the manifests.
-        bytes: their size.
-        finding: why expired files are left; `None` if none are.
+    `finding` is why expired files are left; `None` if none are.
     """
 
     files: int = 0
@@ -191,12 +189,10 @@ WORST_FIRST = (1, 5, 3, 2, 4, 6, 0)
 
 
 def worst_code(codes: Iterable[int]) -> int:
-    """Returns the exit code that several require: the first of `WORST_FIRST`."""
     return min(codes, key=WORST_FIRST.index, default=0)
 
 
 def exit_code_of(findings: Iterable[Finding]) -> int:
-    """Returns the exit code that findings require."""
     return worst_code(map(_exit_code, findings))
 
 
@@ -278,8 +274,8 @@ class Report:
     @property
     def verdict(self) -> Verdict:
         """Returns the plan's verdict, or a worse one by what the run has read."""
-        found = (_verdict(store, one) for store in self.stores for one in store.findings)
-        return worst((self.plan.verdict, *found))
+        read = (_verdict(store, one) for store in self.stores for one in store.findings)
+        return worst((self.plan.verdict, *read))
 
 
 def _verdict(store: StoreReport, finding: Finding) -> Verdict:

@@ -8,7 +8,7 @@ from statemaint.errors import ConfigError
 from statemaint.model.ids import RecoveryVerb
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Request
-from statemaint.report.recovery_json import UNDO
+from statemaint.report.to_json import UNDO
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,18 +41,15 @@ class LastRun:
     """The end of a run.
 
     Attributes:
-        run: the run's id.
         ended: when it ended, in seconds since the epoch by the storage's clock.
         failed: every cause of its failure; empty for a run that succeeded.
         silent: the number of tasks that gave no report.
-        tasks: the number of tasks.
         storage_errors: the number of tasks, the plan included, whose storage failed.
         committed: the newest committed batch.
         lag: versions between the newest snapshot and the target, at worst.
         facts: the findings and the work; `None` when the plan failed before it read the stores.
         work: what a repair, a rollback or an undo did, which takes no figures of the stores.
-        trash_files: the number of files in the trash; `None` when it was not listed.
-        trash_bytes: their size.
+        trash_files: the number of files in the trash, of `trash_bytes`; `None` when not listed.
     """
 
     run: str
@@ -70,7 +67,7 @@ class LastRun:
 
     @property
     def done(self) -> RunFacts:
-        """Returns what it did; a run whose plan failed has done nothing."""
+        """What it did; a run whose plan failed has done nothing."""
         return self.facts or self.work or RunFacts()
 
     @property
@@ -137,7 +134,6 @@ def _cause(reason: str, otherwise: Cause) -> Cause:
 
 
 def _damage(report: BundleReport) -> set[Cause]:
-    """Returns why a task that inspected its stores failed."""
     of_storage = {one["code"] in OF_STORAGE for one in report.findings if one["damage"]}
     return {Cause.STORAGE if storage else Cause.DAMAGE for storage in of_storage}
 
@@ -169,12 +165,7 @@ def with_emptied(last: LastRun, emptied: Emptied) -> LastRun:
 
 @dataclass(frozen=True, slots=True)
 class LastVerification:
-    """The end of a verification.
-
-    Attributes:
-        ended: when it ended, in seconds since the epoch.
-        healthy: whether it found no damage.
-    """
+    """The end of a verification, in seconds since the epoch; `healthy` if it found no damage."""
 
     ended: float
     healthy: bool
@@ -182,13 +173,10 @@ class LastVerification:
 
 @dataclass(frozen=True, slots=True)
 class LastSavepoint:
-    """The newest savepoint of the query.
+    """The newest savepoint of the query, from which one would continue after `batch`.
 
-    Attributes:
-        ended: when it was made, or found to be of the newest batch still.
-        batch: the batch after which a query would continue from it.
-        bytes: its size.
-        seconds: how long it took, from its first attempt on.
+    `ended` is when it was made, or found to be of the newest batch still; `seconds` is how long it
+    took, from its first attempt on.
     """
 
     ended: float
@@ -212,13 +200,10 @@ class Record:
 
     Attributes:
         last: its last run; `None` if it was only verified.
-        success: when the last maintenance without failure ended; `None` when there was none.
+        success: when the last maintenance without failure ended.
         totals: what all runs did, by the names of `_totals`; they never fall.
         before: the totals before the last run, so that a repeated report counts it once.
-        verified: its last verification.
         looked: the last run that looked at the stores, if it was an earlier one.
-        trash: the trash as last counted.
-        savepoint: its newest savepoint.
         verdicts: the newest verdict of each depth: a look replaces those that were not deeper.
     """
 
@@ -234,7 +219,7 @@ class Record:
 
     @property
     def known(self) -> LastRun | None:
-        """Returns the run whose figures of the stores are the newest."""
+        """The run whose figures of the stores are the newest."""
         return self.last if self.last and self.last.facts else self.looked
 
     def to_json(self) -> dict[str, Any]:
@@ -256,9 +241,7 @@ class Record:
         """Returns the record that `to_json` encoded.
 
         Raises:
-            KeyError: when it is the record of another build.
-            TypeError: as for `KeyError`.
-            ValueError: as for `KeyError`.
+            KeyError, TypeError, ValueError: when it is the record of another build.
         """
         if fields["v"] != 1:
             raise ValueError(f"a record of version {fields['v']}")
@@ -282,11 +265,9 @@ class Record:
 def _run_json(last: LastRun | None) -> dict[str, Any] | None:
     if last is None:
         return None
-    fields = {**asdict(last), "facts": last.facts and last.facts.to_json()}
-    if last.work is None:
-        del fields["work"]  # which earlier builds do not know
-        return fields
-    return {**fields, "work": last.work.to_json()}
+    fields = asdict(last)
+    work = fields.pop("work") and {"work": last.done.to_json()}  # unknown to earlier builds
+    return {**fields, "facts": last.facts and last.facts.to_json(), **(work or {})}
 
 
 def _run(fields: Mapping[str, Any] | None) -> LastRun | None:
@@ -355,7 +336,6 @@ def with_verdict(
 
 
 def with_loss(record: Record) -> Record:
-    """Returns the record with one more push that was lost."""
     lost = record.totals.get("losses", 0) + 1
     return replace(record, totals={**record.totals, "losses": lost})
 
