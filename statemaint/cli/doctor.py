@@ -12,14 +12,14 @@ from statemaint.audit import Diagnosis, doctor
 from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, of_many
 from statemaint.cli.options import as_json, uri, workers_flag
-from statemaint.cli.output import print_result
+from statemaint.cli.output import Json, print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
 from statemaint.model.checkpoint import Provider
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
 from statemaint.model.verdict import Looked
-from statemaint.report.to_json import findings_json, id_json, verdict_json
+from statemaint.report.to_json import fields_json, findings_json, id_json, verdict_json
 from statemaint.storage import open_storage
 from statemaint.wording import counted
 from statemaint.workers import Workers
@@ -47,9 +47,8 @@ def doctor_verb(
     Decodes every file of each retained version. The exit code is 3 if anything is damaged, as for
     `verify`.
     """
-    slots = slots or os.cpu_count() or 1
     with work_done("checking"):
-        diagnosis = doctor(open_storage(uri), deep=deep, slots=slots, workers=workers)
+        diagnosis = _diagnosis(uri, deep=deep, slots=slots, workers=workers)
     print_result(
         lambda: doctor_json(diagnosis),
         as_json=as_json,
@@ -59,6 +58,11 @@ def doctor_verb(
     sys.exit(diagnosis.verdict.exit_code)
 
 
+def _diagnosis(uri: str, *, deep: bool, slots: int | None, workers: Workers) -> Diagnosis:
+    slots = slots or os.cpu_count() or 1
+    return doctor(open_storage(uri), deep=deep, slots=slots, workers=workers)
+
+
 def _print(diagnosis: Diagnosis) -> None:
     restart, *others = lines(diagnosis)
     for line in (restart, f"verdict:  {diagnosis.verdict}", *others):
@@ -66,11 +70,10 @@ def _print(diagnosis: Diagnosis) -> None:
         tables.print_labelled(line[:_LABEL], line[_LABEL:], style)
 
 
-def doctor_json(diagnosis: Diagnosis) -> dict[str, Any]:
+def doctor_json(diagnosis: Diagnosis) -> Json:
     return {
         **verdict_json(diagnosis.verdict, diagnosis.looked),
-        "restarts": diagnosis.restarts,
-        "restarts_since": diagnosis.restarts_since,
+        **fields_json(diagnosis, "restarts restarts_since"),
         "passed_over": list(diagnosis.passed_over),
         "last_committed_batch": diagnosis.checkpoint.committed,
         "loadable_batches": list(diagnosis.loadable),
@@ -84,7 +87,7 @@ def doctor_json(diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _chain_json(diagnosis: Diagnosis) -> dict[str, Any] | None:
+def _chain_json(diagnosis: Diagnosis) -> Json | None:
     if diagnosis.chain is None or diagnosis.longest is None:
         return None
     return {
@@ -96,7 +99,7 @@ def _chain_json(diagnosis: Diagnosis) -> dict[str, Any] | None:
     }
 
 
-def _estimate_json(diagnosis: Diagnosis) -> dict[str, Any] | None:
+def _estimate_json(diagnosis: Diagnosis) -> Json | None:
     if diagnosis.at_least is None:
         return None
     return {
@@ -160,12 +163,14 @@ def _why_not(diagnosis: Diagnosis) -> str:
 def _looked(diagnosis: Diagnosis) -> str:
     if diagnosis.checkpoint.provider is Provider.UNKNOWN:
         return f"the logs; unseen: {'; '.join(diagnosis.unseen)}"
-    depth = _deep(*diagnosis.rows_checked) if diagnosis.deep else "every needed file"
     unseen = f"; unseen: {'; '.join(diagnosis.unseen)}" if diagnosis.unseen else ""
-    return f"{depth}{unseen}"
+    return f"{_depth(diagnosis)}{unseen}"
 
 
-def _deep(checked: int, needed: int) -> str:
+def _depth(diagnosis: Diagnosis) -> str:
+    if not diagnosis.deep:
+        return "every needed file"
+    checked, needed = diagnosis.rows_checked
     if checked == needed:
         return "every file and every row of the newest version"
     stores = f"{checked:,} of {counted(needed, 'store')}"
@@ -219,15 +224,11 @@ def _first(findings: tuple[Finding, ...]) -> Iterator[Finding]:
     yield from sorted(kinds.values())[:_SHOWN]
 
 
-def _row(
-    uri: str, *, deep: bool, slots: int | None, workers: Workers
-) -> tuple[dict[str, Any], tuple[Finding, ...]]:
-    slots = slots or os.cpu_count() or 1
-    diagnosis = doctor(open_storage(uri), deep=deep, slots=slots, workers=workers)
+def _row(uri: str, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
+    diagnosis = _diagnosis(uri, **options)
     row = {
         **verdict_json(diagnosis.verdict, diagnosis.looked),
-        "restarts": diagnosis.restarts,
-        "restarts_since": diagnosis.restarts_since,
+        **fields_json(diagnosis, "restarts restarts_since"),
         "last_committed_batch": diagnosis.checkpoint.committed,
         "loadable_batches": len(diagnosis.loadable),
         "longest_chain": len(diagnosis.chain.deltas) if diagnosis.chain else None,
@@ -238,7 +239,7 @@ def _row(
     return row, diagnosis.findings
 
 
-def _restarts(row: dict[str, Any]) -> str:
+def _restarts(row: Json) -> str:
     since = row["restarts_since"]
     return (f"with {since}" if since else "yes") if row["restarts"] else "NO"
 

@@ -42,7 +42,7 @@ class Fleet:
         doing: what it does, for the progress.
     """
 
-    columns: tuple[Column[Json], ...]
+    columns: tuple[Column[Any], ...]
     read: Callable[..., tuple[Json, tuple[Finding, ...]]]
     order: Callable[[Json], Any]
     totals: Callable[[Sequence[Json]], str]
@@ -70,7 +70,6 @@ def of_many(fleet: Callable[[], Fleet]) -> Callable[[Callable[..., None]], Calla
 
 
 def below_folder(uri: str) -> list[Address]:
-    """Returns the checkpoints below a folder; none if it does not exist."""
     return [*map(Address, checkpoints_below(uri) if folders_in(uri) else [])]
 
 

@@ -16,7 +16,7 @@ from statemaint.errors import ConfigError
 VERBS = {
     "apply": "recovery",
     "completion": "main",
-    "diff": "diff",
+    "diff": "show",
     "digest": "verify",
     "doctor": "doctor",
     "exporter": "queries",
@@ -29,7 +29,7 @@ VERBS = {
     "rollback": "recovery",
     "runs": "runs",
     "savepoint": "savepoint",
-    "savepoints": "savepoints",
+    "savepoints": "savepoint",
     "scan": "scan",
     "show": "show",
     "stats": "stats",

@@ -197,7 +197,6 @@ def _print_run(report: Report) -> None:
 
 
 def _sizes(stores: Iterable[Store], target: int | None) -> str:
-    """Returns the files and bytes of stores, and those that a restart reads."""
     stores = [*stores]
     reads = [one for store in stores if (one := replay_of(store, target))]
     stored = files_of(sum(len(one.files) for one in stores), sum(one.size for one in stores))

@@ -47,21 +47,23 @@ def _share(text: str) -> tuple[int, int]:
 DURATION, SHARE = Parsed("duration", seconds), Parsed("share", _share)
 SIZE = Parsed("size", memory_size)
 
+uri = click.argument("uri", metavar="URI", type=CheckpointName())
+as_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document, also for an error."
+)
+key_flag = click.option("--key", metavar="TEXT", help="Only rows with a key column equal to TEXT.")
+publish_flag = click.option(
+    "--publish",
+    is_flag=True,
+    help="Publish the metrics of a query given by its name, where the queries file says.",
+)
+
 
 def with_options(command: Command, options: Iterable[Callable[[Command], Command]]) -> Command:
     """Adds options, which `--help` lists in this order."""
     for option in reversed([*options]):
         command = option(command)
     return command
-
-
-def uri(command: Command) -> Command:
-    return click.argument("uri", metavar="URI", type=CheckpointName())(command)
-
-
-def as_json(command: Command) -> Command:
-    shown = "Print one JSON document, also for an error."
-    return click.option("--json", "as_json", is_flag=True, help=shown)(command)
 
 
 def as_json_or_lines(command: Command) -> Command:
@@ -211,26 +213,14 @@ def family_flags(command: Command) -> Command:
     return with_options(command, options)
 
 
-def key_flag(command: Command) -> Command:
-    shown = "Only rows with a key column equal to TEXT."
-    return click.option("--key", metavar="TEXT", help=shown)(command)
-
-
-def publish_flag(command: Command) -> Command:
-    shown = "Publish the metrics of a query given by its name, where the queries file says."
-    return click.option("--publish", is_flag=True, help=shown)(command)
-
-
 @contextmanager
 def publishing(
     address: Address, storage: Storage, *, wanted: bool, push: str | None = None
 ) -> Iterator[None]:
     """Publishes a query's record after the run in the block, also if that fails.
 
-    It goes where the queries file says, or to the Pushgateway `push`.
-
-    Raises:
-        ConfigError: before the run, if neither is known.
+    It goes where the queries file says, or to the Pushgateway `push`; it is an error before the run
+    if neither is known.
     """
     if not wanted:
         yield

@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -82,20 +81,16 @@ def _document(queries: Mapping[str, Query], problems: Iterable[Problem]) -> dict
         "valid": not wrong,
         "queries": {name: query.checkpoint for name, query in queries.items()},
         "disabled": [name for name, query in queries.items() if not query.enabled],
-        "pools": _pools(queries),
-        "executors": _executors(queries),
+        "pools": _used(queries, "pool"),
+        "executors": _used(queries, "executor"),
         "problems": wrong,
     }
 
 
-def _pools(queries: Mapping[str, Query]) -> list[str]:
-    return sorted({query.pool for query in queries.values() if query.enabled})
-
-
-def _executors(queries: Mapping[str, Query]) -> list[str]:
-    return sorted(
-        {query.executor for query in queries.values() if query.enabled and query.executor}
-    )
+def _used(queries: Mapping[str, Query], setting: str) -> list[str]:
+    """Returns the values of a setting that enabled queries have."""
+    used = {getattr(query, setting) for query in queries.values() if query.enabled}
+    return sorted(filter(None, used))
 
 
 def _print_table(config: str, queries: Mapping[str, Query], *, full: bool) -> None:
@@ -104,14 +99,14 @@ def _print_table(config: str, queries: Mapping[str, Query], *, full: bool) -> No
         tables.print_table(("query", "checkpoint"), listed)
         return
     tables.print_line(f"{config}: valid, {counted(len(queries), 'query', 'queries')}", wrap=False)
-    if others := [pool for pool in _pools(queries) if pool != DEFAULT_POOL]:
+    if others := [pool for pool in _used(queries, "pool") if pool != DEFAULT_POOL]:
         click.echo(
             f"Airflow must have these pools, or the tasks wait forever: {', '.join(others)}; "
             f"create each with `airflow pools set NAME SLOTS TEXT` (the plugin creates only "
             f"{DEFAULT_POOL})",
             err=True,
         )
-    if executors := _executors(queries):
+    if executors := _used(queries, "executor"):
         click.echo(
             f"Airflow's setting `executor` must have these, or the DAGs of their queries show only "
             f"an error: {', '.join(executors)}",
@@ -124,23 +119,18 @@ GATEWAY_VARIABLE = "STATEMAINT_PUSHGATEWAY"
 
 def named_of(reading: QueriesReading, name: str) -> Named:
     query = reading.queries[name]
-    origin, digest = origins_of(os.environ, reading.path)
-    return Named(
-        query=name,
-        origin=origin,
-        former=digest,
+    return _named(
+        name,
+        reading.path,
+        query.checkpoint,
         interval=expected_interval(query.schedule),
         savepoint_interval=query.savepoint_interval,
-        version=__version__,
         every_unit=query.detail == "partition",
-        namespace=namespace_of(os.environ),
-        storage=storage_of(query.checkpoint),
         routing=reading.routing_of(name),
     )
 
 
 def targets_of(reading: QueriesReading, name: str) -> Targets:
-    """Returns the destinations of a query's metrics."""
     head = reading.settings_of(name)
     auth = GatewayAuth(**head.pushgateway_auth.model_dump()) if head.pushgateway_auth else None
     if auth and auth.connection:
@@ -148,27 +138,28 @@ def targets_of(reading: QueriesReading, name: str) -> Targets:
             f"{reading.path}: pushgateway_auth.connection is Airflow's; give the secret in a file, "
             "or in STATEMAINT_PUSHGATEWAY_USER and STATEMAINT_PUSHGATEWAY_PASSWORD"
         )
-    known, detailed = reading.names_for_pruning(name)
-    return Targets(
-        os.environ.get(GATEWAY_VARIABLE) or head.pushgateway,
-        auth or GatewayAuth(),
-        Path(head.textfile) if head.textfile else None,
-        known,
-        detailed,
-    )
+    gateway = os.environ.get(GATEWAY_VARIABLE) or head.pushgateway
+    textfile = Path(head.textfile) if head.textfile else None
+    return Targets(gateway, auth or GatewayAuth(), textfile, *reading.names_for_pruning(name))
 
 
 def _unnamed(address: str) -> Named:
     """Returns the name of a checkpoint that no queries file names: its folder's."""
     folder, _, name = address.rstrip("/").rpartition("/")
-    origin, digest = origins_of(os.environ, folder)
+    return _named(name, folder, address)
+
+
+def _named(name: str, place: str, checkpoint: str, **more: Any) -> Named:
+    origin, former = origins_of(os.environ, place)
+    namespace, storage = namespace_of(os.environ), storage_of(checkpoint)
     return Named(
         query=name,
         origin=origin,
-        former=digest,
+        former=former,
         version=__version__,
-        namespace=namespace_of(os.environ),
-        storage=storage_of(address),
+        namespace=namespace,
+        storage=storage,
+        **more,
     )
 
 
@@ -264,11 +255,12 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
     each reading. Airflow connections are unavailable: set keys in the environment.
     """
     try:
-        from statemaint.metrics.exporter import serving  # noqa: PLC0415 -- only this verb needs it
+        from statemaint.metrics.exporter import (  # noqa: PLC0415 -- only this verb needs it
+            Exporter,
+            serving,
+        )
     except ImportError as error:
         raise NotInstalledError("prometheus-client", extra="metrics") from error
-
-    from statemaint.metrics.exporter import Exporter  # noqa: PLC0415 -- as above
 
     if bool(certificate) != bool(key):
         raise ConfigError("--certificate and --key require each other; use both or neither")
@@ -291,12 +283,8 @@ def _say(url: str, *, as_json: bool) -> None:
 
 def _until_stopped(work: Callable[[], None], every: float) -> None:
     stop = Event()
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    for one in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(one, end)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
     while not stop.wait(every):
         work()
 

@@ -112,28 +112,25 @@ def _idle(plan: RecoveryPlan) -> str:
 
 def _summary(plan: RecoveryPlan) -> Iterator[str]:
     removes = [step for step in plan.actions if isinstance(step, Remove)]
-    writes = len(plan.actions) - len(removes)
+    writes, batches = len(plan.actions) - len(removes), _committed(removes)
     if plan.verb == "rollback":
-        yield f"rollback  the query continues after batch {plan.batch}{_batches(removes)}"
+        yield f"rollback  the query continues after batch {plan.batch}{_again(batches)}"
     if removes:
         size = sum(one.entry.size for one in removes)
         yield f"moves     {files_of(len(removes), size)} to the trash"
         kinds = Counter(_kind(one.path) for one in removes)
         yield "          " + ", ".join(counted(much, kind) for kind, much in kinds.most_common())
-    if plan.verb == "rollback" and plan.batch is not None and (ends := _committed(removes)):
-        older, newer = version_of(plan.batch), version_of(ends[-1])
+    if plan.verb == "rollback" and plan.batch is not None and batches:
+        older, newer = version_of(plan.batch), version_of(batches[-1])
         diff = command("diff", plan.root, "--from", str(older), "--to", str(newer))
         yield f"rows      {diff} counts them, if both load"
     if writes:
         yield f"written   {counted(writes, 'snapshot')}"
 
 
-def _batches(removes: Sequence[Remove]) -> str:
-    batches = _committed(removes)
-    if not batches:
-        return ""
-    if len(batches) == 1:
-        return f"; batch {batches[0]} runs again"
+def _again(batches: Sequence[int]) -> str:
+    if len(batches) < 2:  # noqa: PLR2004
+        return f"; batch {batches[0]} runs again" if batches else ""
     return (
         f"; {counted(len(batches), 'batch', 'batches')} ({batches[0]} to {batches[-1]}) run again"
     )
@@ -161,7 +158,6 @@ def _kind(path: str) -> str:
 
 
 def _first(lines: Sequence[str], noun: str) -> Iterator[str]:
-    """Yields the first lines, all with `--all`, and the number of the others."""
     shown = lines if settings().everything else lines[:MOST_LINES]
     yield from shown
     if more := len(lines) - len(shown):

@@ -22,7 +22,7 @@ from statemaint.maintain import list_runs, undo
 from statemaint.maintain.record import recorded_recovery
 from statemaint.maintain.runs import Run, list_actions
 from statemaint.plan.restoring import PutBack, UndoPlan
-from statemaint.report.to_json import undo_plan_json
+from statemaint.report.to_json import fields_json, undo_plan_json
 from statemaint.storage import Storage, open_storage
 from statemaint.undo.run import Undone, plan_undo
 from statemaint.wording import command, counted, moment
@@ -60,7 +60,6 @@ def runs_verb(uri: str, run: str | None, *, as_json: bool) -> None:
 
 
 def _named(run: str, runs: Sequence[Run], root: str) -> Run:
-    """Returns the run of an id."""
     by_id = {listed.run: listed for listed in runs}
     if run in by_id:
         return by_id[run]
@@ -180,7 +179,9 @@ def undo_verb(uri: Address, run: str, *, dry_run: bool, publish: bool, as_json: 
     """
     storage = open_storage(uri)
     if dry_run:
-        _end_with_plan(plan_undo(storage, run), as_json=as_json)
+        plan = plan_undo(storage, run)
+        print_result(lambda: undo_plan_json(plan), as_json=as_json, table=lambda: _print_plan(plan))
+        _end_with_left(plan.left)
     with publishing(uri, storage, wanted=publish):
         undone = recorded_recovery(storage, partial(undo, storage, run))
     end_with_undone(undone, storage.root, as_json=as_json)
@@ -193,14 +194,7 @@ def end_with_undone(undone: Undone, checkpoint: str, *, as_json: bool) -> NoRetu
         table=lambda: _print_undone(undone),
         checkpoint=checkpoint,
     )
-    _print_reasons(undone.left)
-    sys.exit(CheckpointError.exit_code if undone.left else 0)
-
-
-def _end_with_plan(plan: UndoPlan, *, as_json: bool) -> NoReturn:
-    print_result(lambda: undo_plan_json(plan), as_json=as_json, table=lambda: _print_plan(plan))
-    _print_reasons(plan.left)
-    sys.exit(CheckpointError.exit_code if plan.left else 0)
+    _end_with_left(undone.left)
 
 
 def _print_plan(plan: UndoPlan) -> None:
@@ -219,21 +213,16 @@ def _print_plan(plan: UndoPlan) -> None:
 
 
 def undo_json(undone: Undone) -> Json:
-    return {
-        "run": undone.run,
-        "undo": undone.undo,
-        "files": undone.files,
-        "bytes": undone.bytes,
-        "left": list(undone.left),
-        "reasons": dict(undone.left),
-    }
+    left = {"left": list(undone.left), "reasons": dict(undone.left)}
+    return {**fields_json(undone, "run undo files bytes"), **left}
 
 
-def _print_reasons(reasons: Mapping[str, str]) -> None:
+def _end_with_left(reasons: Mapping[str, str]) -> NoReturn:
     for path, reason in islice(reasons.items(), MOST_LINES):
         click.echo(f"{path} stays in the trash: {reason}", err=True)
     if len(reasons) > MOST_LINES:
         click.echo(f"and {len(reasons) - MOST_LINES} more; --json lists them", err=True)
+    sys.exit(CheckpointError.exit_code if reasons else 0)
 
 
 def _print_undone(undone: Undone) -> None:

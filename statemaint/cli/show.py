@@ -1,4 +1,4 @@
-"""`show`: rows of state at a version; `diff` selects and prints rows likewise."""
+"""`show` prints rows of state at a version; `diff` compares those of two versions."""
 
 import csv
 import io
@@ -6,6 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from dataclasses import asdict
 from functools import partial
 from itertools import chain, islice
 from tempfile import SpooledTemporaryFile
@@ -15,14 +16,21 @@ import click
 
 from statemaint.cli import tables
 from statemaint.cli.messages import settings
-from statemaint.cli.options import as_json_or_lines, family_flags, key_flag, uri, workers_flag
-from statemaint.cli.output import headed, print_pieces, print_rows
+from statemaint.cli.options import (
+    NUMBER,
+    as_json_or_lines,
+    family_flags,
+    key_flag,
+    uri,
+    workers_flag,
+)
+from statemaint.cli.output import Json, headed, print_pieces, print_rows
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column
 from statemaint.fold.temporary import temporary_directory
-from statemaint.report.to_json import id_json
+from statemaint.report.to_json import fields_json, id_json
 from statemaint.state import StateRow, StateSelection, select_state
-from statemaint.state.diff import ChangedRow
+from statemaint.state.diff import ChangedRow, Counts, StateDiff, StoreDiff, diff_state
 from statemaint.state.shuffle_key import holding
 from statemaint.wording import counted, printable
 from statemaint.workers import Workers
@@ -82,7 +90,6 @@ def _print_table(
     key: str | None,
     limit: int | None,
 ) -> None:
-    """Prints rows of state, in one table for each kind of row; the others only count."""
     shown, count = RowTables(f"at version {selection.version}", limited=limit is not None), 0
     with work_done("reading"):
         for row in found:
@@ -221,7 +228,7 @@ class RowTables:
         self._when, self._whole = when, settings().everything
         every = limited or self._whole or not tables.new_console().is_terminal
         self._most = None if every else tables.MOST_ROWS
-        self._columns: dict[_Kind, list[Column]] = {}
+        self._columns: dict[_Kind, list[Column[str]]] = {}
         self._cells: dict[_Kind, Spool] = defaultdict(Spool)
         self._counts: Counter[_Kind] = Counter()
 
@@ -235,7 +242,7 @@ class RowTables:
         self._columns.setdefault(kind, [self._column(one, at) for at, one in enumerate(cells)])
         self._cells[kind].append(json.dumps([tables.cell(one) for one in cells.values()]))
 
-    def _column(self, name: str, at: int) -> Column:
+    def _column(self, name: str, at: int) -> Column[str]:
         spare = at if name.startswith("value.") and not self._whole else 0
         return Column(printable(name), spare=spare, cut=not self._whole)
 
@@ -256,3 +263,103 @@ def _counted(lines: int, *, more: bool) -> str:
     if not more:
         return counted(lines, "row")
     return "the first row" if lines == 1 else f"the first {lines:,} rows"
+
+
+@click.command("diff")
+@uri
+@family_flags
+@click.option("--from", "older", type=NUMBER, help="Older version; default: the one before --to.")
+@click.option(
+    "--to", "newer", type=click.IntRange(min=1), help="Newer version; default: the newest."
+)
+@key_flag
+@click.option("--limit", type=NUMBER, help="Maximum number of rows; the counts always cover all.")
+@workers_flag
+@as_json_or_lines
+def diff_verb(  # noqa: PLR0913 -- each is a separate choice
+    uri: str,
+    *,
+    older: int | None,
+    newer: int | None,
+    key: str | None,
+    limit: int | None,
+    workers: Workers,
+    as_json: bool,
+    **where: Any,
+) -> None:
+    """Compare the rows of state at two versions: what was added, changed and removed.
+
+    Prints the counts of all rows, then the rows, decoded and cut as by `show`. Version 0 is the
+    empty state.
+    """
+
+    def selected(row: ChangedRow) -> bool:
+        return key is None or reads(row.key, key)
+
+    requested = diff_state(uri, (older, newer), **where)
+    compare = partial(requested.compare, selected, limit, workers=workers)
+    if as_json:
+        _print_json(uri, compare)
+    else:
+        when = f"between versions {requested.older} and {requested.newer}"
+        _print_diff(compare, RowTables(when, limited=limit is not None))
+
+
+_Compare = Callable[..., StateDiff]
+"""Compares, and passes each row to a function (`DiffSelection.compare`)."""
+
+
+def _print_json(uri: str, compare: _Compare) -> None:
+    spool = Spool()
+    with work_done("comparing"):
+        diff = compare(into=lambda row: spool.append(json.dumps(_changed_json(row))))
+    print_rows(headed(diff_json(diff), uri), map(json.loads, spool))
+
+
+def diff_json(diff: StateDiff) -> Json:
+    stores = [
+        {**id_json(one.store), "family": one.family, **asdict(one.counts)} for one in diff.stores
+    ]
+    total = asdict(diff.total)
+    return {"from": diff.older, "to": diff.newer, "total": total, "stores": stores}
+
+
+def _changed_json(row: ChangedRow) -> Json:
+    change = {"family": row.family, "change": row.fate.value}
+    return {**id_json(row.store), **change, **fields_json(row, "key before after")}
+
+
+def _print_diff(compare: _Compare, shown: RowTables) -> None:
+    with work_done("comparing"):
+        diff = compare(into=lambda row: shown.add(row, partial(_changed_columns, row)))
+    tables.print_line(f"from version {diff.older} to version {diff.newer}")
+    _print_counts(diff)
+    shown.print()
+
+
+def _print_counts(diff: StateDiff) -> None:
+    """Prints the counts of all stores; if they exceed a table, those with the most changes."""
+    cut = len(diff.stores) > tables.MOST_ROWS and not settings().everything
+    stores = sorted(diff.stores, key=_most_first)[: tables.MOST_ROWS] if cut else diff.stores
+    measures = ("added", "changed", "removed", "rewritten")
+
+    def row(name: str, counts: Counts) -> list[str]:
+        return [name, *(tables.known(getattr(counts, measure)) for measure in measures)]
+
+    counts = (row(tables.place(one.store, one.family), one.counts) for one in stores)
+    columns: list[Column[Any]] = [Column("store"), *map(tables.number, measures)]
+    tables.print_table(columns, chain(counts, (row("total", diff.total),)))
+    if more := len(diff.stores) - len(stores):
+        tables.print_line(f"and {counted(more, 'more store')}, also in the total; --all shows them")
+
+
+def _most_first(one: StoreDiff) -> tuple[object, ...]:
+    counts = one.counts
+    return -(counts.added + counts.changed + counts.removed), one.store, one.family or ""
+
+
+def _changed_columns(row: ChangedRow) -> dict[str, Any]:
+    key = {f"key.{name}": value for name, value in row.key.items()}
+    values = {"before": row.before, "after": row.after}
+    shown = {name: "" if value is None else value for name, value in values.items()}
+    return {"partition": row.store.partition, "change": row.fate.value, **key, **shown}

@@ -14,7 +14,7 @@ from statemaint.cli.output import Json, print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
 from statemaint.model.findings import Finding
-from statemaint.report.to_json import id_json
+from statemaint.report.to_json import fields_json, id_json
 from statemaint.state.figures import Figures, LargeKey, OperatorStats, StateStats, StoreStats
 from statemaint.state.stats import state_stats
 from statemaint.wording import counted, printable
@@ -78,33 +78,25 @@ def _store_json(store: StoreStats) -> Json:
 
 def _figures_json(figures: Figures) -> Json:
     return {
-        "rows": figures.rows,
-        "bytes": figures.bytes,
+        **fields_json(figures, "rows bytes"),
         "churn": _churn_json(figures),
-        "untouched": figures.untouched,
-        "untouched_share": figures.untouched_share,
+        **fields_json(figures, "untouched untouched_share"),
     }
 
 
 def _churn_json(figures: Figures) -> Json | None:
-    churn = figures.churn
-    if churn is None:
+    if figures.churn is None:
         return None
     return {
         "versions": figures.versions,
-        "puts": churn.puts,
-        "removes": churn.removes,
-        "added": churn.added,
-        "removed": churn.removed,
-        "rewritten": churn.rewritten,
+        **fields_json(figures.churn, "puts removes added removed rewritten"),
         "changes_per_version": figures.changes_per_version,
-        "removes_share": churn.removes_share,
-        "rewritten_share": churn.rewritten_share,
+        **fields_json(figures.churn, "removes_share rewritten_share"),
     }
 
 
 def _large_json(key: LargeKey) -> Json:
-    return {**id_json(key.store), "family": key.family, "key": key.key, "bytes": key.bytes}
+    return {**id_json(key.store), **fields_json(key, "family key bytes")}
 
 
 def _print_table(stats: StateStats) -> None:
@@ -144,10 +136,8 @@ _MEASURES: tuple[Column[OperatorStats | StoreStats], ...] = (
     number("rows", lambda one: f"{one.figures.rows:,}"),
     number("bytes", lambda one: decimal(one.figures.bytes)),
     number("changes", lambda one: _changes(one.figures), 3),
-    number("removes", lambda one: _share(one.figures.churn and one.figures.churn.removes_share), 4),
-    number(
-        "rewritten", lambda one: _share(one.figures.churn and one.figures.churn.rewritten_share), 5
-    ),
+    number("removes", lambda one: _share(getattr(one.figures.churn, "removes_share", None)), 4),
+    number("rewritten", lambda one: _share(getattr(one.figures.churn, "rewritten_share", None)), 5),
     number("untouched", lambda one: _share(one.figures.untouched_share), 2),
 )
 _OPERATORS: tuple[Column[OperatorStats], ...] = (

@@ -272,12 +272,10 @@ def _padded(cell: Cell, width: int, right: bool) -> str:  # noqa: FBT001 -- a ce
 
 
 def judged(verdict: Verdict) -> Text:
-    """Returns the word of a verdict in its colour."""
     return Text(verdict.value, STYLES[verdict.mark])
 
 
 def print_verdict(verdict: Verdict, looked: Looked) -> None:
-    """Prints a line with a verdict, its meaning and its depth."""
     rest = f": {verdict.meaning} (by {looked.meaning})"
     print_line(Text.assemble("verdict     ", judged(verdict), rest))
 

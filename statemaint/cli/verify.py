@@ -27,7 +27,7 @@ from statemaint.maintain.record import note_verification
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
 from statemaint.model.verdict import Looked
-from statemaint.report.to_json import findings_json, id_json, verdict_json
+from statemaint.report.to_json import fields_json, findings_json, id_json, verdict_json
 from statemaint.storage import Storage, open_storage
 from statemaint.wording import counted
 from statemaint.workers import Workers
@@ -91,12 +91,14 @@ def _verified(storage: Storage, **options: Any) -> Verification:
     return verification
 
 
+def _result_json(verification: Verification) -> Json:
+    verdict = verdict_json(verification.verdict, verification.looked)
+    return {**verdict, **fields_json(verification, "healthy versions_checked versions")}
+
+
 def verify_json(verification: Verification) -> Json:
     return {
-        **verdict_json(verification.verdict, verification.looked),
-        "healthy": verification.healthy,
-        "versions_checked": verification.versions_checked,
-        "versions": verification.versions,
+        **_result_json(verification),
         "findings": findings_json(verification.findings),
     }
 
@@ -117,14 +119,8 @@ def _row(uri: str, *, publish: bool, **options: Any) -> tuple[Json, tuple[Findin
     """Returns the row of one checkpoint in a fleet, which has no name to publish it by."""
     del publish
     verification = _verified(open_storage(uri), **options)
-    row = {
-        **verdict_json(verification.verdict, verification.looked),
-        "healthy": verification.healthy,
-        "versions_checked": verification.versions_checked,
-        "versions": verification.versions,
-        "stores": len(verification.checkpoint.stores),
-    }
-    return row, verification.findings
+    stores = {"stores": len(verification.checkpoint.stores)}
+    return {**_result_json(verification), **stores}, verification.findings
 
 
 def _versions(row: Json) -> str:

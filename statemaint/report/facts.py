@@ -22,8 +22,7 @@ from statemaint.model.ids import UnitId
 from statemaint.model.replay import Replay, replay_of
 from statemaint.model.verdict import Verdict
 from statemaint.plan.actions import Plan
-from statemaint.report.outcome import Emptied, Report, StoreOutcome, StoreReport
-from statemaint.report.store_report import summarize
+from statemaint.report.outcome import Emptied, Report, StoreOutcome, StoreReport, summarize
 
 _T = TypeVar("_T")
 
@@ -124,14 +123,14 @@ class RunFacts:
         """Returns the facts of both, which have no partition in common."""
         times = [time for time in (self.snapshot, other.snapshot) if time is not None]
         return RunFacts(
-            sums=_merged(add, self.sums, other.sums),
-            highest=_merged(max, self.highest, other.highest),
-            checkpoint=_merged(max, self.checkpoint, other.checkpoint),
+            sums=merged(add, self.sums, other.sums),
+            highest=merged(max, self.highest, other.highest),
+            checkpoint=merged(max, self.checkpoint, other.checkpoint),
             counts={
-                name: _merged(add, self.counts.get(name, {}), other.counts.get(name, {}))
+                name: merged(add, self.counts.get(name, {}), other.counts.get(name, {}))
                 for name in sorted({*self.counts, *other.counts})
             },
-            spreads=_merged(add, self.spreads, other.spreads),
+            spreads=merged(add, self.spreads, other.spreads),
             snapshot=min(times, default=None),
             worst=_worst((*self.worst, *other.worst)),
             halted=tuple(sorted((*self.halted, *other.halted))[:WORST]),
@@ -147,7 +146,7 @@ class RunFacts:
     @property
     def findings(self) -> dict[str, int]:
         """The number of findings by code, those of the checkpoint and of its stores."""
-        return _merged(add, self.checkpoint, self.counts.get("findings", {}))
+        return merged(add, self.checkpoint, self.counts.get("findings", {}))
 
     def to_json(self) -> dict[str, Any]:
         rows = {
@@ -269,7 +268,6 @@ def planned_units(plan: Plan) -> list[Unit]:
 
 
 def units_of(stores: Iterable[StoreReport]) -> list[Unit]:
-    """Returns the partitions of stores after a run, ascending."""
     partitions: dict[UnitId, list[StoreReport]] = defaultdict(list)
     for store in stores:
         partitions[store.after.id.unit].append(store)
@@ -307,7 +305,7 @@ def _worst(units: Iterable[Unit]) -> tuple[Unit, ...]:
     return tuple(ranked[:WORST])
 
 
-def _merged(join: Callable[[_T, _T], _T], *parts: Mapping[str, _T]) -> dict[str, _T]:
+def merged(join: Callable[[_T, _T], _T], *parts: Mapping[str, _T]) -> dict[str, _T]:
     """Returns what the parts have under each name, joined if several have it."""
     names = sorted({name for part in parts for name in part})
     return {name: reduce(join, [part[name] for part in parts if name in part]) for name in names}

@@ -57,11 +57,6 @@ _MADE_BY: dict[type[PlanFile], tuple[str, str]] = {
 
 
 def parse_plan(name: str, content: bytes) -> PlanFile:
-    """Returns the content of a plan's file.
-
-    Raises:
-        ConfigError: when a field is missing or not valid.
-    """
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 -- takes as long as a scan
 
     kind = _kind(content)

@@ -6,6 +6,7 @@ It is all that metrics show. Pure.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum, unique
+from operator import add
 from typing import Any
 
 from statemaint.errors import (
@@ -17,7 +18,7 @@ from statemaint.errors import (
 )
 from statemaint.model.findings import OF_STORAGE, Finding, FindingCode
 from statemaint.model.verdict import Looked, Verdict, worst
-from statemaint.report.facts import RunFacts, facts_of_emptied, total
+from statemaint.report.facts import RunFacts, facts_of_emptied, merged, total
 from statemaint.report.outcome import Emptied, worst_code
 from statemaint.report.task import BundleReport, PlanSummary
 
@@ -90,10 +91,8 @@ def run_ended(
     failure: str | None = None,
 ) -> LastRun:
     """Returns the end of a run of one task or more, whoever ran them."""
-    inspected = [report for report in reports if report.inspected]
-    errors = [
-        report.failure.reason for report in reports if report.failure and not report.inspected
-    ]
+    inspected = [one for one in reports if one.inspected]
+    errors = [one.failure.reason for one in reports if one.failure and not one.inspected]
     parts: list[PlanSummary | BundleReport] = [plan, *inspected]
     facts = [part.facts for part in parts if part.facts]
     whole = total(facts) if facts else None
@@ -106,14 +105,15 @@ def run_ended(
     silent = tasks - len(inspected)
     if silent > len(errors):
         failed.add(Cause.TASK)
+    codes = map(code_of, (*errors, failure))
+    storage_errors = sum(code in _STORAGE for code in codes)
     return LastRun(
         run=run,
         ended=ended,
         failed=tuple(cause for cause in Cause if cause in failed),
         silent=silent,
         tasks=tasks,
-        storage_errors=sum(code_of(reason) in _STORAGE for reason in (*errors, failure))
-        + sum(Cause.STORAGE in causes for causes in damage),
+        storage_errors=storage_errors + sum(Cause.STORAGE in causes for causes in damage),
         committed=plan.committed,
         lag=max((one.lag for one in parts if one.lag is not None), default=None),
         facts=whole,
@@ -121,10 +121,7 @@ def run_ended(
 
 
 def _cause(reason: str, otherwise: Cause) -> Cause:
-    """Returns the cause that an error's code tells; `otherwise` is that of whoever had the error.
-
-    A damaged checkpoint is the plan's own cause.
-    """
+    """Returns the cause by an error's code; a damaged checkpoint is the plan's own cause."""
     code = code_of(reason)
     if code in _LEASE:
         return Cause.LEASE
@@ -223,18 +220,8 @@ class Record:
         return self.last if self.last and self.last.facts else self.looked
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "v": 1,
-            "last": _run_json(self.last),
-            "success": self.success,
-            "totals": dict(self.totals),
-            "before": dict(self.before),
-            "verified": self.verified and asdict(self.verified),
-            "looked": _run_json(self.looked),
-            "trash": self.trash and asdict(self.trash),
-            "savepoint": self.savepoint and asdict(self.savepoint),
-            "verdicts": dict(self.verdicts),
-        }
+        runs = {name: _run_json(getattr(self, name)) for name in ("last", "looked")}
+        return {"v": 1, **asdict(replace(self, last=None, looked=None)), **runs}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Record":
@@ -247,6 +234,7 @@ class Record:
             raise ValueError(f"a record of version {fields['v']}")
         last, verified = _run(fields["last"]), fields["verified"]
         trash, savepoint = fields.get("trash"), fields.get("savepoint")
+        verdicts = fields.get("verdicts", {}).items()
         return cls(
             last=last,
             success=fields["success"],
@@ -256,9 +244,7 @@ class Record:
             looked=_run(fields.get("looked")),  # earlier builds had none of these four
             trash=CountedTrash(**trash) if trash else _trash(last) if last else None,
             savepoint=LastSavepoint(**savepoint) if savepoint else None,
-            verdicts={
-                Looked(looked): Verdict(one) for looked, one in fields.get("verdicts", {}).items()
-            },
+            verdicts={Looked(looked): Verdict(verdict) for looked, verdict in verdicts},
         )
 
 
@@ -273,10 +259,11 @@ def _run_json(last: LastRun | None) -> dict[str, Any] | None:
 def _run(fields: Mapping[str, Any] | None) -> LastRun | None:
     if fields is None:
         return None
-    failed = tuple(Cause(one) for one in fields["failed"])
-    done = {name: fields.get(name) for name in ("facts", "work")}
-    facts = {name: RunFacts.from_json(found) if found else None for name, found in done.items()}
-    return LastRun(**{**fields, "failed": failed, **facts})
+    facts, work = (
+        RunFacts.from_json(fields[name]) if fields.get(name) else None for name in ("facts", "work")
+    )
+    failed = tuple(map(Cause, fields["failed"]))
+    return LastRun(**{**fields, "failed": failed, "facts": facts, "work": work})
 
 
 def _trash(last: LastRun) -> CountedTrash | None:
@@ -314,8 +301,8 @@ def with_part(before: Record | None, run: LastRun) -> Record:
 def _verdict(last: LastRun) -> Verdict | None:
     """Returns the verdict of a run; `None` if it has looked at nothing without being to blame."""
     if {Cause.STORAGE, Cause.PLAN}.intersection(last.failed) and not last.work:
-        found = last.facts.verdict if last.facts else None
-        return worst((Verdict.UNKNOWN, *([found] if found else [])))
+        verdict = last.facts.verdict if last.facts else None
+        return worst((Verdict.UNKNOWN, verdict or Verdict.UNKNOWN))
     if last.facts:
         return last.facts.verdict
     nothing = last.committed is None and not (last.failed or last.work)
@@ -341,16 +328,12 @@ def with_loss(record: Record) -> Record:
 
 
 def _totals(before: Mapping[str, int], last: LastRun) -> dict[str, int]:
-    """Returns the totals with a run: its result, its work, and its requests by verb."""
     facts = last.done
     counted = {
         "runs/failed" if last.failed else "runs/succeeded": 1,
         "storage_errors": last.storage_errors,
-        "snapshots": facts.sums.get("snapshots", 0),
-        "written": facts.sums.get("written", 0),
-        "deleted": facts.sums.get("deleted", 0),
+        **{name: facts.sums.get(name, 0) for name in ("snapshots", "written", "deleted")},
         "files": sum(facts.counts.get("deleted", {}).values()),
         **{f"requests/{verb}": one for verb, one in facts.counts.get("requests", {}).items()},
     }
-    names = sorted({*before, *counted})
-    return {name: before.get(name, 0) + counted.get(name, 0) for name in names}
+    return merged(add, before, counted)

@@ -64,15 +64,13 @@ def verdict_json(verdict: Verdict, looked: Looked) -> Json:
     return {"verdict": verdict.value, "looked_at": looked.value}
 
 
+def fields_json(value: object, names: str) -> Json:
+    """Returns those fields of a value that a document has under the same names."""
+    return {name: getattr(value, name) for name in names.split()}
+
+
 def pin_json(pin: Pin) -> Json:
-    return {
-        "id": pin.id,
-        "batch": pin.batch,
-        "version": pin.version,
-        "created": pin.created,
-        "until": pin.until,
-        "by": pin.by,
-    }
+    return fields_json(pin, "id batch version created until by")
 
 
 def plan_json(checkpoint: Checkpoint, plan: Plan) -> Json:
@@ -204,15 +202,7 @@ def report_json(report: Report) -> Json:
 
 
 def attestation_json(attestation: Attestation) -> Json:
-    return {
-        "path": attestation.path,
-        "version": attestation.version,
-        "digest": attestation.digest,
-        "rows": attestation.rows,
-        "bytes": attestation.bytes,
-        "files": attestation.files,
-        "start": attestation.start,
-    }
+    return fields_json(attestation, "path version digest rows bytes files start")
 
 
 def id_json(store: StoreId) -> Json:
@@ -225,7 +215,7 @@ def findings_json(findings: Iterable[Finding]) -> list[Json]:
 
 def _finding_json(finding: Finding) -> Json:
     where = id_json(finding.store) if finding.store else {}
-    facts = {name: getattr(finding, name) for name in ("version", "path", "offset")}
+    facts = fields_json(finding, "version path offset")
     present = {name: value for name, value in facts.items() if value is not None}
     batches = {"batches": list(finding.batches)} if finding.batches else {}
     return {"code": finding.code.value, "detail": finding.detail, **where, **present, **batches}
