@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from statemaint.cli.messages import Settings, drop_output, in_force, line_of, log, settings
+from statemaint.cli.messages import Settings, drop_output, in_force, line_of, log
 from statemaint.cli.targets import explained, queries_option
 from statemaint.errors import ConfigError, NotACheckpointError, WrongKindError
 
@@ -135,7 +135,8 @@ def _with_common(work: Callable[..., None]) -> Callable[..., None]:
         log_file: str | None,
         **rest: Any,
     ) -> None:
-        requested = Settings(color, quiet, everything, settings().json_lines, log_file)
+        as_json, json_lines = rest.pop("as_json", False), rest.pop("json_lines", False)
+        requested = Settings(color, quiet, everything, as_json or json_lines, json_lines, log_file)
         with in_force(requested), output_to(output), _logged(rest.get("uri")):
             try:
                 work(*args, **rest)

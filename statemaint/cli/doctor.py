@@ -39,9 +39,7 @@ _LABEL = 10
 @workers_flag
 @as_json
 @of_many(lambda: FLEET)
-def doctor_verb(
-    uri: str, *, deep: bool, slots: int | None, workers: Workers, as_json: bool
-) -> None:
+def doctor_verb(uri: str, *, deep: bool, slots: int | None, workers: Workers) -> None:
     """Report in a dozen lines whether the query can restart, from which batch, and what to do.
 
     Decodes every file of each retained version. The exit code is 3 if anything is damaged, as for
@@ -51,7 +49,6 @@ def doctor_verb(
         diagnosis = _diagnosis(uri, deep=deep, slots=slots, workers=workers)
     print_result(
         lambda: doctor_json(diagnosis),
-        as_json=as_json,
         table=lambda: _print(diagnosis),
         checkpoint=diagnosis.checkpoint.root,
     )

@@ -55,14 +55,14 @@ def of_many(fleet: Callable[[], Fleet]) -> Callable[[Callable[..., None]], Calla
 
     def wrapped(verb: Callable[..., None]) -> Callable[..., None]:
         @wraps(verb)
-        def with_many(uri: str, *, as_json: bool, **options: Any) -> None:
+        def with_many(uri: str, **options: Any) -> None:
             try:
-                verb(uri, as_json=as_json, **options)
+                verb(uri, **options)
             except NotACheckpointError:
                 below = below_folder(uri)
                 if not below:
                     raise
-                end_with_many(uri, below, fleet(), options, as_json=as_json)
+                end_with_many(uri, below, fleet(), options)
 
         return with_many
 
@@ -101,7 +101,6 @@ def end_with_many(
     fleet: Fleet,
     options: Json,
     *,
-    as_json: bool,
     also: int = 0,
 ) -> NoReturn:
     """Reads checkpoints side by side, prints a row of each, and exits with the worst code.
@@ -116,7 +115,6 @@ def end_with_many(
         readings = in_turn(jobs, threads=threads)
     print_result(
         lambda: {"folder": place, "checkpoints": [_json(reading) for reading in readings]},
-        as_json=as_json,
         table=lambda: _print_table(place, readings, fleet, fleet.looked(options)),
         lines="checkpoints",
     )

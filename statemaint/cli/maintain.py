@@ -69,7 +69,6 @@ def maintain_verb(
     *,
     tags: tuple[str, ...],
     record: bool,
-    as_json: bool,
     **options: Any,
 ) -> None:
     """Write snapshots for long chains, delete files that no retained version needs, and report.
@@ -84,16 +83,16 @@ def maintain_verb(
                 report = _maintained(uri[0], on_outcome=advance, **options)
         except NotACheckpointError:
             if below := below_folder(uri[0]):
-                end_with_many(uri[0], below, FLEET, options, as_json=as_json)
+                end_with_many(uri[0], below, FLEET, options)
             raise
-        end_with_report(report, as_json=as_json)
+        end_with_report(report)
     place, each, also = ", ".join(uri), uri, 0
     if tags or not uri:
         place, of_file, problems = of_queries(click.get_current_context(), tags)
         each, also = (*uri, *of_file), ConfigError.exit_code if problems else 0
         for problem in problems:
             tell(f"statemaint: {ConfigError.code}: {problem}")
-    end_with_many(place, [*dict.fromkeys(each)], FLEET, options, as_json=as_json, also=also)
+    end_with_many(place, [*dict.fromkeys(each)], FLEET, options, also=also)
 
 
 def _maintained(  # noqa: PLR0913 -- as of the verb
@@ -170,8 +169,8 @@ FLEET: Fleet = Fleet(
 )
 
 
-def end_with_report(report: Report, *, as_json: bool) -> NoReturn:
-    print_result(lambda: report_json(report), as_json=as_json, table=lambda: _print_table(report))
+def end_with_report(report: Report) -> NoReturn:
+    print_result(lambda: report_json(report), table=lambda: _print_table(report))
     print_findings(report.findings)
     sys.exit(report.exit_code)
 

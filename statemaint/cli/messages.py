@@ -28,6 +28,7 @@ class Settings:
     color: str = "auto"
     quiet: bool = False
     everything: bool = False
+    as_json: bool = False
     json_lines: bool = False
     log: str | None = None
 

@@ -3,13 +3,11 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import wraps
 from typing import Any
 
 import click
 
-from statemaint.cli.messages import in_force, settings
 from statemaint.cli.targets import Address, CheckpointName
 from statemaint.errors import ConfigError, StatemaintError
 from statemaint.memory import VARIABLE, keep_freed_memory, memory_size
@@ -67,15 +65,9 @@ def with_options(command: Command, options: Iterable[Callable[[Command], Command
 
 
 def as_json_or_lines(command: Command) -> Command:
-    """Adds `--json` and `--json-lines`, and passes the verb one `as_json`."""
-
-    @wraps(command)
-    def with_json(*, as_json: bool, json_lines: bool, **rest: Any) -> None:
-        with in_force(replace(settings(), json_lines=json_lines)):
-            command(as_json=as_json or json_lines, **rest)
-
+    """Adds `--json` and `--json-lines`."""
     shown = "Print JSON as lines: the document without its list, then each element of the list."
-    return as_json(click.option("--json-lines", is_flag=True, help=shown)(with_json))
+    return as_json(click.option("--json-lines", is_flag=True, help=shown)(command))
 
 
 def workers_flag(command: Command) -> Command:

@@ -28,7 +28,6 @@ _IN_LIST = "\n    "
 def print_result(
     document: Callable[[], Json],
     *,
-    as_json: bool,
     table: Callable[[], None],
     checkpoint: str | None = None,
     lines: str = "",
@@ -38,7 +37,7 @@ def print_result(
     `checkpoint` is added to a `document` that lacks it. `lines` is the field with the list that
     `--json-lines` prints, an element a line.
     """
-    if not as_json:
+    if not settings().as_json:
         table()
         return
     content = headed(document(), checkpoint)

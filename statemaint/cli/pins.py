@@ -24,7 +24,7 @@ from statemaint.wording import command, moment
 )
 @click.option("--note", metavar="TEXT", help="Why, for the readers of `statemaint pins`.")
 @as_json
-def pin_verb(uri: str, *, batch: int, for_seconds: float, note: str | None, as_json: bool) -> None:
+def pin_verb(uri: str, *, batch: int, for_seconds: float, note: str | None) -> None:
     """Keep maintenance from deleting what a batch needs, for a while.
 
     The batch stays loadable with all above it, whatever policy `maintain` runs with, until the
@@ -39,7 +39,6 @@ def pin_verb(uri: str, *, batch: int, for_seconds: float, note: str | None, as_j
     pin = pin_batch(storage, batch, by=by, for_seconds=for_seconds)
     print_result(
         partial(pin_json, pin),
-        as_json=as_json,
         table=lambda: _print_pin(pin, storage.root),
         checkpoint=storage.root,
     )
@@ -56,7 +55,7 @@ def _print_pin(pin: Pin, root: str) -> None:
 @uri
 @click.option("--end", "ended", metavar="ID", help="End this pin instead.")
 @as_json_or_lines
-def pins_verb(uri: str, *, ended: str | None, as_json: bool) -> None:
+def pins_verb(uri: str, *, ended: str | None) -> None:
     """List the pins of a checkpoint: the batches that maintenance keeps, and until when.
 
     A file that is not a pin of this version counts as a pin of every batch.
@@ -67,7 +66,6 @@ def pins_verb(uri: str, *, ended: str | None, as_json: bool) -> None:
     pins = list_pins(storage)
     print_result(
         lambda: {"pins": [pin_json(pin) for pin in pins]},
-        as_json=as_json,
         table=lambda: _print_pins(pins),
         checkpoint=storage.root,
         lines="pins",

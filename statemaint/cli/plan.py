@@ -31,12 +31,11 @@ A = TypeVar("A", WriteSnapshot, Attest, Delete)
 @policy_flags
 @scope_flags
 @as_json_or_lines
-def plan_verb(uri: str, *, policy: Policy, request: Request, as_json: bool) -> None:
+def plan_verb(uri: str, *, policy: Policy, request: Request) -> None:
     """Show which files a run would write, keep and delete, and why; writes nothing."""
     checkpoint, plan = plan_checkpoint(open_storage(uri), policy, request=request, dry=True)
     print_result(
         lambda: plan_json(checkpoint, plan),
-        as_json=as_json,
         table=lambda: print_plan(plan),
         lines="actions",
     )

@@ -16,7 +16,7 @@ import click
 
 from statemaint import __version__
 from statemaint.cli import tables
-from statemaint.cli.messages import tell
+from statemaint.cli.messages import settings, tell
 from statemaint.cli.options import DURATION, SHARE, as_json
 from statemaint.cli.output import headed, print_result
 from statemaint.cli.targets import VARIABLE, Address
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 @click.argument("config", metavar="CONFIG", type=click.Path())
 @click.argument("what", type=click.Choice(["validate", "list"]))
 @as_json
-def queries_verb(config: str, what: str, *, as_json: bool) -> None:
+def queries_verb(config: str, what: str) -> None:
     """Validate the queries file from which Airflow's DAGs are generated, or list its queries.
 
     CONFIG is a file, or a folder whose files *.yaml and *.yml all count.
@@ -60,10 +60,9 @@ def queries_verb(config: str, what: str, *, as_json: bool) -> None:
         reading.problem_of(name, why, "notify", place) for name, place, why in unresolved(queries)
     )
     problems = in_order((*reading.all_problems, *wrong))
-    if not problems or what == "list" or as_json:
+    if not problems or what == "list" or settings().as_json:
         print_result(
             lambda: _document(queries, problems),
-            as_json=as_json,
             table=lambda: _print_table(config, queries, full=what == "list"),
         )
     for problem in problems:
@@ -245,8 +244,6 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
     shard: tuple[int, int],
     certificate: str | None,
     key: str | None,
-    *,
-    as_json: bool,
 ) -> None:
     """Serve the metrics of all queries of a file, for Prometheus to scrape.
 
@@ -272,13 +269,13 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
         if not (reading.usable or reading.queries):
             raise InvalidQueriesError(reading.problems)
         exporter.refresh()
-        _say(f"http{'s' if certificate else ''}://{host}:{port_used}", as_json=as_json)
+        _say(f"http{'s' if certificate else ''}://{host}:{port_used}")
         _until_stopped(exporter.refresh, every)
 
 
-def _say(url: str, *, as_json: bool) -> None:
+def _say(url: str) -> None:
     document = headed({"url": f"{url}/metrics"}, None)
-    click.echo(json.dumps(document) if as_json else f"serving {url}/metrics")
+    click.echo(json.dumps(document) if settings().as_json else f"serving {url}/metrics")
 
 
 def _until_stopped(work: Callable[[], None], every: float) -> None:

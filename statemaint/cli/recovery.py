@@ -50,21 +50,19 @@ from statemaint.wording import command, counted
 from statemaint.workers import Workers
 
 
-def _end_with_plan(plan: RecoveryPlan, trash_for: float, *, as_json: bool) -> NoReturn:
+def _end_with_plan(plan: RecoveryPlan, trash_for: float) -> NoReturn:
     print_result(
         lambda: {**recovery_json(plan), "trash_for": trash_for},
-        as_json=as_json,
         table=lambda: click.echo("\n".join(_lines(plan))),
     )
-    if plan.actions and not as_json:
+    if plan.actions and not settings().as_json:
         note("nothing was written; add --apply to carry it out")
     _end_with(plan)
 
 
-def _end_with_result(done: RecoveryReport, *, as_json: bool) -> NoReturn:
+def _end_with_result(done: RecoveryReport) -> NoReturn:
     print_result(
         lambda: recovered_json(done.run, done.plan, done.removed, done.written),
-        as_json=as_json,
         table=lambda: click.echo("\n".join(_result_lines(done) if done.run else _lines(done.plan))),
     )
     _end_with(done.plan)
@@ -252,17 +250,16 @@ def _end_with_recovery(  # noqa: PLR0913 -- as of the verbs
     trash_for: float,
     publish: bool,
     workers: Workers,
-    as_json: bool,
 ) -> NoReturn:
     storage = open_storage(uri)
     if apply:
         work = partial(carry_out, storage, trash_for=trash_for, workers=workers)
         with publishing(uri, storage, wanted=publish), work_done(doing):
             done = recorded_recovery(storage, work)
-        _end_with_result(done, as_json=as_json)
+        _end_with_result(done)
     with work_done("planning"):
         planned = plan(storage, workers=workers)
-    _end_with_plan(planned, trash_for, as_json=as_json)
+    _end_with_plan(planned, trash_for)
 
 
 @click.command("apply")
@@ -272,7 +269,7 @@ def _end_with_recovery(  # noqa: PLR0913 -- as of the verbs
 )
 @workers_flag
 @as_json
-def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: Workers, as_json: bool) -> None:
+def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: Workers) -> None:
     """Carry out exactly what `plan`, `repair`, `rollback` or `undo --dry-run` printed, or refuse.
 
     The file is the output of one of them with --json.
@@ -284,12 +281,12 @@ def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: Workers, as_jso
     match plan:
         case UndoFile(run=run, fingerprint=expected):
             undone = recorded_recovery(storage, partial(undo, storage, run, expected=expected))
-            end_with_undone(undone, storage.root, as_json=as_json)
+            end_with_undone(undone, storage.root)
         case RecoveryFile():
             recover = partial(apply_recovery, storage, plan, workers=workers)
-            _end_with_result(recorded_recovery(storage, recover), as_json=as_json)
+            _end_with_result(recorded_recovery(storage, recover))
         case MaintenanceFile():
             with actions_done() as advance:
                 work = partial(apply, storage, plan, workers=workers, on_outcome=advance)
                 report = recorded(storage, work, part=plan.request.is_partial)
-            end_with_report(report, as_json=as_json)
+            end_with_report(report)

@@ -32,7 +32,7 @@ from statemaint.wording import command, counted, moment
 @uri
 @click.argument("run", metavar="[RUN]", required=False)
 @as_json_or_lines
-def runs_verb(uri: str, run: str | None, *, as_json: bool) -> None:
+def runs_verb(uri: str, run: str | None) -> None:
     """List the runs that changed a checkpoint, the newest first, and which were undone.
 
     With RUN, show what that run did: each file that it wrote, proved, deleted or brought back, with
@@ -48,11 +48,10 @@ def runs_verb(uri: str, run: str | None, *, as_json: bool) -> None:
     storage = open_storage(uri)
     runs = list_runs(storage)
     if run is not None:
-        _show(storage, _named(run, runs, storage.root), as_json=as_json)
+        _show(storage, _named(run, runs, storage.root))
         return
     print_result(
         lambda: {"runs": [asdict(run) for run in runs]},
-        as_json=as_json,
         table=lambda: _print_runs(runs),
         checkpoint=storage.root,
         lines="runs",
@@ -68,14 +67,13 @@ def _named(run: str, runs: Sequence[Run], root: str) -> Run:
     raise ConfigError(f"{root}: there is no run {run!r}; {meant}")
 
 
-def _show(storage: Storage, run: Run, *, as_json: bool) -> None:
+def _show(storage: Storage, run: Run) -> None:
     actions = [
         {name: fields[name] for name in _FIELDS if name in fields}
         for fields in list_actions(storage, run.run)
     ]
     print_result(
         lambda: {**asdict(run), "actions": actions},
-        as_json=as_json,
         table=lambda: _print_run(run, actions, storage.root),
         checkpoint=storage.root,
         lines="actions",
@@ -165,7 +163,7 @@ _COLUMNS: tuple[Column[Run], ...] = (
 @click.option("--dry-run", is_flag=True, help="Show what would come back; write nothing.")
 @publish_flag
 @as_json
-def undo_verb(uri: Address, run: str, *, dry_run: bool, publish: bool, as_json: bool) -> None:
+def undo_verb(uri: Address, run: str, *, dry_run: bool, publish: bool) -> None:
     """Restore the files that a run moved to the trash, if they still fit.
 
     RUN is an id listed by `statemaint runs`. A run of `maintain` can be undone only if it ran with
@@ -180,17 +178,16 @@ def undo_verb(uri: Address, run: str, *, dry_run: bool, publish: bool, as_json: 
     storage = open_storage(uri)
     if dry_run:
         plan = plan_undo(storage, run)
-        print_result(lambda: undo_plan_json(plan), as_json=as_json, table=lambda: _print_plan(plan))
+        print_result(lambda: undo_plan_json(plan), table=lambda: _print_plan(plan))
         _end_with_left(plan.left)
     with publishing(uri, storage, wanted=publish):
         undone = recorded_recovery(storage, partial(undo, storage, run))
-    end_with_undone(undone, storage.root, as_json=as_json)
+    end_with_undone(undone, storage.root)
 
 
-def end_with_undone(undone: Undone, checkpoint: str, *, as_json: bool) -> NoReturn:
+def end_with_undone(undone: Undone, checkpoint: str) -> NoReturn:
     print_result(
         lambda: undo_json(undone),
-        as_json=as_json,
         table=lambda: _print_undone(undone),
         checkpoint=checkpoint,
     )

@@ -13,7 +13,7 @@ from rich.filesize import decimal
 from rich.text import Text
 
 from statemaint.cli import tables
-from statemaint.cli.messages import note
+from statemaint.cli.messages import note, settings
 from statemaint.cli.options import (
     NUMBER,
     SIZE,
@@ -101,7 +101,6 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
     dry_run: bool,
     partition_size: int | None,
     publish: bool,
-    as_json: bool,
     **options: Any,
 ) -> None:
     """Make DEST a checkpoint from which the query continues after a batch; it may run meanwhile.
@@ -133,10 +132,9 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
             note_in_record(source, report)
     print_result(
         lambda: savepoint_json(report, partition_size),
-        as_json=as_json,
         table=lambda: _print(report, sink_log, partition_size),
     )
-    if dry_run and not as_json:
+    if dry_run and not settings().as_json:
         note("nothing was written; leave --dry-run away to save it")
 
 
@@ -147,8 +145,8 @@ def _of_queries_file(uri: Address, batch: int | None) -> tuple[str, int]:
         raise ConfigError("DEST is missing; only for a query's name the queries file may have it")
     if batch is None:
         batch = max(committed_batches(open_storage(uri)), default=0)
-    name, settings = named
-    return settings.address(name, batch), batch
+    name, of_query = named
+    return of_query.address(name, batch), batch
 
 
 def savepoint_json(report: SavepointReport, partition_size: int | None = None) -> dict[str, Any]:
@@ -250,7 +248,7 @@ _DAY = 86400.0
     "--delete", is_flag=True, help="Delete the others; without this flag nothing is deleted."
 )
 @as_json
-def savepoints_verb(uri: Address, *, keep: KeepRules | None, delete: bool, as_json: bool) -> None:
+def savepoints_verb(uri: Address, *, keep: KeepRules | None, delete: bool) -> None:
     """List the savepoints below a folder, up to three folders deep, and which of them expire.
 
     DEST is the folder's address, or the name of a query in the queries file: then these are the
@@ -268,9 +266,9 @@ def savepoints_verb(uri: Address, *, keep: KeepRules | None, delete: bool, as_js
     """
     dest, source = str(uri), None
     if named := savepoints_of(uri):
-        name, settings = named
-        dest, source = settings.folder(name), open_storage(uri).root
-        keep = keep or {str(rule): count for rule, count in (settings.keep or {}).items()}
+        name, of_query = named
+        dest, source = of_query.folder(name), open_storage(uri).root
+        keep = keep or {str(rule): count for rule, count in (of_query.keep or {}).items()}
     if delete and not keep:
         raise ConfigError("--delete needs --keep: say what to keep, such as --keep last=7,weekly=4")
     now = open_storage(dest).now()
@@ -286,7 +284,6 @@ def savepoints_verb(uri: Address, *, keep: KeepRules | None, delete: bool, as_js
             "keep": {rule: keep.get(rule, 0) for rule in RULES} if keep else None,
             "savepoints": [_savepoint_json(one, now) for one in savepoints],
         },
-        as_json=as_json,
         table=lambda: _print_table(dest, savepoints, now),
     )
     wrong = [*problems(savepoints)]

@@ -28,7 +28,7 @@ from statemaint.wording import counted
 @uri
 @as_json_or_lines
 @of_many(lambda: FLEET)
-def scan_verb(uri: str, *, as_json: bool) -> None:
+def scan_verb(uri: str) -> None:
     """Show the operators, partitions, stores, chains and sizes of a checkpoint.
 
     Broken stores come first, then those with long chains. For a folder or bucket of many
@@ -38,7 +38,6 @@ def scan_verb(uri: str, *, as_json: bool) -> None:
     document = scan_json(checkpoint, diagnosed)
     print_result(
         lambda: document,
-        as_json=as_json,
         table=lambda: _print_table(checkpoint, document),
         lines="stores",
     )

@@ -52,7 +52,6 @@ def show_verb(
     limit: int | None,
     as_csv: bool,
     workers: Workers,
-    as_json: bool,
     **where: Any,
 ) -> None:
     """Print the rows of state at a version, decoded with the schema that the query wrote.
@@ -62,7 +61,7 @@ def show_verb(
     On a terminal a table has the first 20 rows of each kind, or all with --all or --limit. With
     --key, only the partition that the key hashes to is read, if the checkpoint shows it.
     """
-    if as_csv and as_json:
+    if as_csv and settings().as_json:
         raise click.UsageError("--csv and --json are mutually exclusive")
     selection = select_state(uri, **where)
     if key is not None:
@@ -73,7 +72,7 @@ def show_verb(
         selected = islice(matching, limit)
         if as_csv:
             print_pieces(_csv(selection, selected))
-        elif as_json:
+        elif settings().as_json:
             rows_json = (
                 {**id_json(row.store), "family": row.family, "key": row.key, "value": row.value}
                 for row in selected
@@ -276,7 +275,7 @@ def _counted(lines: int, *, more: bool) -> str:
 @click.option("--limit", type=NUMBER, help="Maximum number of rows; the counts always cover all.")
 @workers_flag
 @as_json_or_lines
-def diff_verb(  # noqa: PLR0913 -- each is a separate choice
+def diff_verb(
     uri: str,
     *,
     older: int | None,
@@ -284,7 +283,6 @@ def diff_verb(  # noqa: PLR0913 -- each is a separate choice
     key: str | None,
     limit: int | None,
     workers: Workers,
-    as_json: bool,
     **where: Any,
 ) -> None:
     """Compare the rows of state at two versions: what was added, changed and removed.
@@ -298,7 +296,7 @@ def diff_verb(  # noqa: PLR0913 -- each is a separate choice
 
     requested = diff_state(uri, (older, newer), **where)
     compare = partial(requested.compare, selected, limit, workers=workers)
-    if as_json:
+    if settings().as_json:
         _print_json(uri, compare)
     else:
         when = f"between versions {requested.older} and {requested.newer}"

@@ -32,7 +32,7 @@ from statemaint.wording import counted, printable
 @workers_flag
 @as_json
 @of_many(lambda: FLEET)
-def stats_verb(uri: str, *, as_json: bool, **where: Any) -> None:
+def stats_verb(uri: str, **where: Any) -> None:
     """Measure state: rows, bytes, churn, tombstones, skew, large keys, keys that never change.
 
     Rows are counted at the newest committed version, changes in the deltas or changelogs that
@@ -42,7 +42,6 @@ def stats_verb(uri: str, *, as_json: bool, **where: Any) -> None:
         stats = state_stats(uri, **where)
     print_result(
         lambda: stats_json(stats),
-        as_json=as_json,
         table=lambda: _print_table(stats),
         checkpoint=uri,
     )

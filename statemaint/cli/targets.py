@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -85,25 +86,22 @@ class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only
         A file that cannot be read has no names: the verb reports its fault.
         """
         del param
-        names = [one for one in _names(_queries_file(ctx)) if one.startswith(incomplete)]
+        from statemaint.queries.reader import read_queries  # noqa: PLC0415 -- loads pydantic
+
+        names: list[str] = []
+        if path := _queries_file(ctx):
+            with suppress(StatemaintError, OSError, ValueError):
+                names = sorted(read_queries(path).queries)
         # Folders come first: click's script for bash drops completions before them.
-        return [CompletionItem(incomplete, type="dir"), *map(CompletionItem, names)]
+        return [
+            CompletionItem(incomplete, type="dir"),
+            *(CompletionItem(name) for name in names if name.startswith(incomplete)),
+        ]
 
 
 def _queries_file(ctx: click.Context | None) -> str | None:
     given: str | None = ctx.meta.get(_KEY) if ctx else None
     return given or os.environ.get(VARIABLE) or (_HERE if Path(_HERE).is_file() else None)
-
-
-def _names(path: str | None) -> list[str]:
-    from statemaint.queries.reader import read_queries  # noqa: PLC0415 -- loads pydantic
-
-    if path is None:
-        return []
-    try:
-        return sorted(read_queries(path).queries)
-    except (StatemaintError, OSError, ValueError):
-        return []
 
 
 def _is_address(text: str) -> bool:

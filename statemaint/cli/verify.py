@@ -57,7 +57,6 @@ def verify_verb(
     sample: tuple[int, int] | None,
     publish: bool,
     workers: Workers,
-    as_json: bool,
 ) -> None:
     """Check every file that a retained version of any store needs.
 
@@ -69,7 +68,6 @@ def verify_verb(
         verification = _verified(storage, deep=deep, sample=sample, workers=workers)
     print_result(
         lambda: verify_json(verification),
-        as_json=as_json,
         table=lambda: _print_table(verification, deep=deep),
         checkpoint=verification.checkpoint.root,
         lines="findings",
@@ -145,7 +143,7 @@ FLEET: Fleet = Fleet(
 @click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
 @workers_flag
 @as_json_or_lines
-def digest_verb(uri: str, *, version: int | None, workers: Workers, as_json: bool) -> None:
+def digest_verb(uri: str, *, version: int | None, workers: Workers) -> None:
     """Print the row count and an order-independent digest of each store at a version.
 
     Digests are keyed with the query's id: compare them between copies of one checkpoint, not
@@ -156,7 +154,6 @@ def digest_verb(uri: str, *, version: int | None, workers: Workers, as_json: boo
         at, digests = digest_stores(storage, version=version, workers=workers)
     print_result(
         lambda: digest_json(at, digests),
-        as_json=as_json,
         table=lambda: _print_digests(at, digests),
         checkpoint=storage.root,
         lines="stores",
