@@ -49,7 +49,7 @@ def doctor_verb(uri: str, *, deep: bool, slots: int | None, workers: Workers) ->
         diagnosis = _diagnosis(uri, deep=deep, slots=slots, workers=workers)
     print_result(
         lambda: doctor_json(diagnosis),
-        table=lambda: _print(diagnosis),
+        lambda: _print(diagnosis),
         checkpoint=diagnosis.checkpoint.root,
     )
     sys.exit(diagnosis.verdict.exit_code)

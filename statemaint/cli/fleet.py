@@ -115,7 +115,7 @@ def end_with_many(
         readings = in_turn(jobs, threads=threads)
     print_result(
         lambda: {"folder": place, "checkpoints": [_json(reading) for reading in readings]},
-        table=lambda: _print_table(place, readings, fleet, fleet.looked(options)),
+        lambda: _print_table(place, readings, fleet, fleet.looked(options)),
         lines="checkpoints",
     )
     sys.exit(worst_code([also, *(reading.exit_code for reading in readings)]))

@@ -170,7 +170,7 @@ FLEET: Fleet = Fleet(
 
 
 def end_with_report(report: Report) -> NoReturn:
-    print_result(lambda: report_json(report), table=lambda: _print_table(report))
+    print_result(lambda: report_json(report), lambda: _print_table(report))
     print_findings(report.findings)
     sys.exit(report.exit_code)
 

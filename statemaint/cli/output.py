@@ -27,8 +27,8 @@ _IN_LIST = "\n    "
 
 def print_result(
     document: Callable[[], Json],
-    *,
     table: Callable[[], None],
+    *,
     checkpoint: str | None = None,
     lines: str = "",
 ) -> None:

@@ -38,9 +38,7 @@ def pin_verb(uri: str, *, batch: int, for_seconds: float, note: str | None) -> N
     by = f"{note} ({me()})" if note else me()
     pin = pin_batch(storage, batch, by=by, for_seconds=for_seconds)
     print_result(
-        partial(pin_json, pin),
-        table=lambda: _print_pin(pin, storage.root),
-        checkpoint=storage.root,
+        partial(pin_json, pin), lambda: _print_pin(pin, storage.root), checkpoint=storage.root
     )
 
 
@@ -66,7 +64,7 @@ def pins_verb(uri: str, *, ended: str | None) -> None:
     pins = list_pins(storage)
     print_result(
         lambda: {"pins": [pin_json(pin) for pin in pins]},
-        table=lambda: _print_pins(pins),
+        lambda: _print_pins(pins),
         checkpoint=storage.root,
         lines="pins",
     )

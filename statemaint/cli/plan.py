@@ -34,11 +34,7 @@ A = TypeVar("A", WriteSnapshot, Attest, Delete)
 def plan_verb(uri: str, *, policy: Policy, request: Request) -> None:
     """Show which files a run would write, keep and delete, and why; writes nothing."""
     checkpoint, plan = plan_checkpoint(open_storage(uri), policy, request=request, dry=True)
-    print_result(
-        lambda: plan_json(checkpoint, plan),
-        table=lambda: print_plan(plan),
-        lines="actions",
-    )
+    print_result(lambda: plan_json(checkpoint, plan), lambda: print_plan(plan), lines="actions")
     end_with(plan.all_findings)
 
 

@@ -63,7 +63,7 @@ def queries_verb(config: str, what: str) -> None:
     if not problems or what == "list" or settings().as_json:
         print_result(
             lambda: _document(queries, problems),
-            table=lambda: _print_table(config, queries, full=what == "list"),
+            lambda: _print_table(config, queries, full=what == "list"),
         )
     for problem in problems:
         click.echo(f"statemaint: {ConfigError.code}: {problem}", err=True)

@@ -53,7 +53,7 @@ from statemaint.workers import Workers
 def _end_with_plan(plan: RecoveryPlan, trash_for: float) -> NoReturn:
     print_result(
         lambda: {**recovery_json(plan), "trash_for": trash_for},
-        table=lambda: click.echo("\n".join(_lines(plan))),
+        lambda: click.echo("\n".join(_lines(plan))),
     )
     if plan.actions and not settings().as_json:
         note("nothing was written; add --apply to carry it out")
@@ -63,7 +63,7 @@ def _end_with_plan(plan: RecoveryPlan, trash_for: float) -> NoReturn:
 def _end_with_result(done: RecoveryReport) -> NoReturn:
     print_result(
         lambda: recovered_json(done.run, done.plan, done.removed, done.written),
-        table=lambda: click.echo("\n".join(_result_lines(done) if done.run else _lines(done.plan))),
+        lambda: click.echo("\n".join(_result_lines(done) if done.run else _lines(done.plan))),
     )
     _end_with(done.plan)
 

@@ -52,7 +52,7 @@ def runs_verb(uri: str, run: str | None) -> None:
         return
     print_result(
         lambda: {"runs": [asdict(run) for run in runs]},
-        table=lambda: _print_runs(runs),
+        lambda: _print_runs(runs),
         checkpoint=storage.root,
         lines="runs",
     )
@@ -74,7 +74,7 @@ def _show(storage: Storage, run: Run) -> None:
     ]
     print_result(
         lambda: {**asdict(run), "actions": actions},
-        table=lambda: _print_run(run, actions, storage.root),
+        lambda: _print_run(run, actions, storage.root),
         checkpoint=storage.root,
         lines="actions",
     )
@@ -178,7 +178,7 @@ def undo_verb(uri: Address, run: str, *, dry_run: bool, publish: bool) -> None:
     storage = open_storage(uri)
     if dry_run:
         plan = plan_undo(storage, run)
-        print_result(lambda: undo_plan_json(plan), table=lambda: _print_plan(plan))
+        print_result(lambda: undo_plan_json(plan), lambda: _print_plan(plan))
         _end_with_left(plan.left)
     with publishing(uri, storage, wanted=publish):
         undone = recorded_recovery(storage, partial(undo, storage, run))
@@ -186,11 +186,7 @@ def undo_verb(uri: Address, run: str, *, dry_run: bool, publish: bool) -> None:
 
 
 def end_with_undone(undone: Undone, checkpoint: str) -> NoReturn:
-    print_result(
-        lambda: undo_json(undone),
-        table=lambda: _print_undone(undone),
-        checkpoint=checkpoint,
-    )
+    print_result(lambda: undo_json(undone), lambda: _print_undone(undone), checkpoint=checkpoint)
     _end_with_left(undone.left)
 
 

@@ -132,7 +132,7 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
             note_in_record(source, report)
     print_result(
         lambda: savepoint_json(report, partition_size),
-        table=lambda: _print(report, sink_log, partition_size),
+        lambda: _print(report, sink_log, partition_size),
     )
     if dry_run and not settings().as_json:
         note("nothing was written; leave --dry-run away to save it")
@@ -284,7 +284,7 @@ def savepoints_verb(uri: Address, *, keep: KeepRules | None, delete: bool) -> No
             "keep": {rule: keep.get(rule, 0) for rule in RULES} if keep else None,
             "savepoints": [_savepoint_json(one, now) for one in savepoints],
         },
-        table=lambda: _print_table(dest, savepoints, now),
+        lambda: _print_table(dest, savepoints, now),
     )
     wrong = [*problems(savepoints)]
     print_lines(wrong)

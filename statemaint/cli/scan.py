@@ -36,11 +36,7 @@ def scan_verb(uri: str) -> None:
     """
     checkpoint, diagnosed = _read(open_storage(uri))
     document = scan_json(checkpoint, diagnosed)
-    print_result(
-        lambda: document,
-        table=lambda: _print_table(checkpoint, document),
-        lines="stores",
-    )
+    print_result(lambda: document, lambda: _print_table(checkpoint, document), lines="stores")
     end_with((*checkpoint.findings, *chain.from_iterable(diagnosed)))
 
 

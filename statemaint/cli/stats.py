@@ -40,11 +40,7 @@ def stats_verb(uri: str, **where: Any) -> None:
     """
     with work_done("reading"):
         stats = state_stats(uri, **where)
-    print_result(
-        lambda: stats_json(stats),
-        table=lambda: _print_table(stats),
-        checkpoint=uri,
-    )
+    print_result(lambda: stats_json(stats), lambda: _print_table(stats), checkpoint=uri)
 
 
 def stats_json(stats: StateStats) -> Json:

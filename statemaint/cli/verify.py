@@ -68,7 +68,7 @@ def verify_verb(
         verification = _verified(storage, deep=deep, sample=sample, workers=workers)
     print_result(
         lambda: verify_json(verification),
-        table=lambda: _print_table(verification, deep=deep),
+        lambda: _print_table(verification, deep=deep),
         checkpoint=verification.checkpoint.root,
         lines="findings",
     )
@@ -154,7 +154,7 @@ def digest_verb(uri: str, *, version: int | None, workers: Workers) -> None:
         at, digests = digest_stores(storage, version=version, workers=workers)
     print_result(
         lambda: digest_json(at, digests),
-        table=lambda: _print_digests(at, digests),
+        lambda: _print_digests(at, digests),
         checkpoint=storage.root,
         lines="stores",
     )
