@@ -3,6 +3,7 @@
 import sys
 from difflib import get_close_matches
 from importlib import import_module
+from itertools import chain
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -13,30 +14,6 @@ from statemaint.cli.common import add_common
 from statemaint.cli.messages import STDOUT, end_with_error, print_anything
 from statemaint.errors import ConfigError
 
-VERBS = {
-    "apply": "recovery",
-    "completion": "main",
-    "diff": "show",
-    "digest": "verify",
-    "doctor": "doctor",
-    "exporter": "queries",
-    "maintain": "maintain",
-    "pin": "pins",
-    "pins": "pins",
-    "plan": "plan",
-    "queries": "queries",
-    "repair": "recovery",
-    "rollback": "recovery",
-    "runs": "runs",
-    "savepoint": "savepoint",
-    "savepoints": "savepoint",
-    "scan": "scan",
-    "show": "show",
-    "stats": "stats",
-    "undo": "runs",
-    "verify": "verify",
-}
-"""The verbs, each with the module that has its command `<verb>_verb`."""
 GROUPS = {
     "Look": ("scan", "plan", "verify", "doctor", "digest", "runs"),
     "Maintain": ("maintain", "apply", "undo"),
@@ -45,6 +22,21 @@ GROUPS = {
     "Many queries": ("queries", "exporter", "completion"),
 }
 """The verbs as `--help` lists them."""
+_ELSEWHERE = {
+    "apply": "recovery",
+    "completion": "main",
+    "diff": "show",
+    "digest": "verify",
+    "exporter": "queries",
+    "pin": "runs",
+    "pins": "runs",
+    "repair": "recovery",
+    "rollback": "recovery",
+    "savepoints": "savepoint",
+    "undo": "runs",
+}
+VERBS = {verb: _ELSEWHERE.get(verb, verb) for verb in sorted(chain(*GROUPS.values()))}
+"""The verbs, each with the module that has its command `<verb>_verb`."""
 
 
 class _Verbs(click.Group):

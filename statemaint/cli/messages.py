@@ -107,7 +107,9 @@ def end_with_error(error: BaseException) -> NoReturn:
     if code == "OUTPUT":
         drop_output()
     elif _JSON.intersection(sys.argv[1:]) and not STDOUT.begun:
-        facts = {"code": code, "message": message, "path": _path(error), "next": _next(code, error)}
+        place: Any = getattr(error, "path", None) or getattr(error, "root", None)
+        path, advice = str(place) if place else None, _next(code, error)
+        facts = {"code": code, "message": message, "path": path, "next": advice}
         click.echo(json.dumps({"format": FORMAT, "error": facts}, indent=2))
     sys.exit(exit_code)
 
@@ -140,11 +142,6 @@ def _usage(error: click.ClickException) -> str:
 def _one_line(error: BaseException) -> str:
     notes: list[str] = getattr(error, "__notes__", [])
     return " ".join("; ".join((str(error), *notes)).split())
-
-
-def _path(error: BaseException) -> str | None:
-    path: Any = getattr(error, "path", None) or getattr(error, "root", None)
-    return str(path) if path else None
 
 
 def _next(code: str, error: BaseException) -> str | None:

@@ -252,10 +252,7 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
     each reading. Airflow connections are unavailable: set keys in the environment.
     """
     try:
-        from statemaint.metrics.exporter import (  # noqa: PLC0415 -- only this verb needs it
-            Exporter,
-            serving,
-        )
+        from statemaint.metrics.exporter import Exporter, serving  # noqa: PLC0415 -- only this verb needs it
     except ImportError as error:
         raise NotInstalledError("prometheus-client", extra="metrics") from error
 

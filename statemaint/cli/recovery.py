@@ -32,7 +32,7 @@ from statemaint.maintain import undo
 from statemaint.maintain.apply import apply
 from statemaint.maintain.record import recorded, recorded_recovery
 from statemaint.model.findings import damaged
-from statemaint.model.ids import version_of
+from statemaint.model.ids import batch_in, version_of
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.recovery.recovery_plan import Proof, RecoveryPlan, Remove, RepairStep
 from statemaint.recover import (
@@ -75,8 +75,8 @@ def _end_with(plan: RecoveryPlan) -> NoReturn:
 
 
 def _result_lines(done: RecoveryReport) -> Iterator[str]:
-    size = decimal(sum(one.entry.size for one in done.removed))
-    yield f"moved     {counted(len(done.removed), 'file')} ({size}) to the trash of run {done.run}"
+    moved = files_of(len(done.removed), done.bytes_removed)
+    yield f"moved     {moved} to the trash of run {done.run}"
     equal = ", each read back and equal" if done.written else ""
     yield f"written   {counted(len(done.written), 'snapshot')}{equal}"
     yield f"undo      {command('undo', done.plan.root, done.run)}"
@@ -91,9 +91,8 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
         yield from _by_store(step.path for step in plan.actions)
     else:
         yield from _first([_step_line(step) for step in plan.actions], "step")
-    yield from _first(
-        [_proof_line(step, step.proof) for step in plan.repairs if step.proof], "proof"
-    )
+    proofs = [_proof_line(step, step.proof) for step in plan.repairs if step.proof]
+    yield from _first(proofs, "proof")
     versions = counted(plan.versions_checked, "version")
     yield f"checked   {versions} of stores, read without these files"
 
@@ -135,11 +134,8 @@ def _again(batches: Sequence[int]) -> str:
 
 
 def _committed(removes: Sequence[Remove]) -> list[int]:
-    return sorted(
-        int(one.path.rpartition("/")[2])
-        for one in removes
-        if one.path.startswith("commits/") and one.path.rpartition("/")[2].isdecimal()
-    )
+    batches = (batch_in(one.path, "commits") for one in removes)
+    return sorted(batch for batch in batches if batch >= 0)
 
 
 _KINDS = {

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import click
 from rich.cells import cell_len
@@ -181,9 +181,16 @@ def _print_rich(columns: Sequence[Column[Any]], rows: Sequence[Row]) -> None:
         _print_by_column(console, columns, rows)
         return
     sizes = _narrowed(sizes, least, kept, console.width)
-    cells = [[_cut(row[one], sizes[one]) for one in kept] for row in rows]
-    console.print(_laid_out([columns[one] for one in kept], cells))
-    if lost := [one.name for number, one in enumerate(columns) if number not in kept]:
+    table = Table(
+        box=None, header_style="bold", pad_edge=False, padding=(0, 1), collapse_padding=False
+    )
+    for column in (columns[at] for at in kept):
+        justify: Literal["right", "left"] = "right" if column.right else "left"
+        table.add_column(Text(column.name), justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*(_cut(row[at], sizes[at]) for at in kept))
+    console.print(table)
+    if lost := [column.name for at, column in enumerate(columns) if at not in kept]:
         console.print(Text(f"(omitted to fit the width: {', '.join(lost)})", style="dim"))
 
 
@@ -213,11 +220,10 @@ def _width(sizes: Sequence[int], kept: Sequence[int]) -> int:
     return sum(sizes[at] + len(_GAP) for at in kept) - len(_GAP)
 
 
-def _cut(cell: Cell, size: int) -> Cell:
-    if _length(cell) <= size:
-        return cell
+def _cut(cell: Cell, size: int) -> Text:
     text = cell.copy() if isinstance(cell, Text) else Text(cell)
-    text.truncate(size, overflow="ellipsis")
+    if _length(cell) > size:
+        text.truncate(size, overflow="ellipsis")
     return text
 
 
@@ -230,19 +236,6 @@ def _print_by_column(console: Console, columns: Sequence[Column[Any]], rows: Seq
         for column, value in zip(columns, row, strict=True):
             name = Text(column.name + " " * (widest - cell_len(column.name)), style="bold")
             console.print(Text.assemble(name, _GAP, value), soft_wrap=True)
-
-
-def _laid_out(columns: Sequence[Column[Any]], rows: Iterable[Row]) -> Table:
-    table = Table(
-        box=None, header_style="bold", pad_edge=False, padding=(0, 1), collapse_padding=False
-    )
-    for column in columns:
-        table.add_column(
-            Text(column.name), justify="right" if column.right else "left", overflow="fold"
-        )
-    for row in rows:
-        table.add_row(*(one if isinstance(one, Text) else Text(one) for one in row))
-    return table
 
 
 def _print_plain(columns: Sequence[Column[Any]], rows: Iterator[Row]) -> None:
@@ -262,13 +255,11 @@ def _length(cell: Cell) -> int:
 
 
 def _line(row: Row, widths: Iterable[int], right: Iterable[bool]) -> str:
-    cells = zip(row, widths, right, strict=True)
-    return _GAP.join(_padded(*one) for one in cells).rstrip()
-
-
-def _padded(cell: Cell, width: int, right: bool) -> str:  # noqa: FBT001 -- a cell of three
-    space = " " * (width - _length(cell))
-    return space + str(cell) if right else str(cell) + space
+    padded = []
+    for cell, width, to_right in zip(row, widths, right, strict=True):
+        space = " " * (width - _length(cell))
+        padded.append(space + str(cell) if to_right else str(cell) + space)
+    return _GAP.join(padded).rstrip()
 
 
 def judged(verdict: Verdict) -> Text:

@@ -161,8 +161,8 @@ class _Search:
         except (CheckpointError, UnsupportedError) as error:
             path = step.rebuild.path if step.rebuild else ""
             self._stays.setdefault(path, f"the log does not give version {step.version}: {error}")
-            return
-        self.based.append(replace(step, proof=proof))
+        else:
+            self.based.append(replace(step, proof=proof))
 
     def _settled(self, finding: Finding) -> bool:
         """Returns whether the step for another finding has resolved this one.
@@ -275,7 +275,7 @@ class _Search:
 
     @property
     def unrepaired(self) -> tuple[str, ...]:
-        """Returns each file whose removal might have resolved a finding, with why it stays."""
+        """Each file whose removal might have resolved a finding, with why it stays."""
         removed = {path for one in self.accepted for path in one.paths}
         return tuple(
             f"{path} stays: {why}" for path, why in self._stays.items() if path not in removed
@@ -283,7 +283,7 @@ class _Search:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Returns the findings that remain after all steps; no step resolves a broken lineage."""
+        """The findings that remain after all steps; no step resolves a broken lineage."""
         lineages = (one for one in self._before.findings if one.code is FindingCode.LINEAGE_BROKEN)
         own = (one for one in lineages if one.path and one.path.endswith(".changelog"))
         based = [store_of(self._before.checkpoint, one) for one in self.based]
