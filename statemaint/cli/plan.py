@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import click
 from rich.filesize import decimal
@@ -43,9 +43,11 @@ def print_plan(plan: Plan) -> None:
     tables.print_verdict(plan.verdict, Looked.NAMES)
     tables.print_line(f"committed   {tables.committed(plan.committed, plan.target)}")
     if plan.floor is not None:
-        why = f" ({_FLOOR_OF_LOG})" if floor_of_log(plan) else ""
-        if pin := floor_of_pin(plan):
-            why = f" (pinned: {tables.pinned(pin)})"
+        why, lowered_by = "", _lowered_by(plan)
+        if isinstance(lowered_by, Pin):
+            why = f" (pinned: {tables.pinned(lowered_by)})"
+        elif lowered_by:
+            why = " (the commit log reaches back to it, further than min_batches_to_retain)"
         tables.print_line(f"floor       version {plan.floor}{_kept_versions(plan)}{why}")
     tables.print_line(f"would       {_totals(plan)}")
     if not plan.actions:
@@ -68,24 +70,13 @@ def print_plan(plan: Plan) -> None:
     tables.print_alike(columns, stores, "store")
 
 
-_FLOOR_OF_LOG = "the commit log reaches back to it, further than min_batches_to_retain"
-
-
-def floor_of_log(plan: Plan) -> bool:
-    """Returns whether the floor is the commit log's, because it is lower than the policy's (S3)."""
-    return _is_below_policy(plan) and floor_of_pin(plan) is None
-
-
-def floor_of_pin(plan: Plan) -> Pin | None:
-    """Returns the pin that makes the floor lower than the policy's."""
-    pins = (pin for pin in plan.pins if pin.version == plan.floor)
-    return next(pins, None) if _is_below_policy(plan) else None
-
-
-def _is_below_policy(plan: Plan) -> bool:
+def _lowered_by(plan: Plan) -> Pin | Literal["commits", ""]:
+    """Returns what makes the floor lower than the policy's: a pin, or the commit log (S3)."""
     if plan.target is None or plan.floor is None:
-        return False
-    return plan.floor < plan.target - plan.policy.min_batches_to_retain
+        return ""
+    if plan.floor >= plan.target - plan.policy.min_batches_to_retain:
+        return ""
+    return next((pin for pin in plan.pins if pin.version == plan.floor), "commits")
 
 
 def _why_nothing(plan: Plan) -> str:
@@ -117,9 +108,10 @@ def why_nothing_deleted(plan: Plan) -> str:
         return "--no-verify disables deletion"
     if plan.findings or any(one.halted for one in plan.stores):
         return "see the findings"
-    if pin := floor_of_pin(plan):
-        return f"what a pinned batch needs is kept: {tables.pinned(pin)}"
-    if floor_of_log(plan):
+    lowered_by = _lowered_by(plan)
+    if isinstance(lowered_by, Pin):
+        return f"what a pinned batch needs is kept: {tables.pinned(lowered_by)}"
+    if lowered_by:
         return (
             f"the commit log still has the batch of version {plan.floor}, and what its "
             "versions need is kept; it shrinks as Spark drops its oldest batches "

@@ -22,7 +22,7 @@ from statemaint.cli.options import (
     publishing,
     uri,
 )
-from statemaint.cli.output import MOST_LINES, Json, print_result
+from statemaint.cli.output import MOST_LINES, print_result
 from statemaint.cli.tables import Column, files_of, lasting, number
 from statemaint.cli.targets import Address
 from statemaint.errors import CheckpointError, ConfigError
@@ -197,7 +197,12 @@ def undo_verb(uri: Address, run: str, *, dry_run: bool, publish: bool) -> None:
 
 
 def end_with_undone(undone: Undone, checkpoint: str) -> NoReturn:
-    print_result(lambda: undo_json(undone), lambda: _print_undone(undone), checkpoint=checkpoint)
+    left = {"left": list(undone.left), "reasons": dict(undone.left)}
+    print_result(
+        lambda: {**fields_json(undone, "run undo files bytes"), **left},
+        lambda: _print_undone(undone),
+        checkpoint=checkpoint,
+    )
     _end_with_left(undone.left)
 
 
@@ -214,11 +219,6 @@ def _print_plan(plan: UndoPlan) -> None:
         Column("", lambda file: "comes back" if file.comes_back else "stays in the trash"),
     )
     tables.print_first(columns, files, "file")
-
-
-def undo_json(undone: Undone) -> Json:
-    left = {"left": list(undone.left), "reasons": dict(undone.left)}
-    return {**fields_json(undone, "run undo files bytes"), **left}
 
 
 def _end_with_left(reasons: Mapping[str, str]) -> NoReturn:

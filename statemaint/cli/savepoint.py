@@ -1,7 +1,7 @@
 """`savepoint`: a checkpoint from which a query continues; `savepoints` lists and deletes them."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, fields
 from functools import wraps
 from operator import attrgetter
@@ -293,12 +293,13 @@ def savepoints_verb(uri: Address, *, keep: KeepRules | None, delete: bool) -> No
 
 def _savepoint_json(savepoint: Savepoint, now: float) -> Json:
     of_note = ("source", "query_id", "id", "batch", "begun", "ended")
+    ended = savepoint.note.ended if savepoint.note else None
     return {
         "address": savepoint.address,
         "state": savepoint.state.value,
         "why": savepoint.why,
         **{field: getattr(savepoint.note, field, None) for field in of_note},
-        "age": _age(savepoint, now),
+        "age": None if ended is None else now - ended,
         "files": len(savepoint.entries),
         "bytes": savepoint.bytes,
         "unknown_files": len(savepoint.unknown),
@@ -307,12 +308,6 @@ def _savepoint_json(savepoint: Savepoint, now: float) -> Json:
         "deleted": savepoint.left == (),
         "left": savepoint.left or (),
     }
-
-
-def _age(savepoint: Savepoint, now: float) -> float | None:
-    """Returns the seconds since a savepoint ended; `None` if it did not."""
-    ended = savepoint.note.ended if savepoint.note else None
-    return None if ended is None else now - ended
 
 
 def _print_table(dest: str, savepoints: Sequence[Savepoint], now: float) -> None:
@@ -325,8 +320,8 @@ def _print_table(dest: str, savepoints: Sequence[Savepoint], now: float) -> None
     columns: tuple[Column[Savepoint], ...] = (
         Column("savepoint", lambda one: printable(one.address.removeprefix(folder))),
         number("batch", lambda one: str(one.note.batch) if one.note else "", 1),
-        Column("ended (UTC)", _ended, spare=3),
-        number("days", lambda one: _days(one, now)),
+        Column("ended (UTC)", lambda one: _of_end(one, moment), spare=3),
+        number("days", lambda one: _of_end(one, lambda ended: f"{(now - ended) / _DAY:.1f}")),
         number("bytes", lambda one: decimal(one.bytes), 2),
         Column("state", _state),
         Column("kept as", _kept),
@@ -341,14 +336,9 @@ def _print_table(dest: str, savepoints: Sequence[Savepoint], now: float) -> None
         tables.print_line(f"{what} would be deleted ({freed}): --delete deletes them")
 
 
-def _ended(savepoint: Savepoint) -> str:
+def _of_end(savepoint: Savepoint, shown: Callable[[float], str]) -> str:
     ended = savepoint.note.ended if savepoint.note else None
-    return "" if ended is None else moment(ended)
-
-
-def _days(savepoint: Savepoint, now: float) -> str:
-    age = _age(savepoint, now)
-    return "" if age is None else f"{age / _DAY:.1f}"
+    return "" if ended is None else shown(ended)
 
 
 def _state(savepoint: Savepoint) -> str | Text:

@@ -300,12 +300,14 @@ _LATER = (KeepReason.GRACE, KeepReason.LIMIT)
 
 def summarize(plan: StorePlan, outcomes: Iterable[Outcome], target: int | None) -> StoreReport:
     happened = tuple(outcomes)
+    ends = [one.finding for one in happened if isinstance(one, Halted | Skipped)]
+    new = [finding for finding in ends if finding and finding not in plan.findings]
     return StoreReport(
         before=plan.store,
         after=_after_all(plan.store, happened),
         state=StoreOutcome.HALTED if plan.halted else _state(happened),
         outcomes=happened,
-        findings=(*plan.findings, *_new_findings(plan, happened)),
+        findings=(*plan.findings, *new),
         target=target,
         reclaimable=_reclaimable(plan, happened),
         withheld=plan.withheld + tuple(_not_reached(plan, happened)),
@@ -363,11 +365,6 @@ def _state(outcomes: tuple[Outcome, ...]) -> StoreOutcome:
     if any(isinstance(one, Skipped) for one in outcomes):
         return StoreOutcome.SKIPPED
     return StoreOutcome.DONE
-
-
-def _new_findings(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> list[Finding]:
-    findings = [one.finding for one in outcomes if isinstance(one, Halted | Skipped)]
-    return [one for one in findings if one is not None and one not in plan.findings]
 
 
 def _not_reached(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> Iterator[Withheld]:
