@@ -15,7 +15,7 @@ from statemaint.cli.messages import Settings, drop_output, in_force, line_of, lo
 from statemaint.cli.targets import explained, queries_option
 from statemaint.errors import ConfigError, NotACheckpointError, WrongKindError
 
-_EXAMPLES = """\
+_TEXT = """\
 # carry out a reviewed plan
 statemaint apply plan.json
 # in ~/.bashrc
@@ -99,13 +99,17 @@ statemaint verify /data/checkpoints/hourly_revenue --sample 3/10
 """
 
 
-def examples() -> dict[str, list[str]]:
-    """Returns the examples of each verb: lines that each say why, and the command."""
-    by_verb = defaultdict[str, list[str]](list)
-    lines = iter(_EXAMPLES.splitlines())
+def _examples() -> dict[str, list[tuple[str, str]]]:
+    by_verb = defaultdict[str, list[tuple[str, str]]](list)
+    lines = iter(_TEXT.splitlines())
     for why, command in zip(lines, lines, strict=True):
-        by_verb[command.partition("statemaint ")[2].split()[0]] += [why, command]
+        verb = command.partition("statemaint ")[2].split()[0]
+        by_verb[verb].append((why.removeprefix("# "), command))
     return by_verb
+
+
+EXAMPLES = _examples()
+"""The examples of each verb: why, and the command."""
 
 
 _RESULTS = (0, 3, 6)
@@ -119,7 +123,8 @@ def add_common(verb: click.Command) -> click.Command:
         verb.callback = _with_common(work)
         takes_uri = any(param.name == "uri" for param in verb.params)
         verb.params += [*([queries_option()] if takes_uri else []), *_options()]
-        lines = [f"  {line}" for line in examples().get(verb.name or "", ())]
+        examples = EXAMPLES.get(verb.name or "", [])
+        lines = [f"  # {why}\n  {command}" for why, command in examples]
         verb.epilog = "\n".join(("\b", "Examples:", *lines))
     return verb
 

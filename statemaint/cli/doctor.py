@@ -25,6 +25,7 @@ from statemaint.wording import counted
 from statemaint.workers import Workers
 
 _SHOWN = 3
+"""The kinds of damage of which the first finding is shown."""
 _LABEL = 10
 
 
@@ -116,8 +117,9 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield f"looked:   {_looked(diagnosis)}"
     counts = ", ".join(f"{code} ({number})" for code, number in sorted(diagnosis.counts.items()))
     yield f"damage:   {counts or 'none'}"
-    for one in _first(diagnosis.findings):
-        yield f"          {one.detail}"
+    first = {one.code: one for one in reversed(diagnosis.findings) if one.damage}
+    for finding in sorted(first.values())[:_SHOWN]:
+        yield f"          {finding.detail}"
     for label, text in zip(("next:", *[""] * len(diagnosis.next)), diagnosis.next, strict=False):
         yield f"{label:<10}{text}"
 
@@ -132,10 +134,9 @@ def _restart(diagnosis: Diagnosis) -> str:
         return "yes, from the beginning: nothing is committed yet"
     where = f"after batch {batch_of(version)} (state version {version})"
     if diagnosis.restarts_since:
-        more = (
-            f" and {len(diagnosis.passed_over) - 1} more" if len(diagnosis.passed_over) > 1 else ""
-        )
-        over = f", passing over {diagnosis.passed_over[0]}{more}" if diagnosis.passed_over else ""
+        first, *others = diagnosis.passed_over or ("",)
+        more = f" and {len(others)} more" if others else ""
+        over = f", passing over {first}{more}" if first else ""
         since = diagnosis.restarts_since
         return f"yes with Spark {since} and later, {where}{over}; NO with older ones"
     return f"yes, {where}{_but(diagnosis)}"
@@ -213,12 +214,6 @@ def _time(at_least: float, diagnosis: Diagnosis) -> str:
         f"at least {at_least:.2f} s for the {size} of all stores in {slots}, by reading {speed} a "
         "second as measured here; Spark takes longer: docs/benchmarks.md has the ratio"
     )
-
-
-def _first(findings: tuple[Finding, ...]) -> Iterator[Finding]:
-    """Yields the first finding of each kind of damage, up to a limit."""
-    kinds = {one.code: one for one in reversed(findings) if one.damage}
-    yield from sorted(kinds.values())[:_SHOWN]
 
 
 def _row(uri: str, **options: Any) -> tuple[Json, tuple[Finding, ...]]:

@@ -127,29 +127,23 @@ def _csv(selection: StateSelection, selected: Iterable[StateRow]) -> Iterator[st
 
     A column that only some rows have is empty in the others.
     """
-    lines = map(_csv_cells, selected)
-    if len(selection.kinds) > 1:
-        yield from _csv_of_kinds(lines)
-    elif first := next(lines, None):
-        yield from _csv_text(first, chain((first,), lines))
-
-
-def _csv_of_kinds(lines: Iterable[dict[str, Any]]) -> Iterator[str]:
+    lines: Iterator[dict[str, Any]] = map(_csv_cells, selected)
     names: dict[str, None] = {}
-    cells = Spool()
+    if len(selection.kinds) > 1:
+        spool = Spool()
+        for line in lines:
+            names |= dict.fromkeys(line)
+            spool.append(json.dumps(line))
+        lines = map(json.loads, spool)
+    elif first := next(lines, None):
+        names, lines = dict.fromkeys(first), chain((first,), lines)
+    if not names:
+        return
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
     for line in lines:
-        names.update(dict.fromkeys(line))
-        cells.append(json.dumps(line))
-    if names:
-        yield from _csv_text(names, map(json.loads, cells))
-
-
-def _csv_text(names: Iterable[str], lines: Iterable[dict[str, Any]]) -> Iterator[str]:
-    header, text = [*names], io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    for line in lines:
-        writer.writerow([line.get(name, "") for name in header])
+        writer.writerow(line)
         yield text.getvalue()
         text.seek(0)
         text.truncate()
@@ -294,24 +288,24 @@ def diff_verb(
     def selected(row: ChangedRow) -> bool:
         return key is None or reads(row.key, key)
 
-    requested = diff_state(uri, (older, newer), **where)
-    compare = partial(requested.compare, selected, limit, workers=workers)
-    if settings().as_json:
-        _print_json(uri, compare)
-    else:
-        when = f"between versions {requested.older} and {requested.newer}"
-        _print_diff(compare, RowTables(when, limited=limit is not None))
+    requested, spool = diff_state(uri, (older, newer), **where), Spool()
+    when = f"between versions {requested.older} and {requested.newer}"
+    shown, as_json = RowTables(when, limited=limit is not None), settings().as_json
 
+    def add(row: ChangedRow) -> None:
+        if as_json:
+            spool.append(json.dumps(_changed_json(row)))
+        else:
+            shown.add(row, partial(_changed_columns, row))
 
-_Compare = Callable[..., StateDiff]
-"""Compares, and passes each row to a function (`DiffSelection.compare`)."""
-
-
-def _print_json(uri: str, compare: _Compare) -> None:
-    spool = Spool()
     with work_done("comparing"):
-        diff = compare(into=lambda row: spool.append(json.dumps(_changed_json(row))))
-    print_rows(headed(diff_json(diff), uri), map(json.loads, spool))
+        diff = requested.compare(selected, limit, workers=workers, into=add)
+    if as_json:
+        print_rows(headed(diff_json(diff), uri), map(json.loads, spool))
+        return
+    tables.print_line(f"from version {diff.older} to version {diff.newer}")
+    _print_counts(diff)
+    shown.print()
 
 
 def diff_json(diff: StateDiff) -> Json:
@@ -325,14 +319,6 @@ def diff_json(diff: StateDiff) -> Json:
 def _changed_json(row: ChangedRow) -> Json:
     change = {"family": row.family, "change": row.fate.value}
     return {**id_json(row.store), **change, **fields_json(row, "key before after")}
-
-
-def _print_diff(compare: _Compare, shown: RowTables) -> None:
-    with work_done("comparing"):
-        diff = compare(into=lambda row: shown.add(row, partial(_changed_columns, row)))
-    tables.print_line(f"from version {diff.older} to version {diff.newer}")
-    _print_counts(diff)
-    shown.print()
 
 
 def _print_counts(diff: StateDiff) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from statemaint.cli.common import examples
+from statemaint.cli.common import EXAMPLES
 from statemaint.cli.main import VERBS as NAMES
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
@@ -317,7 +317,7 @@ def queried(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         command
         for verb in NAMES
-        for command in examples()[verb][1::2]
+        for _, command in EXAMPLES[verb]
         if "RUN" not in command and verb != "exporter"  # which does not end by itself
     ],
 )
