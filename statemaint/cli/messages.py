@@ -34,8 +34,6 @@ class Settings:
 
 
 _CURRENT: ContextVar[Settings] = ContextVar("settings", default=Settings())  # noqa: B039 -- frozen
-
-
 settings = _CURRENT.get
 
 

@@ -68,7 +68,6 @@ class BundleReport:
         done: the number of stores in this state, like `skipped` and `halted`.
         files: the number of deleted files, `bytes` their size.
         findings: the first findings, as `findings_json` makes them, of `finding_count`.
-        lag: as `lag` returns it.
     """
 
     label: str
@@ -122,7 +121,7 @@ class PlanSummary:
 
     Attributes:
         target: the version at which all partitions are snapshotted; `None` when there is none.
-        lag: as `lag` returns it, of the partitions without a task.
+        lag: that of the partitions without a task.
         findings: the findings of the checkpoint and of the partitions without a task.
         counts: the number of the checkpoint's own findings that are damage, and of the others.
         units: every partition as the plan found it, for the pages.
