@@ -25,8 +25,8 @@ from statemaint.queries.checks import absolute_address
 from statemaint.records.savepoints import PROVIDERS, SAME, Shape
 from statemaint.recover import RecoveryReport, apply_recovery
 from statemaint.report.plan_file import MaintenanceFile, RecoveryFile, parse_plan
-from statemaint.report.recovery_json import recovered_json, recovery_json, undo_plan_json
 from statemaint.report.task import MOST_FINDINGS, Failure, findings_json, reasons
+from statemaint.report.to_json import recovered_json, recovery_json, undo_plan_json
 from statemaint.savepoint import SavepointReport, savepoint
 from statemaint.storage import Storage
 from statemaint.undo.run import Undone

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from functools import wraps
@@ -10,117 +11,105 @@ from typing import Any
 
 import click
 
-from statemaint.cli.messages import Settings, drop_output, in_force, line_of, log, settings
+from statemaint.cli.messages import Settings, drop_output, in_force, line_of, log
 from statemaint.cli.targets import explained, queries_option
 from statemaint.errors import ConfigError, NotACheckpointError, WrongKindError
 
-CHECKPOINT = "/data/checkpoints/hourly_revenue"
-"""The checkpoint of the examples, and `hourly_revenue` its name in the queries file."""
-
-EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
-    "apply": (("carry out a reviewed plan", "statemaint apply plan.json"),),
-    "completion": (("in ~/.bashrc", 'eval "$(statemaint completion bash)"'),),
-    "diff": (
-        ("what the last batch changed", f"statemaint diff {CHECKPOINT}"),
-        ("rows of one key", f"statemaint diff {CHECKPOINT} --from 20 --to 25 --key k3"),
-    ),
-    "digest": (("compare two copies of a checkpoint", f"statemaint digest {CHECKPOINT} --json"),),
-    "doctor": (
-        ("can it restart?", f"statemaint doctor {CHECKPOINT}"),
-        ("every checkpoint of a folder, the worst first", "statemaint doctor /data/checkpoints"),
-    ),
-    "exporter": (
-        ("for Prometheus to scrape", "statemaint exporter --queries statemaint_queries.yaml"),
-    ),
-    "maintain": (
-        ("what would it do?", f"statemaint maintain {CHECKPOINT} --dry-run"),
-        ("with a way back for a week", f"statemaint maintain {CHECKPOINT} --trash-for 7d"),
-        ("every checkpoint of a folder", "statemaint maintain /data/checkpoints --dry-run"),
-        (
-            "every query of the file, or with --tag TAG some of them",
-            "statemaint maintain --queries statemaint_queries.yaml",
-        ),
-    ),
-    "pin": (
-        (
-            "a way back after a deployment",
-            f"statemaint pin {CHECKPOINT} --batch 24 --for 7d --note 'before 2.1'",
-        ),
-    ),
-    "pins": (
-        ("what is pinned?", f"statemaint pins {CHECKPOINT}"),
-        ("end a pin", f"statemaint pins {CHECKPOINT} --end ID"),
-    ),
-    "plan": (
-        ("what would a run do, and why?", f"statemaint plan {CHECKPOINT}"),
-        (
-            "review it before it is carried out",
-            f"statemaint plan {CHECKPOINT} --json --output plan.json",
-        ),
-    ),
-    "queries": (
-        ("check the file of the DAGs", "statemaint queries statemaint_queries.yaml validate"),
-    ),
-    "repair": (
-        ("what can be repaired?", f"statemaint repair {CHECKPOINT}"),
-        ("repair it", f"statemaint repair {CHECKPOINT} --apply"),
-    ),
-    "rollback": (
-        ("which files would it move?", f"statemaint rollback {CHECKPOINT} --to-batch 20"),
-        ("roll back", f"statemaint rollback {CHECKPOINT} --to-batch 20 --apply"),
-    ),
-    "runs": (
-        ("what was done here?", f"statemaint runs {CHECKPOINT}"),
-        ("what did that run do, file by file?", f"statemaint runs {CHECKPOINT} RUN --all"),
-    ),
-    "savepoint": (
-        (
-            "before a deployment, while the query runs",
-            f"statemaint savepoint {CHECKPOINT} /data/checkpoints/before-2.0",
-        ),
-        (
-            "a fork for a trial",
-            f"statemaint savepoint {CHECKPOINT} /data/checkpoints/trial --new-id",
-        ),
-    ),
-    "savepoints": (
-        ("which are there?", "statemaint savepoints /data/savepoints"),
-        (
-            "which would expire by these rules?",
-            "statemaint savepoints /data/savepoints --keep last=7,weekly=4",
-        ),
-        (
-            "delete those",
-            "statemaint savepoints /data/savepoints --keep last=7,weekly=4 --delete",
-        ),
-    ),
-    "scan": (
-        ("what is in it?", f"statemaint scan {CHECKPOINT}"),
-        ("by its name in the queries file", "statemaint scan hourly_revenue"),
-        ("every checkpoint of a folder or bucket", "statemaint scan /data/checkpoints"),
-    ),
-    "show": (
-        ("ten rows of the newest state", f"statemaint show {CHECKPOINT} --limit 10"),
-        ("one key as it was", f"statemaint show {CHECKPOINT} --version 20 --key k3"),
-        ("for a spreadsheet", f"statemaint show {CHECKPOINT} --csv --output rows.csv"),
-    ),
-    "stats": (("what does the state consist of?", f"statemaint stats {CHECKPOINT}"),),
-    "undo": (("bring back what a run deleted", f"statemaint undo {CHECKPOINT} RUN"),),
-    "verify": (
-        ("every needed file, its beginning and end", f"statemaint verify {CHECKPOINT}"),
-        ("every byte and row", f"statemaint verify {CHECKPOINT} --deep"),
-        (
-            "a tenth of it, a different one each night",
-            f"statemaint verify {CHECKPOINT} --sample 3/10",
-        ),
-    ),
-}
+_TEXT = """\
+# carry out a reviewed plan
+statemaint apply plan.json
+# in ~/.bashrc
+eval "$(statemaint completion bash)"
+# what the last batch changed
+statemaint diff /data/checkpoints/hourly_revenue
+# rows of one key
+statemaint diff /data/checkpoints/hourly_revenue --from 20 --to 25 --key k3
+# compare two copies of a checkpoint
+statemaint digest /data/checkpoints/hourly_revenue --json
+# can it restart?
+statemaint doctor /data/checkpoints/hourly_revenue
+# every checkpoint of a folder, the worst first
+statemaint doctor /data/checkpoints
+# for Prometheus to scrape
+statemaint exporter --queries statemaint_queries.yaml
+# what would it do?
+statemaint maintain /data/checkpoints/hourly_revenue --dry-run
+# with a way back for a week
+statemaint maintain /data/checkpoints/hourly_revenue --trash-for 7d
+# every checkpoint of a folder
+statemaint maintain /data/checkpoints --dry-run
+# every query of the file, or with --tag TAG some of them
+statemaint maintain --queries statemaint_queries.yaml
+# a way back after a deployment
+statemaint pin /data/checkpoints/hourly_revenue --batch 24 --for 7d --note 'before 2.1'
+# what is pinned?
+statemaint pins /data/checkpoints/hourly_revenue
+# end a pin
+statemaint pins /data/checkpoints/hourly_revenue --end ID
+# what would a run do, and why?
+statemaint plan /data/checkpoints/hourly_revenue
+# review it before it is carried out
+statemaint plan /data/checkpoints/hourly_revenue --json --output plan.json
+# check the file of the DAGs
+statemaint queries statemaint_queries.yaml validate
+# what can be repaired?
+statemaint repair /data/checkpoints/hourly_revenue
+# repair it
+statemaint repair /data/checkpoints/hourly_revenue --apply
+# which files would it move?
+statemaint rollback /data/checkpoints/hourly_revenue --to-batch 20
+# roll back
+statemaint rollback /data/checkpoints/hourly_revenue --to-batch 20 --apply
+# what was done here?
+statemaint runs /data/checkpoints/hourly_revenue
+# what did that run do, file by file?
+statemaint runs /data/checkpoints/hourly_revenue RUN --all
+# before a deployment, while the query runs
+statemaint savepoint /data/checkpoints/hourly_revenue /data/checkpoints/before-2.0
+# a fork for a trial
+statemaint savepoint /data/checkpoints/hourly_revenue /data/checkpoints/trial --new-id
+# which are there?
+statemaint savepoints /data/savepoints
+# which would expire by these rules?
+statemaint savepoints /data/savepoints --keep last=7,weekly=4
+# delete those
+statemaint savepoints /data/savepoints --keep last=7,weekly=4 --delete
+# what is in it?
+statemaint scan /data/checkpoints/hourly_revenue
+# by its name in the queries file
+statemaint scan hourly_revenue
+# every checkpoint of a folder or bucket
+statemaint scan /data/checkpoints
+# ten rows of the newest state
+statemaint show /data/checkpoints/hourly_revenue --limit 10
+# one key as it was
+statemaint show /data/checkpoints/hourly_revenue --version 20 --key k3
+# for a spreadsheet
+statemaint show /data/checkpoints/hourly_revenue --csv --output rows.csv
+# what does the state consist of?
+statemaint stats /data/checkpoints/hourly_revenue
+# bring back what a run deleted
+statemaint undo /data/checkpoints/hourly_revenue RUN
+# every needed file, its beginning and end
+statemaint verify /data/checkpoints/hourly_revenue
+# every byte and row
+statemaint verify /data/checkpoints/hourly_revenue --deep
+# a tenth of it, a different one each night
+statemaint verify /data/checkpoints/hourly_revenue --sample 3/10
+"""
 
 
-def epilog(verb: str) -> str:
-    """Returns the examples of a verb, for the end of its `--help`."""
-    lines = [line for why, command in EXAMPLES[verb] for line in (f"  # {why}", f"  {command}")]
-    return "\n".join(("\b", "Examples:", *lines))
+def _examples() -> dict[str, list[tuple[str, str]]]:
+    by_verb = defaultdict[str, list[tuple[str, str]]](list)
+    lines = iter(_TEXT.splitlines())
+    for why, command in zip(lines, lines, strict=True):
+        verb = command.partition("statemaint ")[2].split()[0]
+        by_verb[verb].append((why.removeprefix("# "), command))
+    return by_verb
+
+
+EXAMPLES = _examples()
+"""The examples of each verb: why, and the command."""
 
 
 _RESULTS = (0, 3, 6)
@@ -132,9 +121,11 @@ def add_common(verb: click.Command) -> click.Command:
     work = verb.callback
     if work is not None and not getattr(work, "has_common_flags", False):
         verb.callback = _with_common(work)
-        takes_uri = any(one.name == "uri" for one in verb.params)
+        takes_uri = any(param.name == "uri" for param in verb.params)
         verb.params += [*([queries_option()] if takes_uri else []), *_options()]
-        verb.epilog = epilog(verb.name) if verb.name else None
+        examples = EXAMPLES.get(verb.name or "", [])
+        lines = [f"  # {why}\n  {command}" for why, command in examples]
+        verb.epilog = "\n".join(("\b", "Examples:", *lines))
     return verb
 
 
@@ -149,35 +140,35 @@ def _with_common(work: Callable[..., None]) -> Callable[..., None]:
         log_file: str | None,
         **rest: Any,
     ) -> None:
-        requested = Settings(color, quiet, everything, settings().json_lines, log_file)
-        with in_force(requested), output_to(output), _logged():
+        as_json, json_lines = rest.pop("as_json", False), rest.pop("json_lines", False)
+        requested = Settings(color, quiet, everything, as_json or json_lines, json_lines, log_file)
+        with in_force(requested), output_to(output), _logged(rest.get("uri")):
             try:
-                try:
-                    work(*args, **rest)
-                finally:  # output that cannot be written is reported here, not at Python's exit
-                    sys.stdout.flush()
-            except BrokenPipeError:  # the reader has seen enough
-                drop_output()
-                sys.exit(0)
-            except (NotACheckpointError, WrongKindError) as error:
-                uri = rest.get("uri")
-                if isinstance(uri, tuple):
-                    uri = uri[0] if len(uri) == 1 else None
-                if uri is None:
-                    raise
-                raise explained(error, uri) from None
+                work(*args, **rest)
+            finally:  # output that cannot be written is reported here, not at Python's exit
+                sys.stdout.flush()
 
     with_common.has_common_flags = True  # type: ignore[attr-defined]
     return with_common
 
 
 @contextmanager
-def _logged() -> Iterator[None]:
+def _logged(uri: Any) -> Iterator[None]:
+    """Logs the error of a verb; one of an address that is not a checkpoint is explained first."""
     try:
         yield
+    except BrokenPipeError:  # the reader has seen enough
+        drop_output()
+        sys.exit(0)
     except (Exception, KeyboardInterrupt) as error:
-        log(line_of(error))
-        raise
+        if isinstance(uri, tuple):
+            uri = uri[0] if len(uri) == 1 else None
+        if uri is None or not isinstance(error, NotACheckpointError | WrongKindError):
+            log(line_of(error))
+            raise
+        better = explained(error, uri)
+        log(line_of(better))
+        raise better from None
 
 
 def _options() -> Iterator[click.Option]:

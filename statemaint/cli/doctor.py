@@ -7,25 +7,25 @@ from typing import Any
 
 import click
 from rich.filesize import decimal
-from rich.text import Text
 
 from statemaint.audit import Diagnosis, doctor
 from statemaint.cli import tables
 from statemaint.cli.fleet import Fleet, of_many
 from statemaint.cli.options import as_json, uri, workers_flag
-from statemaint.cli.output import print_result
+from statemaint.cli.output import Json, print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
 from statemaint.model.checkpoint import Provider
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
 from statemaint.model.verdict import Looked
-from statemaint.report.to_json import findings_json, id_json, verdict_json
+from statemaint.report.to_json import fields_json, findings_json, id_json, verdict_json
 from statemaint.storage import open_storage
 from statemaint.wording import counted
 from statemaint.workers import Workers
 
 _SHOWN = 3
+"""The kinds of damage of which the first finding is shown."""
 _LABEL = 10
 
 
@@ -40,24 +40,25 @@ _LABEL = 10
 @workers_flag
 @as_json
 @of_many(lambda: FLEET)
-def doctor_verb(
-    uri: str, *, deep: bool, slots: int | None, workers: Workers, as_json: bool
-) -> None:
+def doctor_verb(uri: str, *, deep: bool, slots: int | None, workers: Workers) -> None:
     """Report in a dozen lines whether the query can restart, from which batch, and what to do.
 
     Decodes every file of each retained version. The exit code is 3 if anything is damaged, as for
     `verify`.
     """
-    slots = slots or os.cpu_count() or 1
     with work_done("checking"):
-        diagnosis = doctor(open_storage(uri), deep=deep, slots=slots, workers=workers)
+        diagnosis = _diagnosis(uri, deep=deep, slots=slots, workers=workers)
     print_result(
         lambda: doctor_json(diagnosis),
-        as_json=as_json,
-        table=lambda: _print(diagnosis),
+        lambda: _print(diagnosis),
         checkpoint=diagnosis.checkpoint.root,
     )
     sys.exit(diagnosis.verdict.exit_code)
+
+
+def _diagnosis(uri: str, *, deep: bool, slots: int | None, workers: Workers) -> Diagnosis:
+    slots = slots or os.cpu_count() or 1
+    return doctor(open_storage(uri), deep=deep, slots=slots, workers=workers)
 
 
 def _print(diagnosis: Diagnosis) -> None:
@@ -67,11 +68,10 @@ def _print(diagnosis: Diagnosis) -> None:
         tables.print_labelled(line[:_LABEL], line[_LABEL:], style)
 
 
-def doctor_json(diagnosis: Diagnosis) -> dict[str, Any]:
+def doctor_json(diagnosis: Diagnosis) -> Json:
     return {
         **verdict_json(diagnosis.verdict, diagnosis.looked),
-        "restarts": diagnosis.restarts,
-        "restarts_since": diagnosis.restarts_since,
+        **fields_json(diagnosis, "restarts restarts_since"),
         "passed_over": list(diagnosis.passed_over),
         "last_committed_batch": diagnosis.checkpoint.committed,
         "loadable_batches": list(diagnosis.loadable),
@@ -85,7 +85,7 @@ def doctor_json(diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _chain_json(diagnosis: Diagnosis) -> dict[str, Any] | None:
+def _chain_json(diagnosis: Diagnosis) -> Json | None:
     if diagnosis.chain is None or diagnosis.longest is None:
         return None
     return {
@@ -97,7 +97,7 @@ def _chain_json(diagnosis: Diagnosis) -> dict[str, Any] | None:
     }
 
 
-def _estimate_json(diagnosis: Diagnosis) -> dict[str, Any] | None:
+def _estimate_json(diagnosis: Diagnosis) -> Json | None:
     if diagnosis.at_least is None:
         return None
     return {
@@ -117,8 +117,9 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield f"looked:   {_looked(diagnosis)}"
     counts = ", ".join(f"{code} ({number})" for code, number in sorted(diagnosis.counts.items()))
     yield f"damage:   {counts or 'none'}"
-    for one in _first(diagnosis.findings):
-        yield f"          {one.detail}"
+    first = {one.code: one for one in reversed(diagnosis.findings) if one.damage}
+    for finding in sorted(first.values())[:_SHOWN]:
+        yield f"          {finding.detail}"
     for label, text in zip(("next:", *[""] * len(diagnosis.next)), diagnosis.next, strict=False):
         yield f"{label:<10}{text}"
 
@@ -133,10 +134,9 @@ def _restart(diagnosis: Diagnosis) -> str:
         return "yes, from the beginning: nothing is committed yet"
     where = f"after batch {batch_of(version)} (state version {version})"
     if diagnosis.restarts_since:
-        more = (
-            f" and {len(diagnosis.passed_over) - 1} more" if len(diagnosis.passed_over) > 1 else ""
-        )
-        over = f", passing over {diagnosis.passed_over[0]}{more}" if diagnosis.passed_over else ""
+        first, *others = diagnosis.passed_over or ("",)
+        more = f" and {len(others)} more" if others else ""
+        over = f", passing over {first}{more}" if first else ""
         since = diagnosis.restarts_since
         return f"yes with Spark {since} and later, {where}{over}; NO with older ones"
     return f"yes, {where}{_but(diagnosis)}"
@@ -161,12 +161,14 @@ def _why_not(diagnosis: Diagnosis) -> str:
 def _looked(diagnosis: Diagnosis) -> str:
     if diagnosis.checkpoint.provider is Provider.UNKNOWN:
         return f"the logs; unseen: {'; '.join(diagnosis.unseen)}"
-    depth = _deep(*diagnosis.rows_checked) if diagnosis.deep else "every needed file"
     unseen = f"; unseen: {'; '.join(diagnosis.unseen)}" if diagnosis.unseen else ""
-    return f"{depth}{unseen}"
+    return f"{_depth(diagnosis)}{unseen}"
 
 
-def _deep(checked: int, needed: int) -> str:
+def _depth(diagnosis: Diagnosis) -> str:
+    if not diagnosis.deep:
+        return "every needed file"
+    checked, needed = diagnosis.rows_checked
     if checked == needed:
         return "every file and every row of the newest version"
     stores = f"{checked:,} of {counted(needed, 'store')}"
@@ -214,21 +216,11 @@ def _time(at_least: float, diagnosis: Diagnosis) -> str:
     )
 
 
-def _first(findings: tuple[Finding, ...]) -> Iterator[Finding]:
-    """Yields the first finding of each kind of damage, up to a limit."""
-    kinds = {one.code: one for one in reversed(findings) if one.damage}
-    yield from sorted(kinds.values())[:_SHOWN]
-
-
-def _row(
-    uri: str, *, deep: bool, slots: int | None, workers: Workers
-) -> tuple[dict[str, Any], tuple[Finding, ...]]:
-    slots = slots or os.cpu_count() or 1
-    diagnosis = doctor(open_storage(uri), deep=deep, slots=slots, workers=workers)
+def _row(uri: str, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
+    diagnosis = _diagnosis(uri, **options)
     row = {
         **verdict_json(diagnosis.verdict, diagnosis.looked),
-        "restarts": diagnosis.restarts,
-        "restarts_since": diagnosis.restarts_since,
+        **fields_json(diagnosis, "restarts restarts_since"),
         "last_committed_batch": diagnosis.checkpoint.committed,
         "loadable_batches": len(diagnosis.loadable),
         "longest_chain": len(diagnosis.chain.deltas) if diagnosis.chain else None,
@@ -239,25 +231,20 @@ def _row(
     return row, diagnosis.findings
 
 
-def _fleet_cells(row: dict[str, Any]) -> Iterable[str | Text]:
+def _restarts(row: Json) -> str:
     since = row["restarts_since"]
-    yield (f"with {since}" if since else "yes") if row["restarts"] else "NO"
-    yield tables.known(row["last_committed_batch"])
-    yield f"{row['loadable_batches']:,}"
-    yield tables.known(row["longest_chain"])
-    yield "?" if row["bytes"] is None else decimal(row["bytes"])
+    return (f"with {since}" if since else "yes") if row["restarts"] else "NO"
 
 
 FLEET: Fleet = Fleet(
     columns=(
-        Column("restarts", spare=1),
-        number("batch", 2),
-        number("loadable", 3),
-        number("chain"),
-        number("bytes", 1),
+        Column("restarts", _restarts, spare=1),
+        number("batch", lambda row: tables.known(row["last_committed_batch"]), 2),
+        number("loadable", lambda row: f"{row['loadable_batches']:,}", 3),
+        number("chain", lambda row: tables.known(row["longest_chain"])),
+        number("bytes", lambda row: "?" if row["bytes"] is None else decimal(row["bytes"]), 1),
     ),
     read=_row,
-    cells=_fleet_cells,
     order=lambda row: -(row["longest_chain"] or 0),
     totals=lambda rows: f"{decimal(sum(one['bytes'] or 0 for one in rows))} to read at restarts",
     looked=lambda options: Looked.ROWS if options["deep"] else Looked.FILES,

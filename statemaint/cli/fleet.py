@@ -3,8 +3,8 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from typing import Any, NoReturn
 
@@ -13,7 +13,7 @@ from rich.text import Text
 from statemaint.cli import tables
 from statemaint.cli.output import Json, print_result
 from statemaint.cli.progress import work_done
-from statemaint.cli.tables import BAD, WARNING, Column
+from statemaint.cli.tables import BAD, WARNING, Cell, Column
 from statemaint.cli.targets import Address
 from statemaint.errors import NotACheckpointError, StatemaintError
 from statemaint.model.findings import Finding, damaged
@@ -21,10 +21,7 @@ from statemaint.model.verdict import Looked, Verdict
 from statemaint.progress import watched
 from statemaint.report.outcome import exit_code_of, worst_code
 from statemaint.report.to_json import findings_json
-from statemaint.storage import (
-    checkpoints_below,
-    folders_in,
-)
+from statemaint.storage import checkpoints_below, folders_in
 from statemaint.wording import counted
 from statemaint.workers import Job, Workers, in_turn
 
@@ -39,16 +36,14 @@ class Fleet:
     Attributes:
         columns: the columns of its table between the checkpoint's and the findings'.
         read: reads the checkpoint of an address with the verb's options, for its row and findings.
-        cells: the row as cells of those columns.
         order: the key that sorts rows, the worst first.
         totals: all rows together, in words.
         looked: how deep the verb looks with its options; `None` if it gives no verdict.
         doing: what it does, for the progress.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[Column[Any], ...]
     read: Callable[..., tuple[Json, tuple[Finding, ...]]]
-    cells: Callable[[Json], Iterable[str | Text]]
     order: Callable[[Json], Any]
     totals: Callable[[Sequence[Json]], str]
     looked: Callable[[Json], Looked | None]
@@ -60,14 +55,14 @@ def of_many(fleet: Callable[[], Fleet]) -> Callable[[Callable[..., None]], Calla
 
     def wrapped(verb: Callable[..., None]) -> Callable[..., None]:
         @wraps(verb)
-        def with_many(uri: str, *, as_json: bool, **options: Any) -> None:
+        def with_many(uri: str, **options: Any) -> None:
             try:
-                verb(uri, as_json=as_json, **options)
+                verb(uri, **options)
             except NotACheckpointError:
                 below = below_folder(uri)
                 if not below:
                     raise
-                end_with_many(uri, below, fleet(), options, as_json=as_json)
+                end_with_many(uri, below, fleet(), options)
 
         return with_many
 
@@ -75,7 +70,6 @@ def of_many(fleet: Callable[[], Fleet]) -> Callable[[Callable[..., None]], Calla
 
 
 def below_folder(uri: str) -> list[Address]:
-    """Returns the checkpoints below a folder; none if it does not exist."""
     return [*map(Address, checkpoints_below(uri) if folders_in(uri) else [])]
 
 
@@ -89,14 +83,16 @@ class _Read:
     error: StatemaintError | None = None
 
     @property
+    def name(self) -> str | None:
+        return self.uri.named[1] if self.uri.named else None
+
+    @property
     def verdict(self) -> Verdict:
         return Verdict(self.row["verdict"]) if self.row else Verdict.UNKNOWN
 
     @property
     def exit_code(self) -> int:
-        if self.error:
-            return self.error.exit_code
-        return exit_code_of(self.findings)
+        return self.error.exit_code if self.error else exit_code_of(self.findings)
 
 
 def end_with_many(
@@ -105,7 +101,6 @@ def end_with_many(
     fleet: Fleet,
     options: Json,
     *,
-    as_json: bool,
     also: int = 0,
 ) -> NoReturn:
     """Reads checkpoints side by side, prints a row of each, and exits with the worst code.
@@ -120,8 +115,7 @@ def end_with_many(
         readings = in_turn(jobs, threads=threads)
     print_result(
         lambda: {"folder": place, "checkpoints": [_json(reading) for reading in readings]},
-        as_json=as_json,
-        table=lambda: _print_table(place, readings, fleet, fleet.looked(options)),
+        lambda: _print_table(place, readings, fleet, fleet.looked(options)),
         lines="checkpoints",
     )
     sys.exit(worst_code([also, *(reading.exit_code for reading in readings)]))
@@ -137,28 +131,39 @@ def _reading(uri: Address, fleet: Fleet, options: Json) -> Iterator[_Read]:
 
 
 def _json(reading: _Read) -> Json:
-    named = {"query": reading.uri.named[1]} if reading.uri.named else {}
+    named = {"query": reading.name} if reading.name else {}
+    where = {"checkpoint": reading.uri, **named}
     if reading.error:
         facts = {"code": reading.error.code, "message": " ".join(str(reading.error).split())}
-        verdict = {"verdict": reading.verdict.value}
-        return {"checkpoint": reading.uri, **named, **verdict, "error": facts}
-    return {
-        "checkpoint": reading.uri,
-        **named,
-        **(reading.row or {}),
-        "findings": findings_json(reading.findings),
-    }
+        return {**where, "verdict": reading.verdict.value, "error": facts}
+    return {**where, **(reading.row or {}), "findings": findings_json(reading.findings)}
 
 
 def _print_table(uri: str, readings: Sequence[_Read], fleet: Fleet, looked: Looked | None) -> None:
     rows = [reading.row for reading in readings if reading.row is not None]
     heads = f"{uri}: {counted(len(readings), 'checkpoint')}, {fleet.totals(rows)}"
     tables.print_line(Text.assemble(heads, *_verdicts(readings, looked)), wrap=False)
+    folder = uri.rstrip("/") + "/"
+    judged: list[Column[_Read]] = [Column("verdict", lambda one: tables.judged(one.verdict))]
+    columns: tuple[Column[_Read], ...] = (
+        Column("checkpoint", lambda one: one.name or one.uri.removeprefix(folder)),
+        *(judged if looked else ()),
+        *(replace(column, of=partial(_cell, column)) for column in fleet.columns),
+        Column("findings", _codes),
+    )
     ordered = sorted(readings, key=partial(_order, fleet, looked))
-    cells = [_cells(uri, reading, fleet, looked) for reading in ordered]
-    judged = (Column("verdict"),) if looked else ()
-    columns = (Column("checkpoint"), *judged, *fleet.columns, Column("findings"))
-    tables.print_first(columns, cells, "checkpoint", most=max(tables.MOST_ROWS, 60))
+    tables.print_first(columns, ordered, "checkpoint", most=max(tables.MOST_ROWS, 60))
+
+
+def _cell(column: Column[Json], reading: _Read) -> Cell:
+    return column.of(reading.row) if reading.row is not None else ""
+
+
+def _codes(reading: _Read) -> Text:
+    if reading.error:
+        return Text(reading.error.code, BAD)
+    codes = sorted({finding.code.value for finding in reading.findings})
+    return Text(" ".join(codes), BAD if damaged(reading.findings) else WARNING)
 
 
 def _verdicts(readings: Sequence[_Read], looked: Looked | None) -> Iterator[str | Text]:
@@ -176,15 +181,3 @@ def _verdicts(readings: Sequence[_Read], looked: Looked | None) -> Iterator[str 
 def _order(fleet: Fleet, looked: Looked | None, reading: _Read) -> tuple[Any, ...]:
     rank = -reading.verdict.rank if looked else reading.row is not None
     return rank, () if reading.row is None else fleet.order(reading.row), reading.uri
-
-
-def _cells(folder: str, reading: _Read, fleet: Fleet, looked: Looked | None) -> list[str | Text]:
-    named = reading.uri.named
-    name = named[1] if named else reading.uri.removeprefix(folder.rstrip("/") + "/")
-    judged = [tables.judged(reading.verdict)] if looked else []
-    if reading.row is None or reading.error:
-        blank = [""] * len(fleet.columns)
-        return [name, *judged, *blank, Text(reading.error.code if reading.error else "", BAD)]
-    codes = sorted({finding.code.value for finding in reading.findings})
-    style = BAD if damaged(reading.findings) else WARNING
-    return [name, *judged, *fleet.cells(reading.row), Text(" ".join(codes), style)]

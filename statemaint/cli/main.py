@@ -3,6 +3,7 @@
 import sys
 from difflib import get_close_matches
 from importlib import import_module
+from itertools import chain
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -13,30 +14,6 @@ from statemaint.cli.common import add_common
 from statemaint.cli.messages import STDOUT, end_with_error, print_anything
 from statemaint.errors import ConfigError
 
-VERBS = {
-    "apply": "recovery",
-    "completion": "main",
-    "diff": "diff",
-    "digest": "verify",
-    "doctor": "doctor",
-    "exporter": "queries",
-    "maintain": "maintain",
-    "pin": "pins",
-    "pins": "pins",
-    "plan": "plan",
-    "queries": "queries",
-    "repair": "recovery",
-    "rollback": "recovery",
-    "runs": "runs",
-    "savepoint": "savepoint",
-    "savepoints": "savepoints",
-    "scan": "scan",
-    "show": "show",
-    "stats": "stats",
-    "undo": "runs",
-    "verify": "verify",
-}
-"""The verbs, each with the module that has its command `<verb>_verb`."""
 GROUPS = {
     "Look": ("scan", "plan", "verify", "doctor", "digest", "runs"),
     "Maintain": ("maintain", "apply", "undo"),
@@ -45,6 +22,21 @@ GROUPS = {
     "Many queries": ("queries", "exporter", "completion"),
 }
 """The verbs as `--help` lists them."""
+_ELSEWHERE = {
+    "apply": "recovery",
+    "completion": "main",
+    "diff": "show",
+    "digest": "verify",
+    "exporter": "queries",
+    "pin": "runs",
+    "pins": "runs",
+    "repair": "recovery",
+    "rollback": "recovery",
+    "savepoints": "savepoint",
+    "undo": "runs",
+}
+VERBS = {verb: _ELSEWHERE.get(verb, verb) for verb in sorted(chain(*GROUPS.values()))}
+"""The verbs, each with the module that has its command `<verb>_verb`."""
 
 
 class _Verbs(click.Group):
@@ -56,11 +48,11 @@ class _Verbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for group, names in GROUPS.items():
-            found = [(name, self.get_command(ctx, name)) for name in names]
+            verbs = ((name, self.get_command(ctx, name)) for name in names)
+            widest = formatter.width - max(map(len, VERBS)) - 6
             with formatter.section(group):
-                widest = formatter.width - max(map(len, VERBS)) - 6
                 formatter.write_dl(
-                    [(name, one.get_short_help_str(widest)) for name, one in found if one]
+                    [(name, verb.get_short_help_str(widest)) for name, verb in verbs if verb]
                 )
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -98,10 +90,10 @@ def program() -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_verb(shell: str) -> None:
     """Print the script that completes verbs, flags and queries; the shell must run it."""
-    found = get_completion_class(shell)
-    if found is None:
+    completion = get_completion_class(shell)
+    if completion is None:
         raise click.UsageError(f"no completion for {shell}")
-    click.echo(found(program, {}, "statemaint", "_STATEMAINT_COMPLETE").source())
+    click.echo(completion(program, {}, "statemaint", "_STATEMAINT_COMPLETE").source())
 
 
 def main() -> None:

@@ -69,7 +69,6 @@ def maintain_verb(
     *,
     tags: tuple[str, ...],
     record: bool,
-    as_json: bool,
     **options: Any,
 ) -> None:
     """Write snapshots for long chains, delete files that no retained version needs, and report.
@@ -84,16 +83,16 @@ def maintain_verb(
                 report = _maintained(uri[0], on_outcome=advance, **options)
         except NotACheckpointError:
             if below := below_folder(uri[0]):
-                end_with_many(uri[0], below, FLEET, options, as_json=as_json)
+                end_with_many(uri[0], below, FLEET, options)
             raise
-        end_with_report(report, as_json=as_json)
+        end_with_report(report)
     place, each, also = ", ".join(uri), uri, 0
     if tags or not uri:
         place, of_file, problems = of_queries(click.get_current_context(), tags)
         each, also = (*uri, *of_file), ConfigError.exit_code if problems else 0
         for problem in problems:
             tell(f"statemaint: {ConfigError.code}: {problem}")
-    end_with_many(place, [*dict.fromkeys(each)], FLEET, options, as_json=as_json, also=also)
+    end_with_many(place, [*dict.fromkeys(each)], FLEET, options, also=also)
 
 
 def _maintained(  # noqa: PLR0913 -- as of the verb
@@ -142,15 +141,6 @@ def _row(uri: Address, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
     }, report.findings
 
 
-def _fleet_cells(row: Json) -> Iterator[str]:
-    yield f"{row['stores']:,}"
-    yield f"{row['actions']:,}"
-    yield f"{row['snapshots_written']:,}"
-    yield f"{row['files_deleted']:,}"
-    yield decimal(row["bytes_deleted"])
-    yield _change([row["longest_chain_before"], row["longest_chain"]])
-
-
 def _fleet_totals(rows: Sequence[Json]) -> str:
     if rows and rows[0]["dry_run"]:
         planned = counted(sum(one["actions"] for one in rows), "action")
@@ -164,15 +154,14 @@ def _fleet_totals(rows: Sequence[Json]) -> str:
 
 FLEET: Fleet = Fleet(
     columns=(
-        number("stores", 3),
-        number("planned", 4),
-        number("snapshots", 2),
-        number("deleted", 1),
-        number("bytes"),
-        number("chain"),
+        number("stores", lambda row: f"{row['stores']:,}", 3),
+        number("planned", lambda row: f"{row['actions']:,}", 4),
+        number("snapshots", lambda row: f"{row['snapshots_written']:,}", 2),
+        number("deleted", lambda row: f"{row['files_deleted']:,}", 1),
+        number("bytes", lambda row: decimal(row["bytes_deleted"])),
+        number("chain", lambda row: _change((row["longest_chain_before"], row["longest_chain"]))),
     ),
     read=_row,
-    cells=_fleet_cells,
     order=lambda row: -row["actions"],
     totals=_fleet_totals,
     looked=lambda _: Looked.NAMES,
@@ -180,8 +169,8 @@ FLEET: Fleet = Fleet(
 )
 
 
-def end_with_report(report: Report, *, as_json: bool) -> NoReturn:
-    print_result(lambda: report_json(report), as_json=as_json, table=lambda: _print_table(report))
+def end_with_report(report: Report) -> NoReturn:
+    print_result(lambda: report_json(report), lambda: _print_table(report))
     print_findings(report.findings)
     sys.exit(report.exit_code)
 
@@ -199,8 +188,7 @@ def _print_table(report: Report) -> None:
 def _print_run(report: Report) -> None:
     for line in _summary(report):
         tables.print_line(line)
-    rows = [_report_cells(one) for one in sorted(report.stores, key=_most_first)]
-    tables.print_alike(_COLUMNS, rows, "store")
+    tables.print_alike(_COLUMNS, sorted(report.stores, key=_most_first), "store")
     requests = ", ".join(f"{verb} {count:,}" for verb, count in sorted(report.requests.items()))
     tables.print_line(f"storage requests: {requests}")
     for label, stores in (("before", report.before), ("after ", report.after)):
@@ -208,7 +196,6 @@ def _print_run(report: Report) -> None:
 
 
 def _sizes(stores: Iterable[Store], target: int | None) -> str:
-    """Returns the files and bytes of stores, and those that a restart reads."""
     stores = [*stores]
     reads = [one for store in stores if (one := replay_of(store, target))]
     stored = files_of(sum(len(one.files) for one in stores), sum(one.size for one in stores))
@@ -216,15 +203,6 @@ def _sizes(stores: Iterable[Store], target: int | None) -> str:
     return f"{stored}; a restart reads {read}"
 
 
-_COLUMNS = (
-    Column("store"),
-    Column("outcome"),
-    number("chain"),
-    number("files", 2),
-    number("bytes", varies=True),
-    number("reclaimable", 3, varies=True),
-    Column("digest", spare=4, varies=True),
-)
 _OUTCOMES = {StoreOutcome.DONE: GOOD, StoreOutcome.SKIPPED: WARNING, StoreOutcome.HALTED: BAD}
 
 
@@ -260,22 +238,22 @@ def _most_first(store: StoreReport) -> tuple[object, ...]:
     return rank, -deleted, store.before.id
 
 
-def _report_cells(store: StoreReport) -> tuple[str | Text, ...]:
-    lengths = [chain_length(one, store.target) for one in (store.before, store.after)]
-    chain, files = _change(lengths), _change([len(store.before.files), len(store.after.files)])
-    sizes = [sum(file.entry.size for file in one.files) for one in (store.before, store.after)]
-    proof = store.attestation
-    return (
-        tables.short(store.before.id),
-        Text(store.state.value, _OUTCOMES[store.state]),
-        chain,
-        files,
-        _change([decimal(size) for size in sizes]),
-        decimal(store.reclaimable),
-        f"{proof.digest[:12]} at {proof.version}" if proof else "",
-    )
-
-
 def _change(pair: Iterable[object]) -> str:
-    before, after = ("broken" if one is None else str(one) for one in pair)
+    before, after = ("broken" if value is None else str(value) for value in pair)
     return before if before == after else f"{before} -> {after}"
+
+
+def _proof(report: StoreReport) -> str:
+    proof = report.attestation
+    return f"{proof.digest[:12]} at {proof.version}" if proof else ""
+
+
+_COLUMNS: tuple[Column[StoreReport], ...] = (
+    Column("store", lambda one: tables.short(one.before.id)),
+    Column("outcome", lambda one: Text(one.state.value, _OUTCOMES[one.state])),
+    number("chain", lambda one: _change(chain_length(store, one.target) for store in one.stores)),
+    number("files", lambda one: _change(len(store.files) for store in one.stores), 2),
+    number("bytes", lambda one: _change(decimal(store.size) for store in one.stores), varies=True),
+    number("reclaimable", lambda one: decimal(one.reclaimable), 3, varies=True),
+    Column("digest", _proof, spare=4, varies=True),
+)

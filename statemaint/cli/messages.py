@@ -28,15 +28,13 @@ class Settings:
     color: str = "auto"
     quiet: bool = False
     everything: bool = False
+    as_json: bool = False
     json_lines: bool = False
     log: str | None = None
 
 
 _CURRENT: ContextVar[Settings] = ContextVar("settings", default=Settings())  # noqa: B039 -- frozen
-
-
-def settings() -> Settings:
-    return _CURRENT.get()
+settings = _CURRENT.get
 
 
 @contextmanager
@@ -49,13 +47,8 @@ def in_force(current: Settings) -> Iterator[None]:
 
 
 class _Stdout:
-    """The state of this call's stdout.
-
-    Attributes:
-        begun: whether a part of a result has been printed.
-    """
-
     begun = False
+    """Whether a part of this call's result has been printed."""
 
 
 STDOUT = _Stdout()
@@ -112,18 +105,16 @@ def end_with_error(error: BaseException) -> NoReturn:
     if code == "OUTPUT":
         drop_output()
     elif _JSON.intersection(sys.argv[1:]) and not STDOUT.begun:
-        print_error(code, message, error)
+        place: Any = getattr(error, "path", None) or getattr(error, "root", None)
+        path, advice = str(place) if place else None, _next(code, error)
+        facts = {"code": code, "message": message, "path": path, "next": advice}
+        click.echo(json.dumps({"format": FORMAT, "error": facts}, indent=2))
     sys.exit(exit_code)
 
 
 def line_of(error: BaseException) -> str:
     code, message, _ = _described(error)
     return message if code == "INTERRUPTED" else f"statemaint: {code}: {message}"
-
-
-def print_error(code: str, message: str, error: BaseException) -> None:
-    facts = {"code": code, "message": message, "path": _path(error), "next": _next(code, error)}
-    click.echo(json.dumps({"format": FORMAT, "error": facts}, indent=2))
 
 
 def _described(error: BaseException) -> tuple[str, str, int]:
@@ -149,11 +140,6 @@ def _usage(error: click.ClickException) -> str:
 def _one_line(error: BaseException) -> str:
     notes: list[str] = getattr(error, "__notes__", [])
     return " ".join("; ".join((str(error), *notes)).split())
-
-
-def _path(error: BaseException) -> str | None:
-    path: Any = getattr(error, "path", None) or getattr(error, "root", None)
-    return str(path) if path else None
 
 
 def _next(code: str, error: BaseException) -> str | None:

@@ -3,13 +3,11 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import wraps
 from typing import Any
 
 import click
 
-from statemaint.cli.messages import in_force, settings
 from statemaint.cli.targets import Address, CheckpointName
 from statemaint.errors import ConfigError, StatemaintError
 from statemaint.memory import VARIABLE, keep_freed_memory, memory_size
@@ -47,6 +45,17 @@ def _share(text: str) -> tuple[int, int]:
 DURATION, SHARE = Parsed("duration", seconds), Parsed("share", _share)
 SIZE = Parsed("size", memory_size)
 
+uri = click.argument("uri", metavar="URI", type=CheckpointName())
+as_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document, also for an error."
+)
+key_flag = click.option("--key", metavar="TEXT", help="Only rows with a key column equal to TEXT.")
+publish_flag = click.option(
+    "--publish",
+    is_flag=True,
+    help="Publish the metrics of a query given by its name, where the queries file says.",
+)
+
 
 def with_options(command: Command, options: Iterable[Callable[[Command], Command]]) -> Command:
     """Adds options, which `--help` lists in this order."""
@@ -55,54 +64,35 @@ def with_options(command: Command, options: Iterable[Callable[[Command], Command
     return command
 
 
-def uri(command: Command) -> Command:
-    return click.argument("uri", metavar="URI", type=CheckpointName())(command)
-
-
-def as_json(command: Command) -> Command:
-    shown = "Print one JSON document, also for an error."
-    return click.option("--json", "as_json", is_flag=True, help=shown)(command)
-
-
 def as_json_or_lines(command: Command) -> Command:
-    """Adds `--json` and `--json-lines`, and passes the verb one `as_json`."""
-
-    @wraps(command)
-    def with_json(*, as_json: bool, json_lines: bool, **rest: Any) -> None:
-        with in_force(replace(settings(), json_lines=json_lines)):
-            command(as_json=as_json or json_lines, **rest)
-
+    """Adds `--json` and `--json-lines`."""
     shown = "Print JSON as lines: the document without its list, then each element of the list."
-    return as_json(click.option("--json-lines", is_flag=True, help=shown)(with_json))
+    return as_json(click.option("--json-lines", is_flag=True, help=shown)(command))
 
 
 def workers_flag(command: Command) -> Command:
     """Adds `--workers` and `--memory`, and passes the verb one `workers`."""
 
-    @wraps(command)
-    def with_workers(*, number: int | None, memory: int | None, **rest: Any) -> None:
-        keep_freed_memory()
-        command(workers=Workers(number, memory), **rest)
-
-    return with_options(with_workers, _WORKERS)
-
-
-_WORKERS = [
-    click.option(
+    @click.option(
         "--workers",
         "number",
         type=click.IntRange(min=1),
         help="Number of stores to work on at a time.  "
         "[default: chosen for the storage and the size]",
-    ),
-    click.option(
+    )
+    @click.option(
         "--memory",
         type=SIZE,
         envvar=VARIABLE,
         help="Memory to keep within, such as 512MB or 1GB, by working on fewer stores at a time.  "
         "[default: STATEMAINT_MEMORY, or half of the available memory]",
-    ),
-]
+    )
+    @wraps(command)
+    def with_workers(*, number: int | None, memory: int | None, **rest: Any) -> None:
+        keep_freed_memory()
+        command(workers=Workers(number, memory), **rest)
+
+    return with_workers
 
 
 def policy_flags(command: Command) -> Command:
@@ -111,45 +101,38 @@ def policy_flags(command: Command) -> Command:
     A verb of several addresses gets a function that returns the policy of each.
     """
 
-    @wraps(command)
-    def with_policy(*, preset: str | None, **rest: Any) -> None:
-        given = _taken(rest)
-
-        def policy_of(uri: object) -> Policy:
-            named = getattr(uri, "policy", None)
-            base = PRESETS[preset or "safe"] if preset or named is None else named
-            return base.override(**given)
-
-        uri = rest.get("uri")
-        of_many = isinstance(uri, tuple)
-        command(policy=policy_of if of_many else policy_of(uri), **rest)
-
-    from_preset = click.option(
+    @click.option(
         "--preset",
         type=click.Choice(sorted(PRESETS)),
         help="The policy to start from; the flags below change it.  "
         "[default: safe; for a query's name, its policy in the queries file]",
     )
-    return with_options(with_policy, [from_preset, *map(_option, SETTINGS)])
+    @policy_changes
+    @wraps(command)
+    def with_policy(*, preset: str | None, policy: dict[str, Any], **rest: Any) -> None:
+        def policy_of(uri: object) -> Policy:
+            named = getattr(uri, "policy", None)
+            base = PRESETS[preset or "safe"] if preset or named is None else named
+            return base.override(**policy)
+
+        uri = rest.get("uri")
+        of_many = isinstance(uri, tuple)
+        command(policy=policy_of if of_many else policy_of(uri), **rest)
+
+    return with_policy
 
 
 def policy_changes(command: Command) -> Command:
     """Adds the policy's flags without a preset; passes the verb those that are set, by name."""
 
     @wraps(command)
-    def with_changes(**rest: Any) -> None:
-        given = _taken(rest)
-        command(policy={name: value for name, value in given.items() if value is not None}, **rest)
+    def with_changes(**arguments: Any) -> None:
+        names = arguments.keys() & {setting.name for setting in SETTINGS}
+        given = {name: arguments.pop(name) for name in names}
+        policy = {name: value for name, value in given.items() if value is not None}
+        command(policy=policy, **arguments)
 
     return with_options(with_changes, map(_option, SETTINGS))
-
-
-def _taken(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {
-        setting.name: arguments.pop(setting.name)
-        for setting in SETTINGS
-        if setting.name in arguments
-    }
 
 
 def _option(setting: Setting) -> Callable[[Command], Command]:
@@ -168,6 +151,29 @@ def _option(setting: Setting) -> Callable[[Command], Command]:
 def scope_flags(command: Command) -> Command:
     """Adds the flags that restrict a run, and passes the verb one `request`."""
 
+    @click.option(
+        "--operator", type=NUMBER, multiple=True, help="Restrict to this operator; repeatable."
+    )
+    @click.option(
+        "--partition", type=NUMBER, multiple=True, help="Restrict to this partition; repeatable."
+    )
+    @click.option(
+        "--store",
+        multiple=True,
+        metavar="NAME",
+        help="Restrict to stores of this name; repeatable.",
+    )
+    @click.option(
+        "--target-version",
+        "target",
+        type=click.IntRange(min=1),
+        help="Write the snapshot at this committed version instead of the newest.",
+    )
+    @click.option(
+        "--force-snapshot",
+        is_flag=True,
+        help="Write a snapshot at the target even when its chain is short.",
+    )
     @wraps(command)
     def with_request(
         *,
@@ -178,73 +184,25 @@ def scope_flags(command: Command) -> Command:
         target: int | None,
         **rest: Any,
     ) -> None:
-        request = Request(
-            target=target,
-            force_snapshot=force_snapshot,
-            operators=frozenset(operator),
-            partitions=frozenset(partition),
-            stores=frozenset(store),
-        )
-        command(request=request, **rest)
+        scope = frozenset(operator), frozenset(partition), frozenset(store)
+        command(request=Request(target, force_snapshot, *scope), **rest)
 
-    return with_options(with_request, _SCOPE)
-
-
-_SCOPE = [
-    click.option(
-        "--operator", type=NUMBER, multiple=True, help="Restrict to this operator; repeatable."
-    ),
-    click.option(
-        "--partition", type=NUMBER, multiple=True, help="Restrict to this partition; repeatable."
-    ),
-    click.option(
-        "--store",
-        multiple=True,
-        metavar="NAME",
-        help="Restrict to stores of this name; repeatable.",
-    ),
-    click.option(
-        "--target-version",
-        "target",
-        type=click.IntRange(min=1),
-        help="Write the snapshot at this committed version instead of the newest.",
-    ),
-    click.option(
-        "--force-snapshot",
-        is_flag=True,
-        help="Write a snapshot at the target even when its chain is short.",
-    ),
-]
+    return with_request
 
 
 def family_flags(command: Command) -> Command:
-    return with_options(command, _FAMILY)
-
-
-_FAMILY = [
-    click.option("--operator", type=NUMBER, default=0, help="Default: 0."),
-    click.option("--partition", type=NUMBER, help="Default: all."),
-    click.option("--store", metavar="NAME", help="Default: all."),
-    click.option(
-        "--family", metavar="NAME", help="Column family; Spark's internal families must be named."
-    ),
-]
-
-
-def key_flag(command: Command) -> Command:
-    shown = "Only rows with a key column equal to TEXT."
-    return click.option("--key", metavar="TEXT", help=shown)(command)
-
-
-def apply_flag(command: Command) -> Command:
-    shown = "Carry it out; without this flag nothing is written."
-    return click.option("--apply", is_flag=True, help=shown)(command)
-
-
-def publish_flag(command: Command) -> Command:
-    """Adds `--publish`, which `publishing` carries out."""
-    shown = "Publish the metrics of a query given by its name, where the queries file says."
-    return click.option("--publish", is_flag=True, help=shown)(command)
+    """Adds the flags that choose a column family."""
+    options = (
+        click.option("--operator", type=NUMBER, default=0, help="Default: 0."),
+        click.option("--partition", type=NUMBER, help="Default: all."),
+        click.option("--store", metavar="NAME", help="Default: all."),
+        click.option(
+            "--family",
+            metavar="NAME",
+            help="Column family; Spark's internal families must be named.",
+        ),
+    )
+    return with_options(command, options)
 
 
 @contextmanager
@@ -253,10 +211,8 @@ def publishing(
 ) -> Iterator[None]:
     """Publishes a query's record after the run in the block, also if that fails.
 
-    It goes where the queries file says, or to the Pushgateway `push`.
-
-    Raises:
-        ConfigError: before the run, if neither is known.
+    It goes where the queries file says, or to the Pushgateway `push`; it is an error before the run
+    if neither is known.
     """
     if not wanted:
         yield
@@ -270,12 +226,3 @@ def publishing(
         publish(storage)
         raise
     publish(storage)
-
-
-_MONTH = 30 * 24 * 3600.0
-
-
-def trash_flag(command: Command) -> Command:
-    """Adds `--trash-for` with the default for recoveries, where `undo` matters most."""
-    shown = "Keep removed files in the trash this long, for `statemaint undo`.  [default: 30d]"
-    return click.option("--trash-for", type=DURATION, default=_MONTH, help=shown)(command)

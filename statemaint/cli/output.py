@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from json.encoder import encode_basestring_ascii
 from typing import Any, NoReturn
 
@@ -26,28 +27,23 @@ _IN_LIST = "\n    "
 
 def print_result(
     document: Callable[[], Json],
-    *,
-    as_json: bool,
     table: Callable[[], None],
+    *,
     checkpoint: str | None = None,
     lines: str = "",
 ) -> None:
     """Prints a result, as JSON or as a table.
 
-    Args:
-        document: makes the JSON.
-        as_json: whether to print the JSON.
-        table: prints the table.
-        checkpoint: the root of the checkpoint, if the document does not have it.
-        lines: the field with the list that `--json-lines` prints, an element a line.
+    `checkpoint` is added to a `document` that lacks it. `lines` is the field with the list that
+    `--json-lines` prints, an element a line.
     """
-    if not as_json:
+    if not settings().as_json:
         table()
         return
     content = headed(document(), checkpoint)
     if settings().json_lines:
         rows = content.pop(lines)
-        print_pieces(as_lines(content, rows))
+        print_pieces(_as_lines(content, rows))
     else:
         click.echo(json.dumps(content, indent=2))
 
@@ -57,11 +53,8 @@ def headed(document: Json, checkpoint: str | None) -> Json:
     return {"format": FORMAT, **where, **document}
 
 
-def as_lines(document: Json, rows: Iterable[Json]) -> Iterator[str]:
-    """Yields a document without its list in one line, then each element of it in one line."""
-    yield json.dumps(document) + "\n"
-    for row in rows:
-        yield json.dumps(row) + "\n"
+def _as_lines(document: Json, rows: Iterable[Json]) -> Iterator[str]:
+    return (json.dumps(line) + "\n" for line in chain((document,), rows))
 
 
 def print_pieces(pieces: Iterable[str]) -> None:
@@ -80,7 +73,7 @@ def print_pieces(pieces: Iterable[str]) -> None:
 
 def print_rows(document: Json, rows: Iterable[Json]) -> None:
     """Prints a document whose last field is `rows`, and each row as it comes."""
-    print_pieces((as_lines if settings().json_lines else json_with_rows)(document, rows))
+    print_pieces((_as_lines if settings().json_lines else json_with_rows)(document, rows))
 
 
 def json_with_rows(document: Json, rows: Iterable[Json]) -> Iterator[str]:
@@ -109,7 +102,7 @@ def _scalar(value: Any) -> str:
     return encode_basestring_ascii(value) if isinstance(value, str) else json.dumps(value)
 
 
-def print_findings(findings: tuple[Finding, ...]) -> None:
+def print_findings(findings: Sequence[Finding]) -> None:
     """Prints findings on stderr, one line a store; a failed storage gets one line for all."""
     by_code: dict[FindingCode, dict[StoreId | str, list[str]]] = {}
     for finding in findings:
@@ -134,6 +127,6 @@ def print_lines(lines: Sequence[str], *, most: int = MOST_LINES) -> None:
         tell(line)
 
 
-def end_with(findings: tuple[Finding, ...]) -> NoReturn:
+def end_with(findings: Sequence[Finding]) -> NoReturn:
     print_findings(findings)
     sys.exit(exit_code_of(findings))

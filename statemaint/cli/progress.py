@@ -16,7 +16,7 @@ from statemaint.progress import watched
 from statemaint.wording import counted
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
     from statemaint.plan.actions import Plan
     from statemaint.report.outcome import Outcome
@@ -37,7 +37,6 @@ class Meter:
         self._began = self._phase = self._told = clock()
         self._steps = self._ended = self._size = self._read = 0
         self._bar: Progress | None = None
-        self._task: TaskID | None = None
 
     @property
     def begun(self) -> bool:
@@ -67,8 +66,8 @@ class Meter:
             note(self.line())
 
     def line(self) -> str:
-        share = self._share()
-        passed = self._clock() - self._phase
+        passed, (done, total) = self._clock() - self._phase, self._measure()
+        share = done / total if total else 0.0
         left = f", {lasting(passed / share - passed)} left" if share else ""
         return (
             f"{self.label}: {self._ended:,} of {counted(self._steps, self.noun)} "
@@ -87,21 +86,19 @@ class Meter:
         if self._bar:
             self._bar.stop()
 
-    def _share(self) -> float:
-        done, total = (self._read, self._size) if self._size else (self._ended, self._steps)
-        return done / total if total else 0.0
+    def _measure(self) -> tuple[int, int]:
+        return (self._read, self._size) if self._size else (self._ended, self._steps)
 
     def _show(self) -> None:
         if self._bar is None:
-            self._bar, self._task = _new_bar(self.label)
-        if self._task is not None:
-            passed = (self._read, self._size) if self._size else (self._ended, self._steps)
-            steps = f"{self._ended:,} of {counted(self._steps, self.noun)}"
-            at, of = passed
-            self._bar.update(self._task, completed=at, total=of, steps=steps, rate=self.rate())
+            self._bar = _new_bar(self.label)
+        steps = f"{self._ended:,} of {counted(self._steps, self.noun)}"
+        done, total = self._measure()
+        (task,) = self._bar.task_ids
+        self._bar.update(task, completed=done, total=total, steps=steps, rate=self.rate())
 
 
-def _new_bar(label: str) -> "tuple[Progress, TaskID]":
+def _new_bar(label: str) -> "Progress":
     from rich.console import Console  # noqa: PLC0415 -- most calls end before there is a bar
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
@@ -114,7 +111,8 @@ def _new_bar(label: str) -> "tuple[Progress, TaskID]":
     )
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     bar.start()
-    return bar, bar.add_task(label, total=None, steps="", rate="")
+    bar.add_task(label, total=None, steps="", rate="")
+    return bar
 
 
 @contextmanager
@@ -129,9 +127,9 @@ def work_done(label: str, noun: str = "store") -> Iterator[None]:
 
 
 @contextmanager
-def actions_done(label: str = "maintaining") -> "Iterator[Callable[[Outcome, Plan], None]]":
+def actions_done() -> "Iterator[Callable[[Outcome, Plan], None]]":
     """Yields a function that takes each outcome of a run, and shows the progress of the run."""
-    meter = Meter(label, "action")
+    meter = Meter("maintaining", "action")
 
     def advance(outcome: "Outcome", plan: "Plan") -> None:
         del outcome

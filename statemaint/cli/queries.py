@@ -10,14 +10,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from statemaint import __version__
 from statemaint.cli import tables
-from statemaint.cli.messages import tell
+from statemaint.cli.messages import settings, tell
 from statemaint.cli.options import DURATION, SHARE, as_json
 from statemaint.cli.output import headed, print_result
 from statemaint.cli.targets import VARIABLE, Address
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 @click.argument("config", metavar="CONFIG", type=click.Path())
 @click.argument("what", type=click.Choice(["validate", "list"]))
 @as_json
-def queries_verb(config: str, what: str, *, as_json: bool) -> None:
+def queries_verb(config: str, what: str) -> None:
     """Validate the queries file from which Airflow's DAGs are generated, or list its queries.
 
     CONFIG is a file, or a folder whose files *.yaml and *.yml all count.
@@ -61,11 +60,10 @@ def queries_verb(config: str, what: str, *, as_json: bool) -> None:
         reading.problem_of(name, why, "notify", place) for name, place, why in unresolved(queries)
     )
     problems = in_order((*reading.all_problems, *wrong))
-    if not problems or what == "list" or as_json:
+    if not problems or what == "list" or settings().as_json:
         print_result(
             lambda: _document(queries, problems),
-            as_json=as_json,
-            table=lambda: _print_table(config, queries, full=what == "list"),
+            lambda: _print_table(config, queries, full=what == "list"),
         )
     for problem in problems:
         click.echo(f"statemaint: {ConfigError.code}: {problem}", err=True)
@@ -82,20 +80,16 @@ def _document(queries: Mapping[str, Query], problems: Iterable[Problem]) -> dict
         "valid": not wrong,
         "queries": {name: query.checkpoint for name, query in queries.items()},
         "disabled": [name for name, query in queries.items() if not query.enabled],
-        "pools": _pools(queries),
-        "executors": _executors(queries),
+        "pools": _used(queries, "pool"),
+        "executors": _used(queries, "executor"),
         "problems": wrong,
     }
 
 
-def _pools(queries: Mapping[str, Query]) -> list[str]:
-    return sorted({query.pool for query in queries.values() if query.enabled})
-
-
-def _executors(queries: Mapping[str, Query]) -> list[str]:
-    return sorted(
-        {query.executor for query in queries.values() if query.enabled and query.executor}
-    )
+def _used(queries: Mapping[str, Query], setting: str) -> list[str]:
+    """Returns the values of a setting that enabled queries have."""
+    used = {getattr(query, setting) for query in queries.values() if query.enabled}
+    return sorted(filter(None, used))
 
 
 def _print_table(config: str, queries: Mapping[str, Query], *, full: bool) -> None:
@@ -104,14 +98,14 @@ def _print_table(config: str, queries: Mapping[str, Query], *, full: bool) -> No
         tables.print_table(("query", "checkpoint"), listed)
         return
     tables.print_line(f"{config}: valid, {counted(len(queries), 'query', 'queries')}", wrap=False)
-    if others := [pool for pool in _pools(queries) if pool != DEFAULT_POOL]:
+    if others := [pool for pool in _used(queries, "pool") if pool != DEFAULT_POOL]:
         click.echo(
             f"Airflow must have these pools, or the tasks wait forever: {', '.join(others)}; "
             f"create each with `airflow pools set NAME SLOTS TEXT` (the plugin creates only "
             f"{DEFAULT_POOL})",
             err=True,
         )
-    if executors := _executors(queries):
+    if executors := _used(queries, "executor"):
         click.echo(
             f"Airflow's setting `executor` must have these, or the DAGs of their queries show only "
             f"an error: {', '.join(executors)}",
@@ -124,23 +118,18 @@ GATEWAY_VARIABLE = "STATEMAINT_PUSHGATEWAY"
 
 def named_of(reading: QueriesReading, name: str) -> Named:
     query = reading.queries[name]
-    origin, digest = origins_of(os.environ, reading.path)
-    return Named(
-        query=name,
-        origin=origin,
-        former=digest,
+    return _named(
+        name,
+        reading.path,
+        query.checkpoint,
         interval=expected_interval(query.schedule),
         savepoint_interval=query.savepoint_interval,
-        version=__version__,
         every_unit=query.detail == "partition",
-        namespace=namespace_of(os.environ),
-        storage=storage_of(query.checkpoint),
         routing=reading.routing_of(name),
     )
 
 
 def targets_of(reading: QueriesReading, name: str) -> Targets:
-    """Returns the destinations of a query's metrics."""
     head = reading.settings_of(name)
     auth = GatewayAuth(**head.pushgateway_auth.model_dump()) if head.pushgateway_auth else None
     if auth and auth.connection:
@@ -148,27 +137,28 @@ def targets_of(reading: QueriesReading, name: str) -> Targets:
             f"{reading.path}: pushgateway_auth.connection is Airflow's; give the secret in a file, "
             "or in STATEMAINT_PUSHGATEWAY_USER and STATEMAINT_PUSHGATEWAY_PASSWORD"
         )
-    known, detailed = reading.names_for_pruning(name)
-    return Targets(
-        os.environ.get(GATEWAY_VARIABLE) or head.pushgateway,
-        auth or GatewayAuth(),
-        Path(head.textfile) if head.textfile else None,
-        known,
-        detailed,
-    )
+    gateway = os.environ.get(GATEWAY_VARIABLE) or head.pushgateway
+    textfile = Path(head.textfile) if head.textfile else None
+    return Targets(gateway, auth or GatewayAuth(), textfile, *reading.names_for_pruning(name))
 
 
 def _unnamed(address: str) -> Named:
     """Returns the name of a checkpoint that no queries file names: its folder's."""
     folder, _, name = address.rstrip("/").rpartition("/")
-    origin, digest = origins_of(os.environ, folder)
+    return _named(name, folder, address)
+
+
+def _named(name: str, place: str, checkpoint: str, **more: Any) -> Named:
+    origin, former = origins_of(os.environ, place)
+    namespace, storage = namespace_of(os.environ), storage_of(checkpoint)
     return Named(
         query=name,
         origin=origin,
-        former=digest,
+        former=former,
         version=__version__,
-        namespace=namespace_of(os.environ),
-        storage=storage_of(address),
+        namespace=namespace,
+        storage=storage,
+        **more,
     )
 
 
@@ -254,8 +244,6 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
     shard: tuple[int, int],
     certificate: str | None,
     key: str | None,
-    *,
-    as_json: bool,
 ) -> None:
     """Serve the metrics of all queries of a file, for Prometheus to scrape.
 
@@ -264,11 +252,9 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
     each reading. Airflow connections are unavailable: set keys in the environment.
     """
     try:
-        from statemaint.metrics.exporter import serving  # noqa: PLC0415 -- only this verb needs it
+        from statemaint.metrics.exporter import Exporter, serving  # noqa: PLC0415 -- only this verb needs it
     except ImportError as error:
         raise NotInstalledError("prometheus-client", extra="metrics") from error
-
-    from statemaint.metrics.exporter import Exporter  # noqa: PLC0415 -- as above
 
     if bool(certificate) != bool(key):
         raise ConfigError("--certificate and --key require each other; use both or neither")
@@ -280,23 +266,19 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
         if not (reading.usable or reading.queries):
             raise InvalidQueriesError(reading.problems)
         exporter.refresh()
-        _say(f"http{'s' if certificate else ''}://{host}:{port_used}", as_json=as_json)
+        _say(f"http{'s' if certificate else ''}://{host}:{port_used}")
         _until_stopped(exporter.refresh, every)
 
 
-def _say(url: str, *, as_json: bool) -> None:
+def _say(url: str) -> None:
     document = headed({"url": f"{url}/metrics"}, None)
-    click.echo(json.dumps(document) if as_json else f"serving {url}/metrics")
+    click.echo(json.dumps(document) if settings().as_json else f"serving {url}/metrics")
 
 
 def _until_stopped(work: Callable[[], None], every: float) -> None:
     stop = Event()
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    for one in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(one, end)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
     while not stop.wait(every):
         work()
 

@@ -2,9 +2,9 @@
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 import click
 from rich.filesize import decimal
@@ -12,12 +12,14 @@ from rich.filesize import decimal
 from statemaint.cli.maintain import end_with_report
 from statemaint.cli.messages import note, settings
 from statemaint.cli.options import (
-    apply_flag,
+    DURATION,
+    NUMBER,
+    Command,
     as_json,
     publish_flag,
     publishing,
-    trash_flag,
     uri,
+    with_options,
     workers_flag,
 )
 from statemaint.cli.output import MOST_LINES, print_lines, print_result
@@ -30,7 +32,7 @@ from statemaint.maintain import undo
 from statemaint.maintain.apply import apply
 from statemaint.maintain.record import recorded, recorded_recovery
 from statemaint.model.findings import damaged
-from statemaint.model.ids import version_of
+from statemaint.model.ids import batch_in, version_of
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.recovery.recovery_plan import Proof, RecoveryPlan, Remove, RepairStep
 from statemaint.recover import (
@@ -42,28 +44,26 @@ from statemaint.recover import (
     rollback,
 )
 from statemaint.report.plan_file import MaintenanceFile, RecoveryFile, UndoFile, parse_plan
-from statemaint.report.recovery_json import recovered_json, recovery_json
+from statemaint.report.to_json import recovered_json, recovery_json
 from statemaint.storage import open_storage
 from statemaint.wording import command, counted
 from statemaint.workers import Workers
 
 
-def end_with_plan(plan: RecoveryPlan, trash_for: float, *, as_json: bool) -> NoReturn:
+def _end_with_plan(plan: RecoveryPlan, trash_for: float) -> NoReturn:
     print_result(
         lambda: {**recovery_json(plan), "trash_for": trash_for},
-        as_json=as_json,
-        table=lambda: click.echo("\n".join(_lines(plan))),
+        lambda: click.echo("\n".join(_lines(plan))),
     )
-    if plan.actions and not as_json:
+    if plan.actions and not settings().as_json:
         note("nothing was written; add --apply to carry it out")
     _end_with(plan)
 
 
-def end_with_result(done: RecoveryReport, *, as_json: bool) -> NoReturn:
+def _end_with_result(done: RecoveryReport) -> NoReturn:
     print_result(
         lambda: recovered_json(done.run, done.plan, done.removed, done.written),
-        as_json=as_json,
-        table=lambda: click.echo("\n".join(_result_lines(done) if done.run else _lines(done.plan))),
+        lambda: click.echo("\n".join(_result_lines(done) if done.run else _lines(done.plan))),
     )
     _end_with(done.plan)
 
@@ -75,8 +75,8 @@ def _end_with(plan: RecoveryPlan) -> NoReturn:
 
 
 def _result_lines(done: RecoveryReport) -> Iterator[str]:
-    size = decimal(sum(one.entry.size for one in done.removed))
-    yield f"moved     {counted(len(done.removed), 'file')} ({size}) to the trash of run {done.run}"
+    moved = files_of(len(done.removed), done.bytes_removed)
+    yield f"moved     {moved} to the trash of run {done.run}"
     equal = ", each read back and equal" if done.written else ""
     yield f"written   {counted(len(done.written), 'snapshot')}{equal}"
     yield f"undo      {command('undo', done.plan.root, done.run)}"
@@ -91,9 +91,8 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
         yield from _by_store(step.path for step in plan.actions)
     else:
         yield from _first([_step_line(step) for step in plan.actions], "step")
-    yield from _first(
-        [_proof_line(step, step.proof) for step in plan.repairs if step.proof], "proof"
-    )
+    proofs = [_proof_line(step, step.proof) for step in plan.repairs if step.proof]
+    yield from _first(proofs, "proof")
     versions = counted(plan.versions_checked, "version")
     yield f"checked   {versions} of stores, read without these files"
 
@@ -110,56 +109,49 @@ def _idle(plan: RecoveryPlan) -> str:
 
 def _summary(plan: RecoveryPlan) -> Iterator[str]:
     removes = [step for step in plan.actions if isinstance(step, Remove)]
-    writes = len(plan.actions) - len(removes)
+    writes, batches = len(plan.actions) - len(removes), _committed(removes)
     if plan.verb == "rollback":
-        yield f"rollback  the query continues after batch {plan.batch}{_batches(removes)}"
+        yield f"rollback  the query continues after batch {plan.batch}{_again(batches)}"
     if removes:
         size = sum(one.entry.size for one in removes)
         yield f"moves     {files_of(len(removes), size)} to the trash"
         kinds = Counter(_kind(one.path) for one in removes)
         yield "          " + ", ".join(counted(much, kind) for kind, much in kinds.most_common())
-    if plan.verb == "rollback" and plan.batch is not None and (ends := _committed(removes)):
-        older, newer = version_of(plan.batch), version_of(ends[-1])
+    if plan.verb == "rollback" and plan.batch is not None and batches:
+        older, newer = version_of(plan.batch), version_of(batches[-1])
         diff = command("diff", plan.root, "--from", str(older), "--to", str(newer))
         yield f"rows      {diff} counts them, if both load"
     if writes:
         yield f"written   {counted(writes, 'snapshot')}"
 
 
-def _batches(removes: Sequence[Remove]) -> str:
-    batches = _committed(removes)
-    if not batches:
-        return ""
-    if len(batches) == 1:
-        return f"; batch {batches[0]} runs again"
+def _again(batches: Sequence[int]) -> str:
+    if len(batches) < 2:  # noqa: PLR2004
+        return f"; batch {batches[0]} runs again" if batches else ""
     return (
         f"; {counted(len(batches), 'batch', 'batches')} ({batches[0]} to {batches[-1]}) run again"
     )
 
 
 def _committed(removes: Sequence[Remove]) -> list[int]:
-    return sorted(
-        int(one.path.rpartition("/")[2])
-        for one in removes
-        if one.path.startswith("commits/") and one.path.rpartition("/")[2].isdecimal()
-    )
+    batches = (batch_in(one.path, "commits") for one in removes)
+    return sorted(batch for batch in batches if batch >= 0)
 
 
-_KINDS = {"crc": "checksum"}
-_NAMED = {"delta", "snapshot", "changelog", "zip"}
+_KINDS = {
+    "crc": "checksum",
+    **{ending: ending for ending in ("delta", "snapshot", "changelog", "zip")},
+}
 
 
 def _kind(path: str) -> str:
-    folder, _, name = path.rpartition("/")
-    top = folder.partition("/")[0]
+    top = path.partition("/")[0]
     if top in {"commits", "offsets"}:
         return top.removesuffix("s")
-    ending = name.rpartition(".")[2]
-    return ending if ending in _NAMED else _KINDS.get(ending, "other file")
+    return _KINDS.get(path.rpartition(".")[2], "other file")
 
 
 def _first(lines: Sequence[str], noun: str) -> Iterator[str]:
-    """Yields the first lines, all with `--all`, and the number of the others."""
     shown = lines if settings().everything else lines[:MOST_LINES]
     yield from shown
     if more := len(lines) - len(shown):
@@ -195,22 +187,21 @@ def _proof_line(step: RepairStep, proof: Proof) -> str:
     )
 
 
+_MONTH = 30 * 24 * 3600.0  # longer than `maintain`'s: of a recovery `undo` matters most
+
+
+def _recovery_flags(command: Command) -> Command:
+    shown = "Carry it out; without this flag nothing is written."
+    trash = "Keep removed files in the trash this long, for `statemaint undo`.  [default: 30d]"
+    apply_flag = click.option("--apply", is_flag=True, help=shown)
+    trash_flag = click.option("--trash-for", type=DURATION, default=_MONTH, help=trash)
+    return with_options(command, [apply_flag, trash_flag, publish_flag, workers_flag, as_json])
+
+
 @click.command("repair")
 @uri
-@apply_flag
-@trash_flag
-@publish_flag
-@workers_flag
-@as_json
-def repair_verb(
-    uri: Address,
-    *,
-    apply: bool,
-    trash_for: float,
-    publish: bool,
-    workers: Workers,
-    as_json: bool,
-) -> None:
+@_recovery_flags
+def repair_verb(uri: Address, **options: Any) -> None:
     """Show which damage can be repaired, with a proof for each step, or repair it (--apply).
 
     A bad snapshot is rebuilt from the log, or removed if no retained version is loaded from it. A
@@ -219,15 +210,7 @@ def repair_verb(
 
     The exit code is 3 if damage remains that cannot be repaired: see `statemaint doctor`.
     """
-    storage = open_storage(uri)
-    if apply:
-        work = partial(repair, storage, trash_for=trash_for, workers=workers)
-        with publishing(uri, storage, wanted=publish), work_done("repairing"):
-            done = recorded_recovery(storage, work)
-        end_with_result(done, as_json=as_json)
-    with work_done("planning"):
-        plan = plan_repair(storage, workers=workers)
-    end_with_plan(plan, trash_for, as_json=as_json)
+    _end_with_recovery(uri, plan_repair, repair, "repairing", **options)
 
 
 @click.command("rollback")
@@ -235,25 +218,12 @@ def repair_verb(
 @click.option(
     "--to-batch",
     "batch",
-    type=click.IntRange(min=0),
+    type=NUMBER,
     required=True,
     help="The batch to roll back to; `statemaint doctor` lists the batches that load.",
 )
-@apply_flag
-@trash_flag
-@publish_flag
-@workers_flag
-@as_json
-def rollback_verb(  # noqa: PLR0913 -- each is a separate choice
-    uri: Address,
-    *,
-    batch: int,
-    apply: bool,
-    trash_for: float,
-    publish: bool,
-    workers: Workers,
-    as_json: bool,
-) -> None:
+@_recovery_flags
+def rollback_verb(uri: Address, *, batch: int, **options: Any) -> None:
     """Show which files a rollback to a batch would move to the trash, or move them (--apply).
 
     A rollback is refused if the state of that batch does not load in every store. Stop the query
@@ -262,15 +232,30 @@ def rollback_verb(  # noqa: PLR0913 -- each is a separate choice
 
     The exit code is 3 if damage remains, such as older batches that do not load.
     """
+    plan, carry_out = partial(plan_rollback, batch=batch), partial(rollback, batch=batch)
+    _end_with_recovery(uri, plan, carry_out, "rolling back", **options)
+
+
+def _end_with_recovery(  # noqa: PLR0913 -- as of the verbs
+    uri: Address,
+    plan: Callable[..., RecoveryPlan],
+    carry_out: Callable[..., RecoveryReport],
+    doing: str,
+    *,
+    apply: bool,
+    trash_for: float,
+    publish: bool,
+    workers: Workers,
+) -> NoReturn:
     storage = open_storage(uri)
     if apply:
-        work = partial(rollback, storage, batch, trash_for=trash_for, workers=workers)
-        with publishing(uri, storage, wanted=publish), work_done("rolling back"):
+        work = partial(carry_out, storage, trash_for=trash_for, workers=workers)
+        with publishing(uri, storage, wanted=publish), work_done(doing):
             done = recorded_recovery(storage, work)
-        end_with_result(done, as_json=as_json)
+        _end_with_result(done)
     with work_done("planning"):
-        plan = plan_rollback(storage, batch, workers=workers)
-    end_with_plan(plan, trash_for, as_json=as_json)
+        planned = plan(storage, workers=workers)
+    _end_with_plan(planned, trash_for)
 
 
 @click.command("apply")
@@ -280,7 +265,7 @@ def rollback_verb(  # noqa: PLR0913 -- each is a separate choice
 )
 @workers_flag
 @as_json
-def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: Workers, as_json: bool) -> None:
+def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: Workers) -> None:
     """Carry out exactly what `plan`, `repair`, `rollback` or `undo --dry-run` printed, or refuse.
 
     The file is the output of one of them with --json.
@@ -292,12 +277,12 @@ def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: Workers, as_jso
     match plan:
         case UndoFile(run=run, fingerprint=expected):
             undone = recorded_recovery(storage, partial(undo, storage, run, expected=expected))
-            end_with_undone(undone, storage.root, as_json=as_json)
+            end_with_undone(undone, storage.root)
         case RecoveryFile():
             recover = partial(apply_recovery, storage, plan, workers=workers)
-            end_with_result(recorded_recovery(storage, recover), as_json=as_json)
+            _end_with_result(recorded_recovery(storage, recover))
         case MaintenanceFile():
             with actions_done() as advance:
                 work = partial(apply, storage, plan, workers=workers, on_outcome=advance)
                 report = recorded(storage, work, part=plan.request.is_partial)
-            end_with_report(report, as_json=as_json)
+            end_with_report(report)

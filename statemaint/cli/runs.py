@@ -1,4 +1,4 @@
-"""`runs` lists the runs that changed a checkpoint, or shows one; `undo` brings back its files."""
+"""`runs` and `undo`: what changed a checkpoint; `pin` and `pins`: what is kept for a while."""
 
 import sys
 from collections import Counter
@@ -13,16 +13,27 @@ import click
 from rich.filesize import decimal
 
 from statemaint.cli import tables
-from statemaint.cli.options import as_json, as_json_or_lines, publish_flag, publishing, uri
-from statemaint.cli.output import MOST_LINES, Json, print_result
+from statemaint.cli.options import (
+    DURATION,
+    NUMBER,
+    as_json,
+    as_json_or_lines,
+    publish_flag,
+    publishing,
+    uri,
+)
+from statemaint.cli.output import MOST_LINES, print_result
 from statemaint.cli.tables import Column, files_of, lasting, number
 from statemaint.cli.targets import Address
 from statemaint.errors import CheckpointError, ConfigError
 from statemaint.maintain import list_runs, undo
+from statemaint.maintain.pins import end_pin_of, list_pins, pin_batch
 from statemaint.maintain.record import recorded_recovery
 from statemaint.maintain.runs import Run, list_actions
-from statemaint.plan.restoring import UndoPlan
-from statemaint.report.recovery_json import undo_plan_json
+from statemaint.model.pins import Pin
+from statemaint.plan.restoring import PutBack, UndoPlan
+from statemaint.records.claims import me
+from statemaint.report.to_json import fields_json, pin_json, undo_plan_json
 from statemaint.storage import Storage, open_storage
 from statemaint.undo.run import Undone, plan_undo
 from statemaint.wording import command, counted, moment
@@ -32,7 +43,7 @@ from statemaint.wording import command, counted, moment
 @uri
 @click.argument("run", metavar="[RUN]", required=False)
 @as_json_or_lines
-def runs_verb(uri: str, run: str | None, *, as_json: bool) -> None:
+def runs_verb(uri: str, run: str | None) -> None:
     """List the runs that changed a checkpoint, the newest first, and which were undone.
 
     With RUN, show what that run did: each file that it wrote, proved, deleted or brought back, with
@@ -48,19 +59,17 @@ def runs_verb(uri: str, run: str | None, *, as_json: bool) -> None:
     storage = open_storage(uri)
     runs = list_runs(storage)
     if run is not None:
-        _show(storage, _named(run, runs, storage.root), as_json=as_json)
+        _show(storage, _named(run, runs, storage.root))
         return
     print_result(
         lambda: {"runs": [asdict(run) for run in runs]},
-        as_json=as_json,
-        table=lambda: _print_runs(runs),
+        lambda: _print_runs(runs),
         checkpoint=storage.root,
         lines="runs",
     )
 
 
 def _named(run: str, runs: Sequence[Run], root: str) -> Run:
-    """Returns the run of an id."""
     by_id = {listed.run: listed for listed in runs}
     if run in by_id:
         return by_id[run]
@@ -69,15 +78,14 @@ def _named(run: str, runs: Sequence[Run], root: str) -> Run:
     raise ConfigError(f"{root}: there is no run {run!r}; {meant}")
 
 
-def _show(storage: Storage, run: Run, *, as_json: bool) -> None:
+def _show(storage: Storage, run: Run) -> None:
     actions = [
         {name: fields[name] for name in _FIELDS if name in fields}
         for fields in list_actions(storage, run.run)
     ]
     print_result(
         lambda: {**asdict(run), "actions": actions},
-        as_json=as_json,
-        table=lambda: _print_run(run, actions, storage.root),
+        lambda: _print_run(run, actions, storage.root),
         checkpoint=storage.root,
         lines="actions",
     )
@@ -95,14 +103,16 @@ def _print_run(run: Run, actions: Sequence[Mapping[str, Any]], root: str) -> Non
     counts = Counter((str(one.get("action")), str(one.get("reason", ""))) for one in actions)
     for (action, reason), count in sorted(counts.items()):
         tables.print_line(f"{count:>8,} {action} {reason}".rstrip().replace("_", " "))
-    tables.print_first(_ACTION_COLUMNS, [_action_cells(one) for one in actions], "action")
+    tables.print_first(_ACTION_COLUMNS, actions, "action")
 
 
-_ACTION_COLUMNS = (
-    Column("action"),
-    Column("file"),
-    Column("reason", spare=2),
-    number("bytes", spare=1),
+_ACTION_COLUMNS: tuple[Column[Mapping[str, Any]], ...] = (
+    Column("action", lambda fields: tables.cell(fields.get("action", ""))),
+    Column("file", lambda fields: tables.cell(fields.get("path", ""))),
+    Column(
+        "reason", lambda fields: tables.cell(fields.get("reason", "")).replace("_", " "), spare=2
+    ),
+    number("bytes", lambda fields: decimal(fields["bytes"]) if "bytes" in fields else "", 1),
 )
 
 
@@ -122,55 +132,20 @@ def _heading(run: Run, root: str) -> Iterator[str]:
         yield f"undo     {command('undo', root, run.run)}"
 
 
-def _action_cells(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    size = fields.get("bytes")
-    return (
-        tables.cell(fields.get("action", "")),
-        tables.cell(fields.get("path", "")),
-        tables.cell(fields.get("reason", "")).replace("_", " "),
-        decimal(size) if isinstance(size, int) else "",
-    )
-
-
 def _print_runs(runs: Sequence[Run]) -> None:
     if not runs:
         tables.print_line("no run has changed this checkpoint yet")
         return
-    tables.print_first(_COLUMNS, [*map(_run_cells, runs)], "run")
+    tables.print_first(_COLUMNS, runs, "run")
     for run in runs:
         for line in _undone_lines(run):
             tables.print_line(line, wrap=False)
-
-
-_COLUMNS = (
-    Column("run"),
-    Column("started (UTC)", spare=2),
-    number("seconds", 4),
-    number("snapshots", 3),
-    number("deleted"),
-    number("bytes", 1),
-    number("exit", 5),
-    Column("undo"),
-)
 
 
 def _undone_lines(run: Run) -> Iterator[str]:
     for one in reversed(run.undone):
         files = f"{counted(one.files, 'file')} back" + (f", {one.left} left" if one.left else "")
         yield f"{run.run} was undone {moment(one.time)} by {one.run}: {files}"
-
-
-def _run_cells(run: Run) -> tuple[str, ...]:
-    return (
-        run.run,
-        moment(run.started),
-        f"{run.seconds:.1f}",
-        str(run.snapshots_written),
-        str(run.files_deleted),
-        decimal(run.bytes_deleted),
-        str(run.exit_code),
-        _undo_cell(run),
-    )
 
 
 def _undo_cell(run: Run) -> str:
@@ -181,13 +156,25 @@ def _undo_cell(run: Run) -> str:
     return "yes" if run.in_trash else "no"
 
 
+_COLUMNS: tuple[Column[Run], ...] = (
+    Column("run", lambda run: run.run),
+    Column("started (UTC)", lambda run: moment(run.started), spare=2),
+    number("seconds", lambda run: f"{run.seconds:.1f}", 4),
+    number("snapshots", lambda run: str(run.snapshots_written), 3),
+    number("deleted", lambda run: str(run.files_deleted)),
+    number("bytes", lambda run: decimal(run.bytes_deleted), 1),
+    number("exit", lambda run: str(run.exit_code), 5),
+    Column("undo", _undo_cell),
+)
+
+
 @click.command("undo")
 @uri
 @click.argument("run", metavar="RUN")
 @click.option("--dry-run", is_flag=True, help="Show what would come back; write nothing.")
 @publish_flag
 @as_json
-def undo_verb(uri: Address, run: str, *, dry_run: bool, publish: bool, as_json: bool) -> None:
+def undo_verb(uri: Address, run: str, *, dry_run: bool, publish: bool) -> None:
     """Restore the files that a run moved to the trash, if they still fit.
 
     RUN is an id listed by `statemaint runs`. A run of `maintain` can be undone only if it ran with
@@ -201,27 +188,22 @@ def undo_verb(uri: Address, run: str, *, dry_run: bool, publish: bool, as_json: 
     """
     storage = open_storage(uri)
     if dry_run:
-        _end_with_plan(plan_undo(storage, run), as_json=as_json)
+        plan = plan_undo(storage, run)
+        print_result(lambda: undo_plan_json(plan), lambda: _print_plan(plan))
+        _end_with_left(plan.left)
     with publishing(uri, storage, wanted=publish):
         undone = recorded_recovery(storage, partial(undo, storage, run))
-    end_with_undone(undone, storage.root, as_json=as_json)
+    end_with_undone(undone, storage.root)
 
 
-def end_with_undone(undone: Undone, checkpoint: str, *, as_json: bool) -> NoReturn:
+def end_with_undone(undone: Undone, checkpoint: str) -> NoReturn:
+    left = {"left": list(undone.left), "reasons": dict(undone.left)}
     print_result(
-        lambda: undo_json(undone),
-        as_json=as_json,
-        table=lambda: _print_undone(undone),
+        lambda: {**fields_json(undone, "run undo files bytes"), **left},
+        lambda: _print_undone(undone),
         checkpoint=checkpoint,
     )
-    _print_reasons(undone.left)
-    sys.exit(CheckpointError.exit_code if undone.left else 0)
-
-
-def _end_with_plan(plan: UndoPlan, *, as_json: bool) -> NoReturn:
-    print_result(lambda: undo_plan_json(plan), as_json=as_json, table=lambda: _print_plan(plan))
-    _print_reasons(plan.left)
-    sys.exit(CheckpointError.exit_code if plan.left else 0)
+    _end_with_left(undone.left)
 
 
 def _print_plan(plan: UndoPlan) -> None:
@@ -230,28 +212,21 @@ def _print_plan(plan: UndoPlan) -> None:
         f"{len(plan.coming):,} of {counted(len(plan.files), 'file')} of run {plan.run} would come "
         f"back ({decimal(plan.bytes)})"
     )
-    files = sorted(plan.files, key=lambda one: one.comes_back)  # remaining files come first
-    fates = {True: "comes back", False: "stays in the trash"}
-    rows = [(one.path, decimal(one.entry.size), fates[one.comes_back]) for one in files]
-    tables.print_first(("file", number("bytes"), ""), rows, "file")
+    files = sorted(plan.files, key=lambda file: file.comes_back)  # remaining files come first
+    columns: tuple[Column[PutBack], ...] = (
+        Column("file", lambda file: file.path),
+        number("bytes", lambda file: decimal(file.entry.size)),
+        Column("", lambda file: "comes back" if file.comes_back else "stays in the trash"),
+    )
+    tables.print_first(columns, files, "file")
 
 
-def undo_json(undone: Undone) -> Json:
-    return {
-        "run": undone.run,
-        "undo": undone.undo,
-        "files": undone.files,
-        "bytes": undone.bytes,
-        "left": list(undone.left),
-        "reasons": dict(undone.left),
-    }
-
-
-def _print_reasons(reasons: Mapping[str, str]) -> None:
+def _end_with_left(reasons: Mapping[str, str]) -> NoReturn:
     for path, reason in islice(reasons.items(), MOST_LINES):
         click.echo(f"{path} stays in the trash: {reason}", err=True)
     if len(reasons) > MOST_LINES:
         click.echo(f"and {len(reasons) - MOST_LINES} more; --json lists them", err=True)
+    sys.exit(CheckpointError.exit_code if reasons else 0)
 
 
 def _print_undone(undone: Undone) -> None:
@@ -261,3 +236,70 @@ def _print_undone(undone: Undone) -> None:
     if undone.left:
         stay = "1 file stays" if len(undone.left) == 1 else f"{len(undone.left)} files stay"
         tables.print_line(f"{stay} in the trash")
+
+
+@click.command("pin")
+@uri
+@click.option("--batch", type=NUMBER, required=True, help="A batch of the commit log.")
+@click.option(
+    "--for", "for_seconds", type=DURATION, required=True, help="How long, such as 7d; at most 90d."
+)
+@click.option("--note", metavar="TEXT", help="Why, for the readers of `statemaint pins`.")
+@as_json
+def pin_verb(uri: str, *, batch: int, for_seconds: float, note: str | None) -> None:
+    """Keep maintenance from deleting what a batch needs, for a while.
+
+    The batch stays loadable with all above it, whatever policy `maintain` runs with, until the
+    time has passed or `statemaint pins` ends the pin. It is pinned only if its state loads in
+    every store. While a run of maintenance is at work, this takes five seconds longer.
+
+    Spark's own clean-up heeds no pin: it deletes what the query's minBatchesToRetain does not
+    keep, and so does a statemaint of version 0.2 or older.
+    """
+    storage = open_storage(uri)
+    by = f"{note} ({me()})" if note else me()
+    pin = pin_batch(storage, batch, by=by, for_seconds=for_seconds)
+    print_result(
+        partial(pin_json, pin), lambda: _print_pin(pin, storage.root), checkpoint=storage.root
+    )
+
+
+def _print_pin(pin: Pin, root: str) -> None:
+    tables.print_line(
+        f"pinned    batch {pin.batch} (version {pin.version}) until {moment(pin.until)} UTC"
+    )
+    tables.print_line(f"ends by   {command('pins', root, '--end', pin.id)}", wrap=False)
+
+
+@click.command("pins")
+@uri
+@click.option("--end", "ended", metavar="ID", help="End this pin instead.")
+@as_json_or_lines
+def pins_verb(uri: str, *, ended: str | None) -> None:
+    """List the pins of a checkpoint: the batches that maintenance keeps, and until when.
+
+    A file that is not a pin of this version counts as a pin of every batch.
+    """
+    storage = open_storage(uri)
+    if ended is not None:
+        end_pin_of(storage, ended)
+    pins = list_pins(storage)
+    print_result(
+        lambda: {"pins": [pin_json(pin) for pin in pins]},
+        lambda: _print_pins(pins),
+        checkpoint=storage.root,
+        lines="pins",
+    )
+
+
+def _print_pins(pins: tuple[Pin, ...]) -> None:
+    if not pins:
+        tables.print_line("no batch is pinned")
+        return
+    columns: tuple[Column[Pin], ...] = (
+        Column("pin", lambda pin: tables.cell(pin.id)),
+        number("batch", lambda pin: "every" if pin.batch is None else str(pin.batch)),
+        Column("until (UTC)", lambda pin: moment(pin.until)),
+        Column("by", lambda pin: pin.by, spare=1),
+    )
+    tables.print_first(columns, pins, "pin")

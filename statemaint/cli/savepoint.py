@@ -1,6 +1,7 @@
-"""`savepoint`: a checkpoint of its own from which a query continues after a batch."""
+"""`savepoint`: a checkpoint from which a query continues; `savepoints` lists and deletes them."""
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, fields
 from functools import wraps
 from operator import attrgetter
@@ -9,53 +10,54 @@ from typing import Any
 
 import click
 from rich.filesize import decimal
+from rich.text import Text
 
-from statemaint.cli.messages import note
+from statemaint.cli import tables
+from statemaint.cli.messages import note, settings
 from statemaint.cli.options import (
     NUMBER,
     SIZE,
     Command,
+    Parsed,
     as_json,
     publish_flag,
     publishing,
     uri,
-    with_options,
     workers_flag,
 )
-from statemaint.cli.output import print_result
+from statemaint.cli.output import Json, print_lines, print_result
 from statemaint.cli.progress import work_done
-from statemaint.cli.tables import Column, number, print_table
-from statemaint.cli.targets import Address, savepoints_of
+from statemaint.cli.tables import BAD, Column, number, print_table, rows_of
+from statemaint.cli.targets import Address, CheckpointName, savepoints_of
 from statemaint.codec.compression.registry import COMPRESSIONS
-from statemaint.errors import ConfigError
+from statemaint.errors import CheckpointError, ConfigError
 from statemaint.model.ids import version_of
 from statemaint.records.savepoints import PROVIDERS, Shape
+from statemaint.report.to_json import fields_json
 from statemaint.savepoint import SavepointReport, savepoint
+from statemaint.savepoint.catalog import BROKEN, Savepoint, list_savepoints, problems
+from statemaint.savepoint.expiry import without_expired
+from statemaint.savepoint.keep import RULES, KeepRules, decide, parse_rules
 from statemaint.savepoint.plan import committed_batches
 from statemaint.savepoint.report import OperatorForecast, note_in_record
 from statemaint.storage import open_storage
-from statemaint.wording import counted, moment
-from statemaint.workers import Workers
+from statemaint.wording import counted, moment, printable
 
 
 def shape_flags(command: Command) -> Command:
     """Adds the flags of another shape, and passes the verb one `shape`."""
 
+    @click.option("--partitions", type=NUMBER, metavar="M", help="Another number of partitions.")
+    @click.option("--provider", type=click.Choice([*PROVIDERS]), help="Another state store.")
+    @click.option("--ids", type=click.Choice(["v1", "v2"]), help="With unique ids (v2) or without.")
+    @click.option("--codec", type=click.Choice([*COMPRESSIONS]), help="Another compression.")
+    @click.option("--row-checksums/--no-row-checksums", default=None, help="Rows with checksums.")
     @wraps(command)
     def with_shape(*, provider: str | None, **given: Any) -> None:
         chosen = {one.name: given.pop(one.name) for one in fields(Shape) if one.name != "provider"}
         command(shape=Shape(provider=PROVIDERS[provider] if provider else None, **chosen), **given)
 
-    return with_options(with_shape, _SHAPE)
-
-
-_SHAPE = [
-    click.option("--partitions", type=NUMBER, metavar="M", help="Another number of partitions."),
-    click.option("--provider", type=click.Choice([*PROVIDERS]), help="Another state store."),
-    click.option("--ids", type=click.Choice(["v1", "v2"]), help="With unique ids (v2) or without."),
-    click.option("--codec", type=click.Choice([*COMPRESSIONS]), help="Another compression."),
-    click.option("--row-checksums/--no-row-checksums", default=None, help="Rows with checksums."),
-]
+    return with_shape
 
 
 @click.command("savepoint")
@@ -94,15 +96,12 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
     dest: str | None,
     *,
     batch: int | None,
-    new_id: bool,
     sink_log: str | None,
-    shape: Shape,
     pin: bool,
     dry_run: bool,
     partition_size: int | None,
     publish: bool,
-    workers: Workers,
-    as_json: bool,
+    **options: Any,
 ) -> None:
     """Make DEST a checkpoint from which the query continues after a batch; it may run meanwhile.
 
@@ -123,22 +122,19 @@ def savepoint_verb(  # noqa: PLR0913 -- each is a separate choice
             source,
             open_storage(dest),
             batch=batch,
-            new_id=new_id,
-            shape=shape,
             sink=open_storage(sink_log) if sink_log else None,
             pin=pin,
             dry_run=dry_run,
             count_rows=partition_size is not None,
-            workers=workers,
+            **options,
         )
         if pin:
             note_in_record(source, report)
     print_result(
         lambda: savepoint_json(report, partition_size),
-        as_json=as_json,
-        table=lambda: _print(report, sink_log, partition_size),
+        lambda: _print(report, sink_log, partition_size),
     )
-    if dry_run and not as_json:
+    if dry_run and not settings().as_json:
         note("nothing was written; leave --dry-run away to save it")
 
 
@@ -149,8 +145,8 @@ def _of_queries_file(uri: Address, batch: int | None) -> tuple[str, int]:
         raise ConfigError("DEST is missing; only for a query's name the queries file may have it")
     if batch is None:
         batch = max(committed_batches(open_storage(uri)), default=0)
-    name, settings = named
-    return settings.address(name, batch), batch
+    name, of_query = named
+    return of_query.address(name, batch), batch
 
 
 def savepoint_json(report: SavepointReport, partition_size: int | None = None) -> dict[str, Any]:
@@ -160,47 +156,45 @@ def savepoint_json(report: SavepointReport, partition_size: int | None = None) -
         "savepoint": report.dest,
         "batch": saved.batch,
         "version": version_of(saved.batch),
-        "query_id": saved.query_id,
-        "id": saved.id,
+        **fields_json(saved, "query_id id"),
         "dry_run": report.dry_run,
         "before": asdict(saved.before),
         "after": asdict(saved.after),
         "code": list(report.code),
-        "begun": saved.begun,
-        "ended": saved.ended,
+        **fields_json(saved, "begun ended"),
         "stores": report.stores,
         "rows": None if report.dry_run else report.rows,
         "bytes_read": report.read,
         "bytes_written": report.written,
-        "continued": report.continued,
-        "starts": report.starts,
+        **fields_json(report, "continued starts"),
         "unchecked_sources": list(report.unchecked),
         "operators": [asdict(one) for one in report.operators],
         "suggested_partitions": partition_size and report.partitions_of(partition_size),
     }
 
 
-_COLUMNS = (
-    Column("operator"), number("rows", 1), number("bytes"), number("stores", 2),
-    number("partitions"), number("largest"), number("median"),
-)  # fmt: skip
-
-
 def _print(report: SavepointReport, sink_log: str | None, partition_size: int | None) -> None:
     click.echo("\n".join(_lines(report, sink_log)))
     if report.operators:
-        print_table(_COLUMNS, [_cells(one) for one in report.operators])
+        print_table(_COLUMNS, rows_of(_COLUMNS, report.operators))
     if partition_size:
         count, size = report.partitions_of(partition_size), decimal(partition_size)
         click.echo(f"for {size} of rows in a partition on average: --partitions {count}")
 
 
-def _cells(of: OperatorForecast) -> tuple[str, ...]:
-    pairs = [(str(of.before.partitions), str(of.after.partitions))]
-    pairs += [(decimal(of.before.largest), decimal(of.after.largest))]
-    pairs += [(decimal(of.before.median), decimal(of.after.median))]
-    skew = (old if old == new else f"{old} to {new}" for old, new in pairs)
-    return str(of.operator), f"{of.rows:,}", decimal(of.bytes), str(of.stores), *skew
+def _changed(before: object, after: object) -> str:
+    return str(before) if before == after else f"{before} to {after}"
+
+
+_COLUMNS: tuple[Column[OperatorForecast], ...] = (
+    Column("operator", lambda of: str(of.operator)),
+    number("rows", lambda of: f"{of.rows:,}", 1),
+    number("bytes", lambda of: decimal(of.bytes)),
+    number("stores", lambda of: str(of.stores), 2),
+    number("partitions", lambda of: _changed(of.before.partitions, of.after.partitions)),
+    number("largest", lambda of: _changed(decimal(of.before.largest), decimal(of.after.largest))),
+    number("median", lambda of: _changed(decimal(of.before.median), decimal(of.after.median))),
+)
 
 
 def _lines(report: SavepointReport, sink_log: str | None) -> Iterator[str]:
@@ -237,3 +231,122 @@ def _takes(operators: Sequence[OperatorForecast]) -> Iterator[str]:
     if memory := max(one.memory for one in operators):
         place = f", and {decimal(spill)} in {gettempdir()}" if spill else ""
         yield f"takes     at most {decimal(memory)} of memory for the rows of a store{place}"
+
+
+_DAY = 86400.0
+
+
+@click.command("savepoints")
+@click.argument("uri", metavar="DEST", type=CheckpointName())
+@click.option(
+    "--keep",
+    type=Parsed("rules", parse_rules),
+    metavar="RULES",
+    help="What to keep of each query, such as last=7,weekly=4; daily and monthly as well.",
+)
+@click.option(
+    "--delete", is_flag=True, help="Delete the others; without this flag nothing is deleted."
+)
+@as_json
+def savepoints_verb(uri: Address, *, keep: KeepRules | None, delete: bool) -> None:
+    """List the savepoints below a folder, up to three folders deep, and which of them expire.
+
+    DEST is the folder's address, or the name of a query in the queries file: then these are the
+    savepoints of its checkpoint in the folder of its `savepoint.to`, and its `savepoint.keep`
+    counts if there is no --keep.
+
+    With --keep, show which savepoints the rules keep. `last` keeps the newest ones; `daily`,
+    `weekly` and `monthly` keep the newest of each day, week and month (UTC). Kept in any case are
+    the newest whole one of each query, one that may be being written, one from which a query has
+    run, and one that is damaged or cannot be read.
+
+    With --delete, delete the others: of each the files that its record names, and its record. Other
+    files stay and are reported, with exit code 3; so is a savepoint that is damaged. A deletion
+    that was killed leaves none that a query could start from, and is completed by the next.
+    """
+    dest, source = str(uri), None
+    if named := savepoints_of(uri):
+        name, of_query = named
+        dest, source = of_query.folder(name), open_storage(uri).root
+        keep = keep or {str(rule): count for rule, count in (of_query.keep or {}).items()}
+    if delete and not keep:
+        raise ConfigError("--delete needs --keep: say what to keep, such as --keep last=7,weekly=4")
+    now = open_storage(dest).now()
+    with work_done("reading", "savepoint"):
+        savepoints = list_savepoints(dest, source=source)
+    if keep:
+        savepoints = decide(savepoints, keep, now)
+    if delete:
+        savepoints = without_expired(savepoints, dest)
+    print_result(
+        lambda: {
+            "folder": dest,
+            "keep": {rule: keep.get(rule, 0) for rule in RULES} if keep else None,
+            "savepoints": [_savepoint_json(one, now) for one in savepoints],
+        },
+        lambda: _print_table(dest, savepoints, now),
+    )
+    wrong = [*problems(savepoints)]
+    print_lines(wrong)
+    sys.exit(CheckpointError.exit_code if wrong else 0)
+
+
+def _savepoint_json(savepoint: Savepoint, now: float) -> Json:
+    of_note = ("source", "query_id", "id", "batch", "begun", "ended")
+    ended = savepoint.note.ended if savepoint.note else None
+    return {
+        "address": savepoint.address,
+        "state": savepoint.state.value,
+        "why": savepoint.why,
+        **{field: getattr(savepoint.note, field, None) for field in of_note},
+        "age": None if ended is None else now - ended,
+        "files": len(savepoint.entries),
+        "bytes": savepoint.bytes,
+        "unknown_files": len(savepoint.unknown),
+        "changes": list(savepoint.note.changes) if savepoint.note else [],
+        "kept": savepoint.kept,
+        "deleted": savepoint.left == (),
+        "left": savepoint.left or (),
+    }
+
+
+def _print_table(dest: str, savepoints: Sequence[Savepoint], now: float) -> None:
+    if not savepoints:
+        tables.print_line(f"{dest}: no savepoint in this folder, up to three folders deep")
+        return
+    size = decimal(sum(one.bytes for one in savepoints))
+    tables.print_line(f"{dest}: {counted(len(savepoints), 'savepoint')} ({size})", wrap=False)
+    folder = f"{dest.rstrip('/')}/"
+    columns: tuple[Column[Savepoint], ...] = (
+        Column("savepoint", lambda one: printable(one.address.removeprefix(folder))),
+        number("batch", lambda one: str(one.note.batch) if one.note else "", 1),
+        Column("ended (UTC)", lambda one: _of_end(one, moment), spare=3),
+        number("days", lambda one: _of_end(one, lambda ended: f"{(now - ended) / _DAY:.1f}")),
+        number("bytes", lambda one: decimal(one.bytes), 2),
+        Column("state", _state),
+        Column("kept as", _kept),
+    )
+    tables.print_first(columns, savepoints, "savepoint", most=60)
+    if deleted := [one for one in savepoints if one.left is not None]:
+        gone = [entry for one in deleted for entry in one.named]
+        files = tables.files_of(len(gone), sum(entry.size for entry in gone))
+        tables.print_line(f"deleted {counted(len(deleted), 'savepoint')}: {files}")
+    elif due := [one for one in savepoints if one.kept == ()]:
+        what, freed = counted(len(due), "savepoint"), decimal(sum(one.bytes for one in due))
+        tables.print_line(f"{what} would be deleted ({freed}): --delete deletes them")
+
+
+def _of_end(savepoint: Savepoint, shown: Callable[[float], str]) -> str:
+    ended = savepoint.note.ended if savepoint.note else None
+    return "" if ended is None else shown(ended)
+
+
+def _state(savepoint: Savepoint) -> str | Text:
+    state, changes = savepoint.state.value, savepoint.note.changes if savepoint.note else ()
+    return Text(state, BAD) if savepoint.state in BROKEN else ", ".join((state, *changes))
+
+
+def _kept(savepoint: Savepoint) -> str:
+    if savepoint.left is not None:
+        return "deleted in part" if savepoint.left else "deleted"
+    return "" if savepoint.kept is None else " ".join(savepoint.kept) or "expires"

@@ -1,6 +1,6 @@
 """`scan`: the contents of a checkpoint, or of many."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -23,22 +23,12 @@ from statemaint.report.to_json import scan_json
 from statemaint.storage import Storage, open_storage
 from statemaint.wording import counted
 
-COLUMNS = (
-    Column("store"),
-    Column("versions", right=True, spare=3),
-    Column("snapshots", right=True, spare=4),
-    number("chain"),
-    number("files", spare=1),
-    number("bytes", varies=True),
-    Column("findings"),
-)
-
 
 @click.command("scan")
 @uri
 @as_json_or_lines
 @of_many(lambda: FLEET)
-def scan_verb(uri: str, *, as_json: bool) -> None:
+def scan_verb(uri: str) -> None:
     """Show the operators, partitions, stores, chains and sizes of a checkpoint.
 
     Broken stores come first, then those with long chains. For a folder or bucket of many
@@ -46,12 +36,7 @@ def scan_verb(uri: str, *, as_json: bool) -> None:
     """
     checkpoint, diagnosed = _read(open_storage(uri))
     document = scan_json(checkpoint, diagnosed)
-    print_result(
-        lambda: document,
-        as_json=as_json,
-        table=lambda: _print_table(checkpoint, document),
-        lines="stores",
-    )
+    print_result(lambda: document, lambda: _print_table(checkpoint, document), lines="stores")
     end_with((*checkpoint.findings, *chain.from_iterable(diagnosed)))
 
 
@@ -66,8 +51,7 @@ def _print_table(checkpoint: Checkpoint, document: Json) -> None:
         tables.print_line(line, wrap=False)
     tables.print_verdict(Verdict(document["verdict"]), Looked.NAMES)
     tables.print_line(Text.assemble("in all      ", *_totals(stores)))
-    rows = [store_cells(one) for one in sorted(stores, key=worst_first)]
-    tables.print_alike(COLUMNS, rows, "store")
+    tables.print_alike(_COLUMNS, sorted(stores, key=_worst_first), "store")
 
 
 def _heading(checkpoint: Checkpoint) -> Iterator[str]:
@@ -94,7 +78,7 @@ def _totals(stores: Sequence[Json]) -> Iterator[str | tuple[str, str]]:
         yield f"{counted(wrong, 'store')} with findings", BAD
 
 
-def worst_first(store: Json) -> tuple[Any, ...]:
+def _worst_first(store: Json) -> tuple[Any, ...]:
     chain_length = store["chain_length"]
     return (
         chain_length is not None,
@@ -107,26 +91,36 @@ def worst_first(store: Json) -> tuple[Any, ...]:
     )
 
 
-def store_cells(fields: Json) -> tuple[str | Text, ...]:
-    """Returns a store of `scan --json` as the cells of `COLUMNS`."""
-    broken = fields["chain_length"] is None
-    codes = " ".join(sorted({one["code"] for one in fields["findings"]}))
-    return (
-        tables.short(StoreId(fields["operator"], fields["partition"], fields["store"])),
-        "-".join(str(one) for one in fields["versions"]) or "none",
-        _few(fields["snapshots"]),
-        Text("broken", BAD) if broken else str(fields["chain_length"]),
-        str(fields["files"]),
-        decimal(fields["bytes"]),
-        Text(codes, BAD if broken else WARNING),
-    )
-
-
-def _few(versions: Sequence[int]) -> str:
+def _snapshots(store: Json) -> str:
     """Returns the newest snapshots, and the number of older ones."""
+    versions = store["snapshots"]
     if len(versions) <= 2:  # noqa: PLR2004 -- target and floor, as a run leaves them
         return " ".join(map(str, versions)) or "none"
     return f"{versions[-2]} {versions[-1]} (+{len(versions) - 2})"
+
+
+def _chain(store: Json) -> str | Text:
+    broken = store["chain_length"] is None
+    return Text("broken", BAD) if broken else str(store["chain_length"])
+
+
+def _codes(store: Json) -> Text:
+    codes = " ".join(sorted({finding["code"] for finding in store["findings"]}))
+    return Text(codes, BAD if store["chain_length"] is None else WARNING)
+
+
+_COLUMNS: tuple[Column[Json], ...] = (
+    Column(
+        "store",
+        lambda row: tables.short(StoreId(row["operator"], row["partition"], row["store"])),
+    ),
+    number("versions", lambda row: "-".join(map(str, row["versions"])) or "none", 3),
+    number("snapshots", _snapshots, 4),
+    number("chain", _chain),
+    number("files", lambda row: str(row["files"]), 1),
+    number("bytes", lambda row: decimal(row["bytes"]), varies=True),
+    Column("findings", _codes),
+)
 
 
 def _row(uri: str, **_: Any) -> tuple[Json, tuple[Finding, ...]]:
@@ -146,25 +140,20 @@ def _row(uri: str, **_: Any) -> tuple[Json, tuple[Finding, ...]]:
     }, findings
 
 
-def _fleet_cells(row: Json) -> Iterable[str | Text]:
+def _longest(row: Json) -> str | Text:
     broken = row["broken_stores"]
-    yield tables.known(row["last_committed_batch"])
-    yield f"{row['stores']:,}"
-    yield Text(f"{broken} broken", BAD) if broken else str(row["longest_chain"])
-    yield f"{row['files']:,}"
-    yield decimal(row["bytes"])
+    return Text(f"{broken} broken", BAD) if broken else str(row["longest_chain"])
 
 
 FLEET: Fleet = Fleet(
     columns=(
-        number("batch", 2),
-        number("stores", 3),
-        number("chain"),
-        number("files", 1),
-        number("bytes"),
+        number("batch", lambda row: tables.known(row["last_committed_batch"]), 2),
+        number("stores", lambda row: f"{row['stores']:,}", 3),
+        number("chain", _longest),
+        number("files", lambda row: f"{row['files']:,}", 1),
+        number("bytes", lambda row: decimal(row["bytes"])),
     ),
     read=_row,
-    cells=_fleet_cells,
     order=lambda row: (-row["broken_stores"], -row["longest_chain"], -row["bytes"]),
     totals=lambda rows: (
         f"{counted(sum(one['stores'] for one in rows), 'store')}, "

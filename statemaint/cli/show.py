@@ -1,4 +1,4 @@
-"""`show`: rows of state at a version; `diff` selects and prints rows likewise."""
+"""`show` prints rows of state at a version; `diff` compares those of two versions."""
 
 import csv
 import io
@@ -6,6 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from dataclasses import asdict
 from functools import partial
 from itertools import chain, islice
 from tempfile import SpooledTemporaryFile
@@ -15,14 +16,21 @@ import click
 
 from statemaint.cli import tables
 from statemaint.cli.messages import settings
-from statemaint.cli.options import as_json_or_lines, family_flags, key_flag, uri, workers_flag
-from statemaint.cli.output import headed, print_pieces, print_rows
+from statemaint.cli.options import (
+    NUMBER,
+    as_json_or_lines,
+    family_flags,
+    key_flag,
+    uri,
+    workers_flag,
+)
+from statemaint.cli.output import Json, headed, print_pieces, print_rows
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column
 from statemaint.fold.temporary import temporary_directory
-from statemaint.report.to_json import id_json
+from statemaint.report.to_json import fields_json, id_json
 from statemaint.state import StateRow, StateSelection, select_state
-from statemaint.state.diff import ChangedRow
+from statemaint.state.diff import ChangedRow, Counts, StateDiff, StoreDiff, diff_state
 from statemaint.state.shuffle_key import holding
 from statemaint.wording import counted, printable
 from statemaint.workers import Workers
@@ -44,7 +52,6 @@ def show_verb(
     limit: int | None,
     as_csv: bool,
     workers: Workers,
-    as_json: bool,
     **where: Any,
 ) -> None:
     """Print the rows of state at a version, decoded with the schema that the query wrote.
@@ -54,7 +61,7 @@ def show_verb(
     On a terminal a table has the first 20 rows of each kind, or all with --all or --limit. With
     --key, only the partition that the key hashes to is read, if the checkpoint shows it.
     """
-    if as_csv and as_json:
+    if as_csv and settings().as_json:
         raise click.UsageError("--csv and --json are mutually exclusive")
     selection = select_state(uri, **where)
     if key is not None:
@@ -65,7 +72,7 @@ def show_verb(
         selected = islice(matching, limit)
         if as_csv:
             print_pieces(_csv(selection, selected))
-        elif as_json:
+        elif settings().as_json:
             rows_json = (
                 {**id_json(row.store), "family": row.family, "key": row.key, "value": row.value}
                 for row in selected
@@ -82,7 +89,6 @@ def _print_table(
     key: str | None,
     limit: int | None,
 ) -> None:
-    """Prints rows of state, in one table for each kind of row; the others only count."""
     shown, count = RowTables(f"at version {selection.version}", limited=limit is not None), 0
     with work_done("reading"):
         for row in found:
@@ -121,29 +127,23 @@ def _csv(selection: StateSelection, selected: Iterable[StateRow]) -> Iterator[st
 
     A column that only some rows have is empty in the others.
     """
-    lines = map(_csv_cells, selected)
-    if len(selection.kinds) > 1:
-        yield from _csv_of_kinds(lines)
-    elif first := next(lines, None):
-        yield from _csv_text(first, chain((first,), lines))
-
-
-def _csv_of_kinds(lines: Iterable[dict[str, Any]]) -> Iterator[str]:
+    lines: Iterator[dict[str, Any]] = map(_csv_cells, selected)
     names: dict[str, None] = {}
-    cells = Spool()
+    if len(selection.kinds) > 1:
+        spool = Spool()
+        for line in lines:
+            names |= dict.fromkeys(line)
+            spool.append(json.dumps(line))
+        lines = map(json.loads, spool)
+    elif first := next(lines, None):
+        names, lines = dict.fromkeys(first), chain((first,), lines)
+    if not names:
+        return
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
     for line in lines:
-        names.update(dict.fromkeys(line))
-        cells.append(json.dumps(line))
-    if names:
-        yield from _csv_text(names, map(json.loads, cells))
-
-
-def _csv_text(names: Iterable[str], lines: Iterable[dict[str, Any]]) -> Iterator[str]:
-    header, text = [*names], io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    for line in lines:
-        writer.writerow([line.get(name, "") for name in header])
+        writer.writerow(line)
         yield text.getvalue()
         text.seek(0)
         text.truncate()
@@ -221,7 +221,7 @@ class RowTables:
         self._when, self._whole = when, settings().everything
         every = limited or self._whole or not tables.new_console().is_terminal
         self._most = None if every else tables.MOST_ROWS
-        self._columns: dict[_Kind, list[Column]] = {}
+        self._columns: dict[_Kind, list[Column[str]]] = {}
         self._cells: dict[_Kind, Spool] = defaultdict(Spool)
         self._counts: Counter[_Kind] = Counter()
 
@@ -235,7 +235,7 @@ class RowTables:
         self._columns.setdefault(kind, [self._column(one, at) for at, one in enumerate(cells)])
         self._cells[kind].append(json.dumps([tables.cell(one) for one in cells.values()]))
 
-    def _column(self, name: str, at: int) -> Column:
+    def _column(self, name: str, at: int) -> Column[str]:
         spare = at if name.startswith("value.") and not self._whole else 0
         return Column(printable(name), spare=spare, cut=not self._whole)
 
@@ -256,3 +256,94 @@ def _counted(lines: int, *, more: bool) -> str:
     if not more:
         return counted(lines, "row")
     return "the first row" if lines == 1 else f"the first {lines:,} rows"
+
+
+@click.command("diff")
+@uri
+@family_flags
+@click.option("--from", "older", type=NUMBER, help="Older version; default: the one before --to.")
+@click.option(
+    "--to", "newer", type=click.IntRange(min=1), help="Newer version; default: the newest."
+)
+@key_flag
+@click.option("--limit", type=NUMBER, help="Maximum number of rows; the counts always cover all.")
+@workers_flag
+@as_json_or_lines
+def diff_verb(
+    uri: str,
+    *,
+    older: int | None,
+    newer: int | None,
+    key: str | None,
+    limit: int | None,
+    workers: Workers,
+    **where: Any,
+) -> None:
+    """Compare the rows of state at two versions: what was added, changed and removed.
+
+    Prints the counts of all rows, then the rows, decoded and cut as by `show`. Version 0 is the
+    empty state.
+    """
+
+    def selected(row: ChangedRow) -> bool:
+        return key is None or reads(row.key, key)
+
+    requested, spool = diff_state(uri, (older, newer), **where), Spool()
+    when = f"between versions {requested.older} and {requested.newer}"
+    shown, as_json = RowTables(when, limited=limit is not None), settings().as_json
+
+    def add(row: ChangedRow) -> None:
+        if as_json:
+            spool.append(json.dumps(_changed_json(row)))
+        else:
+            shown.add(row, partial(_changed_columns, row))
+
+    with work_done("comparing"):
+        diff = requested.compare(selected, limit, workers=workers, into=add)
+    if as_json:
+        print_rows(headed(diff_json(diff), uri), map(json.loads, spool))
+        return
+    tables.print_line(f"from version {diff.older} to version {diff.newer}")
+    _print_counts(diff)
+    shown.print()
+
+
+def diff_json(diff: StateDiff) -> Json:
+    stores = [
+        {**id_json(one.store), "family": one.family, **asdict(one.counts)} for one in diff.stores
+    ]
+    total = asdict(diff.total)
+    return {"from": diff.older, "to": diff.newer, "total": total, "stores": stores}
+
+
+def _changed_json(row: ChangedRow) -> Json:
+    change = {"family": row.family, "change": row.fate.value}
+    return {**id_json(row.store), **change, **fields_json(row, "key before after")}
+
+
+def _print_counts(diff: StateDiff) -> None:
+    """Prints the counts of all stores; if they exceed a table, those with the most changes."""
+    cut = len(diff.stores) > tables.MOST_ROWS and not settings().everything
+    stores = sorted(diff.stores, key=_most_first)[: tables.MOST_ROWS] if cut else diff.stores
+    measures = ("added", "changed", "removed", "rewritten")
+
+    def row(name: str, counts: Counts) -> list[str]:
+        return [name, *(tables.known(getattr(counts, measure)) for measure in measures)]
+
+    counts = (row(tables.place(one.store, one.family), one.counts) for one in stores)
+    columns: list[Column[Any]] = [Column("store"), *map(tables.number, measures)]
+    tables.print_table(columns, chain(counts, (row("total", diff.total),)))
+    if more := len(diff.stores) - len(stores):
+        tables.print_line(f"and {counted(more, 'more store')}, also in the total; --all shows them")
+
+
+def _most_first(one: StoreDiff) -> tuple[object, ...]:
+    counts = one.counts
+    return -(counts.added + counts.changed + counts.removed), one.store, one.family or ""
+
+
+def _changed_columns(row: ChangedRow) -> dict[str, Any]:
+    key = {f"key.{name}": value for name, value in row.key.items()}
+    values = {"before": row.before, "after": row.after}
+    shown = {name: "" if value is None else value for name, value in values.items()}
+    return {"partition": row.store.partition, "change": row.fate.value, **key, **shown}

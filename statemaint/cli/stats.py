@@ -14,22 +14,10 @@ from statemaint.cli.output import Json, print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
 from statemaint.model.findings import Finding
-from statemaint.report.to_json import id_json
+from statemaint.report.to_json import fields_json, id_json
 from statemaint.state.figures import Figures, LargeKey, OperatorStats, StateStats, StoreStats
 from statemaint.state.stats import state_stats
 from statemaint.wording import counted, printable
-
-_MEASURES = tuple(
-    number(name, spare)
-    for name, spare in (
-        ("rows", 0),
-        ("bytes", 0),
-        ("changes", 3),
-        ("removes", 4),
-        ("rewritten", 5),
-        ("untouched", 2),
-    )
-)
 
 
 @click.command("stats")
@@ -44,7 +32,7 @@ _MEASURES = tuple(
 @workers_flag
 @as_json
 @of_many(lambda: FLEET)
-def stats_verb(uri: str, *, as_json: bool, **where: Any) -> None:
+def stats_verb(uri: str, **where: Any) -> None:
     """Measure state: rows, bytes, churn, tombstones, skew, large keys, keys that never change.
 
     Rows are counted at the newest committed version, changes in the deltas or changelogs that
@@ -52,12 +40,7 @@ def stats_verb(uri: str, *, as_json: bool, **where: Any) -> None:
     """
     with work_done("reading"):
         stats = state_stats(uri, **where)
-    print_result(
-        lambda: stats_json(stats),
-        as_json=as_json,
-        table=lambda: _print_table(stats),
-        checkpoint=uri,
-    )
+    print_result(lambda: stats_json(stats), lambda: _print_table(stats), checkpoint=uri)
 
 
 def stats_json(stats: StateStats) -> Json:
@@ -90,33 +73,25 @@ def _store_json(store: StoreStats) -> Json:
 
 def _figures_json(figures: Figures) -> Json:
     return {
-        "rows": figures.rows,
-        "bytes": figures.bytes,
+        **fields_json(figures, "rows bytes"),
         "churn": _churn_json(figures),
-        "untouched": figures.untouched,
-        "untouched_share": figures.untouched_share,
+        **fields_json(figures, "untouched untouched_share"),
     }
 
 
 def _churn_json(figures: Figures) -> Json | None:
-    churn = figures.churn
-    if churn is None:
+    if figures.churn is None:
         return None
     return {
         "versions": figures.versions,
-        "puts": churn.puts,
-        "removes": churn.removes,
-        "added": churn.added,
-        "removed": churn.removed,
-        "rewritten": churn.rewritten,
+        **fields_json(figures.churn, "puts removes added removed rewritten"),
         "changes_per_version": figures.changes_per_version,
-        "removes_share": churn.removes_share,
-        "rewritten_share": churn.rewritten_share,
+        **fields_json(figures.churn, "removes_share rewritten_share"),
     }
 
 
 def _large_json(key: LargeKey) -> Json:
-    return {**id_json(key.store), "family": key.family, "key": key.key, "bytes": key.bytes}
+    return {**id_json(key.store), **fields_json(key, "family key bytes")}
 
 
 def _print_table(stats: StateStats) -> None:
@@ -124,44 +99,51 @@ def _print_table(stats: StateStats) -> None:
     since = tables.known(stats.since)
     tables.print_line(f"version {stats.version}; untouched: since version {since}")
     tables.print_line(f"changes: records of a version, on average over the last {versions}")
-    columns = (Column("operator"), *_MEASURES, Column("largest partition", spare=1))
-    tables.print_table(columns, map(_operator_cells, stats.operators))
+    tables.print_table(_OPERATORS, tables.rows_of(_OPERATORS, stats.operators))
     stores = sorted(stats.stores, key=lambda one: (-one.figures.bytes, one.store, one.family or ""))
-    cells = [(tables.place(one.store, one.family), *_measures(one.figures)) for one in stores]
-    tables.print_first((Column("store"), *_MEASURES), cells, "store")
+    tables.print_first(_STORES, stores, "store")
     if largest := [key for one in stats.operators for key in one.largest]:
-        rows = (
-            (tables.place(key.store, key.family), str(key.bytes), tables.cell(key.key))
-            for key in largest
+        columns: tuple[Column[LargeKey], ...] = (
+            Column("largest keys", lambda key: tables.place(key.store, key.family)),
+            number("bytes", lambda key: str(key.bytes)),
+            Column("key", lambda key: tables.cell(key.key), cut=not settings().everything),
         )
-        tables.print_table(
-            (Column("largest keys"), number("bytes"), Column("key", cut=not settings().everything)),
-            rows,
-        )
+        tables.print_table(columns, tables.rows_of(columns, largest))
     for notice in stats.notices:
         tables.print_line(f"{notice.code}: {printable(notice.detail)}", wrap=False)
 
 
-def _operator_cells(one: OperatorStats) -> tuple[str, ...]:
+def _skew(one: OperatorStats) -> str:
     ratio = "" if one.skew.ratio is None else f" ({one.skew.ratio:.1f} x mean)"
-    skew = f"{one.skew.partition}: {one.skew.rows}{ratio}"
-    return (f"op {one.operator}", *_measures(one.figures), skew)
+    return f"{one.skew.partition}: {one.skew.rows}{ratio}"
 
 
-def _measures(figures: Figures) -> tuple[str, ...]:
-    each, churn = figures.changes_per_version, figures.churn
-    return (
-        f"{figures.rows:,}",
-        decimal(figures.bytes),
-        "?" if each is None else f"{each:.1f}",
-        _share(churn.removes_share if churn else None),
-        _share(churn.rewritten_share if churn else None),
-        _share(figures.untouched_share),
-    )
+def _changes(figures: Figures) -> str:
+    each = figures.changes_per_version
+    return "?" if each is None else f"{each:.1f}"
 
 
 def _share(share: float | None) -> str:
     return "?" if share is None else f"{share:.1%}"
+
+
+_MEASURES: tuple[Column[OperatorStats | StoreStats], ...] = (
+    number("rows", lambda one: f"{one.figures.rows:,}"),
+    number("bytes", lambda one: decimal(one.figures.bytes)),
+    number("changes", lambda one: _changes(one.figures), 3),
+    number("removes", lambda one: _share(getattr(one.figures.churn, "removes_share", None)), 4),
+    number("rewritten", lambda one: _share(getattr(one.figures.churn, "rewritten_share", None)), 5),
+    number("untouched", lambda one: _share(one.figures.untouched_share), 2),
+)
+_OPERATORS: tuple[Column[OperatorStats], ...] = (
+    Column("operator", lambda one: f"op {one.operator}"),
+    *_MEASURES,
+    Column("largest partition", _skew, spare=1),
+)
+_STORES: tuple[Column[StoreStats], ...] = (
+    Column("store", lambda one: tables.place(one.store, one.family)),
+    *_MEASURES,
+)
 
 
 def _row(uri: str, **where: Any) -> tuple[Json, tuple[Finding, ...]]:
@@ -176,26 +158,15 @@ def _row(uri: str, **where: Any) -> tuple[Json, tuple[Finding, ...]]:
     return row, ()
 
 
-def _fleet_cells(row: Json) -> tuple[str, ...]:
-    return (
-        str(row["version"]),
-        f"{row['stores']:,}",
-        f"{row['rows']:,}",
-        decimal(row["bytes"]),
-        " ".join(row["notices"]),
-    )
-
-
 FLEET: Fleet = Fleet(
     columns=(
-        number("version", 3),
-        number("stores", 2),
-        number("rows"),
-        number("bytes"),
-        Column("notices", spare=1),
+        number("version", lambda row: str(row["version"]), 3),
+        number("stores", lambda row: f"{row['stores']:,}", 2),
+        number("rows", lambda row: f"{row['rows']:,}"),
+        number("bytes", lambda row: decimal(row["bytes"])),
+        Column("notices", lambda row: " ".join(row["notices"]), spare=1),
     ),
     read=_row,
-    cells=_fleet_cells,
     order=lambda row: -row["bytes"],
     totals=lambda rows: (
         f"{counted(sum(one['rows'] for one in rows), 'row')}, "

@@ -10,10 +10,10 @@ import os
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Generic, Literal, TypeVar
 
 import click
 from rich.cells import cell_len
@@ -60,16 +60,19 @@ MOST_ROWS = 20
 BAD, GOOD, WARNING = "bold red", "green", "yellow"
 STYLES = {"bad": BAD, "good": GOOD, "warn": WARNING, "plain": ""}
 
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 Cell = str | Text
 Row = Sequence[Cell]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Column(Generic[T_contra]):
     """A column of a table.
 
     Attributes:
         name: its heading.
+        of: makes the cell of an item.
         right: whether its cells are numbers, which end at its right edge.
         spare: its unimportance: on a narrow terminal the highest is omitted first, 0 never.
         cut: whether long cells are cut on a narrow terminal, before any column is omitted.
@@ -77,14 +80,17 @@ class Column:
     """
 
     name: str
+    of: Callable[[T_contra], Cell] = str
     right: bool = False
     spare: int = 0
     cut: bool = False
     varies: bool = False
 
 
-def number(name: str, spare: int = 0, *, varies: bool = False) -> Column:
-    return Column(name, right=True, spare=spare, varies=varies)
+def number(
+    name: str, of: Callable[[T], Cell] = str, spare: int = 0, *, varies: bool = False
+) -> Column[T]:
+    return Column(name, of, right=True, spare=spare, varies=varies)
 
 
 class _Console(Console):
@@ -107,9 +113,9 @@ def new_console() -> Console:
     )
 
 
-def print_table(columns: Sequence[Column | str], rows: Iterable[Row]) -> None:
+def print_table(columns: Sequence[Column[Any] | str], rows: Iterable[Row]) -> None:
     """Prints a table without borders, of cells of plain text; a large one in chunks."""
-    heads = [one if isinstance(one, Column) else Column(one) for one in columns]
+    heads = [Column(column) if isinstance(column, str) else column for column in columns]
     remaining = iter(rows)
     first = [*islice(remaining, _MOST_RICH + 1)]
     if len(first) > _MOST_RICH or not new_console().is_terminal:
@@ -118,29 +124,32 @@ def print_table(columns: Sequence[Column | str], rows: Iterable[Row]) -> None:
         _print_rich(heads, first)
 
 
+def rows_of(columns: Sequence[Column[T]], items: Iterable[T]) -> list[Row]:
+    return [tuple(column.of(item) for column in columns) for item in items]
+
+
 def print_first(
-    columns: Sequence[Column | str], rows: Sequence[Row], noun: str, *, most: int = MOST_ROWS
+    columns: Sequence[Column[T]], items: Sequence[T], noun: str, *, most: int = MOST_ROWS
 ) -> None:
-    """Prints a table's first rows, all with `--all`, and the number of the others."""
-    shown = rows if settings().everything else rows[:most]
-    print_table(columns, shown)
-    if (more := len(rows) - len(shown)) > 0:
+    """Prints a table of the first items, all with `--all`, and the number of the others."""
+    shown = items if settings().everything else items[:most]
+    print_table(columns, rows_of(columns, shown))
+    if (more := len(items) - len(shown)) > 0:
         print_line(f"and {counted(more, f'more {noun}')}; --all shows them")
 
 
-def print_alike(columns: Sequence[Column], rows: Sequence[Row], noun: str) -> None:
-    """Prints a table; of many rows that are mostly alike, these as one line before the others."""
-    compared = [at for at, one in enumerate(columns) if at and not one.varies]
-    alike = Counter(tuple(str(row[at]) for at in compared) for row in rows)
-    same, number = max(alike.items(), key=lambda one: one[1], default=((), 0))
-    if settings().everything or len(rows) <= MOST_ROWS or 2 * number < len(rows):
-        print_first(columns, rows, noun)
+def print_alike(columns: Sequence[Column[T]], items: Sequence[T], noun: str) -> None:
+    """Prints a table; of many items that are mostly alike, these as one line before the others."""
+    compared = [column for column in columns[1:] if not column.varies]
+    facts = [tuple(map(str, row)) for row in rows_of(compared, items)]
+    same, number = next(iter(Counter(facts).most_common(1)), ((), 0))
+    if settings().everything or len(items) <= MOST_ROWS or 2 * number < len(items):
+        print_first(columns, items, noun)
         return
-    named = zip((columns[at].name for at in compared), same, strict=True)
-    facts = ", ".join(f"{name} {cell}" for name, cell in named if cell not in {"", "0"})
-    print_line(f"{counted(number, noun)} alike: {facts}; --all shows them")
-    rest = [row for row in rows if tuple(str(row[at]) for at in compared) != same]
-    if rest:
+    named = zip((column.name for column in compared), same, strict=True)
+    shared = ", ".join(f"{name} {cell}" for name, cell in named if cell not in {"", "0"})
+    print_line(f"{counted(number, noun)} alike: {shared}; --all shows them")
+    if rest := [item for item, fact in zip(items, facts, strict=True) if fact != same]:
         print_first(columns, rest, noun)
 
 
@@ -159,32 +168,33 @@ def print_labelled(label: str, text: str, style: str = "") -> None:
         console.print(Text.assemble(before, (line, style)), soft_wrap=True)
 
 
-def _print_rich(columns: Sequence[Column], rows: Sequence[Row]) -> None:
+def _print_rich(columns: Sequence[Column[Any]], rows: Sequence[Row]) -> None:
     console = new_console()
-    sizes = [max(map(_length, (one.name, *cells))) for one, cells in _by_column(columns, rows)]
+    names = [column.name for column in columns]
+    sizes = [max(map(_length, cells)) for cells in zip(names, *rows, strict=True)]
     least = [
-        max(_length(one.name), min(size, _LEAST)) if one.cut else size
-        for one, size in zip(columns, sizes, strict=True)
+        max(_length(column.name), min(size, _LEAST)) if column.cut else size
+        for column, size in zip(columns, sizes, strict=True)
     ]
     kept = _that_fit(columns, least, console.width)
     if _width(least, kept) > console.width:
         _print_by_column(console, columns, rows)
         return
     sizes = _narrowed(sizes, least, kept, console.width)
-    cells = [[_cut(row[one], sizes[one]) for one in kept] for row in rows]
-    console.print(_laid_out([columns[one] for one in kept], cells))
-    if lost := [one.name for number, one in enumerate(columns) if number not in kept]:
+    table = Table(
+        box=None, header_style="bold", pad_edge=False, padding=(0, 1), collapse_padding=False
+    )
+    for column in (columns[at] for at in kept):
+        justify: Literal["right", "left"] = "right" if column.right else "left"
+        table.add_column(Text(column.name), justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*(_cut(row[at], sizes[at]) for at in kept))
+    console.print(table)
+    if lost := [column.name for at, column in enumerate(columns) if at not in kept]:
         console.print(Text(f"(omitted to fit the width: {', '.join(lost)})", style="dim"))
 
 
-def _by_column(
-    columns: Sequence[Column], rows: Sequence[Row]
-) -> Iterator[tuple[Column, Sequence[Cell]]]:
-    for at, column in enumerate(columns):
-        yield column, [row[at] for row in rows]
-
-
-def _that_fit(columns: Sequence[Column], least: Sequence[int], width: int) -> list[int]:
+def _that_fit(columns: Sequence[Column[Any]], least: Sequence[int], width: int) -> list[int]:
     """Returns the numbers of the columns to print, without the least important ones."""
     kept = [*range(len(columns))]
     while _width(least, kept) > width:
@@ -210,15 +220,14 @@ def _width(sizes: Sequence[int], kept: Sequence[int]) -> int:
     return sum(sizes[at] + len(_GAP) for at in kept) - len(_GAP)
 
 
-def _cut(cell: Cell, size: int) -> Cell:
-    if _length(cell) <= size:
-        return cell
+def _cut(cell: Cell, size: int) -> Text:
     text = cell.copy() if isinstance(cell, Text) else Text(cell)
-    text.truncate(size, overflow="ellipsis")
+    if _length(cell) > size:
+        text.truncate(size, overflow="ellipsis")
     return text
 
 
-def _print_by_column(console: Console, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+def _print_by_column(console: Console, columns: Sequence[Column[Any]], rows: Sequence[Row]) -> None:
     """Prints each row as a line for each column: in a table, words would be broken."""
     widest = max(cell_len(column.name) for column in columns)
     for number, row in enumerate(rows):
@@ -229,31 +238,15 @@ def _print_by_column(console: Console, columns: Sequence[Column], rows: Sequence
             console.print(Text.assemble(name, _GAP, value), soft_wrap=True)
 
 
-def _laid_out(columns: Sequence[Column], rows: Iterable[Row]) -> Table:
-    table = Table(
-        box=None, header_style="bold", pad_edge=False, padding=(0, 1), collapse_padding=False
-    )
-    for column in columns:
-        table.add_column(
-            Text(column.name), justify="right" if column.right else "left", overflow="fold"
-        )
-    for row in rows:
-        table.add_row(*(one if isinstance(one, Text) else Text(one) for one in row))
-    return table
-
-
-def _print_plain(columns: Sequence[Column], rows: Iterator[Row]) -> None:
+def _print_plain(columns: Sequence[Column[Any]], rows: Iterator[Row]) -> None:
     widths = [cell_len(column.name) for column in columns]
     right = [column.right for column in columns]
     head: tuple[Row, ...] = ([column.name for column in columns],)
     while (chunk := [*islice(rows, _CHUNK)]) or head:
-        widths = [*map(_widest, widths, zip(*chunk, strict=True))] if chunk else widths
+        for at, cells in enumerate(zip(*chunk, strict=True)):
+            widths[at] = max(widths[at], min(_WIDEST, max(map(_length, cells))))
         click.echo("\n".join(_line(row, widths, right) for row in (*head, *chunk)))
         head = ()
-
-
-def _widest(width: int, cells: Iterable[Cell]) -> int:
-    return max(width, min(_WIDEST, max(map(_length, cells))))
 
 
 def _length(cell: Cell) -> int:
@@ -262,22 +255,18 @@ def _length(cell: Cell) -> int:
 
 
 def _line(row: Row, widths: Iterable[int], right: Iterable[bool]) -> str:
-    cells = zip(row, widths, right, strict=True)
-    return _GAP.join(_padded(*one) for one in cells).rstrip()
-
-
-def _padded(cell: Cell, width: int, right: bool) -> str:  # noqa: FBT001 -- a cell of three
-    space = " " * (width - _length(cell))
-    return space + str(cell) if right else str(cell) + space
+    padded = []
+    for cell, width, to_right in zip(row, widths, right, strict=True):
+        space = " " * (width - _length(cell))
+        padded.append(space + str(cell) if to_right else str(cell) + space)
+    return _GAP.join(padded).rstrip()
 
 
 def judged(verdict: Verdict) -> Text:
-    """Returns the word of a verdict in its colour."""
     return Text(verdict.value, STYLES[verdict.mark])
 
 
 def print_verdict(verdict: Verdict, looked: Looked) -> None:
-    """Prints a line with a verdict, its meaning and its depth."""
     rest = f": {verdict.meaning} (by {looked.meaning})"
     print_line(Text.assemble("verdict     ", judged(verdict), rest))
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -49,11 +50,7 @@ class Address(str):
 
 
 def savepoints_of(address: Address) -> "tuple[str, SavepointSettings] | None":
-    """Returns a query's name and where its savepoints are; `None` if no name was given.
-
-    Raises:
-        ConfigError: when the queries file does not have it.
-    """
+    """Returns a query's name and where its savepoints are; `None` if no name was given."""
     if address.named is None:
         return None
     reading, name = address.named
@@ -74,14 +71,11 @@ class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Address:
-        """Returns the address; a name's comes from the queries file."""
         del param
         if isinstance(value, Address):
             return value
         text = str(value)
-        if _is_address(text):
-            return Address(text)
-        path = _queries_file(ctx)
+        path = None if _is_address(text) else _queries_file(ctx)
         return _named(text, path) if path else Address(text)
 
     def shell_complete(
@@ -92,9 +86,17 @@ class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only
         A file that cannot be read has no names: the verb reports its fault.
         """
         del param
-        names = [one for one in _names(_queries_file(ctx)) if one.startswith(incomplete)]
+        from statemaint.queries.reader import read_queries  # noqa: PLC0415 -- loads pydantic
+
+        names: list[str] = []
+        if path := _queries_file(ctx):
+            with suppress(StatemaintError, OSError, ValueError):
+                names = sorted(read_queries(path).queries)
         # Folders come first: click's script for bash drops completions before them.
-        return [CompletionItem(incomplete, type="dir"), *map(CompletionItem, names)]
+        return [
+            CompletionItem(incomplete, type="dir"),
+            *(CompletionItem(name) for name in names if name.startswith(incomplete)),
+        ]
 
 
 def _queries_file(ctx: click.Context | None) -> str | None:
@@ -102,22 +104,9 @@ def _queries_file(ctx: click.Context | None) -> str | None:
     return given or os.environ.get(VARIABLE) or (_HERE if Path(_HERE).is_file() else None)
 
 
-def _names(path: str | None) -> list[str]:
-    from statemaint.queries.reader import read_queries  # noqa: PLC0415 -- loads pydantic
-
-    if path is None:
-        return []
-    try:
-        return sorted(read_queries(path).queries)
-    except (StatemaintError, OSError, ValueError):
-        return []
-
-
 def _is_address(text: str) -> bool:
-    return not text.strip() or "/" in text or ":" in text or text in {".", ".."} or _exists(text)
-
-
-def _exists(text: str) -> bool:
+    if not text.strip() or "/" in text or ":" in text or text in {".", ".."}:
+        return True
     try:
         return Path(text).exists()
     except (OSError, ValueError):
@@ -165,16 +154,15 @@ def of_queries(
         for name, query in sorted(reading.queries.items())
         if query.enabled and (not wanted or wanted.intersection(query.tags))
     )
-    found = [_named(name, path, reading) for name in names]
-    if not found and not reading.all_problems:
+    addresses = [_named(name, path, reading) for name in names]
+    if not addresses and not reading.all_problems:
         raise ConfigError(f"{path}: no enabled query{' has such a tag' if wanted else ''}")
-    return path, found, [*reading.all_problems]
+    return path, addresses, [*reading.all_problems]
 
 
 def _near(name: str, names: Iterable[str]) -> str:
     ordered = sorted(names)
-    near = get_close_matches(name, ordered, n=1)
-    if near:
+    if near := get_close_matches(name, ordered, n=1):
         return f"; did you mean {near[0]!r}?"
     return f", which has {', '.join(ordered[:5])}{', ...' if len(ordered) > 5 else ''}"  # noqa: PLR2004
 
@@ -191,18 +179,13 @@ def explained(error: StatemaintError, uri: str) -> StatemaintError:
 
 def queries_option() -> click.Option:
     """Returns `--queries`, which is read before the address."""
-
-    def keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-        del param
-        ctx.meta[_KEY] = value
-
     return click.Option(
         ["--queries"],
         metavar="FILE",
         type=click.Path(),
         is_eager=True,
         expose_value=False,
-        callback=keep,
+        callback=lambda ctx, _, value: ctx.meta.update({_KEY: value}),
         help=(
             "The queries file, or a folder of such files, for a query's name.  [default: "
             f"{VARIABLE}, or {_HERE} here]"

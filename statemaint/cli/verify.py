@@ -27,7 +27,7 @@ from statemaint.maintain.record import note_verification
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
 from statemaint.model.verdict import Looked
-from statemaint.report.to_json import findings_json, id_json, verdict_json
+from statemaint.report.to_json import fields_json, findings_json, id_json, verdict_json
 from statemaint.storage import Storage, open_storage
 from statemaint.wording import counted
 from statemaint.workers import Workers
@@ -57,7 +57,6 @@ def verify_verb(
     sample: tuple[int, int] | None,
     publish: bool,
     workers: Workers,
-    as_json: bool,
 ) -> None:
     """Check every file that a retained version of any store needs.
 
@@ -69,8 +68,7 @@ def verify_verb(
         verification = _verified(storage, deep=deep, sample=sample, workers=workers)
     print_result(
         lambda: verify_json(verification),
-        as_json=as_json,
-        table=lambda: _print_table(verification, deep=deep),
+        lambda: _print_table(verification, deep=deep),
         checkpoint=verification.checkpoint.root,
         lines="findings",
     )
@@ -91,12 +89,14 @@ def _verified(storage: Storage, **options: Any) -> Verification:
     return verification
 
 
+def _result_json(verification: Verification) -> Json:
+    verdict = verdict_json(verification.verdict, verification.looked)
+    return {**verdict, **fields_json(verification, "healthy versions_checked versions")}
+
+
 def verify_json(verification: Verification) -> Json:
     return {
-        **verdict_json(verification.verdict, verification.looked),
-        "healthy": verification.healthy,
-        "versions_checked": verification.versions_checked,
-        "versions": verification.versions,
+        **_result_json(verification),
         "findings": findings_json(verification.findings),
     }
 
@@ -117,26 +117,21 @@ def _row(uri: str, *, publish: bool, **options: Any) -> tuple[Json, tuple[Findin
     """Returns the row of one checkpoint in a fleet, which has no name to publish it by."""
     del publish
     verification = _verified(open_storage(uri), **options)
-    row = {
-        **verdict_json(verification.verdict, verification.looked),
-        "healthy": verification.healthy,
-        "versions_checked": verification.versions_checked,
-        "versions": verification.versions,
-        "stores": len(verification.checkpoint.stores),
-    }
-    return row, verification.findings
+    stores = {"stores": len(verification.checkpoint.stores)}
+    return {**_result_json(verification), **stores}, verification.findings
 
 
-def _cells(row: Json) -> Iterable[str | Text]:
-    yield f"{row['stores']:,}"
+def _versions(row: Json) -> str:
     passed, retained = row["versions_checked"], row["versions"]
-    yield f"{passed:,}" if passed == retained else f"{passed:,} of {retained:,}"
+    return f"{passed:,}" if passed == retained else f"{passed:,} of {retained:,}"
 
 
 FLEET: Fleet = Fleet(
-    columns=(number("stores", 1), number("versions", 2)),
+    columns=(
+        number("stores", lambda row: f"{row['stores']:,}", 1),
+        number("versions", _versions, 2),
+    ),
     read=_row,
-    cells=_cells,
     order=lambda row: row["versions_checked"] - row["versions"],
     totals=lambda rows: counted(sum(one["stores"] for one in rows), "store"),
     looked=lambda options: Looked.ROWS if options["deep"] else Looked.ENDS,
@@ -148,7 +143,7 @@ FLEET: Fleet = Fleet(
 @click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
 @workers_flag
 @as_json_or_lines
-def digest_verb(uri: str, *, version: int | None, workers: Workers, as_json: bool) -> None:
+def digest_verb(uri: str, *, version: int | None, workers: Workers) -> None:
     """Print the row count and an order-independent digest of each store at a version.
 
     Digests are keyed with the query's id: compare them between copies of one checkpoint, not
@@ -159,8 +154,7 @@ def digest_verb(uri: str, *, version: int | None, workers: Workers, as_json: boo
         at, digests = digest_stores(storage, version=version, workers=workers)
     print_result(
         lambda: digest_json(at, digests),
-        as_json=as_json,
-        table=lambda: _print_digests(at, digests),
+        lambda: _print_digests(at, digests),
         checkpoint=storage.root,
         lines="stores",
     )
@@ -175,9 +169,13 @@ def _print_digests(version: int, digests: Iterable[tuple[StoreId, StateDigest]])
     ordered = [*digests]
     if len(ordered) > tables.MOST_ROWS and not settings().everything:
         ordered.sort(key=lambda one: -one[1].rows)  # the largest are shown
-    rows = [(tables.short(store), f"{one.rows:,}", one.digest) for store, one in ordered]
-    total = sum(one.rows for _, one in ordered)
+    total = sum(digest.rows for _, digest in ordered)
     tables.print_line(
         f"version {version}: {counted(total, 'row')} in {counted(len(ordered), 'store')}"
     )
-    tables.print_first((Column("store"), number("rows"), Column("digest")), rows, "store")
+    columns: tuple[Column[tuple[StoreId, StateDigest]], ...] = (
+        Column("store", lambda one: tables.short(one[0])),
+        number("rows", lambda one: f"{one[1].rows:,}"),
+        Column("digest", lambda one: one[1].digest),
+    )
+    tables.print_first(columns, ordered, "store")

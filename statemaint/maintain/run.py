@@ -37,8 +37,7 @@ from statemaint.records.runs import forget, new_run_id, remembered
 from statemaint.records.trashed import ExpiredTrash, index_trash
 from statemaint.records.trashed import empty as empty_trash
 from statemaint.records.trashed import expired as expired_trash
-from statemaint.report.outcome import Emptied, Outcome, Report, exit_code_of
-from statemaint.report.store_report import summarize
+from statemaint.report.outcome import Emptied, Outcome, Report, exit_code_of, summarize
 from statemaint.scan.handover import Handover
 from statemaint.scan.identity import check_links
 from statemaint.storage import Storage

@@ -32,9 +32,9 @@ from statemaint.report.outcome import (
     Report,
     SnapshotWritten,
     StoreReport,
+    summarize,
 )
 from statemaint.report.record import LastRun, run_ended
-from statemaint.report.store_report import summarize
 from statemaint.report.task import BundleReport, PlanSummary, dumped, lag, loaded
 from statemaint.scan.handover import Handover, Recorder
 from statemaint.storage import Storage

@@ -20,7 +20,7 @@ from statemaint.records.claims import Holder, newest
 from statemaint.records.runs import RunNote, new_run_id, write_note
 from statemaint.report.facts import RunFacts
 from statemaint.report.outcome import SnapshotWritten
-from statemaint.report.recovery_json import recovery_fingerprint
+from statemaint.report.to_json import recovery_fingerprint
 from statemaint.storage import Storage
 from statemaint.wording import counted
 from statemaint.workers import Workers, in_order, nothing
@@ -55,28 +55,34 @@ class RecoveryReport:
 
     @property
     def record_id(self) -> str:
-        """Returns the id that the record has for it."""
         return self.run
 
     @property
     def incomplete(self) -> bool:
-        """Returns whether damage remains."""
+        """Whether damage remains."""
         return damaged(self.plan.findings)
 
     @property
     def work(self) -> RunFacts:
-        """Returns what it did, for the record; a file in the trash counts as deleted."""
+        """What it did, for the record; a file in the trash counts as deleted."""
         sums = {
             "snapshots": len(self.written),
-            "written": sum(one.bytes for one in self.written),
-            "deleted": sum(one.entry.size for one in self.removed),
+            "written": self.bytes_written,
+            "deleted": self.bytes_removed,
         }
         reasons = Counter(one.reason.value for one in self.removed)
         return RunFacts(sums=sums, counts={"deleted": dict(reasons)})
 
+    @property
+    def bytes_written(self) -> int:
+        return sum(one.bytes for one in self.written)
+
+    @property
+    def bytes_removed(self) -> int:
+        return sum(one.entry.size for one in self.removed)
+
 
 def log_entries(storage: Storage) -> frozenset[Entry]:
-    """Returns the files in both logs."""
     return frozenset(one for folder in ("commits", "offsets") for one in storage.list(folder))
 
 
@@ -98,18 +104,21 @@ def carry_out(
     Raises:
         Superseded: when the plan has another fingerprint, or the logs or a file have changed, which
             includes the remaining files that the newest version needs.
-        LeaseHeldError: when another run maintains the checkpoint.
-        StorageError: when the storage fails; and whatever `prove` raises.
     """
-    before, proved = newest(storage), prove()
-    _check_fingerprint(proved, expected)
+
+    def planned() -> Proved:
+        proved = prove()
+        if expected is not None and recovery_fingerprint(proved.plan) != expected:
+            raise Superseded(proved.plan.root, "the files of the plan have changed")
+        return proved
+
+    before, proved = newest(storage), planned()
     if not proved.plan.actions:
         return RecoveryReport("", proved.plan)
     run, started = new_run_id(storage.now()), storage.now()
     with leased(storage, Holder(run)) as lease:
         if not alone_since(before, lease):
-            proved = prove()
-            _check_fingerprint(proved, expected)
+            proved = planned()
 
         def unchanged() -> None:
             if changed := sorted(one.path for one in log_entries(storage) ^ proved.logs):
@@ -126,8 +135,8 @@ def carry_out(
                 fence=lease.number,
                 snapshots_written=len(result.written),
                 files_deleted=len(result.removed),
-                bytes_written=sum(one.bytes for one in result.written),
-                bytes_deleted=sum(one.entry.size for one in result.removed),
+                bytes_written=result.bytes_written,
+                bytes_deleted=result.bytes_removed,
                 exit_code=exit_code,
             )
             write_note(storage, run, "mend", note)
@@ -171,11 +180,6 @@ def _report(
     return RecoveryReport(run, plan, tuple(removed), tuple(written))
 
 
-def _check_fingerprint(proved: Proved, expected: str | None) -> None:
-    if expected is not None and recovery_fingerprint(proved.plan) != expected:
-        raise Superseded(proved.plan.root, "the files of the plan have changed")
-
-
 def must_stand(storage: Storage, checkpoint: Checkpoint, workers: Workers | int | None) -> None:
     """Makes sure that the newest committed version still loads from the files that remain.
 
@@ -193,24 +197,22 @@ def must_stand(storage: Storage, checkpoint: Checkpoint, workers: Workers | int 
 
 
 def _must_stand(storage: Storage, store: Store, version: int) -> None:
-    there = {*storage.list(store.id.directory)}
-    if lacking := sorted(one.path for one in _needed(store, version) if one not in there):
+    listed = {*storage.list(store.id.directory)}
+    if missing := sorted(one.path for one in _needed(store, version) if one not in listed):
         detail = (
             f"version {version} is loaded from it, and it was deleted or replaced since this was "
             "planned; stop the query with all its executors"
         )
-        raise Superseded(lacking[0], detail)
+        raise Superseded(missing[0], detail)
 
 
-def _needed(store: Store, version: int) -> Iterable[Entry]:
-    """Returns the files that a version is loaded from; none if a repair has to write one first."""
+def _needed(store: Store, version: int) -> Iterator[Entry]:
+    """Yields the files that a version is loaded from; none if a repair has to write one first."""
     chain = store.versions.chain(version)
-    return _files(store, chain) if isinstance(chain, Chain) else ()
-
-
-def _files(store: Store, chain: Chain) -> Iterator[Entry]:
-    yield from (one.entry for one in chain.deltas)
+    if not isinstance(chain, Chain):
+        return
+    yield from (delta.entry for delta in chain.deltas)
     if chain.base:
         yield chain.base.entry
         parts = store.rocks.parts.get(chain.base.entry.path, {}) if store.rocks else {}
-        yield from (one.entry for one in store.files if one.entry.path in parts)
+        yield from (file.entry for file in store.files if file.entry.path in parts)

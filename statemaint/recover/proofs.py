@@ -29,11 +29,6 @@ from statemaint.workers import Job, Workers, in_turn
 
 
 def store_of(checkpoint: Checkpoint, step: RepairStep) -> Store:
-    """Returns the store of a step.
-
-    Raises:
-        Superseded: when the checkpoint does not list it.
-    """
     if store := listed(checkpoint, step):
         return store
     place = step.store.directory if step.store else checkpoint.root
@@ -42,7 +37,6 @@ def store_of(checkpoint: Checkpoint, step: RepairStep) -> Store:
 
 
 def listed(checkpoint: Checkpoint, step: RepairStep) -> Store | None:
-    """Returns the store of a step; `None` if the checkpoint does not list it."""
     return next((one for one in checkpoint.stores if one.id == step.store), None)
 
 
@@ -98,7 +92,7 @@ class Proofs:
         threads = self._threads(checkpoint, there)
         if threads == 1:
             return
-        sizes = [_stored(checkpoint, one) for one in there]
+        sizes = [store_of(checkpoint, one).size for one in there]
         jobs = [
             Job(partial(self._proofs, checkpoint, one), partial(self._need, checkpoint, one), size)
             for one, size in zip(there, sizes, strict=True)
@@ -109,7 +103,6 @@ class Proofs:
             self._made.append((store_of(checkpoint, step), step.version, proof))
 
     def of(self, checkpoint: Checkpoint, step: RepairStep) -> Proof:
-        """Returns the proof of a step, on a checkpoint without its files."""
         store = store_of(checkpoint, step)
         for proved_store, version, proof in self._made:
             if version == step.version and is_same(proved_store, store):
@@ -119,7 +112,7 @@ class Proofs:
         return self._proof(checkpoint, step)
 
     def _threads(self, checkpoint: Checkpoint, steps: Sequence[RepairStep]) -> int:
-        size = sum(_stored(checkpoint, one) for one in steps)
+        size = sum(store_of(checkpoint, step).size for step in steps)
         return self.workers.threads(self.storage.parallel, size)
 
     def _need(self, checkpoint: Checkpoint, step: RepairStep) -> int:
@@ -154,17 +147,20 @@ class Proofs:
         return Proof(digest.digest, digest.rows, len(chain.paths), chain.start)
 
 
-def _stored(checkpoint: Checkpoint, step: RepairStep) -> int:
-    return sum(file.entry.size for file in store_of(checkpoint, step).files)
-
-
 # -- doubts: the reasons that a log may be wrong, and not the snapshot that differs from it
 
 
 def doubts_of(store: Store, chain: Chain, snapshot: Entry, checkpoint: Checkpoint) -> Iterator[str]:
     """Yields why a chain may be wrong, by the times of its files and the proof of its base."""
-    if store.rocks and (older := _of_another_run(chain, checkpoint)):
-        yield older
+    # A batch that runs again without changelogs writes a zip, and leaves the changelog.
+    for delta in chain.deltas if store.rocks else ():
+        batch = batch_of(delta.version)
+        if (delta.entry.modified or 0.0) < (checkpoint.planned.get(batch) or 0.0):
+            yield (
+                f"{delta.entry.path} is older than offsets/{batch}: if the batch ran again "
+                "without changelogs, the zip is right; move the changelog away then"
+            )
+            break
     if edited := _edited(store, chain, snapshot):
         yield f"{edited}; one of the two is wrong"
     proved = {proof.path for proof in store.attestations}
@@ -173,21 +169,6 @@ def doubts_of(store: Store, chain: Chain, snapshot: Entry, checkpoint: Checkpoin
             f"the chain that it differs from begins with {chain.base.entry.path}, which is "
             "not proved; one of the two is wrong"
         )
-
-
-def _of_another_run(chain: Chain, checkpoint: Checkpoint) -> str | None:
-    """Returns why a changelog may be of an earlier run of its batch; `None` if none is.
-
-    A batch that runs again without changelogs writes a zip, and leaves the changelog.
-    """
-    for delta in chain.deltas:
-        batch = batch_of(delta.version)
-        if (delta.entry.modified or 0.0) < (checkpoint.planned.get(batch) or 0.0):
-            return (
-                f"{delta.entry.path} is older than offsets/{batch}: if the batch ran again "
-                "without changelogs, the zip is right; move the changelog away then"
-            )
-    return None
 
 
 def _edited(store: Store, chain: Chain, snapshot: Entry) -> str | None:

@@ -146,9 +146,8 @@ class _Search:
     def add(self, step: RepairStep) -> None:
         """Takes a step that removes nothing, unless a bad snapshot of its store is rebuilt."""
         store = store_of(self._before.checkpoint, step)
-        if _loses_families(store, self._before, step) or any(
-            one.store == step.store for one in self.accepted
-        ):
+        rebuilt_anyway = any(one.store == step.store for one in self.accepted)
+        if rebuilt_anyway or _loses_families(store, self._before, step):
             return
         if outside := _outside(store.outside):
             self._stays.setdefault(store.id.directory, outside)
@@ -162,8 +161,8 @@ class _Search:
         except (CheckpointError, UnsupportedError) as error:
             path = step.rebuild.path if step.rebuild else ""
             self._stays.setdefault(path, f"the log does not give version {step.version}: {error}")
-            return
-        self.based.append(replace(step, proof=proof))
+        else:
+            self.based.append(replace(step, proof=proof))
 
     def _settled(self, finding: Finding) -> bool:
         """Returns whether the step for another finding has resolved this one.
@@ -175,7 +174,6 @@ class _Search:
         return twofold and _key(finding) not in _damage(self.after)
 
     def _against(self, step: RepairStep, without: Verification) -> Iterator[str]:
-        """Yields the reasons against a step."""
         before, after = store_of(self._before.checkpoint, step), listed(without.checkpoint, step)
         if outside := _outside((*before.outside, *(one.entry for one in step.removes))):
             yield outside
@@ -186,7 +184,7 @@ class _Search:
             yield "a remaining zip refers to it"
         if step.reason is RemoveReason.BAD_SNAPSHOT and _loses_families(before, without, step):
             yield "no zip lists the column families"
-        new = sorted(_damage(without) - self._damage - _allowed(step))
+        new = sorted(_damage(without) - _damage(self.after) - _allowed(step))
         yield from (f"without it, {code} at {path}" for code, path in new)
         if step.reason is RemoveReason.BAD_SNAPSHOT:
             yield from self._in_doubt(step, before)
@@ -277,7 +275,7 @@ class _Search:
 
     @property
     def unrepaired(self) -> tuple[str, ...]:
-        """Returns each file whose removal might have resolved a finding, with why it stays."""
+        """Each file whose removal might have resolved a finding, with why it stays."""
         removed = {path for one in self.accepted for path in one.paths}
         return tuple(
             f"{path} stays: {why}" for path, why in self._stays.items() if path not in removed
@@ -285,16 +283,12 @@ class _Search:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Returns the findings that remain after all steps; no step resolves a broken lineage."""
+        """The findings that remain after all steps; no step resolves a broken lineage."""
         lineages = (one for one in self._before.findings if one.code is FindingCode.LINEAGE_BROKEN)
         own = (one for one in lineages if one.path and one.path.endswith(".changelog"))
         based = [store_of(self._before.checkpoint, one) for one in self.based]
         remaining = dict.fromkeys((*self.after.findings, *own))
         return tuple(one for one in remaining if not any(lacks_base(store, one) for store in based))
-
-    @property
-    def _damage(self) -> set[tuple[str, str]]:
-        return _damage(self.after)
 
     def made(self) -> Iterator[RepairStep]:
         """Yields the steps, each with the snapshot that replaces the removed one."""
@@ -313,22 +307,20 @@ def _allowed(step: RepairStep) -> set[tuple[str, str]]:
     return {(FindingCode.MISSING_SCHEMA.value, step.removes[0].path)} if unreadable else set()
 
 
-def _damage(found: Verification) -> set[tuple[str, str]]:
-    return {_key(one) for one in found.findings if one.damage}
+def _damage(verification: Verification) -> set[tuple[str, str]]:
+    return {_key(finding) for finding in verification.findings if finding.damage}
 
 
 def _key(finding: Finding) -> tuple[str, str]:
     return finding.code.value, finding.path or str(finding.store)
 
 
+_CORRUPT = {FindingCode.CORRUPT_FILE, FindingCode.SNAPSHOT_MISMATCH, FindingCode.STALE_CHECKSUM}
+
+
 def _without_corrupt(found: Verification) -> Verification:
     """Returns a verification whose stores take column families from no zip that is damaged."""
-    codes = (
-        FindingCode.CORRUPT_FILE,
-        FindingCode.SNAPSHOT_MISMATCH,
-        FindingCode.STALE_CHECKSUM,
-    )
-    paths = frozenset(one.path for one in found.findings if one.code in codes and one.path)
+    paths = frozenset(one.path for one in found.findings if one.code in _CORRUPT and one.path)
     stores = tuple(
         replace(one, rocks=replace(one.rocks, unreadable=one.rocks.unreadable | bad))
         if one.rocks and (bad := paths & one.rocks.families.keys())

@@ -8,12 +8,7 @@ from statemaint.audit.diagnosis import Diagnosis
 from statemaint.audit.doctor import doctor
 from statemaint.audit.suspects import check_suspects
 from statemaint.codec.metadata import logs
-from statemaint.errors import (
-    CodecError,
-    ConfigError,
-    DamagedError,
-    NotFoundError,
-)
+from statemaint.errors import CodecError, ConfigError, DamagedError, NotFoundError
 from statemaint.fold import Source, engine_for
 from statemaint.fold.needs import check_need, loading
 from statemaint.listing import Entry
@@ -102,7 +97,11 @@ def _proved(storage: Storage, batch: int, workers: Workers | int | None) -> Prov
     entries = log_entries(reading)
     _check_committed(reading, entries, batch)
     check_pins(reading, batch)
-    _check_unfinished(reading, batch)
+    # Some of the state above an unfinished rollback's batch is in the trash.
+    for unfinished in interrupted_rollbacks(reading):
+        if unfinished.batch is None or batch > unfinished.batch:
+            detail = f"cannot roll back to batch {batch}: {unfinished.finding.detail}"
+            raise DamagedError(reading.root, detail, code=unfinished.finding.code.value)
     before = scan_checkpoint(reading)
     _check_log(reading, before, batch, workers)
     removes = _removes(reading, entries, batch)
@@ -127,10 +126,18 @@ def _check_log(
 ) -> None:
     """Refuses a batch whose log was replaced below a snapshot that would be moved away."""
     reading, crew = stoppable(storage), Workers.of(workers)
-    check = partial(_suspects, reading, checkpoint)
-    need = partial(_need, reading, checkpoint)
-    jobs = [Job(partial(check, one), partial(need, one), one.size) for one in checkpoint.stores]
-    size = sum(one.size for one in checkpoint.stores if judge(one, checkpoint).suspects)
+
+    def suspects(store: Store) -> Iterator[list[Finding]]:
+        engine = partial(engine_for, store.size, checkpoint.provider)
+        source = Source.of(reading, store, checkpoint)
+        yield [*check_suspects(source, engine, store, checkpoint)]
+
+    def need(store: Store) -> int:
+        return check_need(store, Source.of(reading, store, checkpoint))
+
+    stores = checkpoint.stores
+    jobs = [Job(partial(suspects, one), partial(need, one), one.size) for one in stores]
+    size = sum(one.size for one in stores if judge(one, checkpoint).suspects)
     threads = crew.threads(storage.parallel, size)
     budget = crew.budget(loading(size, checkpoint.provider))
     for findings in in_turn(jobs, threads=threads, budget=budget, stop=reading.stop):
@@ -140,16 +147,6 @@ def _check_log(
                     f"cannot roll back to batch {batch}, its rows may be wrong: {finding.detail}"
                 )
                 raise DamagedError(checkpoint.root, detail, code=finding.code.value)
-
-
-def _suspects(storage: Storage, checkpoint: Checkpoint, store: Store) -> Iterator[list[Finding]]:
-    source = Source.of(storage, store, checkpoint)
-    engine = partial(engine_for, store.size, checkpoint.provider)
-    yield [*check_suspects(source, engine, store, checkpoint)]
-
-
-def _need(storage: Storage, checkpoint: Checkpoint, store: Store) -> int:
-    return check_need(store, Source.of(storage, store, checkpoint))
 
 
 def _check_stores(before: Checkpoint, after: Checkpoint, batch: int) -> None:
@@ -166,11 +163,10 @@ def _check_stores(before: Checkpoint, after: Checkpoint, batch: int) -> None:
 
 
 def _check_committed(storage: Storage, entries: Iterable[Entry], batch: int) -> None:
-    found = (batch_in(entry.path, "commits") for entry in entries)
-    batches = sorted(one for one in found if one >= 0)
-    if batch in batches:
-        return
-    raise not_committed(storage.root, batch, batches)
+    named = (batch_in(entry.path, "commits") for entry in entries)
+    batches = sorted(number for number in named if number >= 0)
+    if batch not in batches:
+        raise not_committed(storage.root, batch, batches)
 
 
 def check_pins(storage: Storage, batch: int) -> None:
@@ -187,19 +183,12 @@ def check_pins(storage: Storage, batch: int) -> None:
             )
 
 
-def _check_unfinished(storage: Storage, batch: int) -> None:
-    """Refuses a batch above that of an unfinished rollback, some of whose state is in the trash."""
-    for one in interrupted_rollbacks(storage):
-        if one.batch is None or batch > one.batch:
-            detail = f"cannot roll back to batch {batch}: {one.finding.detail}"
-            raise DamagedError(storage.root, detail, code=one.finding.code.value)
-
-
 def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Remove, ...]:
     """Returns the files to remove; of the state, those above the batch once the logs are cut."""
     metadata = (one for one in storage.list("state") if _OPERATOR_METADATA.fullmatch(one.path))
     files = [*entries, *metadata]
-    repartitions = _repartitions(storage, batch + 1)
+    # A batch that only changes the number of partitions reads no input.
+    repartitions = len({*partition_counts(storage, (batch, batch + 1)).values()}) > 1
     keep = _reads(storage, batch + 1) is None and not repartitions
     # With the offsets of the next batch, a restart reads those of this one; without them, also
     # those before.
@@ -215,7 +204,6 @@ def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Re
 
 
 def _reads(storage: Storage, batch: int) -> str | None:
-    """Returns the fault of the offsets of a batch, if any."""
     path = f"offsets/{batch}"
     try:
         logs.parse_conf(storage.read(path))
@@ -226,14 +214,7 @@ def _reads(storage: Storage, batch: int) -> str | None:
     return None
 
 
-def _repartitions(storage: Storage, batch: int) -> bool:
-    """Returns whether a batch only changed the number of partitions, and so reads no input."""
-    counts = partition_counts(storage, (batch - 1, batch))
-    return len({*counts.values()}) > 1
-
-
 def _check_restart(diagnosis: Diagnosis, batch: int) -> None:
-    """Raises the reason why a restart after a batch would fail, if there is one."""
     doubt = any(is_doubt(one) and batch in one.batches for one in diagnosis.findings)
     there = diagnosis.checkpoint.committed == batch
     if there and diagnosis.restarts and diagnosis.resumable and not doubt:

@@ -10,20 +10,21 @@ restart, which `statemaint.model.replay` estimates.
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import reduce
+from operator import add
 from typing import Any, NamedTuple, TypeVar
 
 from statemaint.model.checkpoint import Store
+from statemaint.model.findings import Finding
 from statemaint.model.ids import UnitId
-from statemaint.model.replay import replay_of
+from statemaint.model.replay import Replay, replay_of
 from statemaint.model.verdict import Verdict
 from statemaint.plan.actions import Plan
-from statemaint.report.outcome import Emptied, Report, StoreOutcome, StoreReport
-from statemaint.report.store_report import summarize
+from statemaint.report.outcome import Emptied, Report, StoreOutcome, StoreReport, summarize
 
-_Number = TypeVar("_Number", int, float)
+_T = TypeVar("_T")
 
 WORST = 5
 """The number of partitions that are named: the worst ones."""
@@ -41,11 +42,11 @@ class Unit(NamedTuple):
     Attributes:
         chain: the most deltas that a restart replays in one of its stores; `None` when the target
             does not load in one of them.
-        replay_files: the files that a restart reads, of all its stores; `replay_bytes` their size.
+        replay_files: the files that a restart reads; `replay_bytes` their size.
         reclaimable: the bytes that a later run deletes.
         damage: the number of findings that are damage; `notices` that of the others.
         seconds: the estimated time of its restart.
-        halted: the number of its stores that are halted.
+        halted: the number of its halted stores.
     """
 
     operator: int
@@ -73,15 +74,6 @@ _RECORDED = (
 )
 
 
-def _recorded(units: Iterable[Unit]) -> list[list[Any]]:
-    return [[getattr(unit, name) for name in _RECORDED] for unit in units]
-
-
-def _of_record(rows: Iterable[Sequence[Any]]) -> tuple[Unit, ...]:
-    missing = {"replay_files": 0, "damage": 0, "notices": 0}
-    return tuple(Unit(**dict(zip(_RECORDED, row, strict=True)), **missing) for row in rows)
-
-
 class Spread(NamedTuple):
     """A distribution: the number of values in each interval, including beyond the last bound."""
 
@@ -90,13 +82,12 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[float], bounds: Sequence[float]) -> "Spread":
-        """Returns the distribution of some values; a value equal to a bound counts below it."""
-        counts = Counter(bisect_left(bounds, one) for one in values)
+        """Returns a distribution, in which a value equal to a bound counts below it."""
+        counts = Counter(bisect_left(bounds, value) for value in values)
         return cls(tuple(counts[place] for place in range(len(bounds) + 1)), float(sum(values)))
 
     def __add__(self, other: "Spread") -> "Spread":  # type: ignore[override]
-        """Returns the distribution of the values of both."""
-        counts = (one + more for one, more in zip(self.counts, other.counts, strict=True))
+        counts = map(add, self.counts, other.counts)
         return Spread(tuple(counts), self.total + other.total)
 
 
@@ -130,16 +121,16 @@ class RunFacts:
 
     def __add__(self, other: "RunFacts") -> "RunFacts":
         """Returns the facts of both, which have no partition in common."""
-        times = [one for one in (self.snapshot, other.snapshot) if one is not None]
+        times = [time for time in (self.snapshot, other.snapshot) if time is not None]
         return RunFacts(
-            sums=_added(self.sums, other.sums),
-            highest=_highest(self.highest, other.highest),
-            checkpoint=_highest(self.checkpoint, other.checkpoint),
+            sums=merged(add, self.sums, other.sums),
+            highest=merged(max, self.highest, other.highest),
+            checkpoint=merged(max, self.checkpoint, other.checkpoint),
             counts={
-                name: _added(self.counts.get(name, {}), other.counts.get(name, {}))
+                name: merged(add, self.counts.get(name, {}), other.counts.get(name, {}))
                 for name in sorted({*self.counts, *other.counts})
             },
-            spreads=_joined(self.spreads, other.spreads),
+            spreads=merged(add, self.spreads, other.spreads),
             snapshot=min(times, default=None),
             worst=_worst((*self.worst, *other.worst)),
             halted=tuple(sorted((*self.halted, *other.halted))[:WORST]),
@@ -148,32 +139,42 @@ class RunFacts:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Returns the worst verdict of its parts; `None` for the facts of an earlier build."""
+        """The worst verdict of its parts; `None` for the facts of an earlier build."""
         rank = self.highest.get("verdict")
         return None if rank is None else Verdict.ranked(rank)
 
     @property
     def findings(self) -> dict[str, int]:
-        """Returns the number of findings by code, those of the checkpoint and of its stores."""
-        return _added(self.checkpoint, self.counts.get("findings", {}))
+        """The number of findings by code, those of the checkpoint and of its stores."""
+        return merged(add, self.checkpoint, self.counts.get("findings", {}))
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the facts as a record stores them."""
-        lists = {"worst": _recorded(self.worst), "units": _recorded(self.units)}
-        return {**asdict(self), **lists}
+        rows = {
+            name: [[getattr(unit, figure) for figure in _RECORDED] for unit in units]
+            for name, units in (("worst", self.worst), ("units", self.units))
+        }
+        return {**asdict(self), **rows}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "RunFacts":
         """Returns the facts that `to_json` encoded.
 
         Raises:
-            TypeError: when these are the facts of another build.
-            ValueError: as for `TypeError`.
+            TypeError, ValueError: when these are the facts of another build.
         """
-        spreads = {name: Spread(tuple(one[0]), one[1]) for name, one in fields["spreads"].items()}
-        halted = tuple((store[0], store[1], store[2]) for store in fields["halted"])
-        lists = {name: _of_record(fields[name]) for name in ("worst", "units")}
-        return cls(**{**fields, **lists, "spreads": spreads, "halted": halted})
+        missing = {"replay_files": 0, "damage": 0, "notices": 0}
+        units = {
+            name: tuple(
+                Unit(**dict(zip(_RECORDED, row, strict=True)), **missing) for row in fields[name]
+            )
+            for name in ("worst", "units")
+        }
+        spreads = {
+            name: Spread(tuple(counts), total)
+            for name, (counts, total) in fields["spreads"].items()
+        }
+        halted = tuple(tuple(store) for store in fields["halted"])
+        return cls(**{**fields, **units, "spreads": spreads, "halted": halted})
 
 
 def total(facts: Iterable[RunFacts]) -> RunFacts:
@@ -181,25 +182,23 @@ def total(facts: Iterable[RunFacts]) -> RunFacts:
 
 
 def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> RunFacts:
-    """Returns the facts of a report.
+    """Returns the facts of a run or of one of its tasks.
 
-    Args:
-        report: the report of a run or of one of its tasks.
-        every_unit: keep every partition, and not only the worst.
-        task: whether a task did the work; `plan` only reads the partitions without work.
+    `every_unit` keeps every partition, and not only the worst. `task` is whether a task did the
+    work; `plan` only reads the partitions without work.
     """
     units = units_of(report.stores)
-    replays = [replay_of(one.after, one.target) for one in report.stores]
-    loads = [one.chain for one in replays if one]
-    stored = [_snapshot(one.after) for one in report.stores]
-    halted = [one.after.id for one in report.stores if one.state is StoreOutcome.HALTED]
+    replays = [replay_of(store.after, store.target) for store in report.stores]
+    loads = [replay.chain for replay in replays if replay]
+    stored = [_snapshot(store.after) for store in report.stores]
+    halted = [store.after.id for store in report.stores if store.state is StoreOutcome.HALTED]
     spreads = {
         "chains": Spread.of(loads, CHAIN_BOUNDS),
         "sizes": Spread.of([one.after.size for one in report.stores], SIZE_BOUNDS),
         "tasks": Spread.of([report.seconds] if task else [], TASK_BOUNDS),
     }
     return RunFacts(
-        sums=_sums(report, units),
+        sums=_sums(report, units, replays),
         highest={
             "chain": max(loads, default=0),
             "seconds": report.seconds,
@@ -208,9 +207,7 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
             "verdict": report.verdict.rank,
         },
         counts=_counts(report),
-        checkpoint=dict(
-            Counter(one.code.value for one in (*report.plan.findings, *report.emptied.findings))
-        ),
+        checkpoint=_by_code((*report.plan.findings, *report.emptied.findings)),
         spreads=spreads,
         snapshot=min(stored, default=None),
         worst=_worst(units),
@@ -219,9 +216,10 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
     )
 
 
-def _sums(report: Report, units: Sequence[Unit]) -> dict[str, int]:
-    proofs = [one.attestation for one in report.stores]
-    replays = [replay_of(one.after, one.target) for one in report.stores]
+def _sums(
+    report: Report, units: Sequence[Unit], replays: Sequence[Replay | None]
+) -> dict[str, int]:
+    proofs = [store.attestation for store in report.stores]
     return {
         "partitions": len(units),
         "stores": len(report.stores),
@@ -243,8 +241,11 @@ def _sums(report: Report, units: Sequence[Unit]) -> dict[str, int]:
 
 def facts_of_emptied(emptied: Emptied) -> RunFacts:
     """Returns the facts of the end of a run of several tasks, which empties the trash."""
-    findings = Counter(one.code.value for one in emptied.findings)
-    return RunFacts(sums=_emptied(emptied), checkpoint=dict(findings))
+    return RunFacts(sums=_emptied(emptied), checkpoint=_by_code(emptied.findings))
+
+
+def _by_code(findings: Iterable[Finding]) -> dict[str, int]:
+    return dict(Counter(finding.code.value for finding in findings))
 
 
 def _emptied(emptied: Emptied) -> dict[str, int]:
@@ -254,9 +255,7 @@ def _emptied(emptied: Emptied) -> dict[str, int]:
 def _counts(report: Report) -> dict[str, dict[str, int]]:
     return {
         "outcomes": dict(Counter(one.state.value for one in report.stores)),
-        "findings": dict(
-            Counter(found.code.value for one in report.stores for found in one.findings)
-        ),
+        "findings": _by_code(one for store in report.stores for one in store.findings),
         "deleted": dict(report.files_deleted),
         "requests": dict(report.requests),
         "withheld": dict(Counter(one.wait.reason.value for one in report.withheld)),
@@ -269,11 +268,10 @@ def planned_units(plan: Plan) -> list[Unit]:
 
 
 def units_of(stores: Iterable[StoreReport]) -> list[Unit]:
-    """Returns the partitions of some stores after a run, ascending."""
     partitions: dict[UnitId, list[StoreReport]] = defaultdict(list)
     for store in stores:
         partitions[store.after.id.unit].append(store)
-    return [_unit(unit, found) for unit, found in sorted(partitions.items())]
+    return [_unit(unit, of_unit) for unit, of_unit in sorted(partitions.items())]
 
 
 def _unit(unit: UnitId, stores: Sequence[StoreReport]) -> Unit:
@@ -307,16 +305,7 @@ def _worst(units: Iterable[Unit]) -> tuple[Unit, ...]:
     return tuple(ranked[:WORST])
 
 
-def _added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {name: one.get(name, 0) + other.get(name, 0) for name in sorted({*one, *other})}
-
-
-def _highest(one: Mapping[str, _Number], other: Mapping[str, _Number]) -> dict[str, _Number]:
-    both = ({**one}, {**other})
-    return {name: max(x[name] for x in both if name in x) for name in sorted({*one, *other})}
-
-
-def _joined(one: Mapping[str, Spread], other: Mapping[str, Spread]) -> dict[str, Spread]:
-    names = sorted({*one, *other})
-    both = ([found[name] for found in (one, other) if name in found] for name in names)
-    return {name: reduce(Spread.__add__, found) for name, found in zip(names, both, strict=True)}
+def merged(join: Callable[[_T, _T], _T], *parts: Mapping[str, _T]) -> dict[str, _T]:
+    """Returns what the parts have under each name, joined if several have it."""
+    names = sorted({name for part in parts for name in part})
+    return {name: reduce(join, [part[name] for part in parts if name in part]) for name in names}

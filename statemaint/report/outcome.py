@@ -1,9 +1,12 @@
-"""The outcome of one step, and the report of one run."""
+"""The outcome of one step, the report of one store after its steps, and that of one run."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import unique
+from functools import reduce
+from itertools import groupby
+from typing import assert_never
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
@@ -13,8 +16,9 @@ from statemaint.model.findings import OF_STORAGE, Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
 from statemaint.model.verdict import Verdict, worst
-from statemaint.plan.actions import Attest, Delete, Plan, Withheld, WriteSnapshot
-from statemaint.plan.reasons import WithheldReason
+from statemaint.plan.actions import Attest, Delete, Plan, StorePlan, Wait, Withheld, WriteSnapshot
+from statemaint.plan.reasons import KeepReason, WithheldReason
+from statemaint.plan.snapshots import withheld
 from statemaint.plan.withheld import long_waits
 from statemaint.wording import Explained
 
@@ -117,11 +121,8 @@ class StoreReport:
     """One store after a run.
 
     Attributes:
-        before: the store as the run found it.
-        after: the store as the run left it.
-        state: its state after the run.
+        before: the store as the run found it; `after` as the run left it.
         outcomes: its outcomes, in order.
-        findings: its findings.
         target: the run's target version.
         reclaimable: bytes that a later run will delete, once a snapshot is old enough.
         withheld: the due snapshots that were not written.
@@ -137,6 +138,10 @@ class StoreReport:
     reclaimable: int = 0
     withheld: tuple[Withheld, ...] = ()
     earlier: EarlierDeeds = field(default_factory=EarlierDeeds)
+
+    @property
+    def stores(self) -> tuple[Store, Store]:
+        return self.before, self.after
 
     @property
     def snapshots_written(self) -> int:
@@ -169,12 +174,9 @@ class StoreReport:
 
 @dataclass(frozen=True, slots=True)
 class Emptied:
-    """What a run deleted from the trash, because it had expired there.
+    """What a run deleted from the trash, because it had expired there; manifests do not count.
 
-    Attributes:
-        files: the number of files, without the manifests.
-        bytes: their size.
-        finding: why expired files are left; `None` if none are.
+    `finding` is why expired files are left; `None` if none are.
     """
 
     files: int = 0
@@ -191,12 +193,10 @@ WORST_FIRST = (1, 5, 3, 2, 4, 6, 0)
 
 
 def worst_code(codes: Iterable[int]) -> int:
-    """Returns the exit code that several require: the first of `WORST_FIRST`."""
     return min(codes, key=WORST_FIRST.index, default=0)
 
 
 def exit_code_of(findings: Iterable[Finding]) -> int:
-    """Returns the exit code that findings require."""
     return worst_code(map(_exit_code, findings))
 
 
@@ -278,8 +278,8 @@ class Report:
     @property
     def verdict(self) -> Verdict:
         """Returns the plan's verdict, or a worse one by what the run has read."""
-        found = (_verdict(store, one) for store in self.stores for one in store.findings)
-        return worst((self.plan.verdict, *found))
+        read = (_verdict(store, one) for store in self.stores for one in store.findings)
+        return worst((self.plan.verdict, *read))
 
 
 def _verdict(store: StoreReport, finding: Finding) -> Verdict:
@@ -293,3 +293,102 @@ def _verdict(store: StoreReport, finding: Finding) -> Verdict:
         return Verdict.DEGRADED
     rest = versions.without({path}).chain(store.target)  # Spark 4.2 passes over a bad snapshot
     return Verdict.DEGRADED if isinstance(rest, Chain) and rest != chain else Verdict.BROKEN
+
+
+_LATER = (KeepReason.GRACE, KeepReason.LIMIT)
+
+
+def summarize(plan: StorePlan, outcomes: Iterable[Outcome], target: int | None) -> StoreReport:
+    happened = tuple(outcomes)
+    ends = [one.finding for one in happened if isinstance(one, Halted | Skipped)]
+    new = [finding for finding in ends if finding and finding not in plan.findings]
+    return StoreReport(
+        before=plan.store,
+        after=_after_all(plan.store, happened),
+        state=StoreOutcome.HALTED if plan.halted else _state(happened),
+        outcomes=happened,
+        findings=(*plan.findings, *new),
+        target=target,
+        reclaimable=_reclaimable(plan, happened),
+        withheld=plan.withheld + tuple(_not_reached(plan, happened)),
+    )
+
+
+def _after_all(store: Store, outcomes: Iterable[Outcome]) -> Store:
+    for deleting, some in groupby(outcomes, lambda one: isinstance(one, Deleted)):
+        if deleting:  # in one pass, however many there are
+            store = _without(store, {one.action.entry for one in some if isinstance(one, Deleted)})
+        else:
+            store = reduce(_after, some, store)
+    return store
+
+
+def _after(store: Store, outcome: Outcome) -> Store:
+    match outcome:
+        case SnapshotWritten(attestation=attestation):
+            return _attested(_grown(store, outcome), attestation)
+        case Attested(attestation=attestation):
+            return _attested(store, attestation)
+        case Deleted() | Halted() | Skipped():  # `_after_all` removes deleted files
+            return store
+        case _:
+            assert_never(outcome)
+
+
+def _grown(store: Store, outcome: SnapshotWritten) -> Store:
+    new = {file.entry.path for file in outcome.files}
+    kept = (file for file in store.files if file.entry.path not in new)
+    rocks = store.rocks and store.rocks.with_parts(outcome.entry.path, outcome.refers)
+    return replace(store, files=(*kept, *outcome.files), rocks=rocks)
+
+
+def _attested(store: Store, attestation: Attestation | None) -> Store:
+    if attestation is None:
+        return store
+    others = (one for one in store.attestations if one.path != attestation.path)
+    attestations = sorted((*others, attestation), key=lambda one: one.version)
+    outdated = tuple(one for one in store.outdated if one.path != attestation.path)
+    return replace(store, attestations=tuple(attestations), outdated=outdated)
+
+
+def _without(store: Store, deleted: set[Entry]) -> Store:
+    paths = {entry.path for entry in deleted}
+    files = tuple(file for file in store.files if file.entry not in deleted)
+    attestations = tuple(one for one in store.attestations if one.path not in paths)
+    outdated = tuple(one for one in store.outdated if one.path not in paths)
+    return replace(store, files=files, attestations=attestations, outdated=outdated)
+
+
+def _state(outcomes: tuple[Outcome, ...]) -> StoreOutcome:
+    if any(isinstance(one, Halted) for one in outcomes):
+        return StoreOutcome.HALTED
+    if any(isinstance(one, Skipped) for one in outcomes):
+        return StoreOutcome.SKIPPED
+    return StoreOutcome.DONE
+
+
+def _not_reached(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> Iterator[Withheld]:
+    """Yields the planned snapshots that a run did not write, because the store was left."""
+    end = next((one for one in outcomes if isinstance(one, Halted | Skipped)), None)
+    if end is None:
+        return
+    written = {one.action.path for one in outcomes if isinstance(one, SnapshotWritten)}
+    for action in plan.actions:
+        if isinstance(action, WriteSnapshot) and action.path not in written:
+            loaded = plan.store.versions.chain(action.version)
+            chain = loaded if isinstance(loaded, Chain) else action.chain
+            yield withheld(plan.store, chain, action.reason, Wait(_reason(end)))
+
+
+def _reason(end: Halted | Skipped) -> WithheldReason:
+    if isinstance(end, Halted):
+        return WithheldReason.HALTED
+    return WithheldReason.MOVED_ON if end.finding else WithheldReason.OUT_OF_TIME
+
+
+def _reclaimable(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> int:
+    """Returns the bytes that wait to be deleted: for grace, the limit, or this plan's run."""
+    deleted = {one.action.entry for one in outcomes if isinstance(one, Deleted)}
+    waiting = {kept.entry for kept in plan.kept if kept.reason in _LATER}
+    waiting |= {one.entry for one in plan.actions if isinstance(one, Delete)}
+    return sum(entry.size for entry in waiting - deleted)

@@ -8,7 +8,7 @@ from statemaint.errors import ConfigError
 from statemaint.model.ids import RecoveryVerb
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Request
-from statemaint.report.recovery_json import UNDO
+from statemaint.report.to_json import UNDO
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,6 @@ _MADE_BY: dict[type[PlanFile], tuple[str, str]] = {
 
 
 def parse_plan(name: str, content: bytes) -> PlanFile:
-    """Returns the content of a plan's file.
-
-    Raises:
-        ConfigError: when a field is missing or not valid.
-    """
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 -- takes as long as a scan
 
     kind = _kind(content)

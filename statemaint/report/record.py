@@ -6,6 +6,7 @@ It is all that metrics show. Pure.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum, unique
+from operator import add
 from typing import Any
 
 from statemaint.errors import (
@@ -17,7 +18,7 @@ from statemaint.errors import (
 )
 from statemaint.model.findings import OF_STORAGE, Finding, FindingCode
 from statemaint.model.verdict import Looked, Verdict, worst
-from statemaint.report.facts import RunFacts, facts_of_emptied, total
+from statemaint.report.facts import RunFacts, facts_of_emptied, merged, total
 from statemaint.report.outcome import Emptied, worst_code
 from statemaint.report.task import BundleReport, PlanSummary
 
@@ -41,18 +42,15 @@ class LastRun:
     """The end of a run.
 
     Attributes:
-        run: the run's id.
         ended: when it ended, in seconds since the epoch by the storage's clock.
         failed: every cause of its failure; empty for a run that succeeded.
         silent: the number of tasks that gave no report.
-        tasks: the number of tasks.
         storage_errors: the number of tasks, the plan included, whose storage failed.
         committed: the newest committed batch.
         lag: versions between the newest snapshot and the target, at worst.
         facts: the findings and the work; `None` when the plan failed before it read the stores.
         work: what a repair, a rollback or an undo did, which takes no figures of the stores.
-        trash_files: the number of files in the trash; `None` when it was not listed.
-        trash_bytes: their size.
+        trash_files: the number of files in the trash, of `trash_bytes`; `None` when not listed.
     """
 
     run: str
@@ -70,7 +68,7 @@ class LastRun:
 
     @property
     def done(self) -> RunFacts:
-        """Returns what it did; a run whose plan failed has done nothing."""
+        """What it did; a run whose plan failed has done nothing."""
         return self.facts or self.work or RunFacts()
 
     @property
@@ -93,10 +91,8 @@ def run_ended(
     failure: str | None = None,
 ) -> LastRun:
     """Returns the end of a run of one task or more, whoever ran them."""
-    inspected = [report for report in reports if report.inspected]
-    errors = [
-        report.failure.reason for report in reports if report.failure and not report.inspected
-    ]
+    inspected = [one for one in reports if one.inspected]
+    errors = [one.failure.reason for one in reports if one.failure and not one.inspected]
     parts: list[PlanSummary | BundleReport] = [plan, *inspected]
     facts = [part.facts for part in parts if part.facts]
     whole = total(facts) if facts else None
@@ -109,14 +105,15 @@ def run_ended(
     silent = tasks - len(inspected)
     if silent > len(errors):
         failed.add(Cause.TASK)
+    codes = map(code_of, (*errors, failure))
+    storage_errors = sum(code in _STORAGE for code in codes)
     return LastRun(
         run=run,
         ended=ended,
         failed=tuple(cause for cause in Cause if cause in failed),
         silent=silent,
         tasks=tasks,
-        storage_errors=sum(code_of(reason) in _STORAGE for reason in (*errors, failure))
-        + sum(Cause.STORAGE in causes for causes in damage),
+        storage_errors=storage_errors + sum(Cause.STORAGE in causes for causes in damage),
         committed=plan.committed,
         lag=max((one.lag for one in parts if one.lag is not None), default=None),
         facts=whole,
@@ -124,10 +121,7 @@ def run_ended(
 
 
 def _cause(reason: str, otherwise: Cause) -> Cause:
-    """Returns the cause that an error's code tells; `otherwise` is that of whoever had the error.
-
-    A damaged checkpoint is the plan's own cause.
-    """
+    """Returns the cause by an error's code; a damaged checkpoint is the plan's own cause."""
     code = code_of(reason)
     if code in _LEASE:
         return Cause.LEASE
@@ -137,7 +131,6 @@ def _cause(reason: str, otherwise: Cause) -> Cause:
 
 
 def _damage(report: BundleReport) -> set[Cause]:
-    """Returns why a task that inspected its stores failed."""
     of_storage = {one["code"] in OF_STORAGE for one in report.findings if one["damage"]}
     return {Cause.STORAGE if storage else Cause.DAMAGE for storage in of_storage}
 
@@ -169,12 +162,7 @@ def with_emptied(last: LastRun, emptied: Emptied) -> LastRun:
 
 @dataclass(frozen=True, slots=True)
 class LastVerification:
-    """The end of a verification.
-
-    Attributes:
-        ended: when it ended, in seconds since the epoch.
-        healthy: whether it found no damage.
-    """
+    """The end of a verification, in seconds since the epoch; `healthy` if it found no damage."""
 
     ended: float
     healthy: bool
@@ -182,13 +170,10 @@ class LastVerification:
 
 @dataclass(frozen=True, slots=True)
 class LastSavepoint:
-    """The newest savepoint of the query.
+    """The newest savepoint of the query, from which one would continue after `batch`.
 
-    Attributes:
-        ended: when it was made, or found to be of the newest batch still.
-        batch: the batch after which a query would continue from it.
-        bytes: its size.
-        seconds: how long it took, from its first attempt on.
+    `ended` is when it was made, or found to be of the newest batch still; `seconds` is how long it
+    took, from its first attempt on.
     """
 
     ended: float
@@ -212,13 +197,10 @@ class Record:
 
     Attributes:
         last: its last run; `None` if it was only verified.
-        success: when the last maintenance without failure ended; `None` when there was none.
+        success: when the last maintenance without failure ended.
         totals: what all runs did, by the names of `_totals`; they never fall.
         before: the totals before the last run, so that a repeated report counts it once.
-        verified: its last verification.
         looked: the last run that looked at the stores, if it was an earlier one.
-        trash: the trash as last counted.
-        savepoint: its newest savepoint.
         verdicts: the newest verdict of each depth: a look replaces those that were not deeper.
     """
 
@@ -234,36 +216,25 @@ class Record:
 
     @property
     def known(self) -> LastRun | None:
-        """Returns the run whose figures of the stores are the newest."""
+        """The run whose figures of the stores are the newest."""
         return self.last if self.last and self.last.facts else self.looked
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "v": 1,
-            "last": _run_json(self.last),
-            "success": self.success,
-            "totals": dict(self.totals),
-            "before": dict(self.before),
-            "verified": self.verified and asdict(self.verified),
-            "looked": _run_json(self.looked),
-            "trash": self.trash and asdict(self.trash),
-            "savepoint": self.savepoint and asdict(self.savepoint),
-            "verdicts": dict(self.verdicts),
-        }
+        runs = {name: _run_json(getattr(self, name)) for name in ("last", "looked")}
+        return {"v": 1, **asdict(replace(self, last=None, looked=None)), **runs}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Record":
         """Returns the record that `to_json` encoded.
 
         Raises:
-            KeyError: when it is the record of another build.
-            TypeError: as for `KeyError`.
-            ValueError: as for `KeyError`.
+            KeyError, TypeError, ValueError: when it is the record of another build.
         """
         if fields["v"] != 1:
             raise ValueError(f"a record of version {fields['v']}")
         last, verified = _run(fields["last"]), fields["verified"]
         trash, savepoint = fields.get("trash"), fields.get("savepoint")
+        verdicts = fields.get("verdicts", {}).items()
         return cls(
             last=last,
             success=fields["success"],
@@ -273,29 +244,26 @@ class Record:
             looked=_run(fields.get("looked")),  # earlier builds had none of these four
             trash=CountedTrash(**trash) if trash else _trash(last) if last else None,
             savepoint=LastSavepoint(**savepoint) if savepoint else None,
-            verdicts={
-                Looked(looked): Verdict(one) for looked, one in fields.get("verdicts", {}).items()
-            },
+            verdicts={Looked(looked): Verdict(verdict) for looked, verdict in verdicts},
         )
 
 
 def _run_json(last: LastRun | None) -> dict[str, Any] | None:
     if last is None:
         return None
-    fields = {**asdict(last), "facts": last.facts and last.facts.to_json()}
-    if last.work is None:
-        del fields["work"]  # which earlier builds do not know
-        return fields
-    return {**fields, "work": last.work.to_json()}
+    fields = asdict(last)
+    work = fields.pop("work") and {"work": last.done.to_json()}  # unknown to earlier builds
+    return {**fields, "facts": last.facts and last.facts.to_json(), **(work or {})}
 
 
 def _run(fields: Mapping[str, Any] | None) -> LastRun | None:
     if fields is None:
         return None
-    failed = tuple(Cause(one) for one in fields["failed"])
-    done = {name: fields.get(name) for name in ("facts", "work")}
-    facts = {name: RunFacts.from_json(found) if found else None for name, found in done.items()}
-    return LastRun(**{**fields, "failed": failed, **facts})
+    facts, work = (
+        RunFacts.from_json(fields[name]) if fields.get(name) else None for name in ("facts", "work")
+    )
+    failed = tuple(map(Cause, fields["failed"]))
+    return LastRun(**{**fields, "failed": failed, "facts": facts, "work": work})
 
 
 def _trash(last: LastRun) -> CountedTrash | None:
@@ -333,8 +301,8 @@ def with_part(before: Record | None, run: LastRun) -> Record:
 def _verdict(last: LastRun) -> Verdict | None:
     """Returns the verdict of a run; `None` if it has looked at nothing without being to blame."""
     if {Cause.STORAGE, Cause.PLAN}.intersection(last.failed) and not last.work:
-        found = last.facts.verdict if last.facts else None
-        return worst((Verdict.UNKNOWN, *([found] if found else [])))
+        verdict = last.facts.verdict if last.facts else None
+        return worst((Verdict.UNKNOWN, verdict or Verdict.UNKNOWN))
     if last.facts:
         return last.facts.verdict
     nothing = last.committed is None and not (last.failed or last.work)
@@ -355,22 +323,17 @@ def with_verdict(
 
 
 def with_loss(record: Record) -> Record:
-    """Returns the record with one more push that was lost."""
     lost = record.totals.get("losses", 0) + 1
     return replace(record, totals={**record.totals, "losses": lost})
 
 
 def _totals(before: Mapping[str, int], last: LastRun) -> dict[str, int]:
-    """Returns the totals with a run: its result, its work, and its requests by verb."""
     facts = last.done
     counted = {
         "runs/failed" if last.failed else "runs/succeeded": 1,
         "storage_errors": last.storage_errors,
-        "snapshots": facts.sums.get("snapshots", 0),
-        "written": facts.sums.get("written", 0),
-        "deleted": facts.sums.get("deleted", 0),
+        **{name: facts.sums.get(name, 0) for name in ("snapshots", "written", "deleted")},
         "files": sum(facts.counts.get("deleted", {}).values()),
         **{f"requests/{verb}": one for verb, one in facts.counts.get("requests", {}).items()},
     }
-    names = sorted({*before, *counted})
-    return {name: before.get(name, 0) + counted.get(name, 0) for name in names}
+    return merged(add, before, counted)

@@ -66,10 +66,8 @@ class BundleReport:
         label: the name that the task is shown by.
         inspected: whether it saw its stores; otherwise there is only the failure.
         done: the number of stores in this state, like `skipped` and `halted`.
-        snapshots: the number of snapshots written.
         files: the number of deleted files, `bytes` their size.
         findings: the first findings, as `findings_json` makes them, of `finding_count`.
-        lag: as `lag` returns it.
     """
 
     label: str
@@ -92,7 +90,6 @@ class BundleReport:
 
     @classmethod
     def of(cls, report: Report, label: str, target: int | None, *, every_unit: bool) -> Self:
-        """Returns the result of partitions that were inspected; damage is a failure."""
         states = [store.state for store in report.stores]
         return cls(
             label=label,
@@ -123,9 +120,8 @@ class PlanSummary:
     """The facts of a plan that the end of its run needs: also of the partitions without a task.
 
     Attributes:
-        committed: the newest committed batch.
         target: the version at which all partitions are snapshotted; `None` when there is none.
-        lag: as `lag` returns it, of the partitions without a task.
+        lag: that of the partitions without a task.
         findings: the findings of the checkpoint and of the partitions without a task.
         counts: the number of the checkpoint's own findings that are damage, and of the others.
         units: every partition as the plan found it, for the pages.
@@ -189,8 +185,7 @@ def findings_json(findings: Iterable[Finding]) -> list[Json]:
 
 def dumped(value: object) -> Any:
     """Returns a dataclass as JSON: only dictionaries, lists, texts and numbers."""
-    kind: Any = type(value)
-    return _adapter(kind).dump_python(value, mode="json")
+    return _adapter(cast("Any", type(value))).dump_python(value, mode="json")
 
 
 def loaded(kind: type[_T], document: Any) -> _T:
@@ -200,8 +195,7 @@ def loaded(kind: type[_T], document: Any) -> _T:
         ValueError: when it is none of this kind, or lacks a field: another build made it, and the
             default would be wrong.
     """
-    adapter: Any = _adapter(cast("Any", kind))
-    value: _T = adapter.validate_python(document)
+    value: _T = _adapter(cast("Any", kind)).validate_python(document)
     if missing := {field.name for field in fields(cast("Any", kind))} - set(document):
         raise ValueError(f"{kind.__name__} without {', '.join(sorted(missing))}")
     return value

@@ -1,8 +1,8 @@
-"""The JSON of checkpoints, plans and runs (`docs/json.md`): dictionaries in a stable order."""
+"""The JSON of checkpoints, plans, runs and recoveries (`docs/json.md`), in a stable order."""
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from itertools import chain
@@ -19,7 +19,9 @@ from statemaint.model.verdict import Looked, Verdict
 from statemaint.plan.actions import Action, Attest, Delete, Plan, Withheld, WriteSnapshot
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.findings.restart import verdict_by_names
-from statemaint.report.outcome import Report, StoreReport
+from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
+from statemaint.plan.restoring import UndoPlan
+from statemaint.report.outcome import Report, SnapshotWritten
 
 Json = dict[str, Any]
 
@@ -31,18 +33,15 @@ def scan_json(
 ) -> Json:
     """Returns the output of `scan --json`; its floor is the one that the commit log requires.
 
-    Args:
-        checkpoint: the checkpoint.
-        diagnosed: the result of `diagnose` for each store, if known.
+    `diagnosed` is the result of `diagnose` for each store, if known.
     """
-    if diagnosed is None:
-        diagnosed = (diagnose(one, checkpoint) for one in checkpoint.stores)
-    found = [*diagnosed]
-    stores = zip(checkpoint.stores, found, strict=True)
-    verdict = verdict_by_names(checkpoint, (*checkpoint.findings, *chain.from_iterable(found)))
-    return _scan_json(
-        checkpoint, [store_json(store, checkpoint.target, some) for store, some in stores], verdict
-    )
+    of_stores = [*(diagnosed or (diagnose(store, checkpoint) for store in checkpoint.stores))]
+    stores = [
+        store_json(store, checkpoint.target, findings)
+        for store, findings in zip(checkpoint.stores, of_stores, strict=True)
+    ]
+    verdict = verdict_by_names(checkpoint, (*checkpoint.findings, *chain.from_iterable(of_stores)))
+    return _scan_json(checkpoint, stores, verdict)
 
 
 def _scan_json(checkpoint: Checkpoint, stores: list[Json], verdict: Verdict) -> Json:
@@ -65,15 +64,13 @@ def verdict_json(verdict: Verdict, looked: Looked) -> Json:
     return {"verdict": verdict.value, "looked_at": looked.value}
 
 
+def fields_json(value: object, names: str) -> Json:
+    """Returns those fields of a value that a document has under the same names."""
+    return {name: getattr(value, name) for name in names.split()}
+
+
 def pin_json(pin: Pin) -> Json:
-    return {
-        "id": pin.id,
-        "batch": pin.batch,
-        "version": pin.version,
-        "created": pin.created,
-        "until": pin.until,
-        "by": pin.by,
-    }
+    return fields_json(pin, "id batch version created until by")
 
 
 def plan_json(checkpoint: Checkpoint, plan: Plan) -> Json:
@@ -91,20 +88,15 @@ def plan_json(checkpoint: Checkpoint, plan: Plan) -> Json:
         "keep": dict(sorted(kept.items())),
         "now": plan.now,
         "policy": asdict(plan.policy),
-        "request": _request_json(plan),
+        # `apply` plans again with it: with the same target, despite new commits.
+        "request": {
+            "target": plan.target,
+            "force_snapshot": plan.request.force_snapshot,
+            "operators": sorted(plan.request.operators),
+            "partitions": sorted(plan.request.partitions),
+            "stores": sorted(plan.request.stores),
+        },
         "fingerprint": fingerprint(plan),
-    }
-
-
-def _request_json(plan: Plan) -> Json:
-    """Returns the request with which `apply` plans again: the same target, despite new commits."""
-    request = plan.request
-    return {
-        "target": plan.target,
-        "force_snapshot": request.force_snapshot,
-        "operators": sorted(request.operators),
-        "partitions": sorted(request.partitions),
-        "stores": sorted(request.stores),
     }
 
 
@@ -136,7 +128,6 @@ def _files(chain: Chain) -> list[Entry]:
 
 
 def store_json(store: Store, target: int | None, findings: Iterable[Finding]) -> Json:
-    """Returns one store: its versions, its chain up to the target, and its size."""
     versions = store.versions
     return {
         **id_json(store.id),
@@ -166,7 +157,6 @@ def action_json(action: Action) -> Json:
 
 
 def withheld_json(withheld: Withheld) -> Json:
-    """Returns one due snapshot that is not written."""
     return {
         **id_json(withheld.store),
         "version": withheld.version,
@@ -197,31 +187,22 @@ def report_json(report: Report) -> Json:
         "trash_bytes_deleted": report.emptied.bytes,
         "seconds": round(report.seconds, 3),
         "requests": dict(sorted(report.requests.items())),
-        "stores": [_store_report_json(one) for one in report.stores],
+        "stores": [
+            {
+                **store_json(one.after, one.target, one.findings),
+                "outcome": one.state.value,
+                "attestation": one.attestation and attestation_json(one.attestation),
+            }
+            for one in report.stores
+        ],
         "withheld": [withheld_json(one) for one in report.withheld],
         "findings": findings_json(report.findings),
         **({} if planned is None else {"actions": planned}),
     }
 
 
-def _store_report_json(store: StoreReport) -> Json:
-    return {
-        **store_json(store.after, store.target, store.findings),
-        "outcome": store.state.value,
-        "attestation": store.attestation and attestation_json(store.attestation),
-    }
-
-
 def attestation_json(attestation: Attestation) -> Json:
-    return {
-        "path": attestation.path,
-        "version": attestation.version,
-        "digest": attestation.digest,
-        "rows": attestation.rows,
-        "bytes": attestation.bytes,
-        "files": attestation.files,
-        "start": attestation.start,
-    }
+    return fields_json(attestation, "path version digest rows bytes files start")
 
 
 def id_json(store: StoreId) -> Json:
@@ -229,13 +210,108 @@ def id_json(store: StoreId) -> Json:
 
 
 def findings_json(findings: Iterable[Finding]) -> list[Json]:
-    """Returns findings, each with the store, version, path, offset and batches that it concerns."""
     return [_finding_json(one) for one in findings]
 
 
 def _finding_json(finding: Finding) -> Json:
     where = id_json(finding.store) if finding.store else {}
-    facts = {name: getattr(finding, name) for name in ("version", "path", "offset")}
+    facts = fields_json(finding, "version path offset")
     present = {name: value for name, value in facts.items() if value is not None}
     batches = {"batches": list(finding.batches)} if finding.batches else {}
     return {"code": finding.code.value, "detail": finding.detail, **where, **present, **batches}
+
+
+# -- repairs, rollbacks and undos
+
+UNDO = "undo"
+
+
+def recovery_json(plan: RecoveryPlan) -> Json:
+    """Returns the output of `repair --json` and `rollback --json` before any action is taken."""
+    return {
+        "verb": plan.verb.value,
+        "checkpoint": plan.root,
+        "query_id": plan.query_id,
+        "batch": plan.batch,
+        "actions": [_step_json(one) for one in plan.actions],
+        "proofs": [
+            {
+                **(id_json(one.store) if one.store else {}),
+                "version": one.version,
+                **asdict(one.proof),
+            }
+            for one in plan.repairs
+            if one.proof
+        ],
+        "versions_checked": plan.versions_checked,
+        "unrepaired": list(plan.unrepaired),
+        "findings": findings_json(plan.findings),
+        "fingerprint": recovery_fingerprint(plan),
+    }
+
+
+def recovered_json(
+    run: str, plan: RecoveryPlan, removed: Sequence[Remove], written: Sequence[SnapshotWritten]
+) -> Json:
+    """Returns the output of `repair` or `rollback` with `--apply --json`, and of `apply --json`."""
+    return {
+        "run": run,
+        "verb": plan.verb.value,
+        "checkpoint": plan.root,
+        "batch": plan.batch,
+        "removed": [_step_json(one) for one in removed],
+        "written": [
+            {
+                **action_json(one.action),
+                "attestation": one.attestation and attestation_json(one.attestation),
+            }
+            for one in written
+        ],
+        "unrepaired": list(plan.unrepaired),
+        "findings": findings_json(plan.findings),
+    }
+
+
+def recovery_fingerprint(plan: RecoveryPlan) -> str:
+    """Returns the fingerprint of a plan: its actions, with the size and time of every file."""
+    decided = [plan.verb.value, plan.query_id, plan.batch]
+    steps = [
+        [_step_json(one), one.entry.modified]
+        if isinstance(one, Remove)
+        else [_step_json(one), *one.chain.paths, one.chain.size]
+        for one in plan.actions
+    ]
+    proofs = [asdict(one.proof) for one in plan.repairs if one.proof]
+    return sha256(json.dumps([decided, steps, proofs]).encode()).hexdigest()
+
+
+def _step_json(step: Remove | WriteSnapshot) -> Json:
+    if isinstance(step, WriteSnapshot):
+        return action_json(step)
+    store = id_json(step.store) if step.store else {}
+    version = {"version": step.version} if step.version else {}
+    about = {"path": step.path, "bytes": step.entry.size, "reason": step.reason.value}
+    return {"action": "remove", **store, **version, **about}
+
+
+def undo_plan_json(plan: UndoPlan) -> Json:
+    """Returns the output of `undo --dry-run --json`."""
+    return {
+        "verb": UNDO,
+        "checkpoint": plan.root,
+        "run": plan.run,
+        "actions": [
+            {"action": "restore", "path": one.path, "bytes": one.entry.size} for one in plan.coming
+        ],
+        "files": len(plan.coming),
+        "bytes": plan.bytes,
+        "left": list(plan.left),
+        "reasons": plan.left,
+        "fingerprint": undo_fingerprint(plan),
+    }
+
+
+def undo_fingerprint(plan: UndoPlan) -> str:
+    """Returns the fingerprint of a plan: the decision about each file, with its size and time."""
+    files = [[one.path, one.entry.size, one.entry.modified, one.reason] for one in plan.files]
+    return sha256(json.dumps([UNDO, plan.run, files]).encode()).hexdigest()

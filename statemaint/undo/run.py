@@ -17,7 +17,7 @@ from statemaint.records.claims import Holder
 from statemaint.records.runs import RunNote, new_run_id, write_note
 from statemaint.records.trashed import forget_trashed
 from statemaint.report.facts import RunFacts
-from statemaint.report.recovery_json import undo_fingerprint
+from statemaint.report.to_json import undo_fingerprint
 from statemaint.scan.identity import must_be_checkpoint
 from statemaint.storage import ReadOnly, Storage
 from statemaint.undo.restore import must_be_in_trash, plan_restore, restore

@@ -14,6 +14,7 @@ import pytest
 
 from statemaint.cli.main import VERBS as NAMES
 from statemaint.cli.main import program
+from statemaint.cli.messages import Settings, in_force
 from statemaint.cli.queries import _say
 from statemaint.codec.rows.types import AtomicType, Field, StructType
 from statemaint.storage import LocalStorage
@@ -202,8 +203,8 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Printed]:
     file.write_text(f"queries: {{{', '.join(entries)}}}")
     found.append(printed("maintain --queries FILE --dry-run", FILE=str(file)))
     file.write_text(QUERIES)
-    with redirect_stdout(StringIO()) as said:
-        _say("http://localhost:9808", as_json=True)
+    with redirect_stdout(StringIO()) as said, in_force(Settings(as_json=True)):
+        _say("http://localhost:9808")
     found.append(Printed("exporter", json.loads(said.getvalue())))
     found += [printed("queries FILE list", FILE=str(file)), printed("queries none validate")]
     return found

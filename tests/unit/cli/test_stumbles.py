@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from statemaint.cli.diff import _print_counts
+from statemaint.cli.show import _print_counts
 from statemaint.model.ids import StoreId
 from statemaint.state.diff import Counts, StateDiff, StoreDiff
 from statemaint.storage import LocalStorage

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from statemaint.cli.maintain import end_with_report
+from statemaint.cli.messages import Settings, in_force
 from statemaint.errors import LeaseLostError, StorageError
 from statemaint.maintain import list_runs, maintain
 from statemaint.maintain.record import recorded
@@ -91,8 +92,8 @@ def test_a_lease_that_is_lost_while_the_trash_is_emptied_hides_no_work(
 def printed(
     report: Report, capsys: pytest.CaptureFixture[str], *, as_json: bool
 ) -> tuple[str, str]:
-    with pytest.raises(SystemExit) as end:
-        end_with_report(report, as_json=as_json)
+    with pytest.raises(SystemExit) as end, in_force(Settings(as_json=as_json)):
+        end_with_report(report)
     assert end.value.code == report.exit_code
     out, err = capsys.readouterr()
     return out, err

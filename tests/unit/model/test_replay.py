@@ -5,8 +5,7 @@ from statemaint.model.policy import Policy
 from statemaint.model.replay import FILE_SECONDS, Replay, replay_of
 from statemaint.plan.planner import plan
 from statemaint.report.facts import facts_of, planned_units
-from statemaint.report.outcome import Report
-from statemaint.report.store_report import summarize
+from statemaint.report.outcome import Report, summarize
 from tests.support.checkpoints import NOW
 from tests.support.rocks import rocks_checkpoint, rocks_store
 

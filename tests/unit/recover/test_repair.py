@@ -25,7 +25,7 @@ from statemaint.plan.recovery.repair_steps import rebuilt
 from statemaint.planning import scan_checkpoint
 from statemaint.records.claims import Holder
 from statemaint.recover import plan_repair, repair
-from statemaint.report.recovery_json import recovery_fingerprint, recovery_json
+from statemaint.report.to_json import recovery_fingerprint, recovery_json
 from statemaint.storage import MemoryStorage, Without
 from tests.checkpoints.archive import contents
 from tests.matrix.test_damage import HDFS, IDS, ROCKS, cut, empty, flip, maintained, table, versions

@@ -20,7 +20,7 @@ from statemaint.plan.recovery.rollback import rolled_back
 from statemaint.records.claims import Holder
 from statemaint.records.pins import FOLDER, end_pin, write_pin
 from statemaint.recover import plan_rollback, rollback
-from statemaint.report.recovery_json import recovery_fingerprint
+from statemaint.report.to_json import recovery_fingerprint
 from statemaint.storage import MemoryStorage, Without
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import (

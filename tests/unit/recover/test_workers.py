@@ -31,7 +31,7 @@ from statemaint.recover import (
 )
 from statemaint.recover.proofs import Proofs, store_of
 from statemaint.report.plan_file import RecoveryFile, parse_plan
-from statemaint.report.recovery_json import recovered_json, recovery_json
+from statemaint.report.to_json import recovered_json, recovery_json
 from statemaint.storage import MemoryStorage, ReadOnly, Without
 from statemaint.workers import Workers
 from tests.matrix.test_damage import cut

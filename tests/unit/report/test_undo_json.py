@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from statemaint.listing import Entry
 from statemaint.plan.restoring import PutBack, UndoPlan
-from statemaint.report.recovery_json import undo_fingerprint, undo_plan_json
+from statemaint.report.to_json import undo_fingerprint, undo_plan_json
 
 BACK = PutBack("state/0/0/2.delta", Entry("_statemaint/trash/R/state/0/0/2.delta", 46, 5.0))
 STAYS = PutBack("state/0/0/1.delta", Entry("_statemaint/trash/R/state/0/0/1.delta", 40, 5.0), "why")

@@ -9,8 +9,7 @@ from statemaint.model.policy import PRESETS
 from statemaint.model.verdict import Verdict
 from statemaint.plan.planner import plan
 from statemaint.report.facts import facts_of
-from statemaint.report.outcome import Halted, Report
-from statemaint.report.store_report import summarize
+from statemaint.report.outcome import Halted, Report, summarize
 from tests.support.checkpoints import STORE, checkpoint, store
 
 

@@ -7,7 +7,7 @@ from statemaint.maintain import maintain, undo
 from statemaint.model.ids import RecoveryVerb
 from statemaint.plan.restoring import UndoPlan
 from statemaint.recover import rollback
-from statemaint.report.recovery_json import undo_fingerprint
+from statemaint.report.to_json import undo_fingerprint
 from statemaint.storage import MemoryStorage
 from statemaint.undo.run import plan_undo
 from tests.support.checkpoints import TIGHT, UUID, delta_bytes
