@@ -19,26 +19,17 @@ Belongs = Callable[[str, str], bool]
 """Whether a user is known to be in a group."""
 
 
-def unknown(_user: str, _group: str) -> bool:
-    return False
-
-
 def deprived(
     like: Access,
     access: Access,
     *,
     bits: int = READ,
-    belongs: Belongs = unknown,
+    belongs: Belongs = lambda _user, _group: False,
     superuser: str | None = None,
 ) -> str | None:
     """Returns a user or group that may use the file `like` but possibly not another; or `None`.
 
-    Args:
-        like: the access to the file that they may use.
-        access: the access to the other file.
-        bits: the permission bits that the use requires.
-        belongs: whether a user is in a group, as far as that is known.
-        superuser: the user who may use every file.
+    The use requires some permission bits. The superuser may use every file.
     """
     for user, granted in _users(like):
         if user != superuser and not _user_may(access, user, granted & bits, belongs):
@@ -53,7 +44,6 @@ def deprived(
 
 
 def unreadable(path: str, like: str, who: str, shown: str, *, bits: int) -> UnreadableError:
-    """Returns the error about a user or group that may use the file `like` and not another."""
     verb = "use" if bits == USE else "read"
     return UnreadableError(
         path,
@@ -122,7 +112,7 @@ def _group_may(like: Access, access: Access, group: str, needed: int) -> bool:
 
 
 def _possible_rights(access: Access) -> tuple[int, ...]:
-    """Returns the rights that a user without an entry may get: the user's groups are unknown."""
+    # Of a user without an entry, whose groups are unknown.
     return (*(granted for _, granted in _groups(access)), access.mode)
 
 

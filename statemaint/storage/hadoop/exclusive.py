@@ -59,7 +59,12 @@ def _two_writers(files: HadoopFiles, read: Callable[[str], bytes]) -> tuple[bool
             return False, read(path) == b"first"
         _end(files, first, path, "first")
         refused = not _ends(files, second, path, "second")
-        _succeeds(files)  # the refusal was not of a file system that has failed meanwhile
+        # The refusal was not of a file system that has failed meanwhile.
+        alone = _new()
+        try:
+            _end(files, files.open_new(alone, _MODE), alone, "alone")
+        finally:
+            files.delete(alone)
         return True, refused and read(path) == b"first"
     finally:
         files.delete(path)
@@ -80,14 +85,6 @@ def _race(files: HadoopFiles, read: Callable[[str], bytes]) -> bool:
         with ThreadPoolExecutor(2) as pool:
             winners = [word for word in pool.map(write, ("first", "second")) if word]
         return len(winners) < 2 and all(read(path) == word.encode() for word in winners)  # noqa: PLR2004
-    finally:
-        files.delete(path)
-
-
-def _succeeds(files: HadoopFiles) -> None:
-    path = _new()
-    try:
-        _end(files, files.open_new(path, _MODE), path, "alone")
     finally:
         files.delete(path)
 

@@ -15,6 +15,7 @@ import re
 import struct
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from statemaint.errors import (
@@ -83,7 +84,7 @@ def _list(
             refused += [error] if error.lasting else []
             return []
         # One of them vanished, or is refused: each is listed alone, so no other is left out.
-        return [status for one in directories for status in _list([one], lister, refused)]
+        return [status for alone in directories for status in _list([alone], lister, refused)]
     for status in statuses:
         if status.path in directories:  # Hadoop lists a file as itself
             raise WrongKindError(NO_DIRECTORY, path=status.path)
@@ -128,7 +129,7 @@ def single_lister(jvm: Jvm, files: Any) -> Lister:
     def lister(directories: Sequence[str]) -> list[Status]:
         with translated(jvm, directories[0]):
             return [
-                _ask(status)
+                status_of(status, path_part(status.getPath().toString()))
                 for directory in directories
                 for status in files.listStatus(make(directory))
             ]
@@ -136,14 +137,12 @@ def single_lister(jvm: Jvm, files: Any) -> Lister:
     return lister
 
 
-def _ask(status: Any) -> Status:
-    path = path_part(status.getPath().toString())
+def status_of(status: Any, path: str) -> Status:
     modified = status.getModificationTime() / 1000
     return Status(path, status.isDirectory(), status.getLen(), modified)
 
 
 def path_part(uri: str) -> str:
-    """Returns the part of a URI after the scheme and the authority, unchanged."""
     match = _AUTHORITY.match(uri)
     return uri[match.end() :] if match else uri
 
@@ -174,23 +173,17 @@ def _status(content: bytes, at: int, end: int, alike: dict[Access, Access]) -> S
     while at < end:
         tag, at = _varint(content, at)
         fields[tag >> 3], at = _field(content, at, tag & 7)
-    path = str(fields[_PATH], "utf-8")
-    access = _access(fields)
+    access = None
+    with suppress(KeyError, TypeError):  # a file system without owners, groups and modes
+        mode, _ = _varint(fields[_PERMISSION], 1)
+        access = Access(str(fields[_OWNER], "utf-8"), str(fields[_GROUP], "utf-8"), mode)
     return Status(
-        path_part(path),
+        path_part(str(fields[_PATH], "utf-8")),
         fields[_KIND] == _DIRECTORY,
         fields.get(_LENGTH, 0),
         fields.get(_MODIFIED, 0) / 1000,
         alike.setdefault(access, access) if access else None,
     )
-
-
-def _access(fields: dict[int, Any]) -> Access | None:
-    try:
-        mode, _ = _varint(fields[_PERMISSION], 1)
-        return Access(str(fields[_OWNER], "utf-8"), str(fields[_GROUP], "utf-8"), mode)
-    except (KeyError, TypeError):  # a file system without them
-        return None
 
 
 def _field(content: bytes, at: int, kind: int) -> tuple[int | bytes, int]:

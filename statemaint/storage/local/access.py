@@ -37,10 +37,14 @@ def access_of(status: os.stat_result) -> Access:
 
 
 def read_access(place: FileOrPath) -> Access:
-    """Returns the access to a file, including its ACL."""
     access = access_of(os.stat(place))  # noqa: PTH116 -- may be an open file
     acl = _acl(place)
-    return _with_acl(access, acl) if acl else access
+    if not acl:
+        return access
+    entries = list(struct.iter_unpack("<HHI", acl[struct.calcsize("<I") :]))
+    own = next((bits for tag, bits, _ in entries if tag == _GROUP), access.mode >> 3 & USE)
+    named = tuple((_KINDS[tag], str(who), bits) for tag, bits, who in entries if tag in _KINDS)
+    return Access(access.owner, access.group, access.mode, own, named)
 
 
 def give(handle: int, access: Access, *, exact: bool = False) -> None:
@@ -78,52 +82,33 @@ def must_serve(
 
 
 def make_directory(parent: int, name: str, path: str, *, serve: bool) -> None:
-    """Creates a directory in an open parent, for the users of the parent.
-
-    With `serve`, it fails rather than leave out any of them.
-    """
+    """Creates a directory for the users of its open parent; `serve` fails rather than omit one."""
     try:
         os.mkdir(name, _PRIVATE_DIRECTORY, dir_fd=parent)
     except FileExistsError:  # another thread's
         return
-    with readable(parent) as above:
-        _open_up(above, name, path, serve=serve)
+    with readable(parent) as above, readable(parent, name) as handle:
+        wanted = of_directory(read_access(above))
+        try:
+            give(handle, wanted)
+            if serve:
+                must_serve(handle, path, wanted, path.rpartition("/")[0] or ".", bits=USE)
+        except BaseException:
+            with suppress(OSError):  # another thread has put a file into it
+                os.rmdir(name, dir_fd=above)
+            raise
         sync(above)
 
 
-def _open_up(parent: int, name: str, path: str, *, serve: bool) -> None:
-    wanted = of_directory(read_access(parent))
-    handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
-    try:
-        give(handle, wanted)
-        if serve:
-            must_serve(handle, path, wanted, path.rpartition("/")[0] or ".", bits=USE)
-    except BaseException:
-        with suppress(OSError):  # another thread has put a file into it
-            os.rmdir(name, dir_fd=parent)
-        raise
-    finally:
-        os.close(handle)
-
-
 def _acl(place: FileOrPath) -> bytes:
-    read = getattr(os, "getxattr", None)
-    if read is None:  # only Linux has it
+    if not hasattr(os, "getxattr"):  # only Linux has it
         return b""
     try:
-        acl: bytes = read(place, _ACL)
+        return os.getxattr(place, _ACL)
     except OSError as error:
-        if error.errno in _NONE:
-            return b""
-        raise
-    return acl
-
-
-def _with_acl(access: Access, acl: bytes) -> Access:
-    entries = list(struct.iter_unpack("<HHI", acl[struct.calcsize("<I") :]))
-    own = next((bits for tag, bits, _ in entries if tag == _GROUP), access.mode >> 3 & USE)
-    named = tuple((_KINDS[tag], str(one), bits) for tag, bits, one in entries if tag in _KINDS)
-    return Access(access.owner, access.group, access.mode, own, named)
+        if error.errno not in _NONE:
+            raise
+        return b""
 
 
 def _packed(access: Access) -> bytes:

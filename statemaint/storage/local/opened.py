@@ -36,8 +36,7 @@ class Translated:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def __enter__(self) -> None:
-        """Begins the block."""
+    def __enter__(self) -> None: ...
 
     def __exit__(
         self,
@@ -45,16 +44,12 @@ class Translated:
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
+        if isinstance(error, FileNotFoundError):
+            raise NotFoundError(self._path) from error
+        if isinstance(error, FileExistsError):
+            raise AlreadyExistsError(self._path) from error
         if isinstance(error, OSError):
-            raise _translation(self._path, error) from error
-
-
-def _translation(path: str, error: OSError) -> StorageError:
-    if isinstance(error, FileNotFoundError):
-        return NotFoundError(path)
-    if isinstance(error, FileExistsError):
-        return AlreadyExistsError(path)
-    return StorageError.of_os(path, error)
+            raise StorageError.of_os(self._path, error) from error
 
 
 def sync(handle: int) -> None:
@@ -71,9 +66,9 @@ def sync(handle: int) -> None:
 
 
 @contextmanager
-def readable(directory: int) -> Iterator[int]:
-    """Opens a directory again, so that it can be synced and its access read."""
-    handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=directory)
+def readable(parent: int, name: str = ".") -> Iterator[int]:
+    """Opens a directory in an open one, so that it can be synced and its access read."""
+    handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     try:
         yield handle
     finally:
@@ -88,10 +83,8 @@ class Opened(AbstractContextManager[BinaryIO]):
     def __init__(
         self, opened: Callable[[str], tuple[int, int]], path: str, *, small: bool = False
     ) -> None:
-        """Prepares to open a file with a function that returns its handle and its size.
-
-        A large file that should be `small` counts as damaged, and nothing of it is read.
-        """
+        # `opened` returns the file's handle and size. A large file that should be small counts as
+        # damaged, and nothing of it is read.
         self._open, self._path, self._small = opened, path, small
 
     def __enter__(self) -> BinaryIO:
@@ -117,8 +110,7 @@ class Opened(AbstractContextManager[BinaryIO]):
 def open_regular(place: str, path: str, *, directory: int | None = None) -> tuple[int, int]:
     """Opens a regular file for reading; returns its handle and its size.
 
-    In an open directory it may not be a link; otherwise links are followed. `path` is its name in
-    errors.
+    In an open directory it may not be a link; otherwise links are followed.
     """
     # Without O_NONBLOCK, opening a pipe waits for a writer; for a regular file it has no effect.
     flags = os.O_RDONLY | os.O_NONBLOCK
@@ -169,8 +161,3 @@ def regular(place: tuple[int, str], path: str) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
-
-
-def last_byte(stream: BinaryIO) -> bytes:
-    stream.seek(-1, os.SEEK_END)
-    return stream.read(1)
