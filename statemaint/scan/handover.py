@@ -83,8 +83,6 @@ class ScanPart:
         yield from (entry for entry in self.handover.entries if entry.path not in own)
 
     def listed(self, storage: Storage, folder: str, refused: Refused) -> Iterator[Entry]:
-        """Yields the files of each of the task's partitions below a folder."""
-
         def of_unit(unit: UnitId) -> list[Entry]:
             entries = storage.list(f"{folder}/{unit.operator}/{unit.partition}")
             return [*refused.listed(entries)]
@@ -101,10 +99,8 @@ class ScanPart:
         return sorted(batch for batch in batches if newest and batch > int(newest.name))
 
     def still_holds(self, commits: Mapping[int, Entry], pinned: int | None) -> bool:
-        """Returns whether the commit log has only grown at its end, or been purged, since.
-
-        After a rewind, or a repartition, everything has to be read again.
-        """
+        # The commit log may only have grown at its end, or been purged: after a rewind, or a
+        # repartition, everything has to be read again.
         newest = self.handover.commit
         if newest is None or pinned != self.handover.pinned:
             return False

@@ -238,11 +238,8 @@ class Refused:
         return replace(layout, stores=stores)
 
     def missing_schemas(self, layout: Layout, operators: Iterable[Operator]) -> tuple[str, ...]:
-        """Returns the paths of the missing schema files of declared stores.
-
-        Operators without metadata (before Spark 4.0) declare none. A refused partition may have its
-        files.
-        """
+        # Operators without metadata (before Spark 4.0) declare none. A refused partition may have
+        # its files.
         described = layout.described()
         declared = (StoreId(each.id, 0, name) for each in operators for name in each.stores)
         paths = (

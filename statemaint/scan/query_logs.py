@@ -82,10 +82,7 @@ def committed_partitions(
     conf: Mapping[str, str],
     notes: Notes,
 ) -> int | None:
-    """Returns the number of partitions of the newest committed batch.
-
-    Notes an uncommitted batch that was begun to change it, as only a repartition does (S20).
-    """
+    # Notes an uncommitted batch that was begun to change it, as only a repartition does (S20).
     pinned = _partitions(conf, notes)
     if not offsets or not commits or max(commits) >= max(offsets) or max(commits) not in offsets:
         return pinned
@@ -126,10 +123,7 @@ def count_in(conf: Mapping[str, str]) -> int | None:
 
 
 def partition_counts(storage: Storage, batches: Iterable[int]) -> dict[int, int]:
-    """Returns the number of partitions of each of some batches; reads all their offsets.
-
-    A batch whose offsets are missing or unreadable is left out.
-    """
+    """Returns the number of partitions of each batch with readable offsets; reads all of them."""
     counts: dict[int, int] = {}
     for batch in batches:
         with suppress(CodecError, NotFoundError):
@@ -144,11 +138,9 @@ def may_have_changed(
     batches: Sequence[int],
     newest: int | None,
 ) -> bool:
-    """Returns whether, by the listing, some batch may have another number of partitions.
-
-    Any other number leaves a mark on the highest partition: it is one too many, or has no files of
-    the batches that did not have it.
-    """
+    """Returns whether, by the listing, some batch may have another number of partitions."""
+    # That leaves a mark on the highest partition: it is one too many, or has no files of the
+    # batches that did not have it.
     if newest is None or not batches:
         return False
     if any(store.partition >= newest for store in stores) or _differ(ids):
@@ -199,7 +191,6 @@ def row_checksums_of(conf: Mapping[str, str], notes: Notes) -> bool:
 def committed_ids(
     storage: Storage, commits: Mapping[int, Entry], notes: Notes
 ) -> dict[int, logs.UniqueIds]:
-    """Returns the unique ids in each commit; notes each commit that cannot be read."""
     ids_by_batch = {}
     batches = sorted(commits)
     jobs = (partial(_ids_in, storage, commits[batch].path) for batch in batches)
@@ -224,7 +215,6 @@ def _ids_in(storage: Storage, path: str) -> logs.UniqueIds | CodecError | None:
 
 
 def query_id(storage: Storage, notes: Notes, *, begun: bool) -> str:
-    """Returns the query's id; notes that it is missing once the query has begun a batch."""
     try:
         return logs.parse_query_id(storage.read("metadata"))
     except NotFoundError:
@@ -250,7 +240,6 @@ _TRIED = 3
 def recognized(
     storage: Storage, conf: Mapping[str, str], entries: Iterable[Entry]
 ) -> tuple[Layout, str]:
-    """Returns the layout of the state and its codec, by the settings of the log or by the files."""
     pinned, codec = provider_of(storage.root, conf), codec_of(storage.root, conf)
     listed = [*entries]
     layout = sort_out(listed, provider_in(listed) if pinned is Provider.UNKNOWN else pinned)
@@ -258,10 +247,7 @@ def recognized(
 
 
 def provider_in(entries: Sequence[Entry]) -> Provider:
-    """Returns the provider whose files a listing has; `UNKNOWN` if it has those of several.
-
-    Without any state file it is Spark's default, which has nothing to read either.
-    """
+    """Returns the provider whose files a listing has; `UNKNOWN` if it has those of several."""
     present = []
     for provider in MAINTAINED:
         files = chain.from_iterable(sort_out(entries, provider).stores.values())
@@ -269,6 +255,7 @@ def provider_in(entries: Sequence[Entry]) -> Provider:
             present.append(provider)
     if len(present) > 1:
         return Provider.UNKNOWN
+    # Without any state file it is Spark's default, which has nothing to read either.
     return present[0] if present else Provider.HDFS_BACKED
 
 

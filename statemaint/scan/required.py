@@ -101,10 +101,7 @@ def expected_stores(evidence: Evidence) -> tuple[StoreId, ...]:
 
 
 def required_operators(evidence: Evidence) -> frozenset[int]:
-    """Returns the stateful operators of the query, as far as the evidence shows.
-
-    Spark numbers them from 0, so a number missing below another one is an operator, too.
-    """
+    # Spark numbers them from 0, so a number missing below another one is an operator, too.
     if evidence.named:
         return frozenset(evidence.named)
     stores = evidence.listed | evidence.noted | evidence.described
@@ -257,10 +254,7 @@ def _follows_the_declared(layout: Layout, evidence: Evidence, operator: int) -> 
 
 
 def _changed_before_spark_4(storage: Storage, layout: Layout, operator: int, newest: int) -> bool:
-    """Returns whether no batch that Spark 4 planned has changed an operator.
-
-    Files that are younger than every change of the others were put there since.
-    """
+    # Files that are younger than every change of the others were put there since.
     written = _times(one.entry for one in _files(layout, operator))
     by_spark_4 = _by_spark_4(storage, batch_of(newest))
     if by_spark_4 is not None:

@@ -56,10 +56,7 @@ class CommittedIds:
             self._names[store.operator].add(store.store)
 
     def of(self, store: StoreId) -> Committed:
-        """Returns the id of each version of a store whose commit still exists.
-
-        A commit lists an operator's stores in the order of their names.
-        """
+        # A commit lists an operator's stores in the order of their names.
         place = sorted(self._names[store.operator]).index(store.store)
         return {
             version_of(batch): _id(ids, store, place)
@@ -120,11 +117,8 @@ class RocksReading:
         return in_order(jobs, threads=self.storage.parallel)
 
     def of(self, store: Store) -> Store:
-        """Returns a store with the facts from its zips and changelogs.
-
-        Reads every zip, which is small, and only as many changelogs as the lineage and the column
-        families require.
-        """
+        # Reads every zip, which is small, and only as many changelogs as the lineage and the column
+        # families require.
         empty = replace(store, rocks=Rocks())
         return empty if store.unread else unless_refused(empty, partial(self._readable, store))
 
@@ -269,7 +263,6 @@ class _Reading:
         return items, plain
 
     def _trace(self, item: Item, named: Mapping[int, str]) -> Trace:
-        """Returns the trace that leads to an attempt; reads the changelogs that it requires."""
         while True:
             attempts = Attempts(self.store.files, self.lineages, named)
             trace = attempts.trace(item)
@@ -291,7 +284,6 @@ class _Reading:
         self.lineages[item] = header.lineage
 
     def _compare(self, trace: Trace, named: Mapping[int, str]) -> None:
-        """Notes each committed attempt that is not on the lineage of the newest."""
         attempts = Attempts(self.store.files, self.lineages, named)
         loads = trace.lost or attempts.chain(trace)
         if isinstance(loads, Lost):
@@ -330,7 +322,6 @@ def _with_used_families(
     required: int,
     row_checksums: bool,
 ) -> Store:
-    """Returns a RocksDB store with the families that changelogs use and that a zip may not name."""
     if store.rocks is None:
         return store
     used: dict[str, frozenset[int]] = {}
@@ -380,7 +371,6 @@ def _first_unsure(
 def _used_by(
     storage: Storage, delta: Delta, compression: Compression, *, row_checksums: bool
 ) -> frozenset[int]:
-    """Returns the families that a changelog needs by name; none if it cannot be read."""
     try:
         with storage.open(delta.entry.path) as stream:
             payload = decode(compression, stream)

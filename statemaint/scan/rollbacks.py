@@ -103,10 +103,8 @@ def _is_unfinished(
     there: Mapping[str, Entry],
     moved: Mapping[str, Entry],
 ) -> bool:
-    """Returns whether the logs are as the rollback found them, but for entries that it has moved.
-
-    At least one that it was to remove is still there. The operators' metadata does not count.
-    """
+    # The logs are as the rollback found them, but for entries that it has moved, and one that it
+    # was to remove is still there. The operators' metadata does not count.
     stays, restored = False, cache(partial(_restored, storage, run))
     for seen in noted.removed:
         path, entry, trashed = seen.path, there.get(seen.path), moved.get(seen.path)

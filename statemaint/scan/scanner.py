@@ -172,7 +172,6 @@ def scan(
 def _looked_up(
     storage: Storage, conf: Mapping[str, str], part: ScanPart | None, refused: Refused
 ) -> tuple[Layout, str, LedgerFiles]:
-    """Returns the layout of the state, its codec, and the ledger's files about stores."""
     state = part.state(storage, refused) if part else refused.listed(storage.list("state"))
     layout, codec = recognized(storage, conf, state)
     if part:
@@ -185,11 +184,8 @@ def _looked_up(
 def _check_offsets(
     offsets: Mapping[int, Entry], commits: Mapping[int, Entry], layout: Layout, notes: Notes
 ) -> None:
-    """Notes a missing offset log although batches have run.
-
-    A restart then begins with batch 0. Spark 4.3 refuses to do so if state or commits of another
-    query exist; older versions mix the two.
-    """
+    # Without an offset log a restart begins with batch 0. Spark 4.3 refuses to do so if state or
+    # commits of another query exist; older versions mix the two.
     if layout.provider is Provider.UNKNOWN:
         detail = (
             "no readable entry of offsets/ names the provider, and state/ has files of both "
@@ -225,10 +221,7 @@ def _check_begun(
 def _check_state(
     offsets: Mapping[int, Entry], commits: Mapping[int, Entry], newest: logs.Offsets, notes: Notes
 ) -> None:
-    """Notes that all state is missing, which is normal only for a query without stateful operators.
-
-    A query with a watermark is expected to have state.
-    """
+    # Missing state is normal only for a query without stateful operators, and so no watermark.
     lost = tuple(sorted(commits)) or tuple(sorted(offsets))
     if max(offsets, default=0) == 0 or not lost:
         return
@@ -248,7 +241,6 @@ def _check_state(
 def _family_schemas(
     storage: Storage, layout: Layout, operators: Iterable[Operator], stores: Iterable[StoreId]
 ) -> Mapping[tuple[int, str], FamilySchemas]:
-    """Returns the schemas of the stores with column families, by operator and name of the store."""
     keyed = {(one.operator, one.store): files for one, files in layout.families.items()}
     tagged = {one.id for one in operators if one.has_families}
     names = {(one.operator, one.store) for one in stores if one.operator in tagged}
@@ -297,19 +289,16 @@ def _numbers(expected: Iterable[StoreId], newest: int | None) -> dict[int, int]:
 def _keyed(
     storage: Storage, layout: Layout, operators: Iterable[Operator], notes: Notes
 ) -> frozenset[int]:
-    """Returns the operators whose state has a key; notes each schema that cannot be read.
-
-    An operator that declares its stores has schemas; a missing schema may have had a key.
-    """
+    # An operator that declares its stores has schemas; a missing schema may have had a key.
     keyed = {store.operator for store in layout.families}
     keyed |= {one.id for one in operators} - {store.operator for store in layout.schemas}
     for store, entry in sorted(layout.schemas.items()):
         try:
-            if schema.parse_schema(storage.read(entry.path)).has_key:
-                keyed.add(store.operator)
+            has_key = schema.parse_schema(storage.read(entry.path)).has_key
         except CodecError as error:
             notes.append(unreadable_metadata(error, entry.path))
-            keyed.add(store.operator)
+            has_key = True
+        keyed |= {store.operator} if has_key else set()
     return frozenset(keyed)
 
 
@@ -363,10 +352,7 @@ def _unclassified(layout: Layout, unused: Iterable[StoreId]) -> Iterator[Entry]:
 
 
 def _undescribed(stores: Iterable[Store], layout: Layout) -> Iterator[Finding]:
-    """Yields the operators with column families whose metadata are missing.
-
-    Spark writes the metadata of other operators again; those of these lead to the schemas.
-    """
+    # Operators with column families: Spark writes the metadata of others again.
     zips = {one.id: one.rocks.families.values() for one in stores if one.rocks}
     tagged = {store.operator for store, families in zips.items() if any(families)}
     tagged |= {one.operator for one in layout.families if zips}

@@ -27,16 +27,11 @@ _ENTRY = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?")
 
 @dataclass(frozen=True, slots=True)
 class SourceLog:
-    """The log of one file source.
-
-    Attributes:
-        entries: the name of each entry by its number.
-        base: the number of the newest compact entry; 0 if there is none.
-    """
+    """The log of one file source."""
 
     folder: str
-    entries: Mapping[int, str]
-    base: int
+    entries: Mapping[int, str]  # the names by their numbers
+    base: int  # the newest compact entry; 0 if there is none
 
     @classmethod
     def listed(cls, storage: Storage, source: str) -> "SourceLog":
@@ -47,7 +42,6 @@ class SourceLog:
         return cls(folder, {number: one[0] for number, one in listed.items()}, base)
 
     def missing(self, first: int, last: int) -> Finding | None:
-        """Returns the finding of an entry that a restart from `first` up to `last` lacks."""
         newest = max(self.entries, default=-1)
         number = self._absent(min(self.base, first + 1), max(newest, last))
         if number is None:
@@ -67,10 +61,7 @@ class SourceLog:
 
 
 def missing_source_logs(storage: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Yields the findings of the logs of file sources that their names alone show.
-
-    Sends no request for a query without file sources.
-    """
+    """Yields the findings of the logs of file sources that their names alone show."""
     if not checkpoint.file_sources:
         return
     before = _before(storage, checkpoint.offsets[-1])
@@ -81,7 +72,6 @@ def missing_source_logs(storage: Storage, checkpoint: Checkpoint) -> Iterator[Fi
 
 
 def _before(storage: Storage, newest: int) -> Mapping[str, int]:
-    """Returns the entry of each file source that the batch before the newest one ended with."""
     with suppress(NotFoundError, CodecError):  # `verify` reports them
         return logs.parse_offsets(storage.read(f"offsets/{newest - 1}")).file_sources
     return {}

@@ -27,10 +27,7 @@ def deprived(
     belongs: Belongs = lambda _user, _group: False,
     superuser: str | None = None,
 ) -> str | None:
-    """Returns a user or group that may use the file `like` but possibly not another; or `None`.
-
-    The use requires some permission bits. The superuser may use every file.
-    """
+    """Returns a user or group that may use the file `like` but possibly not another; or `None`."""
     for user, granted in _users(like):
         if user != superuser and not _user_may(access, user, granted & bits, belongs):
             return f"user {user}"
@@ -53,7 +50,6 @@ def unreadable(path: str, like: str, who: str, shown: str, *, bits: int) -> Unre
 
 
 def of_file(directory: Access) -> Access:
-    """Returns the access of a file meant for the users of a directory."""
     group = directory.group_bits
     return Access(
         directory.owner,
@@ -117,7 +113,6 @@ def _possible_rights(access: Access) -> tuple[int, ...]:
 
 
 def _others(like: Access, access: Access) -> Iterator[int]:
-    """Yields the rights to a file of the users who have no entry in `like`."""
     yield access.mode
     users = {name for name, _ in _users(like)}
     groups = {name for name, _ in _groups(like)}

@@ -34,7 +34,6 @@ EXCLUSIVE_ON = "STATEMAINT_HADOOP_EXCLUSIVE"
 
 
 def has_secret(address: str) -> bool:
-    """Returns whether an address contains a password, a key or a token."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -90,11 +89,8 @@ def place_of(address: str) -> Place:
 
 def storage_of(address: str) -> str:
     """Returns the storage that holds an address: `s3://lake`, `hdfs://node`, `file:///`."""
-    scheme, separator, _ = address.removeprefix(FORCED).partition("://")
-    if not separator or scheme.lower() == "file":
-        return LOCAL
     place = place_of(address)
-    return f"{place.system}://{place.host}"
+    return LOCAL if place.system == "file" else f"{place.system}://{place.host}"
 
 
 def overlaps(addresses: Mapping[str, str]) -> Iterator[tuple[str, str]]:

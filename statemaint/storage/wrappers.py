@@ -195,7 +195,6 @@ class Ahead(ReadOnly):
             self._held += size
 
     def _fetch(self, path: str, size: int) -> bytes | None:
-        """Returns a file's content; `None` if it is larger than its listed size."""
         with self._storage.open(path) as stream:
             content = stream.read(size + 1)
         return content if len(content) <= size else None

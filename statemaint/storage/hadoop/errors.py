@@ -73,7 +73,6 @@ def translated(jvm: Jvm, path: str) -> Iterator[None]:
 
 @contextmanager
 def on_this_machine(path: str) -> Iterator[None]:
-    """Turns exceptions of the local file system of temp files into a `StorageError`."""
     try:
         yield
     except OSError as error:
@@ -82,11 +81,9 @@ def on_this_machine(path: str) -> Iterator[None]:
 
 
 def local_stream(jvm: Jvm, kind: str, local: str, path: str) -> Any:
-    """Returns a Java stream on a local temp file, an "Input" or an "Output" (at its end).
-
-    Java reports every file that it cannot open as not found. For a temp file, that report must
-    never look like an answer about the storage (S10).
-    """
+    """Returns a Java stream on a local temp file, an "Input" or an "Output" (at its end)."""
+    # Java reports every file that it cannot open as not found. For a temp file, that report must
+    # never look like an answer about the storage (S10).
     more = (True,) if kind == "Output" else ()
     try:
         return jvm.java(f"java.io.File{kind}Stream")(local, *more)
@@ -98,7 +95,6 @@ def local_stream(jvm: Jvm, kind: str, local: str, path: str) -> Any:
 
 @contextmanager
 def opening(jvm: Jvm, root: str) -> Iterator[None]:
-    """Names the missing jar or setting when a file system cannot be opened."""
     try:
         yield
     except jvm.errors as error:
@@ -118,7 +114,6 @@ def is_unsupported(error: Exception) -> bool:
 
 
 def has_no_acls(error: Exception) -> bool:
-    """Returns whether the file system has no ACLs, or has them turned off."""
     return any(name in _NO_ACLS for name, _ in _causes(error))
 
 
@@ -160,7 +155,6 @@ def _causes(error: Exception) -> list[tuple[str, str]]:
 
 
 def _java(error: BaseException) -> Any:
-    """Returns the Java exception behind a Python exception; `None` if there is none."""
     # Once it runs, PySpark wraps some Java exceptions in its own. To do so it calls its session's
     # Java, which does not know our exception and answers with another error.
     if not hasattr(error, "java_exception") and error.__context__ is not None:

@@ -94,7 +94,6 @@ class PlainNames:
         self._files.setPermission(path, self._permission(f"{mode:04o}"))
 
     def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
-        """Renames a file; an existing target is deleted first, if `overwrite` allows it."""
         self._files.getFileStatus(path)
         self._files.getFileStatus(to.getParent())
         if self._files.exists(to):
@@ -305,7 +304,6 @@ class HadoopFiles:
                 stream.close()
 
     def rename(self, path: str, to: str, *, of: str, overwrite: bool = False) -> None:
-        """Renames a file into a directory that must exist; errors have the path `of`."""
         try:
             with self._turn, self._request("rename", of):
                 self._names.rename(self._path(path), self._path(to), overwrite=overwrite)
@@ -331,7 +329,6 @@ class HadoopFiles:
 
 
 def must_serve(path: str, access: Access, like: str, wanted: Access, *, bits: int = READ) -> None:
-    """Checks that every user of one file may use another; no user's groups are known."""
     if who := deprived(wanted, access, bits=bits):
         shown = f"mode {access.mode:04o}, user {access.owner}, group {access.group}"
         raise unreadable(path, like, who, shown, bits=bits)

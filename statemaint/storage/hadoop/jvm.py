@@ -58,7 +58,6 @@ class Jvm:
         return array
 
     def configuration(self) -> Any:
-        """Returns a copy of the user's Hadoop configuration, as Spark would see it."""
         conf = self.java("org.apache.hadoop.conf.Configuration")(self._spark_configuration())
         for name, value in _DEFAULTS.items():
             sources = conf.getPropertySources(name) or ()

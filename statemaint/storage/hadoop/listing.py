@@ -38,16 +38,13 @@ _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 
 
 class Status(NamedTuple):
-    """One entry as Hadoop reports it; `path` begins at the file system's own root.
+    """One entry as Hadoop reports it."""
 
-    `access` is `None` if it would cost separate requests.
-    """
-
-    path: str
+    path: str  # from the file system's own root
     is_directory: bool
     size: int
     modified: float
-    access: Access | None = None
+    access: Access | None = None  # if it costs no separate requests
 
 
 Lister = Callable[[Sequence[str]], list[Status]]
@@ -92,8 +89,7 @@ def _list(
 
 
 def batched_lister(jvm: Jvm, files: Any) -> Lister:
-    """Returns a lister that makes a dozen calls to Java for any number of entries."""
-
+    # A dozen calls to Java for any number of entries.
     def lister(directories: Sequence[str]) -> list[Status]:
         top = directories[0]
         with on_this_machine(top), tempfile.NamedTemporaryFile() as local, translated(jvm, top):
@@ -119,11 +115,8 @@ def _save(jvm: Jvm, statuses: Any, file: Any) -> None:
 
 
 def single_lister(jvm: Jvm, files: Any) -> Lister:
-    """Returns a lister that calls Java for each entry.
-
-    It is for local disks: there a status written as bytes includes the owner, and without Hadoop's
-    native library Java starts a program for each file to find the owner.
-    """
+    # For local disks: there a status written as bytes includes the owner, and without Hadoop's
+    # native library Java starts a program for each file to find the owner.
     make = jvm.java("org.apache.hadoop.fs.Path")
 
     def lister(directories: Sequence[str]) -> list[Status]:
@@ -148,7 +141,6 @@ def path_part(uri: str) -> str:
 
 
 def decode_statuses(content: bytes) -> list[Status]:
-    """Returns the statuses that Hadoop wrote as an array."""
     try:
         return list(_decode(content))
     except (struct.error, IndexError) as error:

@@ -319,11 +319,8 @@ class HadoopStorage(Storage):
         must_serve(path, self._files.access(path), like, self._files.access(like))
 
     def now(self) -> float:
-        """Returns this machine's time, since Hadoop cannot report the NameNode's.
-
-        If the clocks differ, so do ages: the holder of a lease detects this by the time of the
-        lease's file.
-        """
+        # Hadoop cannot report the NameNode's time. If the clocks differ, so do ages: the holder of
+        # a lease detects this by the time of the lease's file.
         return time.time()  # noqa: TID251 -- the one clock of this storage
 
     @property

@@ -32,10 +32,9 @@ _MOST_FOLLOWED = 1000
 def directory_of(
     top: str, path: str, make: MakeDirectory | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Opens the directory of a file below a root; yields its handle and the file's name in it.
+    """Opens, or makes, the directory of a file; yields its handle and the file's name in it.
 
-    The handle serves only as the start of other calls: it can be neither read nor synced. A missing
-    directory is created by `make`, if that is given.
+    The handle serves only as the start of other calls: it can be neither read nor synced.
     """
     folder, _, name = path.rpartition("/")
     handle = _opened(top, folder, path, make)
@@ -59,7 +58,6 @@ def is_inside(real: str, real_top: str) -> bool:
 
 
 def links_below(top: str, folder: str) -> Iterator[str]:
-    """Yields the paths of the links at or below a folder; none is followed."""
     if _is_link(f"{top}/{folder}"):
         yield folder
         return
@@ -79,7 +77,6 @@ def links_below(top: str, folder: str) -> Iterator[str]:
 
 
 def folders_in(top: str, folder: str) -> Iterator[str]:
-    """Yields the names of the directories directly in one; none if it is missing, or a file."""
     if is_ours(folder):
         check_way(top, folder)
     try:

@@ -26,7 +26,20 @@ from statemaint.storage.base import (
     own_link,
     read_small,
 )
-from statemaint.storage.local.access import access_of, give, make_directory, must_serve, read_access
+from statemaint.storage.local.access import (
+    Opened,
+    Translated,
+    access_of,
+    give,
+    make_directory,
+    must_serve,
+    open_no_link,
+    open_regular,
+    read_access,
+    readable,
+    regular,
+    sync,
+)
 from statemaint.storage.local.directories import (
     Walk,
     check_way,
@@ -34,15 +47,6 @@ from statemaint.storage.local.directories import (
     folders_in,
     links_below,
     real_path,
-)
-from statemaint.storage.local.opened import (
-    Opened,
-    Translated,
-    open_no_link,
-    open_regular,
-    readable,
-    regular,
-    sync,
 )
 
 _Place = tuple[int, str]

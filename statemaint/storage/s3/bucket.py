@@ -10,7 +10,14 @@ from typing import Any
 from statemaint.errors import AlreadyExistsError, NotFoundError
 from statemaint.storage.base import Tally
 from statemaint.storage.s3.client import content_md5, dated, shared_client
-from statemaint.storage.s3.errors import NO_BUCKET, S3Error, place_of, translated
+from statemaint.storage.s3.errors import (
+    NO_BUCKET,
+    OPERATIONS,
+    OTHERS,
+    S3Error,
+    place_of,
+    translated,
+)
 from statemaint.storage.s3.options import S3Options
 
 Params = Mapping[str, object]
@@ -18,22 +25,6 @@ PROBE = b"a probe of statemaint\n"
 _NO_VERSION = "null"
 _OF_CEPH = re.compile("tx[0-9a-f]{20,}-[0-9a-f]+-")
 _WITHOUT_BODY = frozenset({"head_bucket", "head_object"})
-_VERBS = {
-    "ListObjectsV2": "list",
-    "GetObject": "get",
-    "HeadObject": "head",
-    "HeadBucket": "head",
-    "GetObjectAcl": "acl",
-    "GetObjectTagging": "tags",
-    "GetBucketOwnershipControls": "get",
-    "GetBucketVersioning": "get",
-    "PutObject": "put",
-    "UploadPart": "put",
-    "CopyObject": "copy",
-    "UploadPartCopy": "copy",
-    "DeleteObject": "delete",
-    "DeleteObjects": "delete",
-}
 _WRITES = frozenset({"put_object", "copy_object", "create_multipart_upload"})
 # Of the objects that were read last. A fold reads the newest change shortly before its snapshot is
 # written with the settings of that change.
@@ -72,10 +63,9 @@ class Bucket:
         return key.removeprefix(f"{self.prefix}/") if self.prefix else key
 
     def call(self, operation: str, path: str, **params: object) -> dict[str, Any]:
-        """Returns the answer to one request to the bucket; errors name the path.
+        """Returns the answer to one request; a parameter that is `None` is left to the server.
 
-        A parameter that is `None` is left to the server, whatever the options set. `NotFoundError`
-        means that the server reported for certain that there is no such key.
+        `NotFoundError` means that the server reported for certain that there is no such key.
         """
         try:
             return self._answer(operation, path, params)
@@ -141,7 +131,7 @@ class Bucket:
         return extras
 
     def sent(self, operation: str) -> None:
-        self.requests.add(_VERBS.get(operation, "post"))
+        self.requests.add(OPERATIONS.get(operation, OTHERS)[0])
 
     def answered(self, headers: Mapping[str, str]) -> None:
         date = headers.get("date")
@@ -154,11 +144,9 @@ class Bucket:
             self.versioned = headers.get("x-amz-version-id", _NO_VERSION) != _NO_VERSION
 
     def ignores_conditions(self) -> bool:
-        """Returns whether conditional writes are known to fail, from what was only read.
-
-        Ceph ignores `If-None-Match` while a bucket is versioned. Objects keep their versions when
-        versioning is suspended, so the bucket itself is asked, if it may be.
-        """
+        """Returns whether conditional writes are known to fail, from what was only read."""
+        # Ceph ignores `If-None-Match` while a bucket is versioned. Objects keep their versions when
+        # versioning is suspended, so the bucket itself is asked, if it may be.
         if not (self._is_ceph and self.versioned):
             return False
         try:
@@ -170,7 +158,6 @@ class Bucket:
 
 
 def shown_by(headers: Mapping[str, str]) -> Mapping[str, Any]:
-    """Returns what headers show of an object's settings, by boto3's names."""
     shown: dict[str, Any] = {name: headers[key] for name, key in _KEPT.items() if key in headers}
     if "BucketKeyEnabled" in shown:
         shown["BucketKeyEnabled"] = shown["BucketKeyEnabled"].lower() == "true"

@@ -189,16 +189,13 @@ _held: "dict[tuple[object, ...], tuple[float, SharedClient]]" = {}
 
 
 class SharedClient:
-    """boto3's client; threads may share it, and each request is counted by who sends it.
-
-    Attributes:
-        exclusive: whether a trial has shown that the server refuses a second `If-None-Match: *`.
-        match: the form of an ETag that it compares; empty if that was not tried, or none is.
-    """
+    """boto3's client; threads may share it, and each request is counted by who sends it."""
 
     def __init__(self, options: S3Options) -> None:
         self.client, credentials, self._connections = client_of(options)
         self.clock = ServerClock()
+        # What trials have shown: that the server refuses a second `If-None-Match: *`, and the form
+        # of an ETag that it compares.
         self.exclusive = False
         self.match: tuple[str, ...] = ()
         sent = partial(self._sent, "GetObject")
@@ -213,7 +210,6 @@ class SharedClient:
         return answer
 
     def read(self, path: str, size: int, bucket: "Bucket") -> "AWSResponse | None":
-        """Returns the answer to a read of an object's first bytes; `None` if boto3 must read it."""
         self._thread.bucket = bucket
         return self.quick.get(path, bucket.key(path), size)
 

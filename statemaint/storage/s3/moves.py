@@ -125,10 +125,7 @@ class Mover:
             raise _replaced(entry) from error
 
     def _encryption(self, entries: Sequence[Entry]) -> Params | None:
-        """Returns the encryption of all objects of a page; `None` if they may have different ones.
-
-        Only objects older or newer than those known so far are asked for theirs.
-        """
+        """Returns the encryption of all objects of a page; `None` if it may not be the same."""
         dated = [(entry.modified, entry.path) for entry in entries if entry.modified is not None]
         if len(dated) < len(entries):
             return None
@@ -184,10 +181,9 @@ def copy(
 
 
 def _copy_whole(bucket: Bucket, path: str, to: str, etag: str, params: Params) -> str | None:
-    """Copies an object in one request; `None` if the server cannot: Ceph, if it is encrypted.
+    """Copies an object that still has an ETag in one request; returns the ETag of the copy.
 
-    The object must still have the ETag. Returns that of the copy; empty if the server does not
-    report it.
+    It is empty if not reported, and `None` if the server cannot copy: Ceph, if it is encrypted.
     """
     try:
         answer = bucket.call_object(

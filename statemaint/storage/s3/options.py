@@ -53,7 +53,6 @@ class S3Options:
 
 
 def options_from(environment: Mapping[str, str]) -> S3Options:
-    """Returns the options that the `STATEMAINT_S3_...` variables set."""
     key = environment.get(f"{_VARIABLE}SSE_KMS_KEY_ID") or None
     sse = _one_of(environment, "SSE", ("AES256", "aws:kms", "aws:kms:dsse"))
     if key and not (sse or "").startswith("aws:kms"):

@@ -46,7 +46,6 @@ def open_object(bucket: Bucket, path: str) -> "Whole | InParts":
 
 
 def read_object(bucket: Bucket, path: str, *, small: bool = False) -> tuple[bytes, str]:
-    """Returns an object's content and its ETag."""
     opened, first = _quickly(bucket, path) or _surely(bucket, path)
     if len(first) == opened.size:
         return first, opened.etag
@@ -153,7 +152,6 @@ def _span(content_range: str) -> tuple[int, int, int] | None:
 
 
 def _drain(stream: Any, content: bytearray, wanted: int) -> Exception | None:
-    """Appends the received bytes; returns the error that ended them early, if it is known."""
     from botocore.exceptions import BotoCoreError
 
     try:

@@ -105,15 +105,12 @@ def uses_key(params: Params) -> bool:
 
 
 def kept(answer: Mapping[str, Any]) -> Params:
-    """Returns the parameters that keep an object's metadata when it is rewritten."""
     return {name: answer[name] for name in _KEPT if answer.get(name)}
 
 
 def has_acls(bucket: Bucket) -> bool:
-    """Returns whether objects may have an ACL of their own: not in a bucket that owns them all.
-
-    A new bucket of AWS does. A bucket that cannot be asked, or does not know the question, may.
-    """
+    # Not in a bucket that owns all its objects, as a new one of AWS does. A bucket that cannot be
+    # asked, or does not know the question, may have ACLs.
     try:
         answer = bucket.call("get_bucket_ownership_controls", bucket.address)
     except S3Error as error:
@@ -171,7 +168,6 @@ class Likeness:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def params(self, path: str, like: str) -> Params:
-        """Returns the parameters that give a new object the settings of an existing one."""
         if not self._tried:  # the first shows what need not be asked for the others
             with self._lock:
                 if not self._tried:
@@ -187,10 +183,7 @@ class Likeness:
         return self._tried[wanted]
 
     def settings(self, path: str, like: str) -> ObjectSettings:
-        """Returns the settings of the object `like`, which are read once.
-
-        Errors are about the path of the object that gets them.
-        """
+        """Returns the settings of the object `like`, read once; errors are about `path`."""
         settings = self._known.get(like)
         if settings is None:
             settings = self._read(path, like, like, self.bucket.shown.of(like))
@@ -205,10 +198,7 @@ class Likeness:
             raise _unreadable(path, like, why)
 
     def ensure(self, path: str, like: str, answer: Mapping[str, Any], *, in_parts: bool) -> None:
-        """Ensures that a new object has the settings of the object `like`.
-
-        The answer is that to a HEAD of the new object, or to its write if that shows the same.
-        """
+        # The answer is that to a HEAD of the new object, or to its write if that shows the same.
         wanted = self.settings(path, like)
         if why := _otherwise_encrypted(wanted, encryption_of(answer)):
             raise _unreadable(path, like, why)
@@ -291,11 +281,8 @@ class Likeness:
         return owner, frozenset(map(_grant, acl.get("Grants", ())))
 
     def _read_tags(self, target: str, shown: Mapping[str, Any] | None) -> Tags:
-        """Returns the tags of an object, without a request if an answer shows that it has none.
-
-        Without the right to read them an answer does not count them either, so the tags of one
-        object of the same operator must have been read.
-        """
+        # No request is made if an answer shows that there are none. Without the right to read tags
+        # it does not count them either, so those of one object of the operator must have been read.
         folder = "/".join(target.split("/")[:2])  # of an operator, or another at that depth
         counted = self.bucket.shown.counts_tags and folder in self._may_read_tags
         if shown is not None and counted and "TagCount" not in shown:

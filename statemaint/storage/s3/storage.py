@@ -68,8 +68,7 @@ class S3Storage(Storage):
         return self._probe.obstacle
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        where = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-        for page in self._pages(self._bucket.key(where), where or self.root):
+        for page in self._pages(prefix):
             for item in page.get("Contents", []):
                 path = self._bucket.path(item["Key"])
                 if not item["Key"].endswith("/") or item["Size"]:
@@ -78,13 +77,13 @@ class S3Storage(Storage):
                     yield Entry(path, 0, None)  # an empty object that represents a directory
 
     def folders(self, prefix: str) -> Iterator[str]:
-        where = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-        within = self._bucket.key(where)
-        for page in self._pages(within, where or self.root, Delimiter="/"):
+        within = self._bucket.key(_below(prefix))
+        for page in self._pages(prefix, Delimiter="/"):
             for item in page.get("CommonPrefixes", []):
                 yield item["Prefix"].removeprefix(within).rstrip("/")
 
-    def _pages(self, prefix: str, where: str, **params: str) -> Iterator[dict[str, Any]]:
+    def _pages(self, directory: str, **params: str) -> Iterator[dict[str, Any]]:
+        where, prefix = _below(directory) or self.root, self._bucket.key(_below(directory))
         more: dict[str, str] = {}
         while True:
             page = self._bucket.call("list_objects_v2", where, Prefix=prefix, **params, **more)
@@ -149,7 +148,6 @@ class S3Storage(Storage):
         delete_all(self._bucket, paths, before=before)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        """Copies a file on the server, then deletes it under its old name."""
         answer = self._bucket.head(path)
         params = None if like is None else self._likeness.params(to, like)
         copy(self._bucket, path, to, answer, params)
@@ -170,6 +168,10 @@ class S3Storage(Storage):
         if now is None:
             raise S3Error(self._bucket.address, "the server does not report its time")
         return now
+
+
+def _below(directory: str) -> str:
+    return f"{directory.strip('/')}/".lstrip("/")
 
 
 def _measured(parts: Chunks, sizes: list[int]) -> Iterator[bytes]:

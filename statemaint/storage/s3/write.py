@@ -69,7 +69,6 @@ class Probe:
 
     @property
     def exclusive(self) -> bool:
-        """Returns whether the server refuses a second `If-None-Match: *` for one key."""
         with self._lock:
             if self._exclusive is None:
                 shared = self._bucket.shared
@@ -80,7 +79,6 @@ class Probe:
 
     @property
     def obstacle(self) -> str:
-        """Returns why the server is not exclusive, by the trial, or before it by what was read."""
         if self._exclusive is None and self._bucket.ignores_conditions():
             return self._of_versions
         return self._why
@@ -157,10 +155,7 @@ class Probe:
 def write(
     bucket: Bucket, probe: Probe, path: str, parts: Iterator[bytes], params: Params, *, new: bool
 ) -> dict[str, Any] | None:
-    """Writes an object; returns the answer if it took one request, and the answer came.
-
-    Several parts are sent at a time, so only a few are in memory.
-    """
+    """Writes an object; returns the answer if it took one request, and the answer came."""
     first, second = next(parts, b""), next(parts, None)
     if second is None:
         if new:
@@ -210,10 +205,8 @@ def _put_new(
 
 
 def append(bucket: Bucket, probe: Probe, path: str, lines: bytes) -> None:
-    """Appends lines to an object by rewriting it, if no other writer changed it meanwhile.
-
-    An object that does not exist yet, the usual case, takes one request.
-    """
+    """Appends lines to an object by rewriting it, if no other writer changed it meanwhile."""
+    # An object that does not exist yet, the usual case, takes one request.
     if probe.exclusive and _swapped(bucket, path, lines, {"IfNoneMatch": "*"}):
         return
     wait = _FIRST_WAIT_SECONDS
