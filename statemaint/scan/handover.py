@@ -19,6 +19,7 @@ from statemaint.model.ids import StoreId, UnitId
 from statemaint.records.attestations import ATTESTATIONS, store_of
 from statemaint.records.remembered import Remembering
 from statemaint.scan.layout import Refused
+from statemaint.scan.query_logs import partition_counts
 from statemaint.storage import ReadOnly, Storage
 from statemaint.workers import in_order
 
@@ -98,13 +99,17 @@ class ScanPart:
         newest = self.handover.commit
         return sorted(batch for batch in batches if newest and batch > int(newest.name))
 
-    def still_holds(self, commits: Mapping[int, Entry], pinned: int | None) -> bool:
+    def still_holds(
+        self, storage: Storage, commits: Mapping[int, Entry], pinned: int | None
+    ) -> bool:
         # The commit log may only have grown at its end, or been purged: after a rewind, or a
         # repartition, everything has to be read again.
         newest = self.handover.commit
         if newest is None or pinned != self.handover.pinned:
             return False
-        return commits.get(int(newest.name)) == newest
+        if commits.get(int(newest.name)) != newest:
+            return False
+        return set(partition_counts(storage, self.added(commits)).values()) <= {pinned}
 
 
 class Recorder(Remembering):

@@ -1,6 +1,5 @@
-"""The references between the files of a RocksDB store: the parts of its zips, and its lineage.
+"""The parts of a RocksDB store's zips, its lineage, and the column families that it uses.
 
-And the column families that changelogs use, where a zip that names them may be missing.
 Changelogs have the numbers of families, and only zips their names. Spark writes a zip with the
 first version of a store that has families, and with each version that adds one, so in an intact
 store no changelog needs to be read. Where such a zip is missing, the changelogs that would need it

@@ -86,7 +86,7 @@ def scan(
         must_be_checkpoint(storage)
     newest = newest_offsets(storage, offsets, notes)
     pinned = committed_partitions(storage, offsets, commits, newest.conf, notes)
-    if part and not (part.still_holds(commits, pinned) and _same_counts(storage, part, commits)):
+    if part and not part.still_holds(storage, commits, pinned):
         return scan(storage, only)
     row_checksums = row_checksums_of(newest.conf, notes)
     ids = committed_ids(storage, commits, notes)
@@ -273,12 +273,6 @@ def _counts(
     if not may_have_changed(layout.stores, ids, batches, pinned):
         return {}
     return partition_counts(storage, (one for one in batches if one in offsets))
-
-
-def _same_counts(storage: Storage, part: ScanPart, commits: Mapping[int, Entry]) -> bool:
-    """Returns whether every batch since the earlier scan has the partitions of the newest then."""
-    counts = partition_counts(storage, part.added(commits))
-    return set(counts.values()) <= {part.handover.pinned}
 
 
 def _numbers(expected: Iterable[StoreId], newest: int | None) -> dict[int, int]:

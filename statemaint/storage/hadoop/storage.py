@@ -39,7 +39,7 @@ from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
 from statemaint.storage.hadoop.exclusive import obstacle_of
 from statemaint.storage.hadoop.files import HadoopFiles, fill, must_serve, temp_file
 from statemaint.storage.hadoop.jvm import Jvm, shared_jvm
-from statemaint.storage.hadoop.listing import Status, walk
+from statemaint.storage.hadoop.listing import walk
 from statemaint.storage.local.directories import check_path, links_below
 from statemaint.workers import nothing
 
@@ -108,14 +108,22 @@ class HadoopStorage(Storage):
     def list(self, prefix: str) -> Iterator[Entry]:
         files = self._files
         self._check_ours(prefix)
-        for status in self._walk(prefix):
-            path = status.path[len(files.root) + 1 :]
-            self._check_ours(path)
-            if status.is_directory:
-                yield Entry(f"{path}/", 0, None)
-            else:
-                time, outside = file_time(status.modified), self._is_outside(path)
-                yield Entry(path, status.size, time, access=status.access, outside=outside)
+        try:
+            for status in walk(files.full(prefix), files.list):
+                path = status.path[len(files.root) + 1 :]
+                self._check_ours(path)
+                if status.is_directory:
+                    yield Entry(f"{path}/", 0, None)
+                else:
+                    time, outside = file_time(status.modified), self._is_outside(path)
+                    yield Entry(path, status.size, time, access=status.access, outside=outside)
+        except IncompleteListingError as error:
+            refused = []
+            for refusal in error.refused:
+                path = refusal.path.removeprefix(files.root).strip("/")
+                refused.append(StorageError(path or self._root, refusal.detail))
+                refused[-1].lasting = refusal.lasting
+            raise IncompleteListingError(refused) from error
 
     def folders(self, prefix: str) -> Iterator[str]:
         self._check_ours(prefix)
@@ -126,18 +134,6 @@ class HadoopStorage(Storage):
         for name in (status.path.rpartition("/")[2] for status in statuses if status.is_directory):
             self._check_ours(f"{prefix}/{name}")
             yield name
-
-    def _walk(self, prefix: str) -> Iterator[Status]:
-        files = self._files
-        try:
-            yield from walk(files.full(prefix), files.list)
-        except IncompleteListingError as error:
-            refused = []
-            for refusal in error.refused:
-                path = refusal.path.removeprefix(files.root).strip("/")
-                refused.append(StorageError(path or self._root, refusal.detail))
-                refused[-1].lasting = refusal.lasting
-            raise IncompleteListingError(refused) from error
 
     def links(self, folder: str) -> tuple[str, ...]:
         top = self._local_top
