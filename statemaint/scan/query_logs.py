@@ -5,12 +5,19 @@ The number of partitions varies once Spark has repartitioned the state. Mirrors
 those before in `spark.sql.shuffle.partitions`, and writes a whole zip of its version for each new
 partition. Files below that version, and files of partitions that are no longer used, are needed
 only by the batches before.
+
+Only file sources need their own log to restart. Mirrors `FileStreamSource.getBatch` and
+`CompactibleFileStreamLog.allFiles`.
+
+    sources/<i>/<n>[.compact]      the files that source i has seen; a compact entry replaces all
+                                   before it as well
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
@@ -20,7 +27,7 @@ from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, NotFoundError, UnsupportedError
 from statemaint.listing import Entry
 from statemaint.model.chain import Versions
-from statemaint.model.checkpoint import MAINTAINED, Provider
+from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Provider
 from statemaint.model.files import Delta, Snapshot, SstFile, StateFile
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, version_of
@@ -40,6 +47,12 @@ ROW_CHECKSUMS = f"{_STATE}.rowChecksum.enabled"
 """In the offsets of Spark 4.2 and later."""
 ENCODING = f"{_STATE}.encodingFormat"
 """In the offsets of Spark 4.0 and later."""
+
+SOURCE_LOG_ADVICE = (
+    "it records which files the file source has read: a restart fails, or rereads or skips files; "
+    "put it back from a copy"
+)
+_SOURCE_ENTRY = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?")
 
 Notes = list[Finding]
 """The findings of the whole checkpoint, collected during a scan."""
@@ -229,6 +242,63 @@ def query_id(storage: Storage, notes: Notes, *, begun: bool) -> str:
     except CodecError as error:
         notes.append(unreadable_metadata(error, "metadata"))
         return ""
+
+
+# -- the logs of file sources
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLog:
+    """The log of one file source."""
+
+    folder: str
+    entries: Mapping[int, str]  # the names by their numbers
+    base: int  # the newest compact entry; 0 if there is none
+
+    @classmethod
+    def listed(cls, storage: Storage, source: str) -> "SourceLog":
+        folder = f"sources/{source}"
+        names = (one.path.removeprefix(f"{folder}/") for one in storage.list(folder))
+        listed = {int(one[1]): one for name in names if (one := _SOURCE_ENTRY.fullmatch(name))}
+        base = max((number for number, one in listed.items() if one[2]), default=0)
+        return cls(folder, {number: one[0] for number, one in listed.items()}, base)
+
+    def missing(self, first: int, last: int) -> Finding | None:
+        newest = max(self.entries, default=-1)
+        number = self._absent(min(self.base, first + 1), max(newest, last))
+        if number is None:
+            return None
+        path = self.folder if not self.entries else f"{self.folder}/{number}"
+        return Finding(
+            FindingCode.MISSING_SOURCE_LOG, f"{path} is missing: {SOURCE_LOG_ADVICE}", path=path
+        )
+
+    def _absent(self, first: int, last: int) -> int | None:
+        """Returns the highest missing number of a closed range, if any."""
+        there = sorted((one for one in self.entries if first <= one <= last), reverse=True)
+        expected = last
+        for number in there:
+            if number != expected:
+                break
+            expected -= 1
+        return expected if expected >= first else None
+
+
+def missing_source_logs(storage: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Yields the findings of the logs of file sources that their names alone show."""
+    if not checkpoint.file_sources:
+        return
+    before = _before(storage, checkpoint.offsets[-1])
+    for source, last in checkpoint.file_sources.items():
+        first = before.get(source, last if checkpoint.offsets[-1] else -1)
+        if finding := SourceLog.listed(storage, source).missing(first, last):
+            yield finding
+
+
+def _before(storage: Storage, newest: int) -> Mapping[str, int]:
+    with suppress(NotFoundError, CodecError):  # `verify` reports them
+        return logs.parse_offsets(storage.read(f"offsets/{newest - 1}")).file_sources
+    return {}
 
 
 # -- provider and codec by the files of the state, if the offset log is lost

@@ -294,6 +294,7 @@ class Storage(Protocol):
 
         Nothing is written: before a trial, it is what reading has shown.
         """
+        return ""
 
     def now(self) -> float:
         """Returns the seconds since the epoch by the clock that stamps the files."""

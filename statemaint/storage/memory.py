@@ -124,10 +124,6 @@ class MemoryStorage(Storage):
     def exclusive(self) -> bool:
         return True
 
-    @property
-    def obstacle(self) -> str:
-        return ""
-
     def now(self) -> float:
         return self._clock()
 

@@ -137,26 +137,18 @@ def _words(error: "ClientError", code: str, status: int) -> str:
     if code in _CREDENTIALS:
         return f"the credentials were refused ({code})"
     if code == "AccessDenied" or status == HTTPStatus.FORBIDDEN:
-        return _denied(operation, code)
+        _, action = OPERATIONS.get(operation, OTHERS)
+        # The answer to a HEAD has no body, so only the status is known.
+        why = "," if code == "AccessDenied" else f" ({code}): the credentials are wrong, or"
+        return f"access denied{why} {action} is not allowed"
     if code in THROTTLED or status in _SERVER_FAILED:
         return f"the server failed or is too busy ({code}), at the last attempt of {operation} too"
     if code in _ELSEWHERE:
         return f"the bucket is in another region ({code}); set AWS_REGION to the bucket's"
-    return f"{operation} failed: {_one_line(error)}"
-
-
-def _denied(operation: str, code: str) -> str:
-    _, action = OPERATIONS.get(operation, OTHERS)
-    if code == "AccessDenied":
-        return f"access denied, {action} is not allowed"
-    # The answer to a HEAD has no body, so only the status is known.
-    return f"access denied ({code}): the credentials are wrong, or {action} is not allowed"
-
-
-def _one_line(error: "ClientError") -> str:
     about = error.response.get("Error", {})
-    words = " ".join(str(about.get("Message", "")).split())[:_MOST_WORDS]
-    return f"{about.get('Code', 'no code')}{': ' if words else ''}{words}"
+    message = " ".join(str(about.get("Message", "")).split())[:_MOST_WORDS]
+    shown = about.get("Code", "no code")
+    return f"{operation} failed: {shown}{': ' if message else ''}{message}"
 
 
 def _unanswered(path: str, error: "BotoCoreError", place: str) -> S3Error:
