@@ -13,6 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 
 from statemaint.errors import IncompleteListingError, RefusedLinkError, StorageError
 from statemaint.listing import Entry
@@ -34,20 +35,20 @@ from statemaint.model.rocks import Rocks
 from statemaint.records.attestations import ATTESTATIONS
 
 _NUMBER = r"(0|[1-9][0-9]{0,8})"
-_HDFS_FOLDER = re.compile(rf"state/{_NUMBER}/{_NUMBER}(?:/([A-Za-z][A-Za-z0-9-]*))?")
+_STORE = r"[A-Za-z][A-Za-z0-9-]*"
+_HDFS_FOLDER = re.compile(rf"state/{_NUMBER}/{_NUMBER}(?:/({_STORE}))?")
 _ROCKS_FOLDER = re.compile(
-    rf"state/{_NUMBER}/{_NUMBER}(?:/(?!(?:SSTs|logs)(?:/|$))([A-Za-z][A-Za-z0-9-]*))?"
+    rf"state/{_NUMBER}/{_NUMBER}(?:/(?!(?:SSTs|logs)(?:/|$))({_STORE}))?"
     r"(?:/(SSTs|logs))?"
 )
 _OPERATOR = re.compile(rf"state/{_NUMBER}/_metadata/(?:metadata|v2/{_NUMBER})")
-_SCHEMA = re.compile(rf"state/{_NUMBER}/0(?:/([A-Za-z][A-Za-z0-9-]*))?/_metadata/schema")
-_FAMILIES = re.compile(rf"state/{_NUMBER}/_stateSchema/([A-Za-z][A-Za-z0-9-]*)/[^/.][^/]*")
+_SCHEMA = re.compile(rf"state/{_NUMBER}/0(?:/({_STORE}))?/_metadata/schema")
+_FAMILIES = re.compile(rf"state/{_NUMBER}/_stateSchema/({_STORE})/[^/.][^/]*")
 _DIRECTORY = re.compile(
-    rf"(state/{_NUMBER}/{_NUMBER}(?:/[A-Za-z][A-Za-z0-9-]*)?/[^/]+\.(?:delta|snapshot|changelog|zip))/.*"
+    rf"(state/{_NUMBER}/{_NUMBER}(?:/{_STORE})?/[^/]+\.(?:delta|snapshot|changelog|zip))/.*"
 )
 _OF_UNIT = re.compile(rf"(?:state|{ATTESTATIONS})/{_NUMBER}/{_NUMBER}(?:/.*)?")
 _BATCH = r"(?:0|[1-9][0-9]{0,18})"
-_STORE = r"[A-Za-z][A-Za-z0-9-]*"
 _OF_OPERATOR = (
     ("_metadata", "metadata"),
     ("_metadata/v2", _BATCH),
@@ -90,16 +91,16 @@ class Layout:
 
 def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED) -> Layout:
     """Returns the layout of a listing, whatever its order; an unknown provider has no stores."""
-    folders = _Folders(provider)
+    recognized = cache(partial(_recognized, provider))  # once for each directory
     stores: dict[StoreId, list[StateFile]] = defaultdict(list)
     operators: dict[int, Entry] = {}
     schemas: dict[StoreId, Entry] = {}
     families: dict[StoreId, tuple[Entry, ...]] = defaultdict(tuple)
     rest: list[tuple[Entry, bool]] = []
     for entry in sorted(entries, key=lambda entry: entry.path):
-        if in_store := folders.file(entry):
-            store, file = in_store
-            stores[store].append(file)
+        folder, _, name = entry.path.rpartition("/")
+        if name and (place := recognized(folder)):  # the path of a directory ends with a slash
+            stores[place[0]].append(_classified(entry, place[1], provider))
             continue
         if match := _OPERATOR.fullmatch(entry.path):
             earlier = operators.get(int(match[1]))
@@ -125,33 +126,21 @@ def _written_by(operator: Entry) -> int:
     return int(operator.name) if operator.name.isdecimal() else -1
 
 
-class _Folders:
-    """The directories of stores; each is recognized once, not once for each of its files."""
+def _recognized(provider: Provider, folder: str) -> tuple[StoreId, str | None] | None:
+    # The store that a directory belongs to, and the name of a folder within it.
+    rocks = provider is Provider.ROCKSDB
+    match = (_ROCKS_FOLDER if rocks else _HDFS_FOLDER).fullmatch(folder)
+    if not match or provider is Provider.UNKNOWN:
+        return None
+    store = StoreId(int(match[1]), int(match[2]), match[3] or DEFAULT_STORE)
+    return store, match[4] if rocks else None
 
-    def __init__(self, provider: Provider) -> None:
-        self._provider = provider
-        self._rocks = provider is Provider.ROCKSDB
-        self._known: dict[str, tuple[StoreId, str | None] | None] = {}
 
-    def file(self, entry: Entry) -> tuple[StoreId, StateFile] | None:
-        folder, _, name = entry.path.rpartition("/")
-        if folder not in self._known:
-            self._known[folder] = self._recognized(folder)
-        place = self._known[folder]
-        if not place or not name:  # the path of a directory ends with a slash
-            return None
-        if not self._rocks:
-            return place[0], HDFS_NAMES.classify(entry)
-        file = ROCKS_NAMES.classify(entry)
-        return place[0], file if _in_place(file, place[1]) else UnknownFile(entry)
-
-    def _recognized(self, folder: str) -> tuple[StoreId, str | None] | None:
-        # The store that a directory belongs to, and the name of a folder within it.
-        match = (_ROCKS_FOLDER if self._rocks else _HDFS_FOLDER).fullmatch(folder)
-        if not match or self._provider is Provider.UNKNOWN:
-            return None
-        store = StoreId(int(match[1]), int(match[2]), match[3] or DEFAULT_STORE)
-        return store, match[4] if self._rocks else None
+def _classified(entry: Entry, folder: str | None, provider: Provider) -> StateFile:
+    if provider is not Provider.ROCKSDB:
+        return HDFS_NAMES.classify(entry)
+    file = ROCKS_NAMES.classify(entry)
+    return file if _in_place(file, folder) else UnknownFile(entry)
 
 
 def _in_place(file: StateFile, folder: str | None) -> bool:
