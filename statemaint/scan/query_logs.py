@@ -265,23 +265,14 @@ class SourceLog:
 
     def missing(self, first: int, last: int) -> Finding | None:
         newest = max(self.entries, default=-1)
-        number = self._absent(min(self.base, first + 1), max(newest, last))
+        numbers = range(max(newest, last), min(self.base, first + 1) - 1, -1)
+        number = next((each for each in numbers if each not in self.entries), None)
         if number is None:
             return None
         path = self.folder if not self.entries else f"{self.folder}/{number}"
         return Finding(
             FindingCode.MISSING_SOURCE_LOG, f"{path} is missing: {SOURCE_LOG_ADVICE}", path=path
         )
-
-    def _absent(self, first: int, last: int) -> int | None:
-        """Returns the highest missing number of a closed range, if any."""
-        there = sorted((one for one in self.entries if first <= one <= last), reverse=True)
-        expected = last
-        for number in there:
-            if number != expected:
-                break
-            expected -= 1
-        return expected if expected >= first else None
 
 
 def missing_source_logs(storage: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
