@@ -17,9 +17,9 @@ from statemaint.plan.findings.health import diagnose
 from statemaint.plan.planner import plan
 from statemaint.records.remembered import recalling
 from statemaint.scan.handover import Handover, Recalling, ScanPart
+from statemaint.scan.query_logs import missing_source_logs
 from statemaint.scan.rollbacks import unfinished_rollbacks
 from statemaint.scan.scanner import scan
-from statemaint.scan.source_logs import missing_source_logs
 from statemaint.storage import Storage
 
 # A query that deletes faster than we can list would otherwise keep us scanning forever.

@@ -4,7 +4,7 @@
     sources/<i>/<n>[.compact]      the files that source i has seen: v1, then a JSON line for each;
                                    a compact entry replaces all before it as well
 
-Mirrors `MicroBatchExecution.populateStartOffsets`; `scan.source_logs` has the rules of the second.
+Mirrors `MicroBatchExecution.populateStartOffsets`; `scan.query_logs` has the rules of the second.
 """
 
 import json
@@ -15,7 +15,7 @@ from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.scan.source_logs import ADVICE, SourceLog
+from statemaint.scan.query_logs import SOURCE_LOG_ADVICE, SourceLog
 from statemaint.storage import Storage
 
 _PIECE = 1024 * 1024
@@ -95,7 +95,7 @@ def _unreadable(storage: Storage, path: str) -> Iterator[Finding]:
     except NotFoundError:
         return  # compacted since it was listed
     except (ValueError, RecursionError, CodecError) as error:
-        detail = f"{path} cannot be read ({error}): {ADVICE}"
+        detail = f"{path} cannot be read ({error}): {SOURCE_LOG_ADVICE}"
         yield Finding(FindingCode.MISSING_SOURCE_LOG, detail, path=path)
 
 

@@ -35,9 +35,9 @@ from statemaint.plan.findings.restart import resumes, verdict
 from statemaint.plan.staleness import judge
 from statemaint.planning import damage, settled
 from statemaint.records.remembered import recalling
+from statemaint.scan.layout import is_of_one_store, unread
 from statemaint.scan.rollbacks import unfinished_rollbacks
 from statemaint.scan.scanner import scan
-from statemaint.scan.unread import is_of_one_store, unread
 from statemaint.storage import Storage, stoppable
 from statemaint.workers import Job, Workers, in_turn
 

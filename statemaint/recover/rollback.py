@@ -23,7 +23,7 @@ from statemaint.planning import not_committed, scan_checkpoint
 from statemaint.records.pins import read_pins
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
 from statemaint.scan.identity import check_inside, check_links
-from statemaint.scan.partitions import partition_counts
+from statemaint.scan.query_logs import partition_counts
 from statemaint.scan.rollbacks import interrupted_rollbacks
 from statemaint.storage import ReadOnly, Storage, Without, stoppable
 from statemaint.workers import Job, Workers, in_turn

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from statemaint.errors import CodecError, ConfigError, DamagedError
 from statemaint.model.findings import FindingCode
-from statemaint.scan.source_logs import ADVICE, SourceLog
+from statemaint.scan.query_logs import SOURCE_LOG_ADVICE, SourceLog
 from statemaint.storage import Storage
 from statemaint.storage.base import Chunks
 
@@ -129,7 +129,7 @@ def _filtered(
     first = min(base + 1, last)
     found = {batch for batch, _ in _lines(storage, path) if first <= batch <= last}
     if len(found) < last + 1 - first:
-        detail = f"it has no line of an entry between {first} and {last}: {ADVICE}"
+        detail = f"it has no line of an entry between {first} and {last}: {SOURCE_LOG_ADVICE}"
         raise DamagedError(path, detail, code=FindingCode.MISSING_SOURCE_LOG)
     yield from _pinned(folder, base, last, interval)
     if base >= 0:

@@ -20,7 +20,7 @@ from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import FindingCode
 from statemaint.savepoint.compactible import pieces, source_log_of
 from statemaint.savepoint.operators import operator_files
-from statemaint.scan.source_logs import ADVICE
+from statemaint.scan.query_logs import SOURCE_LOG_ADVICE
 from statemaint.storage import Storage
 from statemaint.storage.base import OURS, Chunks
 
@@ -157,7 +157,7 @@ def _sources(
         if not entry.name.startswith("."):
             files[entry.path.split("/")[1]].append(entry.path)
     if lost := sorted(read.file_sources.keys() - files.keys()):
-        path, detail = f"sources/{lost[0]}", f"is missing: {ADVICE}"
+        path, detail = f"sources/{lost[0]}", f"is missing: {SOURCE_LOG_ADVICE}"
         raise DamagedError(path, detail, code=FindingCode.MISSING_SOURCE_LOG)
     for source, paths in files.items():
         last = read.file_offset(source)

@@ -14,7 +14,7 @@ from statemaint.plan.actions import WriteSnapshot
 from statemaint.records.savepoints import Shape
 from statemaint.savepoint.shapes import same_files, same_rows
 from statemaint.savepoint.shuffle import Change, Shuffle
-from statemaint.scan.partitions import SETTING, count_in
+from statemaint.scan.query_logs import SETTING, count_in
 from statemaint.state.shuffle_key import ShuffleKey, shuffle_key, shuffles_by_all_keys
 from statemaint.state.versions import Layouts, Stored, are_sessions, layouts_of, schemas_of
 from statemaint.storage import Storage

@@ -11,8 +11,7 @@ from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.errors import ConfigError, UnsupportedError
 from statemaint.model.checkpoint import MAINTAINED, Provider
 from statemaint.records.savepoints import Shape
-from statemaint.scan.partitions import SETTING
-from statemaint.scan.query_logs import COMPRESSION, PROVIDER_CLASS, ROW_CHECKSUMS
+from statemaint.scan.query_logs import COMPRESSION, PROVIDER_CLASS, ROW_CHECKSUMS, SETTING
 
 # Sparks before 3.5.5 do not have it. The RocksDB of Spark 3.3 is too old for the files that ours
 # writes, and the log does not tell that Spark from those up to 3.5.4.

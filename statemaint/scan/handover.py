@@ -9,7 +9,7 @@ import re
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,8 @@ from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.records.attestations import ATTESTATIONS, store_of
 from statemaint.records.remembered import Remembering
-from statemaint.scan.unread import Refused
+from statemaint.scan.layout import Refused
+from statemaint.scan.query_logs import partition_counts
 from statemaint.storage import ReadOnly, Storage
 from statemaint.workers import in_order
 
@@ -30,34 +31,28 @@ _MOST_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """The parts of a scan that all partitions share.
+    """The parts of a scan that all partitions share."""
 
-    Attributes:
-        entries: the files under `state/` that describe operators and schemas.
-        contents: the small files that were read, each as it was listed.
-        noted: the stores in the ledger, of the operators that the query has.
-        pinned: the shuffle partitions of the newest committed batch.
-        counts: the shuffle partitions of each batch, if a repartition has changed them.
-    """
-
-    entries: tuple[Entry, ...] = ()
-    contents: Mapping[Entry, bytes] = field(default_factory=dict)
+    entries: tuple[Entry, ...] = ()  # those under `state/` that describe operators and schemas
+    contents: Mapping[Entry, bytes] = field(default_factory=dict)  # of the small files read
     stores: frozenset[StoreId] = frozenset()
-    noted: frozenset[StoreId] = frozenset()
+    noted: frozenset[StoreId] = frozenset()  # in the ledger, of operators that the query has
     pinned: int | None = None
     counts: Mapping[int, int] = field(default_factory=dict)
     commit: Entry | None = None
 
     def to_json(self) -> str:
         fields = {
-            "entries": [_row(one) for one in self.entries],
-            "stores": _stores_json(self.stores),
-            "noted": _stores_json(self.noted),
+            "entries": [_row(entry) for entry in self.entries],
+            "stores": [astuple(store) for store in sorted(self.stores)],
+            "noted": [astuple(store) for store in sorted(self.noted)],
             "pinned": self.pinned,
             "counts": list(self.counts.items()),
             "commit": _row(self.commit) if self.commit else None,
         }
-        contents = [[*_row(one), b64encode(all_).decode()] for one, all_ in self.contents.items()]
+        contents = [
+            [*_row(entry), b64encode(content).decode()] for entry, content in self.contents.items()
+        ]
         packed = _packed({**fields, "contents": contents})
         return packed if len(packed) <= _MOST_BYTES else _packed({**fields, "contents": []})
 
@@ -67,8 +62,8 @@ class Handover:
         return cls(
             entries=tuple(Entry(*row) for row in fields["entries"]),
             contents={Entry(*row[:-1]): b64decode(row[-1]) for row in fields["contents"]},
-            stores=frozenset(_stores_of(fields["stores"])),
-            noted=frozenset(_stores_of(fields["noted"])),
+            stores=frozenset(StoreId(*row) for row in fields["stores"]),
+            noted=frozenset(StoreId(*row) for row in fields["noted"]),
             pinned=fields["pinned"],
             counts=dict(fields["counts"]),
             commit=Entry(*fields["commit"]) if fields["commit"] else None,
@@ -84,41 +79,37 @@ class ScanPart:
 
     def state(self, storage: Storage, refused: Refused) -> Iterator[Entry]:
         """Yields the files of the task's own partitions, and those that describe operators."""
-        own = {entry.path: entry for entry in self._listed(storage, "state", refused)}
+        own = {entry.path: entry for entry in self.listed(storage, "state", refused)}
         yield from own.values()
-        yield from (one for one in self.handover.entries if one.path not in own)
+        yield from (entry for entry in self.handover.entries if entry.path not in own)
 
-    def attested(self, storage: Storage, refused: Refused) -> Iterator[Entry]:
-        """Yields the ledger's files of the task's own stores."""
-        return self._listed(storage, ATTESTATIONS, refused)
-
-    def _listed(self, storage: Storage, folder: str, refused: Refused) -> Iterator[Entry]:
-        """Yields the files of each of the task's partitions below a folder."""
-
-        def listed(unit: UnitId) -> list[Entry]:
+    def listed(self, storage: Storage, folder: str, refused: Refused) -> Iterator[Entry]:
+        def of_unit(unit: UnitId) -> list[Entry]:
             entries = storage.list(f"{folder}/{unit.operator}/{unit.partition}")
             return [*refused.listed(entries)]
 
-        jobs = (partial(listed, unit) for unit in sorted(self.units))
+        jobs = (partial(of_unit, unit) for unit in sorted(self.units))
         for entries in in_order(jobs, threads=storage.parallel):
             yield from entries
 
     def others(self, stores: Collection[StoreId]) -> frozenset[StoreId]:
-        return frozenset(one for one in stores if one.unit not in self.units)
+        return frozenset(store for store in stores if store.unit not in self.units)
 
     def added(self, batches: Iterable[int]) -> list[int]:
         newest = self.handover.commit
-        return sorted(one for one in batches if newest and one > int(newest.name))
+        return sorted(batch for batch in batches if newest and batch > int(newest.name))
 
-    def still_holds(self, commits: Mapping[int, Entry], pinned: int | None) -> bool:
-        """Returns whether the commit log has only grown at its end, or been purged, since.
-
-        After a rewind, or a repartition, everything has to be read again.
-        """
+    def still_holds(
+        self, storage: Storage, commits: Mapping[int, Entry], pinned: int | None
+    ) -> bool:
+        # The commit log may only have grown at its end, or been purged: after a rewind, or a
+        # repartition, everything has to be read again.
         newest = self.handover.commit
         if newest is None or pinned != self.handover.pinned:
             return False
-        return commits.get(int(newest.name)) == newest
+        if commits.get(int(newest.name)) != newest:
+            return False
+        return set(partition_counts(storage, self.added(commits)).values()) <= {pinned}
 
 
 class Recorder(Remembering):
@@ -133,20 +124,16 @@ class Recorder(Remembering):
 
     def list(self, prefix: str) -> Iterator[Entry]:
         for entry in super().list(prefix):
-            if prefix in _LOGS:
-                self._sees(entry)
-            elif prefix == "state" and _OF_OPERATORS.fullmatch(entry.path):
-                self._sees(entry)
+            of_operators = prefix == "state" and _OF_OPERATORS.fullmatch(entry.path)
+            if of_operators:
                 self._operators[entry.path] = entry
+            if of_operators or prefix in _LOGS:
+                if self._seen.get(entry.path) != entry:
+                    self._read.pop(entry.path, None)  # the content of its predecessor
+                self._seen[entry.path] = entry
             elif prefix == ATTESTATIONS and (store := store_of(entry.path)):
                 self._noted.add(store)
             yield entry
-
-    def _sees(self, entry: Entry) -> None:
-        """Notes a file as it is listed now; the content of its predecessor is forgotten."""
-        if self._seen.get(entry.path) != entry:
-            self._read.pop(entry.path, None)
-        self._seen[entry.path] = entry
 
     def read(self, path: str) -> bytes:
         content = super().read(path)
@@ -158,8 +145,8 @@ class Recorder(Remembering):
         return Handover(
             entries=tuple(self._operators.values()),
             contents={self._seen[path]: content for path, content in self._read.items()},
-            stores=frozenset(one.id for one in checkpoint.stores if one.files),
-            noted=frozenset(one for one in self._noted if one.operator in checkpoint.partitions),
+            stores=frozenset(store.id for store in checkpoint.stores if store.files),
+            noted=frozenset(id_ for id_ in self._noted if id_.operator in checkpoint.partitions),
             pinned=checkpoint.pinned,
             counts=checkpoint.counts,
             commit=checkpoint.commit,
@@ -172,7 +159,7 @@ class Recalling(ReadOnly):
     def __init__(self, storage: Storage, handover: Handover) -> None:
         super().__init__(storage)
         self._contents = handover.contents
-        self._seen = {one.path: one for one in handover.entries}
+        self._seen = {entry.path: entry for entry in handover.entries}
 
     def list(self, prefix: str) -> Iterator[Entry]:
         for entry in self._storage.list(prefix):
@@ -192,11 +179,3 @@ def _packed(fields: Mapping[str, Any]) -> str:
 
 def _row(entry: Entry) -> list[Any]:
     return [entry.path, entry.size, entry.modified, entry.tag]
-
-
-def _stores_json(stores: Iterable[StoreId]) -> list[list[Any]]:
-    return [[one.operator, one.partition, one.store] for one in sorted(stores)]
-
-
-def _stores_of(rows: Iterable[list[Any]]) -> Iterator[StoreId]:
-    return (StoreId(*row) for row in rows)

@@ -1,6 +1,7 @@
 """Whether a storage holds a checkpoint, and that of the expected query; links and pins there."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from statemaint.codec.metadata import logs
 from statemaint.errors import (
@@ -22,13 +23,11 @@ _DAYS = int(MOST_SECONDS // 86400)
 
 
 def must_be_checkpoint(storage: Storage) -> None:
-    """Checks, at little cost, that a storage looks like a checkpoint.
-
-    Raises:
-        NotACheckpointError: when it does not.
-    """
-    folders = ("offsets", "commits", "state")
-    if _has_metadata(storage) or any(_has_files(storage, one) for one in folders):
+    """Raises `NotACheckpointError` for a storage that does not look like a checkpoint."""
+    with suppress(NotFoundError, CodecError):
+        if logs.parse_query_id(storage.read("metadata")):
+            return
+    if any(_has_files(storage, folder) for folder in ("offsets", "commits", "state")):
         return
     empty = (
         "it is empty or does not exist: a query that is started here begins with its first batch"
@@ -38,10 +37,7 @@ def must_be_checkpoint(storage: Storage) -> None:
 
 
 def must_be_of_query(storage: Storage, query: str, checkpoint: str) -> None:
-    """Checks that a storage holds the checkpoint of the query that a plan was made for.
-
-    `query` and `checkpoint` are those of the plan; a query without an id has an empty one.
-    """
+    # The query and the checkpoint are those of a plan.
     held = query_id(storage, [], begun=False)
     if held != query:
         raise ConfigError(
@@ -56,13 +52,6 @@ def _query(name: str) -> str:
 
 def _has_files(storage: Storage, folder: str) -> bool:
     return any(True for _ in storage.list(folder))
-
-
-def _has_metadata(storage: Storage) -> bool:
-    try:
-        return bool(logs.parse_query_id(storage.read("metadata")))
-    except (NotFoundError, CodecError):
-        return False
 
 
 # -- links among our own files, which stop every run (S24)

@@ -1,4 +1,4 @@
-"""The store that each file under `state/` belongs to. Pure.
+"""The store that each file under `state/` belongs to, and stores that cannot be read. Pure.
 
 state/<op>/<partition>/<file>                      the default store
 state/<op>/<partition>/<store>/<file>              a named store
@@ -11,11 +11,13 @@ state/<op>/_stateSchema/<store>/<file>             state schema of newer operato
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 
+from statemaint.errors import IncompleteListingError, RefusedLinkError, StorageError
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Operator, Provider
+from statemaint.model.checkpoint import Operator, Provider, Store
 from statemaint.model.files import (
     HDFS_NAMES,
     ROCKS_NAMES,
@@ -27,22 +29,26 @@ from statemaint.model.files import (
     UnknownFile,
     with_companions,
 )
-from statemaint.model.ids import DEFAULT_STORE, StoreId
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import DEFAULT_STORE, StoreId, UnitId
+from statemaint.model.rocks import Rocks
+from statemaint.records.attestations import ATTESTATIONS
 
 _NUMBER = r"(0|[1-9][0-9]{0,8})"
-_HDFS_FOLDER = re.compile(rf"state/{_NUMBER}/{_NUMBER}(?:/([A-Za-z][A-Za-z0-9-]*))?")
+_STORE = r"[A-Za-z][A-Za-z0-9-]*"
+_HDFS_FOLDER = re.compile(rf"state/{_NUMBER}/{_NUMBER}(?:/({_STORE}))?")
 _ROCKS_FOLDER = re.compile(
-    rf"state/{_NUMBER}/{_NUMBER}(?:/(?!(?:SSTs|logs)(?:/|$))([A-Za-z][A-Za-z0-9-]*))?"
+    rf"state/{_NUMBER}/{_NUMBER}(?:/(?!(?:SSTs|logs)(?:/|$))({_STORE}))?"
     r"(?:/(SSTs|logs))?"
 )
 _OPERATOR = re.compile(rf"state/{_NUMBER}/_metadata/(?:metadata|v2/{_NUMBER})")
-_SCHEMA = re.compile(rf"state/{_NUMBER}/0(?:/([A-Za-z][A-Za-z0-9-]*))?/_metadata/schema")
-_FAMILIES = re.compile(rf"state/{_NUMBER}/_stateSchema/([A-Za-z][A-Za-z0-9-]*)/[^/.][^/]*")
+_SCHEMA = re.compile(rf"state/{_NUMBER}/0(?:/({_STORE}))?/_metadata/schema")
+_FAMILIES = re.compile(rf"state/{_NUMBER}/_stateSchema/({_STORE})/[^/.][^/]*")
 _DIRECTORY = re.compile(
-    rf"(state/{_NUMBER}/{_NUMBER}(?:/[A-Za-z][A-Za-z0-9-]*)?/[^/]+\.(?:delta|snapshot|changelog|zip))/.*"
+    rf"(state/{_NUMBER}/{_NUMBER}(?:/{_STORE})?/[^/]+\.(?:delta|snapshot|changelog|zip))/.*"
 )
+_OF_UNIT = re.compile(rf"(?:state|{ATTESTATIONS})/{_NUMBER}/{_NUMBER}(?:/.*)?")
 _BATCH = r"(?:0|[1-9][0-9]{0,18})"
-_STORE = r"[A-Za-z][A-Za-z0-9-]*"
 _OF_OPERATOR = (
     ("_metadata", "metadata"),
     ("_metadata/v2", _BATCH),
@@ -58,14 +64,13 @@ _KNOWN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The listing of `state/`, sorted by kind and store.
+    """The listing of `state/`, sorted by kind and store, for the names of one provider.
 
     Attributes:
         schemas: the schema file of each operator's store, which is under partition 0.
         families: the schema files of each store with column families, as if in partition 0.
         unclassified: all other files, each with a flag: Spark writes such a file there, or may have
             written it, as far as the provider is unknown.
-        provider: the provider that the names were read for.
     """
 
     stores: Mapping[StoreId, tuple[StateFile, ...]]
@@ -73,28 +78,29 @@ class Layout:
     schemas: Mapping[StoreId, Entry]
     families: Mapping[StoreId, tuple[Entry, ...]]
     unclassified: tuple[tuple[Entry, bool], ...]
-    provider: Provider = Provider.HDFS_BACKED
+    provider: Provider
 
     def described(self) -> frozenset[StoreId]:
         return frozenset(self.schemas.keys() | self.families.keys())
 
     def without(self, operators: Collection[int]) -> "Layout":
-        stores = {one: files for one, files in self.stores.items() if one.operator not in operators}
-        return replace(self, stores=stores)
+        stores = self.stores.items()
+        kept = {store: files for store, files in stores if store.operator not in operators}
+        return replace(self, stores=kept)
 
 
 def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED) -> Layout:
     """Returns the layout of a listing, whatever its order; an unknown provider has no stores."""
-    folders = _Folders(provider)
+    recognized = cache(partial(_recognized, provider))  # once for each directory
     stores: dict[StoreId, list[StateFile]] = defaultdict(list)
     operators: dict[int, Entry] = {}
     schemas: dict[StoreId, Entry] = {}
     families: dict[StoreId, tuple[Entry, ...]] = defaultdict(tuple)
     rest: list[tuple[Entry, bool]] = []
-    for entry in sorted(entries, key=lambda one: one.path):
-        if in_store := folders.file(entry):
-            store, file = in_store
-            stores[store].append(file)
+    for entry in sorted(entries, key=lambda entry: entry.path):
+        folder, _, name = entry.path.rpartition("/")
+        if name and (place := recognized(folder)):  # the path of a directory ends with a slash
+            stores[place[0]].append(_classified(entry, place[1], provider))
             continue
         if match := _OPERATOR.fullmatch(entry.path):
             earlier = operators.get(int(match[1]))
@@ -116,37 +122,25 @@ def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED
 
 
 def _written_by(operator: Entry) -> int:
-    """Returns the batch that wrote an operator's metadata; -1 for the older format without one."""
+    # The batch, or -1 for the older format without one.
     return int(operator.name) if operator.name.isdecimal() else -1
 
 
-class _Folders:
-    """The directories of stores; each is recognized once, not once for each of its files."""
+def _recognized(provider: Provider, folder: str) -> tuple[StoreId, str | None] | None:
+    # The store that a directory belongs to, and the name of a folder within it.
+    rocks = provider is Provider.ROCKSDB
+    match = (_ROCKS_FOLDER if rocks else _HDFS_FOLDER).fullmatch(folder)
+    if not match or provider is Provider.UNKNOWN:
+        return None
+    store = StoreId(int(match[1]), int(match[2]), match[3] or DEFAULT_STORE)
+    return store, match[4] if rocks else None
 
-    def __init__(self, provider: Provider) -> None:
-        self._provider = provider
-        self._rocks = provider is Provider.ROCKSDB
-        self._known: dict[str, tuple[StoreId, str | None] | None] = {}
 
-    def file(self, entry: Entry) -> tuple[StoreId, StateFile] | None:
-        folder, _, name = entry.path.rpartition("/")
-        if folder not in self._known:
-            self._known[folder] = self._recognized(folder)
-        place = self._known[folder]
-        if not place or not name:  # the path of a directory ends with a slash
-            return None
-        if not self._rocks:
-            return place[0], HDFS_NAMES.classify(entry)
-        file = ROCKS_NAMES.classify(entry)
-        return place[0], file if _in_place(file, place[1]) else UnknownFile(entry)
-
-    def _recognized(self, folder: str) -> tuple[StoreId, str | None] | None:
-        """Returns the store that a directory belongs to, and the name of a folder within it."""
-        match = (_ROCKS_FOLDER if self._rocks else _HDFS_FOLDER).fullmatch(folder)
-        if not match or self._provider is Provider.UNKNOWN:
-            return None
-        store = StoreId(int(match[1]), int(match[2]), match[3] or DEFAULT_STORE)
-        return store, match[4] if self._rocks else None
+def _classified(entry: Entry, folder: str | None, provider: Provider) -> StateFile:
+    if provider is not Provider.ROCKSDB:
+        return HDFS_NAMES.classify(entry)
+    file = ROCKS_NAMES.classify(entry)
+    return file if _in_place(file, folder) else UnknownFile(entry)
 
 
 def _in_place(file: StateFile, folder: str | None) -> bool:
@@ -161,16 +155,83 @@ def _in_place(file: StateFile, folder: str | None) -> bool:
             return not folder
 
 
-def schemas_lacking(layout: Layout, operators: Iterable[Operator]) -> tuple[str, ...]:
-    """Returns the paths of the missing schema files of declared stores.
-
-    Operators without metadata (before Spark 4.0) declare none.
-    """
-    there = layout.described()
-    declared = (StoreId(one.id, 0, name) for one in operators for name in one.stores)
-    return tuple(f"{one.directory}/_metadata/schema" for one in declared if one not in there)
-
-
 def directories_named_as_files(layout: Layout) -> tuple[str, ...]:
     matches = (_DIRECTORY.fullmatch(entry.path) for entry, _ in layout.unclassified)
-    return tuple(sorted({one[1] for one in matches if one}))
+    return tuple(sorted({match[1] for match in matches if match}))
+
+
+def _unit_of(path: str) -> UnitId | None:
+    match = _OF_UNIT.fullmatch(path)
+    return UnitId(int(match[1]), int(match[2])) if match else None
+
+
+def is_of_one_store(error: StorageError) -> bool:
+    """Returns whether only the store that was read is refused: not the storage, nor a link."""
+    refused = error.lasting or isinstance(error, IncompleteListingError)
+    return refused and not isinstance(error, RefusedLinkError)
+
+
+def unread(store: Store, error: StorageError) -> Store:
+    detail = f"{error}; nothing is written or deleted in {store.id.directory} until it can be read"
+    finding = Finding(
+        FindingCode.STORAGE_FAILED, detail, store.id, path=error.path, lasting=error.lasting
+    )
+    return replace(store, findings=(finding,), rocks=store.rocks and Rocks())
+
+
+def unless_refused(store: Store, reading: Callable[[], Store]) -> Store:
+    """Returns what reading a store results in, or the store as `unread` if only it is refused."""
+    try:
+        return reading()
+    except StorageError as error:
+        if not is_of_one_store(error):
+            raise
+        return unread(store, error)
+
+
+@dataclass(slots=True)
+class Refused:
+    """The partitions of one scan that could not be listed; threads may share it.
+
+    What is not known of them never looks like "nothing there" (S10): each of their stores is halted
+    with a finding in place of every other, and the others go on.
+    """
+
+    errors: dict[UnitId, StorageError] = field(default_factory=dict)
+
+    def listed(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Yields the entries of a listing; a partition that is refused ends only its own part."""
+        try:
+            yield from entries
+        except StorageError as error:
+            if not is_of_one_store(error):
+                raise
+            refusals = error.refused if isinstance(error, IncompleteListingError) else (error,)
+            for refusal in refusals:
+                unit = _unit_of(refusal.path)
+                if unit is None:
+                    raise refusal from error
+                self.errors.setdefault(unit, refusal)
+
+    def with_stores(self, layout: Layout) -> Layout:
+        """Returns a layout that has the stores of the refused partitions, as far as others show."""
+        if layout.provider is Provider.UNKNOWN:
+            return layout
+        stores = dict(layout.stores)
+        for unit in self.errors:
+            names = {store.store for store in layout.stores if store.operator == unit.operator}
+            if not names and unit.operator not in layout.operators:
+                names = {DEFAULT_STORE}
+            for name in names:
+                stores.setdefault(StoreId(unit.operator, unit.partition, name), ())
+        return replace(layout, stores=stores)
+
+    def missing_schemas(self, layout: Layout, operators: Iterable[Operator]) -> tuple[str, ...]:
+        # Operators without metadata (before Spark 4.0) declare none. A refused partition may have
+        # its files.
+        described = layout.described()
+        declared = (StoreId(each.id, 0, name) for each in operators for name in each.stores)
+        paths = (
+            f"{store.directory}/_metadata/schema" for store in declared if store not in described
+        )
+        return tuple(path for path in paths if _unit_of(path) not in self.errors)

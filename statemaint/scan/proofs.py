@@ -23,24 +23,22 @@ def with_proofs(storage: Storage, store: Store, proofs: Sequence[Attestation], a
 
     A proof does not count if its snapshot, or an SST file of the snapshot, was replaced, but it
     still records the former log. A proof whose snapshot is missing records nothing.
-
-    `at` is when it was listed, by the storage's clock.
     """
     if not proofs:
         return store
-    looking = _Comparison(storage, {file.entry.path: file.entry for file in store.files}, at)
+    listed = _Comparison(storage, {file.entry.path: file.entry for file in store.files}, at)
     counting, outdated, former = [], [], []
     for proof in proofs:
-        if proof.path not in looking.entries:
+        if proof.path not in listed.entries:
             continue
-        if not looking.stands(proof):
-            former.append(Outdated(proof, looking.replaced(proof.inputs, proof)))
-            continue
-        replaced = looking.replaced(proof.inputs, proof)
-        if replaced:  # keeps the former identities, which show the other files written again
-            outdated.append(Outdated(proof, replaced, looking.swapped(proof, replaced)))
+        stands = listed.stands(proof)
+        replaced = listed.replaced(proof.inputs, proof)
+        if not stands:
+            former.append(Outdated(proof, replaced))
+        elif replaced:  # keeps the former identities, which show the other files written again
+            outdated.append(Outdated(proof, replaced, listed.swapped(proof, replaced)))
         else:
-            counting.append(proof.refreshed(looking.same, at) if looking.same else proof)
+            counting.append(proof.refreshed(listed.same, at) if listed.same else proof)
     return replace(
         store,
         attestations=tuple(counting),
@@ -51,25 +49,20 @@ def with_proofs(storage: Storage, store: Store, proofs: Sequence[Attestation], a
 
 @dataclass(slots=True)
 class _Comparison:
-    """The comparison of listed files with their records.
-
-    Attributes:
-        same: the records whose bytes are listed under another identity, as a read has shown.
-        sums: size and fingerprint of each file that was read; `None` for one that is deleted.
-    """
+    """The comparison of listed files with their records."""
 
     storage: Storage
     entries: Mapping[str, Entry]
     at: float
+    # The records whose bytes are listed under another identity, as a read has shown.
     same: dict[FileRecord, Entry] = field(default_factory=dict)
-    sums: dict[str, tuple[int, int] | None] = field(default_factory=dict)
+    sums: dict[str, tuple[int, int] | None] = field(default_factory=dict)  # `None`: deleted
 
     def stands(self, proof: Attestation) -> bool:
-        """Returns whether the snapshot and its shared files are the files that were read back."""
         self.same = {}
         records = (proof.own, *proof.parts)
-        there = all(one.path in self.entries for one in records)
-        return there and not self.replaced(records, proof)
+        listed = all(record.path in self.entries for record in records)
+        return listed and not self.replaced(records, proof)
 
     def replaced(self, records: Iterable[FileRecord], proof: Attestation) -> tuple[Entry, ...]:
         """Returns the listed files whose bytes differ from their record.
@@ -91,8 +84,8 @@ class _Comparison:
         for record in proof.inputs:
             of_size.setdefault(record.size, set()).add(record.sum)
         alike = (entry for entry in replaced if entry.size in of_size)
-        fingerprints = (self._sum(entry.path) for entry in alike)
-        return any(one is not None and one[1] in of_size.get(one[0], ()) for one in fingerprints)
+        sums = (self._sum(entry.path) for entry in alike)
+        return any(current and current[1] in of_size.get(current[0], ()) for current in sums)
 
     def _equal(self, record: FileRecord, entry: Entry, at: float) -> bool:
         if record.identifies(entry, at):
@@ -119,7 +112,7 @@ class _Comparison:
 _PIECE = 1024 * 1024
 
 
-def sum_of(storage: Storage, path: str) -> tuple[int, int]:
+def _sum_of(storage: Storage, path: str) -> tuple[int, int]:
     size = total = 0
     with storage.open(path) as stream:
         while piece := stream.read(_PIECE):
@@ -128,13 +121,13 @@ def sum_of(storage: Storage, path: str) -> tuple[int, int]:
 
 
 def crc32c_of(storage: Storage, path: str) -> int:
-    return sum_of(storage, path)[1]
+    return _sum_of(storage, path)[1]
 
 
 def fingerprint(storage: Storage, path: str) -> tuple[int, int] | None:
     """Returns the size and the CRC-32C of a listed file; `None` when it does not exist any more."""
     try:
-        return sum_of(storage, path)
+        return _sum_of(storage, path)
     except NotFoundError:
         return None
     except Superseded:  # replaced during the read: not the file of any record
@@ -142,7 +135,6 @@ def fingerprint(storage: Storage, path: str) -> tuple[int, int] | None:
 
 
 def is_same(one: Entry, other: Entry) -> bool:
-    """Returns whether two listings of a path are of the same file, by its size and time."""
     return (one.path, one.size, one.modified) == (other.path, other.size, other.modified)
 
 
@@ -180,7 +172,10 @@ def _why(storage: Storage, store: Store, snapshot: Snapshot) -> str | None:
     beside = store.beside(snapshot.version)
     if beside is None or beside.access is None:
         return None
-    sure = _surely_ours(store, snapshot.entry.path)
+    # No executor can have written it: the ledger lists some snapshots of theirs.
+    sure = store.rocks is not None or any(
+        proof.ours for proof in store.attestations if proof.path == snapshot.entry.path
+    )
     for entry in (snapshot.entry, *_parts(store, snapshot)):
         if entry.access is None or deprived(beside.access, entry.access) is None:
             continue
@@ -193,13 +188,6 @@ def _why(storage: Storage, store: Store, snapshot: Snapshot) -> str | None:
         except NotFoundError:
             return None  # deleted by the query since it was listed
     return None
-
-
-def _surely_ours(store: Store, path: str) -> bool:
-    """Returns whether no executor can have written a snapshot; the ledger lists some of theirs."""
-    return store.rocks is not None or any(
-        one.ours for one in store.attestations if one.path == path
-    )
 
 
 def _parts(store: Store, snapshot: Snapshot) -> Iterator[Entry]:

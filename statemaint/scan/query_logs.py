@@ -1,20 +1,37 @@
-"""The query's own logs: the batches, their settings, and the commits."""
+"""The query's own logs: the batches, their settings, and the commits.
+
+The number of partitions varies once Spark has repartitioned the state. Mirrors
+`OfflineStateRepartitionRunner` (Spark 4.3, RocksDB): it adds a batch whose offsets differ from
+those before in `spark.sql.shuffle.partitions`, and writes a whole zip of its version for each new
+partition. Files below that version, and files of partitions that are no longer used, are needed
+only by the batches before.
+
+Only file sources need their own log to restart. Mirrors `FileStreamSource.getBatch` and
+`CompactibleFileStreamLog.allFiles`.
+
+    sources/<i>/<n>[.compact]      the files that source i has seen; a compact entry replaces all
+                                   before it as well
+"""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from statemaint.codec.compression.base import Compression
 from statemaint.codec.compression.registry import COMPRESSIONS, named
 from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, NotFoundError, UnsupportedError
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import MAINTAINED, Provider
-from statemaint.model.files import Delta, Snapshot, SstFile
+from statemaint.model.chain import Versions
+from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Provider
+from statemaint.model.files import Delta, Snapshot, SstFile, StateFile
 from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import StoreId, version_of
 from statemaint.scan.layout import Layout, sort_out
-from statemaint.scan.partitions import SETTING, count_in
 from statemaint.storage import Storage
 from statemaint.workers import in_order
 
@@ -22,6 +39,7 @@ _BATCH = re.compile(r"0|[1-9][0-9]{0,18}")
 _LAST_BATCH = 2**63 - 2  # a Java long, and so is the version after it
 _NOTHING_PINNED = logs.Offsets({}, 0, {})
 
+SETTING = "spark.sql.shuffle.partitions"
 _STATE = "spark.sql.streaming.stateStore"
 PROVIDER_CLASS = f"{_STATE}.providerClass"
 COMPRESSION = f"{_STATE}.compression.codec"
@@ -29,6 +47,12 @@ ROW_CHECKSUMS = f"{_STATE}.rowChecksum.enabled"
 """In the offsets of Spark 4.2 and later."""
 ENCODING = f"{_STATE}.encodingFormat"
 """In the offsets of Spark 4.0 and later."""
+
+SOURCE_LOG_ADVICE = (
+    "it records which files the file source has read: a restart fails, or rereads or skips files; "
+    "put it back from a copy"
+)
+_SOURCE_ENTRY = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?")
 
 Notes = list[Finding]
 """The findings of the whole checkpoint, collected during a scan."""
@@ -56,17 +80,11 @@ def newest_offsets(storage: Storage, offsets: Mapping[int, Entry], notes: Notes)
         return logs.parse_offsets(storage.read(newest))
     except CodecError as error:
         detail = f"{error.at(newest)}; codec and provider are uncertain, so nothing is touched"
-        notes.append(
-            Finding(FindingCode.UNREADABLE_OFFSET, detail, path=newest, offset=error.offset)
-        )
-    return _older_offsets(storage, [offsets[one].path for one in sorted(offsets, reverse=True)[1:]])
-
-
-def _older_offsets(storage: Storage, paths: Iterable[str]) -> logs.Offsets:
-    """Returns the newest readable entry, the only evidence left of provider and codec."""
-    for path in paths:
+        code = FindingCode.UNREADABLE_OFFSET
+        notes.append(Finding(code, detail, path=newest, offset=error.offset))
+    for batch in sorted(offsets, reverse=True)[1:]:  # the only evidence of provider and codec
         with suppress(CodecError, NotFoundError):
-            return logs.parse_offsets(storage.read(path))
+            return logs.parse_offsets(storage.read(offsets[batch].path))
     return _NOTHING_PINNED
 
 
@@ -77,12 +95,7 @@ def committed_partitions(
     conf: Mapping[str, str],
     notes: Notes,
 ) -> int | None:
-    """Returns the number of partitions of the newest committed batch.
-
-    Notes an uncommitted batch that was begun to change it (S20). Mirrors
-    `OfflineStateRepartitionRunner`: such a batch differs from the one before in its
-    `spark.sql.shuffle.partitions`, which no other batch ever does.
-    """
+    # Notes an uncommitted batch that was begun to change it, as only a repartition does (S20).
     pinned = _partitions(conf, notes)
     if not offsets or not commits or max(commits) >= max(offsets) or max(commits) not in offsets:
         return pinned
@@ -113,24 +126,66 @@ def _partitions(conf: Mapping[str, str], notes: Notes) -> int | None:
         return None
 
 
-def provider_of(root: str, conf: Mapping[str, str]) -> Provider:
-    """Returns the pinned provider, `UNKNOWN` if none is.
+def count_in(conf: Mapping[str, str]) -> int | None:
+    pinned = conf.get(SETTING)
+    try:
+        return None if pinned is None else logs.check_partitions(int(pinned))
+    except ValueError as error:
+        detail = f"{pinned!r} is not a valid number of shuffle partitions"
+        raise CodecError(detail, offset=0) from error
 
-    Raises:
-        UnsupportedError: when it cannot be maintained.
-    """
+
+def partition_counts(storage: Storage, batches: Iterable[int]) -> dict[int, int]:
+    """Returns the number of partitions of each batch with readable offsets; reads all of them."""
+    counts: dict[int, int] = {}
+    for batch in batches:
+        with suppress(CodecError, NotFoundError):
+            count = count_in(logs.parse_conf(storage.read(f"offsets/{batch}")))
+            counts |= {batch: count} if count else {}
+    return counts
+
+
+def may_have_changed(
+    stores: Mapping[StoreId, Sequence[StateFile]],
+    ids: Mapping[int, logs.UniqueIds],
+    batches: Sequence[int],
+    newest: int | None,
+) -> bool:
+    """Returns whether, by the listing, some batch may have another number of partitions."""
+    # That leaves a mark on the highest partition: it is one too many, or has no files of the
+    # batches that did not have it.
+    if newest is None or not batches:
+        return False
+    if any(store.partition >= newest for store in stores) or _differ(ids):
+        return True
+    high = max((store.partition for store in stores), default=0)
+    first, last = version_of(batches[0]), version_of(batches[-1])
+    tops = (files for store, files in stores.items() if high and store.partition == high)
+    if any(ids.values()):
+        return False
+    # Spark's own clean-up may have deleted the oldest.
+    return any(len(Versions.of(files).loadable(first + 1, last)) < last - first for files in tops)
+
+
+def _differ(ids: Mapping[int, logs.UniqueIds]) -> bool:
+    by_operator: dict[int, set[int]] = defaultdict(set)
+    for operators in ids.values():
+        for operator, partitions in operators.items():
+            by_operator[operator].add(len(partitions))
+    return any(len(counts) > 1 for counts in by_operator.values())
+
+
+def provider_of(root: str, conf: Mapping[str, str]) -> Provider:
     pinned = conf.get(PROVIDER_CLASS)
     if pinned is None:
         return Provider.UNKNOWN
     name = pinned.rpartition(".")[2]
-    found = next((one for one in MAINTAINED if one == name), None)
-    if found is None:
+    if name not in MAINTAINED:
         raise UnsupportedError(root, f"state store provider {name}", " and ".join(MAINTAINED))
-    return found
+    return Provider(name)
 
 
 def codec_of(root: str, conf: Mapping[str, str]) -> str:
-    """Returns the short name of the codec; raises `UnsupportedError` if it cannot be read."""
     codec = named(conf.get(COMPRESSION, "lz4"))
     if codec is None:
         raise UnsupportedError(root, f"{COMPRESSION}={conf[COMPRESSION]}", ", ".join(COMPRESSIONS))
@@ -141,18 +196,14 @@ def row_checksums_of(conf: Mapping[str, str], notes: Notes) -> bool:
     pinned = conf.get(ROW_CHECKSUMS, "false")
     value = pinned.strip().lower()
     if value not in ("true", "false"):
-        notes.append(
-            Finding(
-                FindingCode.UNREADABLE_OFFSET, f"offsets/: {ROW_CHECKSUMS} cannot be {pinned!r}"
-            )
-        )
+        detail = f"offsets/: {ROW_CHECKSUMS} cannot be {pinned!r}"
+        notes.append(Finding(FindingCode.UNREADABLE_OFFSET, detail))
     return value == "true"
 
 
 def committed_ids(
     storage: Storage, commits: Mapping[int, Entry], notes: Notes
 ) -> dict[int, logs.UniqueIds]:
-    """Returns the unique ids in each commit; notes each commit that cannot be read."""
     ids_by_batch = {}
     batches = sorted(commits)
     jobs = (partial(_ids_in, storage, commits[batch].path) for batch in batches)
@@ -168,17 +219,15 @@ def committed_ids(
 
 
 def _ids_in(storage: Storage, path: str) -> logs.UniqueIds | CodecError | None:
-    """Returns the unique ids in a commit; `None` if the query has purged it in the meantime."""
     try:
         return logs.parse_commit(storage.read(path))
-    except NotFoundError:
+    except NotFoundError:  # the query has purged it in the meantime
         return None
     except CodecError as error:
         return error
 
 
 def query_id(storage: Storage, notes: Notes, *, begun: bool) -> str:
-    """Returns the query's id; notes that it is missing once the query has begun a batch."""
     try:
         return logs.parse_query_id(storage.read("metadata"))
     except NotFoundError:
@@ -195,6 +244,54 @@ def query_id(storage: Storage, notes: Notes, *, begun: bool) -> str:
         return ""
 
 
+# -- the logs of file sources
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLog:
+    """The log of one file source."""
+
+    folder: str
+    entries: Mapping[int, str]  # the names by their numbers
+    base: int  # the newest compact entry; 0 if there is none
+
+    @classmethod
+    def listed(cls, storage: Storage, source: str) -> "SourceLog":
+        folder = f"sources/{source}"
+        names = (one.path.removeprefix(f"{folder}/") for one in storage.list(folder))
+        listed = {int(one[1]): one for name in names if (one := _SOURCE_ENTRY.fullmatch(name))}
+        base = max((number for number, one in listed.items() if one[2]), default=0)
+        return cls(folder, {number: one[0] for number, one in listed.items()}, base)
+
+    def missing(self, first: int, last: int) -> Finding | None:
+        newest = max(self.entries, default=-1)
+        numbers = range(max(newest, last), min(self.base, first + 1) - 1, -1)
+        number = next((each for each in numbers if each not in self.entries), None)
+        if number is None:
+            return None
+        path = self.folder if not self.entries else f"{self.folder}/{number}"
+        return Finding(
+            FindingCode.MISSING_SOURCE_LOG, f"{path} is missing: {SOURCE_LOG_ADVICE}", path=path
+        )
+
+
+def missing_source_logs(storage: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Yields the findings of the logs of file sources that their names alone show."""
+    if not checkpoint.file_sources:
+        return
+    before = _before(storage, checkpoint.offsets[-1])
+    for source, last in checkpoint.file_sources.items():
+        first = before.get(source, last if checkpoint.offsets[-1] else -1)
+        if finding := SourceLog.listed(storage, source).missing(first, last):
+            yield finding
+
+
+def _before(storage: Storage, newest: int) -> Mapping[str, int]:
+    with suppress(NotFoundError, CodecError):  # `verify` reports them
+        return logs.parse_offsets(storage.read(f"offsets/{newest - 1}")).file_sources
+    return {}
+
+
 # -- provider and codec by the files of the state, if the offset log is lost
 
 
@@ -204,45 +301,37 @@ _TRIED = 3
 def recognized(
     storage: Storage, conf: Mapping[str, str], entries: Iterable[Entry]
 ) -> tuple[Layout, str]:
-    """Returns the layout of the state and its codec, by the settings of the log or by the files."""
-    pinned, codec, listed = (
-        provider_of(storage.root, conf),
-        codec_of(storage.root, conf),
-        [*entries],
-    )
+    pinned, codec = provider_of(storage.root, conf), codec_of(storage.root, conf)
+    listed = [*entries]
     layout = sort_out(listed, provider_in(listed) if pinned is Provider.UNKNOWN else pinned)
     return layout, codec if conf else codec_in(storage, layout)
 
 
 def provider_in(entries: Sequence[Entry]) -> Provider:
-    """Returns the provider whose files a listing has; `UNKNOWN` if it has those of several.
-
-    Without any state file it is Spark's default, which has nothing to read either.
-    """
-    there = [one for one in MAINTAINED if _has_files_of(one, entries)]
-    if len(there) > 1:
+    """Returns the provider whose files a listing has; `UNKNOWN` if it has those of several."""
+    present = []
+    for provider in MAINTAINED:
+        files = chain.from_iterable(sort_out(entries, provider).stores.values())
+        if any(isinstance(file, Delta | Snapshot | SstFile) for file in files):
+            present.append(provider)
+    if len(present) > 1:
         return Provider.UNKNOWN
-    return there[0] if there else Provider.HDFS_BACKED
-
-
-def _has_files_of(provider: Provider, entries: Sequence[Entry]) -> bool:
-    stores = sort_out(entries, provider).stores.values()
-    return any(isinstance(file, Delta | Snapshot | SstFile) for files in stores for file in files)
+    # Without any state file it is Spark's default, which has nothing to read either.
+    return present[0] if present else Provider.HDFS_BACKED
 
 
 def codec_in(storage: Storage, layout: Layout) -> str:
     """Returns the only codec that decodes a change; Spark's default if no change shows it."""
-    files = (file for files in layout.stores.values() for file in files)
+    files = chain.from_iterable(layout.stores.values())
     changes = (file.entry for file in files if isinstance(file, Delta) and file.entry.size)
-    for entry in sorted(changes, key=lambda one: (one.size, one.path))[:_TRIED]:
-        fitting = [one.name for one in COMPRESSIONS.values() if _begins(storage, entry, one)]
+    for entry in sorted(changes, key=lambda entry: (entry.size, entry.path))[:_TRIED]:
+        fitting = [each.name for each in COMPRESSIONS.values() if _begins(storage, entry, each)]
         if len(fitting) == 1:
             return fitting[0]
     return "lz4"
 
 
 def _begins(storage: Storage, entry: Entry, compression: Compression) -> bool:
-    """Returns whether a file begins with a block of a compression."""
     try:
         with storage.open(entry.path) as stream:
             return next(compression.blocks(stream), None) is not None

@@ -1,16 +1,42 @@
-"""The stores that a query has, from all evidence in the checkpoint together. Pure.
+"""The stores that a query has, from all evidence in the checkpoint together.
 
 A whole folder may be missing, so the listing is not enough: the offset log pins the number of
 shuffle partitions, commits with unique ids name every store, the operators' metadata declare
 theirs, a schema describes an operator's state, the ledger lists the stores that were once
 maintained, and Spark numbers operators from 0.
+
+An operator without metadata in a query that Spark 4 runs was removed from it, or is damaged.
+Spark 4.0 and later write metadata for each stateful operator that a query has when it starts,
+before a batch runs (`IncrementalExecution.StateSchemaAndOperatorMetadataRule`); they never look at
+other state. An operator without metadata, and without a file of the newest committed version, has
+therefore left a query that was begun before Spark 4, or its metadata and newest files are lost. It
+has left only if all of this holds, and otherwise that remains open:
+
+* the other operators have metadata, and are numbered below it, from 0 on;
+* the batch of its newest change was not planned by Spark 4, and its files were not put there after
+  the newest change of the others; if the offset log no longer has that batch, all of its files are
+  older than the metadata of the others;
+* its state is whole: every partition of it ends at, and loads, one version;
+* the ledger has noted nothing newer of it.
+
+A folder that was put back from a copy older than Spark 4, with the times of its files, looks the
+same.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from statemaint.codec.metadata import logs
+from statemaint.errors import CodecError, NotFoundError
+from statemaint.listing import Entry
+from statemaint.model.chain import Versions
 from statemaint.model.checkpoint import Operator
-from statemaint.model.ids import DEFAULT_STORE, StoreId
+from statemaint.model.files import Delta, Snapshot, StateFile, snapshot_version
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import DEFAULT_STORE, StoreId, batch_of, version_of
+from statemaint.records.attestations import ATTESTATIONS, read_attestations
+from statemaint.scan.layout import Layout
+from statemaint.storage import Storage
 
 _OF_A_JOIN = frozenset(
     {
@@ -22,6 +48,8 @@ _OF_A_JOIN = frozenset(
 )
 # An existing folder may be the only one left of this many numbers beyond those that are seen.
 _FEW = 32
+_SINCE_SPARK_4 = "spark.sql.streaming.stateStore.encodingFormat"
+_METADATA = "metadata"  # of the first format; only newer operators have another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +57,7 @@ class Evidence:
     """The evidence of a query's stores.
 
     Attributes:
-        operators: the operators' declared metadata, by operator.
+        operators: the operators' declared metadata.
         pinned: the shuffle partitions of the newest committed batch, if its offsets pin them.
         counts: the shuffle partitions of each batch, if a repartition has changed them.
         named: the number of stores in each partition of an operator, by the newest commit's ids.
@@ -51,8 +79,9 @@ class Evidence:
     removed: frozenset[int] = frozenset()
 
     def stores(self, operator: int) -> frozenset[StoreId]:
-        """Returns the stores of an operator that were seen, now or by an earlier run."""
-        return frozenset(one for one in self.listed | self.noted if one.operator == operator)
+        # Seen now or by an earlier run.
+        stores = self.listed | self.noted
+        return frozenset(store for store in stores if store.operator == operator)
 
 
 def expected_stores(evidence: Evidence) -> tuple[StoreId, ...]:
@@ -72,10 +101,7 @@ def expected_stores(evidence: Evidence) -> tuple[StoreId, ...]:
 
 
 def required_operators(evidence: Evidence) -> frozenset[int]:
-    """Returns the stateful operators of the query, as far as the evidence shows.
-
-    Spark numbers them from 0, so a number missing below another one is an operator, too.
-    """
+    # Spark numbers them from 0, so a number missing below another one is an operator, too.
     if evidence.named:
         return frozenset(evidence.named)
     stores = evidence.listed | evidence.noted | evidence.described
@@ -101,7 +127,7 @@ def required_partitions(evidence: Evidence, operator: int) -> Iterable[int]:
 
 
 def _filled(numbers: Iterable[int]) -> Iterable[int]:
-    """Returns numbers with the gaps below them filled, unless most would be invented."""
+    # Fills the gaps below numbers, unless most would be invented.
     present = frozenset(numbers)
     highest = max(present, default=-1)
     return range(highest + 1) if highest <= len(present) + _FEW else present
@@ -117,16 +143,147 @@ def store_names(evidence: Evidence, operator: int) -> frozenset[str]:
     return frozenset(names or {DEFAULT_STORE})
 
 
-def unused_stores(evidence: Evidence, expected: Iterable[StoreId]) -> tuple[StoreId, ...]:
-    """Returns the listed stores that no batch reads, ascending."""
-    return tuple(sorted(evidence.listed - set(expected)))
+@dataclass(frozen=True, slots=True)
+class Undeclared:
+    """The operators without metadata that do not reach the newest committed version."""
+
+    removed: Mapping[int, int] = field(default_factory=dict)  # by operator, its newest version
+    unsure: Mapping[int, int] = field(default_factory=dict)  # those that may also be damaged
+    noted: frozenset[int] = frozenset()  # in the ledger
+
+    def findings(self) -> Iterator[Finding]:
+        for operator, newest in self.removed.items():
+            detail = (
+                f"state/{operator} is of an operator that the query no longer has: Spark 4 has "
+                f"written metadata for the others only, and its newest version, {newest}, is from "
+                f"before. No restart reads the folder, and it is kept. Move {self._both(operator)} "
+                "away; if an old copy was put there, put the newest files of the operator back "
+                "instead"
+            )
+            yield Finding(FindingCode.UNUSED_STORE, detail, path=f"state/{operator}")
+        for operator, newest in self.unsure.items():
+            reaches = f"nothing newer than version {newest}" if newest else "no state"
+            detail = (
+                f"state/{operator} has no operator metadata, which Spark 4 writes at every start, "
+                f"and {reaches}: if the operator was removed from the query, move "
+                f"{self._both(operator)} away; otherwise put its files back from a copy. It is kept"
+            )
+            yield Finding(FindingCode.UNDECLARED_OPERATOR, detail, path=f"state/{operator}")
+
+    def _both(self, operator: int) -> str:
+        notes = f", and with it {ATTESTATIONS}/{operator}," if operator in self.noted else ""
+        return f"state/{operator}{notes}"
 
 
-def foreign_operators(evidence: Evidence) -> tuple[int, ...]:
-    """Returns the operators that have metadata but do not belong to the query, ascending.
-
-    Mirrors `OperatorStateMetadata`'s validation: Spark compares everything below `state/` with the
-    operators of the query. Only commits with unique ids name these.
-    """
+def findings_of_unused(
+    evidence: Evidence, stores: Iterable[StoreId], undeclared: Undeclared
+) -> Iterator[Finding]:
+    for store in stores:
+        if store.operator not in undeclared.removed:
+            detail = (
+                f"{store.directory} belongs to no partition of an operator that the query has: no "
+                "restart reads it, and it is kept"
+            )
+            yield Finding(FindingCode.UNUSED_STORE, detail, path=store.directory)
+    yield from undeclared.findings()
+    # Mirrors `OperatorStateMetadata`'s validation: Spark compares everything below `state/` with
+    # the operators of the query. Only commits with unique ids name these.
     declared = evidence.operators.keys() - evidence.copied
-    return tuple(sorted(declared - evidence.named.keys())) if evidence.named else ()
+    for number in sorted(declared - evidence.named.keys()) if evidence.named else ():
+        path = f"state/{number}"
+        detail = (
+            f"{path} has metadata of an operator that the newest commit does not name: Spark 4.0 "
+            "and later refuse to start a query that has other operators; move the folder away"
+        )
+        yield Finding(FindingCode.FOREIGN_OPERATOR, detail, path=path)
+
+
+def undeclared_operators(
+    storage: Storage,
+    layout: Layout,
+    evidence: Evidence,
+    attested: Mapping[StoreId, str],
+    committed: int | None,
+) -> Undeclared:
+    if committed is None or evidence.named:
+        return Undeclared()
+    noted = frozenset(store.operator for store in attested)
+    seen = {store.operator for store in layout.stores.keys() | layout.described()} | noted
+    behind = {
+        operator: newest
+        for operator in sorted(seen - layout.operators.keys())
+        if (newest := _newest(layout, operator)) < version_of(committed)
+    }
+    if not behind or not _by_spark_4(storage, committed):
+        return Undeclared()
+    removed = {
+        operator: newest
+        for operator, newest in behind.items()
+        if _follows_the_declared(layout, evidence, operator)
+        and _changed_before_spark_4(storage, layout, operator, newest)
+        and _is_whole(layout, evidence, operator, newest)
+        and newest >= max(_noted(storage, attested, operator), default=0)
+    }
+    unsure = {operator: newest for operator, newest in behind.items() if operator not in removed}
+    return Undeclared(removed, unsure, noted)
+
+
+def _files(layout: Layout, operator: int) -> Iterator[StateFile]:
+    stores = layout.stores.items()
+    return (file for store, files in stores if store.operator == operator for file in files)
+
+
+def _newest(layout: Layout, operator: int) -> int:
+    files = (one for one in _files(layout, operator) if isinstance(one, Delta | Snapshot))
+    return max((one.version for one in files), default=0)
+
+
+def _by_spark_4(storage: Storage, batch: int) -> bool | None:
+    # Or later; `None` if its offsets cannot be read.
+    try:
+        return _SINCE_SPARK_4 in logs.parse_conf(storage.read(f"offsets/{batch}"))
+    except (NotFoundError, CodecError):
+        return None
+
+
+def _follows_the_declared(layout: Layout, evidence: Evidence, operator: int) -> bool:
+    declared = evidence.operators.keys() - evidence.copied
+    numbered = declared == layout.operators.keys() == set(range(len(declared)))
+    first_format = all(one.name == _METADATA for one in layout.operators.values())
+    return numbered and first_format and operator >= len(declared) > 0
+
+
+def _changed_before_spark_4(storage: Storage, layout: Layout, operator: int, newest: int) -> bool:
+    # Files that are younger than every change of the others were put there since.
+    written = _times(one.entry for one in _files(layout, operator))
+    by_spark_4 = _by_spark_4(storage, batch_of(newest))
+    if by_spark_4 is not None:
+        others = _times(one.entry for number in layout.operators for one in _files(layout, number))
+        return not by_spark_4 and not (written and others and max(written) > max(others))
+    restarted = _times(layout.operators.values())
+    return bool(written and restarted) and max(written) < min(restarted)
+
+
+def _times(entries: Iterable[Entry]) -> list[float]:
+    # None if one of them is unknown.
+    times = [entry.modified for entry in entries]
+    return [] if None in times else [time for time in times if time is not None]
+
+
+def _is_whole(layout: Layout, evidence: Evidence, operator: int, newest: int) -> bool:
+    stores = {store: files for store, files in layout.stores.items() if store.operator == operator}
+    partitions = required_partitions(evidence, operator)
+    names = store_names(evidence, operator)
+    if stores.keys() != {StoreId(operator, one, name) for one in partitions for name in names}:
+        return False
+    versions = [Versions.of(files) for files in stores.values()]
+    ends = (newest, newest - 1)  # the last batch may have failed before all of its tasks had ended
+    return any(all(one.loadable(end, end) for one in versions) for end in ends)
+
+
+def _noted(storage: Storage, attested: Mapping[StoreId, str], operator: int) -> Iterator[int]:
+    for path in (path for store, path in attested.items() if store.operator == operator):
+        notes = read_attestations(storage, path)
+        yield from (one.version for one in notes.proofs)
+        yield from (snapshot_version(one) or 0 for one in notes.written)
+        yield from (one.version for one in notes.uploads.newest)

@@ -1,25 +1,41 @@
-"""The references between the files of a RocksDB store: the parts of its zips, and its lineage."""
+"""The parts of a RocksDB store's zips, its lineage, and the column families that it uses.
 
+Changelogs have the numbers of families, and only zips their names. Spark writes a zip with the
+first version of a store that has families, and with each version that adds one, so in an intact
+store no changelog needs to be read. Where such a zip is missing, the changelogs that would need it
+are read up to the first one that does: a partition may never have used the new family.
+
+    state/<op>/_stateSchema/<store>/<batch>_<uuid>   the families from that batch on
+
+Mirrors `RocksDB.createColFamilyIfAbsent` and `RocksDB.replayChangelog` of Spark 4.3. There a load
+fails with the first put or merge of an unnamed family; removals of its keys are ignored.
+"""
+
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 
 from statemaint.codec.compression.base import Compression, decode
+from statemaint.codec.metadata import schema
 from statemaint.codec.metadata.logs import UniqueIds
 from statemaint.codec.rocksdb import changelog, snapshot_zip
-from statemaint.errors import CodecError, NotFoundError, StorageError
+from statemaint.errors import CodecError, NotFoundError
+from statemaint.listing import Entry
+from statemaint.model.chain import DEFAULT_FAMILY
 from statemaint.model.checkpoint import Store
-from statemaint.model.files import Delta, Snapshot, SstFile, snapshot_version, spark_checksums
+from statemaint.model.files import UUID, Delta, Snapshot, SstFile, snapshot_version, spark_checksums
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, batch_of, version_of
 from statemaint.model.lineage import Attempts, Item, Lost, Trace
 from statemaint.model.rocks import Rocks
-from statemaint.scan.families import FamilySchemas, with_used_families
-from statemaint.scan.unread import is_of_one_store, unread
+from statemaint.scan.layout import unless_refused
 from statemaint.storage import Storage
 from statemaint.workers import in_order
 
+_SCHEMA = re.compile(rf"(0|[1-9][0-9]{{0,17}})_{UUID}")
 Committed = Mapping[int, str | None]
 """The unique id of each version whose commit still exists; `None` if it has none."""
 
@@ -39,10 +55,7 @@ class CommittedIds:
             self._names[store.operator].add(store.store)
 
     def of(self, store: StoreId) -> Committed:
-        """Returns the id of each version of a store whose commit still exists.
-
-        A commit lists an operator's stores in the order of their names.
-        """
+        # A commit lists an operator's stores in the order of their names.
         place = sorted(self._names[store.operator]).index(store.store)
         return {
             version_of(batch): _id(ids, store, place)
@@ -58,6 +71,33 @@ def _id(ids: UniqueIds, store: StoreId, place: int) -> str | None:
     partitions = ids.get(store.operator, ())
     stores = partitions[store.partition] if store.partition < len(partitions) else ()
     return stores[place] if place < len(stores) else "unknown"
+
+
+@dataclass(slots=True)
+class FamilySchemas:
+    """The schema files of one store name of an operator, each read at most once a scan."""
+
+    storage: Storage
+    entries: tuple[Entry, ...] = ()
+    _names: dict[str, frozenset[str] | None] = field(default_factory=dict)
+
+    @property
+    def versions(self) -> Mapping[int, Entry]:
+        """Returns the file of each version that was the first with its families."""
+        matches = ((_SCHEMA.fullmatch(entry.name), entry) for entry in self.entries)
+        return {version_of(int(match[1])): entry for match, entry in matches if match}
+
+    def are_named(self, version: int, families: Mapping[str, int]) -> bool:
+        """Returns whether all families from a version of `versions` on are certainly among some."""
+        path = self.versions[version].path
+        if path not in self._names:
+            try:
+                named = schema.parse_families(self.storage.read(path))
+                self._names[path] = frozenset(family.name for family in named)
+            except (CodecError, NotFoundError):
+                self._names[path] = None
+        names = self._names[path]
+        return names is not None and names <= families.keys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +116,10 @@ class RocksReading:
         return in_order(jobs, threads=self.storage.parallel)
 
     def of(self, store: Store) -> Store:
-        """Returns a store with the facts from its zips and changelogs.
-
-        Reads every zip, which is small, and only as many changelogs as the lineage and the column
-        families require.
-        """
+        # Reads every zip, which is small, and only as many changelogs as the lineage and the column
+        # families require.
         empty = replace(store, rocks=Rocks())
-        if store.unread:
-            return empty
-        try:
-            return self._readable(store)
-        except StorageError as error:
-            if not is_of_one_store(error):
-                raise
-            return unread(empty, error)
+        return empty if store.unread else unless_refused(empty, partial(self._readable, store))
 
     def _readable(self, store: Store) -> Store:
         committed = self.committed.of(store.id)
@@ -99,7 +129,7 @@ class RocksReading:
         if schemas is None or read.rocks is None:
             return read
         evolved = replace(read.rocks, evolved=frozenset(schemas.versions))
-        return with_used_families(
+        return _with_used_families(
             replace(read, rocks=evolved),
             schemas,
             self.compression,
@@ -157,7 +187,7 @@ class _Reading:
 
     def _strange(self) -> Mapping[str, str]:
         """Returns why our zips do not load if they have another format than all of executors'."""
-        theirs = {one for path, one in self.formats.items() if path not in self.ours}
+        theirs = {form for path, form in self.formats.items() if path not in self.ours}
         strange = (path for path in self.ours & self.formats.keys() if theirs)
         return {
             path: f"{path} has metadata of format {self.formats[path]}, and what executors wrote "
@@ -199,7 +229,7 @@ class _Reading:
         """
         zips = [file.version for file in self.store.files if isinstance(file, Snapshot)]
         retain = max(self.committed, default=0) - min(self.committed, default=0)
-        first = max((one for one in zips if one <= max(zips) - retain + 1), default=0)
+        first = max((each for each in zips if each <= max(zips) - retain + 1), default=0)
         version = snapshot_version(path)
         if version is None or version >= first or retain < 1:
             return ""
@@ -209,21 +239,21 @@ class _Reading:
         )
 
     def _forget(self, file: Snapshot | Delta) -> None:
-        kept = tuple(one for one in self.store.files if one is not file)
+        kept = tuple(each for each in self.store.files if each is not file)
         self.store = replace(self.store, files=kept)
 
     # -- the attempt that counts at each version
 
     def _ids(self) -> tuple[dict[int, str], int]:
-        named = {version: found for version, found in self.committed.items() if found}
+        named = {version: unique for version, unique in self.committed.items() if unique}
         if not named:
             return {}, 0
         items: dict[int, str] = {}
         lowest = max(named) + 1
         # A partition that some batches did not have begins again with the next batch that has it.
-        while top := max((one for one in named if one < lowest), default=0):
+        while top := max((version for version in named if version < lowest), default=0):
             trace = self._trace((top, named[top]), named)
-            self._compare(trace, {one: named[one] for one in named if one <= top})
+            self._compare(trace, {version: named[version] for version in named if version <= top})
             items |= dict(trace.items)
             lowest = trace.lowest[0]
             if lowest - 1 in self.committed:
@@ -232,7 +262,6 @@ class _Reading:
         return items, plain
 
     def _trace(self, item: Item, named: Mapping[int, str]) -> Trace:
-        """Returns the trace that leads to an attempt; reads the changelogs that it requires."""
         while True:
             attempts = Attempts(self.store.files, self.lineages, named)
             trace = attempts.trace(item)
@@ -254,7 +283,6 @@ class _Reading:
         self.lineages[item] = header.lineage
 
     def _compare(self, trace: Trace, named: Mapping[int, str]) -> None:
-        """Notes each committed attempt that is not on the lineage of the newest."""
         attempts = Attempts(self.store.files, self.lineages, named)
         loads = trace.lost or attempts.chain(trace)
         if isinstance(loads, Lost):
@@ -280,6 +308,71 @@ class _Reading:
 
 
 def shared_paths(directory: str, metadata: snapshot_zip.ZipMetadata) -> dict[str, int]:
-    tables = {f"{directory}/SSTs/{one.stored}": one.size for one in metadata.ssts}
-    logs = {f"{directory}/logs/{one.stored}": one.size for one in metadata.logs}
+    tables = {f"{directory}/SSTs/{table.stored}": table.size for table in metadata.ssts}
+    logs = {f"{directory}/logs/{log.stored}": log.size for log in metadata.logs}
     return tables | logs
+
+
+def _with_used_families(
+    store: Store,
+    schemas: FamilySchemas,
+    compression: Compression,
+    *,
+    required: int,
+    row_checksums: bool,
+) -> Store:
+    if store.rocks is None:
+        return store
+    used: dict[str, frozenset[int]] = {}
+    for named, deltas in _unsure(store, schemas, required):
+        for delta in deltas:
+            used[delta.entry.path] = _used_by(
+                schemas.storage, delta, compression, row_checksums=row_checksums
+            )
+            if not used[delta.entry.path] <= named:
+                break
+    return replace(store, rocks=replace(store.rocks, used=used)) if used else store
+
+
+def _unsure(
+    store: Store, schemas: FamilySchemas, required: int
+) -> Iterator[tuple[frozenset[int], Iterable[Delta]]]:
+    """Yields changelogs whose base may lack a family, ascending, with the families of the base."""
+    versions = store.versions
+    end = max(versions.deltas, default=0) + 1
+    for start, stop in pairwise([0, *sorted(versions.snapshots), end]):
+        base = versions.snapshots.get(start)
+        families = store.rocks.families.get(base.entry.path, {}) if store.rocks and base else {}
+        if stop <= required:
+            continue
+        first = _first_unsure(start, stop, families, schemas) if base else 1
+        if first is not None:
+            named = frozenset(families.values()) if base else DEFAULT_FAMILY
+            between = (version for version in sorted(versions.deltas) if first <= version < stop)
+            yield named, (versions.deltas[version] for version in between)
+
+
+def _first_unsure(
+    start: int, stop: int, families: Mapping[str, int], schemas: FamilySchemas
+) -> int | None:
+    """Returns the first version above a zip, and below the next one, whose families it may lack.
+
+    The schema of the zip's own version is compared only if there are several: any zip has the first
+    families, unless it is another's.
+    """
+    own = max((version for version in schemas.versions if version <= start), default=None)
+    if own and len(schemas.versions) > 1 and not schemas.are_named(own, families):
+        return start + 1
+    evolved = sorted(version for version in schemas.versions if start < version < stop)
+    return next((each for each in evolved if not schemas.are_named(each, families)), None)
+
+
+def _used_by(
+    storage: Storage, delta: Delta, compression: Compression, *, row_checksums: bool
+) -> frozenset[int]:
+    try:
+        with storage.open(delta.entry.path) as stream:
+            payload = decode(compression, stream)
+            return changelog.families_used(*changelog.decode(payload, row_checksums=row_checksums))
+    except (CodecError, NotFoundError):
+        return frozenset()  # `verify` reports what cannot be read

@@ -1,8 +1,7 @@
 """A rollback that was interrupted: some state is in the trash, and the logs still have its batches.
 
-The manifest of a rollback records the log entries that it removes last. As
-long as these are as they were, the rest of the state is of no batch: a chain without the snapshots
-that were above it.
+The manifest of a rollback records the log entries that it removes last. As long as these are as
+they were, the rest of the state is of no batch: a chain without the snapshots that were above it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,17 +26,11 @@ _LOGS = ("offsets", "commits")
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """A rollback that was interrupted before it had removed its batches.
-
-    Attributes:
-        batch: the batch that it goes back to; `None` if its record cannot be read, so that it may
-            also have ended.
-        moved: the number of files of the state that it has moved to the trash.
-    """
+    """A rollback that was interrupted before it had removed its batches."""
 
     run: str
-    batch: int | None
-    moved: int
+    batch: int | None  # that it goes back to; with an unreadable record it may also have ended
+    moved: int  # files of the state, to the trash
 
     @property
     def finding(self) -> Finding:
@@ -47,20 +40,20 @@ class Interrupted:
                 "ended is unknown. If it has, or its files were put back, move its folder out of "
                 "the checkpoint; nothing is touched before"
             )
-            return Finding(FindingCode.UNFINISHED_ROLLBACK, detail)
-        detail = (
-            f"the rollback to batch {self.batch} (run {self.run}) was interrupted, or is still at "
-            f"work: it has moved {counted(self.moved, 'file')} of the state to the trash, and the "
-            f"logs have the batches above. Run `statemaint rollback --to-batch {self.batch}` "
-            "again, or `statemaint undo` of that run; nothing is touched before"
-        )
+        else:
+            detail = (
+                f"the rollback to batch {self.batch} (run {self.run}) was interrupted, or is still "
+                f"at work: it has moved {counted(self.moved, 'file')} of the state to the trash, "
+                "and the logs have the batches above. Run `statemaint rollback --to-batch "
+                f"{self.batch}` again, or `statemaint undo` of that run; nothing is touched before"
+            )
         return Finding(FindingCode.UNFINISHED_ROLLBACK, detail)
 
 
 def unfinished_rollbacks(storage: Storage) -> tuple[Finding, ...]:
     """Returns the findings of `interrupted_rollbacks`; the scan reports a link among our files."""
     try:
-        return tuple(one.finding for one in interrupted_rollbacks(storage))
+        return tuple(rollback.finding for rollback in interrupted_rollbacks(storage))
     except RefusedLinkError:
         return ()
 
@@ -70,41 +63,33 @@ def interrupted_rollbacks(storage: Storage) -> tuple[Interrupted, ...]:
 
     One that the query has gone on after, or that a later rollback has taken further, is over.
     """
-    moved = {run: _in_trash(storage, run) for run in _noted_runs(storage)}
-    begun = [run for run, files in sorted(moved.items()) if _has_begun(run, files)]
+    begun: dict[str, dict[str, Entry]] = {}
+    for run in sorted(_noted_runs(storage)):
+        folder = f"{folder_of(run)}/"
+        moved = {entry.path.removeprefix(folder): entry for entry in storage.list(folder_of(run))}
+        manifest = manifest_path(run, _ROLLBACK).removeprefix(folder)
+        if manifest in moved and any(map(_is_state, moved)):
+            begun[run] = moved
     if not begun:
         return ()
     there = {entry.path: entry for folder in _LOGS for entry in storage.list(folder)}
-    found = []
-    for run in begun:
-        noted, count = read_logs(storage, run), sum(map(_is_state, moved[run]))
+    interrupted = []
+    for run, moved in begun.items():
+        noted, count = read_logs(storage, run), sum(map(_is_state, moved))
         if noted is None:
-            found.append(Interrupted(run, None, count))
-        elif _is_unfinished(storage, run, noted, there, moved[run]):
-            found.append(Interrupted(run, batch_of(noted.version), count))
-    return tuple(found)
+            interrupted.append(Interrupted(run, None, count))
+        elif _is_unfinished(storage, run, noted, there, moved):
+            interrupted.append(Interrupted(run, batch_of(noted.version), count))
+    return tuple(interrupted)
 
 
 def _noted_runs(storage: Storage) -> frozenset[str]:
     """Returns the rollbacks in the ledger that have a folder in the trash; it may be large."""
-    segments = [entry.path for entry in storage.list(f"{LEDGER}/{_ROLLBACK}")]
-    if not segments:
-        return frozenset()
-    runs = set()
-    for path in segments:
-        run = run_of_page(path)
-        runs |= {run} if run else {line.run for line in _lines(storage, path)}
-    return frozenset(runs.intersection(storage.folders(FOLDER)))
-
-
-def _in_trash(storage: Storage, run: str) -> dict[str, Entry]:
-    folder = folder_of(run)
-    return {entry.path.removeprefix(f"{folder}/"): entry for entry in storage.list(folder)}
-
-
-def _has_begun(run: str, trashed: Iterable[str]) -> bool:
-    manifest = manifest_path(run, _ROLLBACK).removeprefix(f"{folder_of(run)}/")
-    return manifest in trashed and any(map(_is_state, trashed))
+    runs: set[str] = set()
+    for entry in [*storage.list(f"{LEDGER}/{_ROLLBACK}")]:
+        run = run_of_page(entry.path)
+        runs |= {run} if run else {line.run for line in _lines(storage, entry.path)}
+    return frozenset(runs.intersection(storage.folders(FOLDER)) if runs else ())
 
 
 def _is_state(path: str) -> bool:
@@ -118,10 +103,8 @@ def _is_unfinished(
     there: Mapping[str, Entry],
     moved: Mapping[str, Entry],
 ) -> bool:
-    """Returns whether the logs are as the rollback found them, but for entries that it has moved.
-
-    At least one that it was to remove is still there. The operators' metadata does not count.
-    """
+    # The logs are as the rollback found them, but for entries that it has moved, and one that it
+    # was to remove is still there. The operators' metadata does not count.
     stays, restored = False, cache(partial(_restored, storage, run))
     for seen in noted.removed:
         path, entry, trashed = seen.path, there.get(seen.path), moved.get(seen.path)
@@ -138,30 +121,25 @@ def _is_unfinished(
             if fingerprint(storage, path) != (seen.entry.size, seen.crc32c):
                 return False
         stays = True
-    return stays and not _newer(there, noted)
+    now, then = _newest(there), _newest(seen.path for seen in (*noted.left, *noted.removed))
+    return stays and not any(batch > then.get(folder, -1) for folder, batch in now.items())
 
 
 def _restored(storage: Storage, run: str) -> frozenset[str]:
-    """Returns the files that undos of a run have restored, as the ledger noted before."""
+    # As the ledger noted before.
     segments = storage.list(f"{LEDGER}/{UNDO}")
     lines = (line for entry in segments for line in _lines(storage, entry.path))
     return frozenset(line.path for line in lines if line.restored_of == run)
 
 
 def _lines(storage: Storage, path: str) -> Iterator[Line]:
-    """Yields the lines of a segment of the ledger; none of one that is merged meanwhile."""
-    with suppress(NotFoundError, CodecError):
+    with suppress(NotFoundError, CodecError):  # none of a segment that is merged meanwhile
         yield from read_segment(storage, path)
 
 
-def _newer(there: Iterable[str], noted: LogWorld) -> bool:
-    now, then = _newest(there), _newest(seen.path for seen in (*noted.left, *noted.removed))
-    return any(batch > then.get(folder, -1) for folder, batch in now.items())
-
-
 def _newest(paths: Iterable[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    newest: dict[str, int] = {}
     for path in paths:
         folder = path.partition("/")[0]
-        found[folder] = max(found.get(folder, -1), batch_in(path, folder))
-    return found
+        newest[folder] = max(newest.get(folder, -1), batch_in(path, folder))
+    return newest

@@ -6,7 +6,7 @@ from functools import partial
 
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.metadata import logs, schema
-from statemaint.errors import CodecError, StorageError
+from statemaint.errors import CodecError
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Operator, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
@@ -19,7 +19,6 @@ from statemaint.records.attestations import (
     attested_stores,
     read_attestations,
 )
-from statemaint.scan.families import FamilySchemas
 from statemaint.scan.handover import ScanPart
 from statemaint.scan.identity import (
     holding_pins,
@@ -27,8 +26,13 @@ from statemaint.scan.identity import (
     must_be_checkpoint,
     unreadable_pins,
 )
-from statemaint.scan.layout import Layout, directories_named_as_files, schemas_lacking
-from statemaint.scan.partitions import may_have_changed, partition_counts
+from statemaint.scan.layout import (
+    Layout,
+    Refused,
+    directories_named_as_files,
+    unless_refused,
+    unread,
+)
 from statemaint.scan.proofs import with_proofs, with_unreadable
 from statemaint.scan.query_logs import (
     ENCODING,
@@ -36,17 +40,22 @@ from statemaint.scan.query_logs import (
     Notes,
     committed_ids,
     committed_partitions,
+    may_have_changed,
     newest_offsets,
     numbered,
+    partition_counts,
     query_id,
     recognized,
     row_checksums_of,
     unreadable_metadata,
 )
-from statemaint.scan.removed import findings_of_unused, undeclared_operators
-from statemaint.scan.required import Evidence, expected_stores, unused_stores
-from statemaint.scan.rocks import CommittedIds, RocksReading
-from statemaint.scan.unread import Refused, is_of_one_store, unread
+from statemaint.scan.required import (
+    Evidence,
+    expected_stores,
+    findings_of_unused,
+    undeclared_operators,
+)
+from statemaint.scan.rocks import CommittedIds, FamilySchemas, RocksReading
 from statemaint.storage import Storage
 from statemaint.workers import in_order
 
@@ -77,7 +86,7 @@ def scan(
         must_be_checkpoint(storage)
     newest = newest_offsets(storage, offsets, notes)
     pinned = committed_partitions(storage, offsets, commits, newest.conf, notes)
-    if part and not (part.still_holds(commits, pinned) and _same_counts(storage, part, commits)):
+    if part and not part.still_holds(storage, commits, pinned):
         return scan(storage, only)
     row_checksums = row_checksums_of(newest.conf, notes)
     ids = committed_ids(storage, commits, notes)
@@ -91,7 +100,10 @@ def scan(
         listed=frozenset(layout.stores) | (part.others(part.handover.stores) if part else set()),
         operators={one.id: one for one in operators},
         pinned=pinned,
-        named=_named_by(ids[max(ids)]) if ids else {},
+        named={
+            operator: tuple(map(len, partitions))
+            for operator, partitions in (ids[max(ids)] if ids else {}).items()
+        },
         keyed=_keyed(storage, layout, operators, notes),
         # A task does not know which operators have left the query; its plan looked for lost ones.
         described=frozenset() if part else layout.described(),
@@ -118,7 +130,8 @@ def scan(
             settled=ENCODING not in newest.conf or ROW_CHECKSUMS in newest.conf,
         )
         stores = tuple(reading.all(stores))
-    unused = () if part else unused_stores(evidence, expected)  # the plan of the run reports them
+    # The plan of the run reports them.
+    unused = () if part else tuple(sorted(evidence.listed - set(expected)))
     if not expected and layout.provider is not Provider.UNKNOWN:
         _check_state(offsets, commits, newest, notes)
     return Checkpoint(
@@ -133,7 +146,7 @@ def scan(
         left_out=len(expected) - len(requested),
         partitions=_numbers(expected, counts.get(max(commits, default=-1))),
         offsets=tuple(sorted(offsets)),
-        lacks=refused.lacks(schemas_lacking(layout, operators)),
+        lacks=refused.missing_schemas(layout, operators),
         schemas=layout.schemas,
         planned={batch: entry.modified for batch, entry in offsets.items()},
         commit_times={batch: entry.modified for batch, entry in commits.items()},
@@ -152,29 +165,27 @@ def scan(
             *findings_of_unused(evidence, unused, undeclared),
         ),
         unclassified=tuple(sorted(_unclassified(layout, unused))),
-        directories=tuple(directories_named_as_files(layout)),
+        directories=directories_named_as_files(layout),
     )
 
 
 def _looked_up(
     storage: Storage, conf: Mapping[str, str], part: ScanPart | None, refused: Refused
 ) -> tuple[Layout, str, LedgerFiles]:
-    """Returns the layout of the state, its codec, and the ledger's files about stores."""
     state = part.state(storage, refused) if part else refused.listed(storage.list("state"))
     layout, codec = recognized(storage, conf, state)
-    notes = part.attested(storage, refused) if part else refused.listed(storage.list(ATTESTATIONS))
-    attested = attested_stores(notes)
+    if part:
+        attested = attested_stores(part.listed(storage, ATTESTATIONS, refused))
+    else:
+        attested = attested_stores(refused.listed(storage.list(ATTESTATIONS)))
     return refused.with_stores(layout), codec, attested
 
 
 def _check_offsets(
     offsets: Mapping[int, Entry], commits: Mapping[int, Entry], layout: Layout, notes: Notes
 ) -> None:
-    """Notes a missing offset log although batches have run.
-
-    A restart then begins with batch 0. Spark 4.3 refuses to do so if state or commits of another
-    query exist; older versions mix the two.
-    """
+    # Without an offset log a restart begins with batch 0. Spark 4.3 refuses to do so if state or
+    # commits of another query exist; older versions mix the two.
     if layout.provider is Provider.UNKNOWN:
         detail = (
             "no readable entry of offsets/ names the provider, and state/ has files of both "
@@ -210,10 +221,7 @@ def _check_begun(
 def _check_state(
     offsets: Mapping[int, Entry], commits: Mapping[int, Entry], newest: logs.Offsets, notes: Notes
 ) -> None:
-    """Notes that all state is missing, which is normal only for a query without stateful operators.
-
-    A query with a watermark is expected to have state.
-    """
+    # Missing state is normal only for a query without stateful operators, and so no watermark.
     lost = tuple(sorted(commits)) or tuple(sorted(offsets))
     if max(offsets, default=0) == 0 or not lost:
         return
@@ -230,14 +238,9 @@ def _check_state(
         notes.append(Finding(FindingCode.NO_STATE, detail, path="state"))
 
 
-def _named_by(ids: logs.UniqueIds) -> dict[int, tuple[int, ...]]:
-    return {operator: tuple(len(stores) for stores in found) for operator, found in ids.items()}
-
-
 def _family_schemas(
     storage: Storage, layout: Layout, operators: Iterable[Operator], stores: Iterable[StoreId]
 ) -> Mapping[tuple[int, str], FamilySchemas]:
-    """Returns the schemas of the stores with column families, by operator and name of the store."""
     keyed = {(one.operator, one.store): files for one, files in layout.families.items()}
     tagged = {one.id for one in operators if one.has_families}
     names = {(one.operator, one.store) for one in stores if one.operator in tagged}
@@ -272,12 +275,6 @@ def _counts(
     return partition_counts(storage, (one for one in batches if one in offsets))
 
 
-def _same_counts(storage: Storage, part: ScanPart, commits: Mapping[int, Entry]) -> bool:
-    """Returns whether every batch since the earlier scan has the partitions of the newest then."""
-    counts = partition_counts(storage, part.added(commits))
-    return set(counts.values()) <= {part.handover.pinned}
-
-
 def _numbers(expected: Iterable[StoreId], newest: int | None) -> dict[int, int]:
     counts = {one.operator: one.partition + 1 for one in sorted(expected)}
     return {operator: min(count, newest or count) for operator, count in counts.items()}
@@ -286,19 +283,16 @@ def _numbers(expected: Iterable[StoreId], newest: int | None) -> dict[int, int]:
 def _keyed(
     storage: Storage, layout: Layout, operators: Iterable[Operator], notes: Notes
 ) -> frozenset[int]:
-    """Returns the operators whose state has a key; notes each schema that cannot be read.
-
-    An operator that declares its stores has schemas; a missing schema may have had a key.
-    """
+    # An operator that declares its stores has schemas; a missing schema may have had a key.
     keyed = {store.operator for store in layout.families}
     keyed |= {one.id for one in operators} - {store.operator for store in layout.schemas}
     for store, entry in sorted(layout.schemas.items()):
         try:
-            if schema.parse_schema(storage.read(entry.path)).has_key:
-                keyed.add(store.operator)
+            has_key = schema.parse_schema(storage.read(entry.path)).has_key
         except CodecError as error:
             notes.append(unreadable_metadata(error, entry.path))
-            keyed.add(store.operator)
+            has_key = True
+        keyed |= {store.operator} if has_key else set()
     return frozenset(keyed)
 
 
@@ -327,27 +321,22 @@ def _stores(
     announced = announced_in(storage, attested.announcements)
     paths = attested.stores
 
-    def store_of_id(store: StoreId) -> Store:
-        if error := refused.errors.get(store.unit):
-            return unread(Store(store, layout.stores.get(store, ())), error)
-        try:
-            return readable(store)
-        except StorageError as error:
-            if not is_of_one_store(error):
-                raise
-            return unread(Store(store, layout.stores.get(store, ())), error)
+    def scanned(id_: StoreId) -> Store:
+        store = Store(id_, layout.stores.get(id_, ()))
+        if error := refused.errors.get(id_.unit):
+            return unread(store, error)
+        return unless_refused(store, partial(readable, store))
 
-    def readable(store: StoreId) -> Store:
-        notes = read_attestations(storage, paths[store]) if store in paths else StoreNotes()
-        notes = notes.announcing(announced.get(store, StoreNotes()))
-        files = layout.stores.get(store, ())
-        scanned = Store(
-            store, files, written=notes.written, since=notes.since,
-            uploads=notes.uploads, listed=listed,
-        )  # fmt: skip
-        return with_proofs(storage, scanned, notes.proofs, listed)
+    def readable(store: Store) -> Store:
+        path = paths.get(store.id)
+        notes = read_attestations(storage, path) if path else StoreNotes()
+        notes = notes.announcing(announced.get(store.id, StoreNotes()))
+        noted = replace(
+            store, written=notes.written, since=notes.since, uploads=notes.uploads, listed=listed
+        )
+        return with_proofs(storage, noted, notes.proofs, listed)
 
-    jobs = (partial(store_of_id, one) for one in requested)
+    jobs = (partial(scanned, store) for store in requested)
     return in_order(jobs, threads=storage.parallel if paths else 1)
 
 
@@ -357,10 +346,7 @@ def _unclassified(layout: Layout, unused: Iterable[StoreId]) -> Iterator[Entry]:
 
 
 def _undescribed(stores: Iterable[Store], layout: Layout) -> Iterator[Finding]:
-    """Yields the operators with column families whose metadata are missing.
-
-    Spark writes the metadata of other operators again; those of these lead to the schemas.
-    """
+    # Operators with column families: Spark writes the metadata of others again.
     zips = {one.id: one.rocks.families.values() for one in stores if one.rocks}
     tagged = {store.operator for store, families in zips.items() if any(families)}
     tagged |= {one.operator for one in layout.families if zips}

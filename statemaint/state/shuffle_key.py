@@ -23,7 +23,7 @@ from statemaint.codec.rows.unsafe_write import pointed, prefix_of
 from statemaint.errors import CodecError, ConfigError, NotFoundError
 from statemaint.model.checkpoint import Operator
 from statemaint.model.ids import batch_of
-from statemaint.scan.partitions import count_in
+from statemaint.scan.query_logs import count_in
 from statemaint.state.rows import Part, StateSelection
 from statemaint.state.versions import are_sessions
 

@@ -19,27 +19,15 @@ Belongs = Callable[[str, str], bool]
 """Whether a user is known to be in a group."""
 
 
-def unknown(_user: str, _group: str) -> bool:
-    return False
-
-
 def deprived(
     like: Access,
     access: Access,
     *,
     bits: int = READ,
-    belongs: Belongs = unknown,
+    belongs: Belongs = lambda _user, _group: False,
     superuser: str | None = None,
 ) -> str | None:
-    """Returns a user or group that may use the file `like` but possibly not another; or `None`.
-
-    Args:
-        like: the access to the file that they may use.
-        access: the access to the other file.
-        bits: the permission bits that the use requires.
-        belongs: whether a user is in a group, as far as that is known.
-        superuser: the user who may use every file.
-    """
+    """Returns a user or group that may use the file `like` but possibly not another; or `None`."""
     for user, granted in _users(like):
         if user != superuser and not _user_may(access, user, granted & bits, belongs):
             return f"user {user}"
@@ -53,7 +41,6 @@ def deprived(
 
 
 def unreadable(path: str, like: str, who: str, shown: str, *, bits: int) -> UnreadableError:
-    """Returns the error about a user or group that may use the file `like` and not another."""
     verb = "use" if bits == USE else "read"
     return UnreadableError(
         path,
@@ -63,7 +50,6 @@ def unreadable(path: str, like: str, who: str, shown: str, *, bits: int) -> Unre
 
 
 def of_file(directory: Access) -> Access:
-    """Returns the access of a file meant for the users of a directory."""
     group = directory.group_bits
     return Access(
         directory.owner,
@@ -122,12 +108,11 @@ def _group_may(like: Access, access: Access, group: str, needed: int) -> bool:
 
 
 def _possible_rights(access: Access) -> tuple[int, ...]:
-    """Returns the rights that a user without an entry may get: the user's groups are unknown."""
+    # Of a user without an entry, whose groups are unknown.
     return (*(granted for _, granted in _groups(access)), access.mode)
 
 
 def _others(like: Access, access: Access) -> Iterator[int]:
-    """Yields the rights to a file of the users who have no entry in `like`."""
     yield access.mode
     users = {name for name, _ in _users(like)}
     groups = {name for name, _ in _groups(like)}

@@ -9,6 +9,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from urllib.parse import unquote, urlsplit
@@ -33,7 +34,6 @@ EXCLUSIVE_ON = "STATEMAINT_HADOOP_EXCLUSIVE"
 
 
 def has_secret(address: str) -> bool:
-    """Returns whether an address contains a password, a key or a token."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -46,29 +46,20 @@ def has_secret(address: str) -> bool:
 
 
 def must_have_no_secret(address: str, instead: str) -> None:
-    """Checks that an address can be shown; `instead` names the place where a secret belongs."""
     if has_secret(address):
         raise ConfigError(f"the address has a secret in it, which would be shown; {instead}")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder of a storage system.
+    """A folder of a storage system."""
 
-    Attributes:
-        system: the system: `file`, `s3`, `hdfs`, `azure`, or the scheme.
-        host: the bucket, the NameNode, or the container and its account.
-        parts: the names of the folders that lead to it.
-        port: the port of the host; `None` matches any. It is not compared: use `meets`.
-    """
-
-    system: str
-    host: str
+    system: str  # `file`, `s3`, `hdfs`, `azure`, or the scheme
+    host: str  # the bucket, the NameNode, or the container and its account
     parts: tuple[str, ...]
-    port: str | None = field(default=None, compare=False)
+    port: str | None = field(default=None, compare=False)  # `None` matches any, see `meets`
 
     def meets(self, other: "Place") -> bool:
-        """Returns whether the ports of two places allow them to be the same place."""
         return self.port == other.port or None in (self.port, other.port)
 
     def around(self) -> Iterator["Place"]:
@@ -81,29 +72,31 @@ def place_of(address: str) -> Place:
     scheme, separator, rest = address.removeprefix(FORCED).partition("://")
     scheme = scheme.lower()
     if not separator or scheme == "file":
-        return Place("file", "", tuple(_names(_real(local_path(address)))))
+        path = local_path(address)
+        with suppress(OSError, ValueError):
+            path = os.path.realpath(path)
+        return Place("file", "", tuple(_names(path)))
     authority, _, path = rest.partition("/")
     system, parts = _SYSTEMS.get(scheme, scheme), tuple(_names(path))
     if system == "azure":
         return Place(system, authority.lower().replace(".blob.", ".dfs."), parts)
-    host, port = _host(authority.lower().rpartition("@")[2])
+    authority = authority.lower().rpartition("@")[2]
+    match = re.fullmatch(r"(\[.*\]|[^:]*):(\d+)", authority)
+    host, port = (match[1], match[2]) if match else (authority, None)
     # Over HTTP a NameNode has another port.
     return Place(system, host, parts, port if scheme == system else None)
 
 
 def storage_of(address: str) -> str:
     """Returns the storage that holds an address: `s3://lake`, `hdfs://node`, `file:///`."""
-    scheme, separator, _ = address.removeprefix(FORCED).partition("://")
-    if not separator or scheme.lower() == "file":
-        return LOCAL
     place = place_of(address)
-    return f"{place.system}://{place.host}"
+    return LOCAL if place.system == "file" else f"{place.system}://{place.host}"
 
 
 def overlaps(addresses: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yields the names of two addresses of which the second equals the first or is inside it.
 
-    Each address, given by its name, is yielded once at most as the second of two.
+    Each is yielded once at most as the second of two.
     """
     named: dict[Place, list[tuple[str, Place]]] = defaultdict(list)
     for name, address in addresses.items():
@@ -119,24 +112,12 @@ def overlaps(addresses: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                 break
 
 
-def _host(authority: str) -> tuple[str, str | None]:
-    match = re.fullmatch(r"(\[.*\]|[^:]*):(\d+)", authority)
-    return (match[1], match[2]) if match else (authority, None)
-
-
 def local_path(address: str) -> str:
     """Returns the path on local disk that an address names, as `open_storage` reads it."""
     path = re.sub(r"^file:(//[^/]*)?", "", address.removeprefix(FORCED), flags=re.IGNORECASE)
     if path == address or address.startswith(FORCED):
         return path
     return unquote(re.split("[?#]", path, maxsplit=1)[0])
-
-
-def _real(path: str) -> str:
-    try:
-        return os.path.realpath(path)
-    except (OSError, ValueError):
-        return path
 
 
 def _names(path: str) -> Iterable[str]:

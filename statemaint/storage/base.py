@@ -28,22 +28,19 @@ _STATE_FILE = re.compile(r".+\.(?:delta|snapshot|changelog|zip)")
 
 
 def named_as_file(name: str) -> bool:
-    """Returns whether a directory has a state file's name, so that the file cannot be written."""
     return _STATE_FILE.fullmatch(name) is not None
 
 
 def missing_newline(before: bytes) -> bytes:
-    """Returns what ends a line that a crash has cut short."""
+    """Returns the end of a line that a crash has cut short."""
     return b"\n" if before and not before.endswith(b"\n") else b""
 
 
 def is_ours(path: str) -> bool:
-    """Returns whether a path is at or below `_statemaint`."""
     return path.partition("/")[0] == OURS
 
 
 def own_link(path: str) -> RefusedLinkError:
-    """Returns the error of a link below `_statemaint`."""
     detail = (
         f"it is a link, and below {OURS}/ no link is followed: it may lead to the files of another "
         "checkpoint. Nothing is written or deleted; remove the link, or put what it leads to in "
@@ -63,17 +60,12 @@ def outside_link(path: str, real: str = "") -> RefusedLinkError:
 
 
 def file_time(seconds: float) -> float | None:
-    """Returns a file's time; `None` if it cannot be the time of a write.
-
-    Hadoop's file systems report 0 for an unknown time, and tools that copy files without their
-    times set 0, 1 or the year 1980. Read as an age, any of these would be old enough for every
-    deletion. Damaged metadata has years beyond 9999.
-    """
+    # Hadoop reports 0 for an unknown time, and tools that copy files without times set 0, 1 or
+    # 1980: ages old enough for every deletion. Damaged metadata has years beyond 9999.
     return seconds if _FIRST <= seconds <= LATEST else None
 
 
 def must_be_small(size: int, path: str, most: int = MOST_READ) -> None:
-    """Raises `CodecError` for a file of a size, or with a part of it, that is never read whole."""
     if size > most:
         shown = f"{most >> 20} MiB" if most >> 20 else f"{most >> 10} KiB"
         detail = f"it has more than {shown}, more than any such file; it is not read"
@@ -127,8 +119,9 @@ class Storage(Protocol):
 
     A storage inherits from it, and with that the methods that take several of its requests.
 
-    Every method raises `StorageError` when the place cannot be reached or refuses; an answer is
-    always complete (S10). Threads may share one storage.
+    Every method raises `StorageError` when the place cannot be reached or refuses, and
+    `NotFoundError` for a missing file that it needs; an answer is always complete (S10). Threads
+    may share one storage.
 
     If the storage has links, they are followed for reading, and listed files whose real place is
     outside the root are marked (`Entry.outside`). What writes or deletes raises `RefusedLinkError`
@@ -140,52 +133,31 @@ class Storage(Protocol):
     @property
     def root(self) -> str:
         """Returns the address of the root, as the operator would write it."""
-        ...
 
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory, at any depth; nothing when it does not exist.
 
         Only a file that vanishes while the listing runs may be left out. A directory that is
-        `named_as_file` is also an entry, with a slash at the end of its path.
-
-        Raises:
-            WrongKindError: when the path is a file.
+        `named_as_file` is also an entry, with a slash at the end of its path: the state file of
+        that name cannot be written. For a file in place of the directory, raises `WrongKindError`.
         """
-        ...
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """Yields the names of the folders directly in a directory; lists none of them.
+        """Yields the names of the folders directly in a directory; none if it does not exist.
 
-        A folder without files may be among them. There is none in a directory that does not exist.
+        A folder without files may be among them.
         """
-        ...
 
-    def stat(self, path: str) -> Entry:
-        """Returns one file's entry.
-
-        Raises:
-            NotFoundError: when there is no such file.
-        """
-        ...
+    def stat(self, path: str) -> Entry: ...
 
     def read(self, path: str) -> bytes:
-        """Returns the whole content of a file of at most `MOST_READ` bytes.
-
-        Raises:
-            NotFoundError: when there is no such file.
-            CodecError: when it is larger.
-        """
-        ...
+        """Returns the whole content of a file; raises `CodecError` above `MOST_READ` bytes."""
 
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
         """Opens a seekable file for reading from its start; the caller closes it.
 
         A file that is replaced meanwhile is read as it was, or reading raises `Superseded`.
-
-        Raises:
-            NotFoundError: when there is no such file.
         """
-        ...
 
     def write(
         self, path: str, chunks: Chunks, *, overwrite: bool = False, like: str | None = None
@@ -209,11 +181,9 @@ class Storage(Protocol):
 
         Raises:
             AlreadyExistsError: when the file exists and may not be overwritten; it is untouched.
-            NotFoundError: when the file `like` does not exist.
             UnreadableError: when a reader of `like` could not read the new file, which then does
                 not appear.
         """
-        ...
 
     def replace(self, path: str, chunks: Chunks) -> None:
         """Makes one of our records appear as `write` does, whatever had its name.
@@ -227,23 +197,16 @@ class Storage(Protocol):
 
         A line that a crash cut short is ended by a newline first, so that it spoils no other line.
         """
-        ...
 
     def delete(self, path: str) -> None:
         """Deletes a file; deleting a missing file is not an error."""
-        ...
 
     def delete_all(self, paths: Sequence[str], *, before: Check = nothing) -> None:
         """Deletes files in as few requests as the storage allows; missing files are not an error.
 
-        Args:
-            paths: the files.
-            before: called before every request, or, if each file takes one, before the first and at
-                least every half second; any exception that it raises ends the work.
-
-        Raises:
-            StorageError: naming the first refused file and the number of refused files. Others may
-                already be deleted, in any order.
+        `before` is called before every request, or, if each file takes one, before the first and at
+        least every half second. A `StorageError` names the first refused file and the number of
+        refused files; others may already be deleted, in any order.
         """
         for path in paths:
             before()
@@ -258,44 +221,32 @@ class Storage(Protocol):
         nothing()
 
     def delete_folders(self, folder: str) -> None:
-        """Deletes the empty folders at and below a folder.
-
-        A storage in which folders exist only with their files has nothing to do.
-        """
+        """Deletes the empty folders at and below a folder, if they exist apart from their files."""
         del folder
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Renames a file, which appears complete and durable under its new name in one step.
 
         A crash may leave the file under both names, never under neither. It keeps its owner, group,
-        mode and ACL; if a move is a copy, its encryption, tags and metadata.
-
-        Args:
-            path: the path of the file.
-            to: its new path.
-            like: an existing file: every reader of it can read the file under its new name.
+        mode and ACL; if a move is a copy, its encryption, tags and metadata. Every reader of the
+        existing file `like` can read the file under its new name.
 
         Raises:
-            NotFoundError: when the file or the file `like` does not exist.
             AlreadyExistsError: when the new name is taken; both files are untouched.
             UnreadableError: when a reader of `like` could not read the file under its new name; it
                 keeps its old name.
         """
-        ...
 
     def move_all(self, moves: Moves, *, before: Check = nothing, after: Moved = nothing) -> None:
         """Moves files in as few requests as the storage allows; missing files are not an error.
 
         Each file appears under its new name as by `move`. A crash may leave any number of the files
-        under both names.
+        under both names. The new names are free, and only the caller creates files there: an object
+        store does not check it.
 
-        Args:
-            moves: the files as they were listed, each with its new name. The new names are free,
-                and only the caller creates files there: an object store does not check it.
-            before: called as by `delete_all`, before the requests that remove files from their old
-                names.
-            after: called with each file that no longer has its old name, as far as that is known
-                without another request.
+        `before` is called as by `delete_all`, before the requests that remove files from their old
+        names; `after` with each file that no longer has its old name, as far as that is known
+        without another request.
 
         Raises:
             Superseded: when the tag of a file is no longer the listed one; the file is untouched.
@@ -310,13 +261,7 @@ class Storage(Protocol):
             after(entry)
 
     def check_readable(self, path: str, *, like: str) -> None:
-        """Checks that every reader of one file may read another, as far as that can be known.
-
-        Raises:
-            UnreadableError: when a reader may not, or is not known to.
-            NotFoundError: when either file does not exist.
-        """
-        ...
+        """Raises `UnreadableError` unless every reader of `like` is known to be able to read."""
 
     def links(self, folder: str) -> Sequence[str]:
         """Returns the paths of all links at or below a folder, sorted; none of them is followed.
@@ -329,7 +274,6 @@ class Storage(Protocol):
     @property
     def requests(self) -> Mapping[str, int]:
         """Returns the number of requests made so far, by the storage's own verbs."""
-        ...
 
     @property
     def parallel(self) -> int:
@@ -338,15 +282,11 @@ class Storage(Protocol):
 
     @property
     def exclusive(self) -> bool:
-        """Returns whether `write` without `overwrite` is atomic among writers.
+        """Returns whether `write` without `overwrite` is atomic among writers; may take a trial.
 
         If it is not, two writers of one new file at the same moment may both conclude that they
         created it; code that needs a single winner refuses to work there.
-
-        Raises:
-            StorageError: when the answer takes a trial, and the trial fails.
         """
-        ...
 
     @property
     def obstacle(self) -> str:
@@ -354,8 +294,7 @@ class Storage(Protocol):
 
         Nothing is written: before a trial, it is what reading has shown.
         """
-        ...
+        return ""
 
     def now(self) -> float:
         """Returns the seconds since the epoch by the clock that stamps the files."""
-        ...

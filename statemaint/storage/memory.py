@@ -39,12 +39,12 @@ class MemoryStorage(Storage):
         self._files = {path: (content, clock()) for path, content in (files or {}).items()}
 
     @property
-    def requests(self) -> Mapping[str, int]:
-        return self._requests.counts()
-
-    @property
     def root(self) -> str:
         return "memory:"
+
+    @property
+    def requests(self) -> Mapping[str, int]:
+        return self._requests.counts()
 
     @property
     def files(self) -> dict[str, bytes]:
@@ -99,7 +99,6 @@ class MemoryStorage(Storage):
         self._files.pop(path, None)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        """Renames a file; it keeps its time, as on a disk."""
         self._requests.add("move")
         if like is not None:
             self._file(like)
@@ -124,10 +123,6 @@ class MemoryStorage(Storage):
     @property
     def exclusive(self) -> bool:
         return True
-
-    @property
-    def obstacle(self) -> str:
-        return ""
 
     def now(self) -> float:
         return self._clock()

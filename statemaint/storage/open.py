@@ -65,7 +65,6 @@ def open_storage(uri: str, *, s3: S3Options | None = None) -> Storage:
 
 
 def _exclusive_on(environment: Mapping[str, str]) -> frozenset[str]:
-    """Returns the schemes that `STATEMAINT_HADOOP_EXCLUSIVE` names, such as `gs,o3fs`."""
     value = environment.get(EXCLUSIVE_ON, "")
     schemes = frozenset(filter(None, (scheme.strip().lower() for scheme in value.split(","))))
     if wrong := sorted(scheme for scheme in schemes if not scheme.isalnum()):
@@ -78,12 +77,8 @@ def checkpoints_below(
 ) -> list[str]:
     """Returns the addresses of the checkpoints below a folder, up to three folders deep, sorted.
 
-    Folders whose names begin with `.` or `_` are skipped. Nothing inside a checkpoint is listed.
-
-    Args:
-        uri: the address of the folder.
-        marks: the folders of which a checkpoint has at least one.
-        opened: opens the storage of an address.
+    A checkpoint has one of `marks`. Folders whose names begin with `.` or `_` are skipped. Nothing
+    inside a checkpoint is listed.
     """
     checkpoints: list[str] = []
     level, seen = [uri.rstrip("/") or "/"], 0
@@ -103,7 +98,6 @@ def checkpoints_below(
 
 
 def folders_in(uri: str, *, opened: Opener = open_storage) -> frozenset[str]:
-    """Returns the names of the folders directly in a folder; none if it does not exist."""
     return frozenset(opened(uri).folders(""))
 
 

@@ -29,7 +29,6 @@ class ReadOnly(Storage):
 
     @property
     def _source(self) -> Storage:
-        """Returns the storage that is listed and read."""
         return self._storage
 
     @property
@@ -96,18 +95,14 @@ class ReadOnly(Storage):
 
 
 class Stoppable(ReadOnly):
-    """A storage whose reading threads can be stopped; each stops before its next file.
-
-    Attributes:
-        stopped: whether they were stopped.
-    """
+    """A storage whose reading threads can be stopped; each stops before its next file."""
 
     def __init__(self, storage: Storage) -> None:
         super().__init__(storage)
         self.stopped = Event()
 
     def stop(self) -> None:
-        """Makes every further request raise `CancelledError`, in any thread."""
+        # Every further request raises `CancelledError`, in any thread.
         self.stopped.set()
 
     @property
@@ -118,7 +113,6 @@ class Stoppable(ReadOnly):
 
 
 def stoppable(storage: Storage) -> Stoppable:
-    """Returns a storage that can be stopped: the given one, if it can."""
     return storage if isinstance(storage, Stoppable) else Stoppable(storage)
 
 
@@ -158,10 +152,7 @@ class Ahead(ReadOnly):
     """
 
     def __init__(self, storage: Storage, files: Iterable[tuple[str, int]], threads: int) -> None:
-        """Begins to fetch some files at a time, in their order.
-
-        Each has its size as it was listed; one that is larger is not fetched ahead.
-        """
+        # Each file has its size as it was listed; one that is larger is not fetched ahead.
         super().__init__(storage)
         self._waiting = deque(file for file in files if file[1] <= _MOST_OF_A_FILE)
         self._threads, self._pool = threads, ThreadPoolExecutor(threads)
@@ -178,11 +169,9 @@ class Ahead(ReadOnly):
         return self._storage.open(path) if content is None else BytesIO(content)
 
     def close(self) -> None:
-        """Ends the fetching; no thread is left."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _content(self, path: str) -> bytes | None:
-        """Returns the content of a file that was fetched, and fetches further ones."""
         if path not in self._fetched:
             return None
         while next(iter(self._fetched)) != path:
@@ -206,7 +195,6 @@ class Ahead(ReadOnly):
             self._held += size
 
     def _fetch(self, path: str, size: int) -> bytes | None:
-        """Returns a file's content; `None` if it is larger than its listed size."""
         with self._storage.open(path) as stream:
             content = stream.read(size + 1)
         return content if len(content) <= size else None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from statemaint.scan.removed import Undeclared
+from statemaint.scan.required import Undeclared
 from statemaint.storage import LocalStorage
 from statemaint.storage.local import directories
 from tests.certify.mutant import LINKS, REMOVED, Mutant

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from statemaint.errors import (
@@ -17,9 +17,10 @@ from statemaint.storage.hadoop.jvm import Jvm
 _ABSENT = frozenset({"FileNotFoundException", "NoSuchFileException", "PathNotFoundException"})
 _TAKEN = frozenset({"FileAlreadyExistsException", "PathExistsException"})
 _NO_CLASS = frozenset({"ClassNotFoundException", "UnsupportedFileSystemException"})
+_DENIED = "no rights"
 _REFUSED = {
-    "AccessControlException": "no rights",
-    "AccessDeniedException": "no rights",
+    "AccessControlException": _DENIED,
+    "AccessDeniedException": _DENIED,
     "ConnectException": "cannot be reached",
     "ConnectTimeoutException": "cannot be reached",
     "NoRouteToHostException": "cannot be reached",
@@ -30,13 +31,11 @@ _REFUSED = {
     "NSQuotaExceededException": "the quota of names is used up",
     "EOFException": "the connection ended",
 }
-_SAFE_MODE = "SafeModeException"
-# Of a read; a write is refused in any safe mode.
+# Of a read in safe mode; a write is refused in any.
 _STARTING = (
     "the NameNode has just started and does not know yet where the file's blocks are; wait "
     "until it leaves safe mode"
 )
-_DENIED = frozenset({"AccessControlException", "AccessDeniedException"})
 _KNOWN = _ABSENT | _TAKEN | _NO_CLASS | _REFUSED.keys()
 
 # The Maven artifacts that have the file systems of these schemes; PySpark brings none of them.
@@ -59,7 +58,7 @@ class AppendRefusedError(StorageError):
 
 
 # The last writer died with the file open, and HDFS gives it a minute to return.
-_HELD = frozenset({"AlreadyBeingCreatedException", "RecoveryInProgressException"})
+_NOT_NOW = frozenset({"AlreadyBeingCreatedException", "RecoveryInProgressException"})
 _NO_APPEND = frozenset({"UnsupportedOperationException"})
 _NO_ACLS = _NO_APPEND | {"AclException"}
 
@@ -74,7 +73,6 @@ def translated(jvm: Jvm, path: str) -> Iterator[None]:
 
 @contextmanager
 def on_this_machine(path: str) -> Iterator[None]:
-    """Turns exceptions of the local file system of temp files into a `StorageError`."""
     try:
         yield
     except OSError as error:
@@ -83,11 +81,9 @@ def on_this_machine(path: str) -> Iterator[None]:
 
 
 def local_stream(jvm: Jvm, kind: str, local: str, path: str) -> Any:
-    """Returns a Java stream on a local temp file, an "Input" or an "Output" (at its end).
-
-    Java reports every file that it cannot open as not found. For a temp file, that report must
-    never look like an answer about the storage (S10).
-    """
+    """Returns a Java stream on a local temp file, an "Input" or an "Output" (at its end)."""
+    # Java reports every file that it cannot open as not found. For a temp file, that report must
+    # never look like an answer about the storage (S10).
     more = (True,) if kind == "Output" else ()
     try:
         return jvm.java(f"java.io.File{kind}Stream")(local, *more)
@@ -99,7 +95,6 @@ def local_stream(jvm: Jvm, kind: str, local: str, path: str) -> Any:
 
 @contextmanager
 def opening(jvm: Jvm, root: str) -> Iterator[None]:
-    """Names the missing jar or setting when a file system cannot be opened."""
     try:
         yield
     except jvm.errors as error:
@@ -115,12 +110,10 @@ def opening(jvm: Jvm, root: str) -> Iterator[None]:
 
 
 def is_unsupported(error: Exception) -> bool:
-    """Returns whether Java has no such file system at all."""
     return any(name in _NO_CLASS for name, _ in _causes(error))
 
 
 def has_no_acls(error: Exception) -> bool:
-    """Returns whether the file system has no ACLs, or has them turned off."""
     return any(name in _NO_ACLS for name, _ in _causes(error))
 
 
@@ -134,13 +127,13 @@ def _storage_error(jvm: Jvm, error: Exception, path: str) -> StatemaintError:
         return NotFoundError(path)
     if name in _TAKEN:
         return AlreadyExistsError(path)
-    if outermost[0] in _HELD | _NO_APPEND:
+    if outermost[0] in _NOT_NOW | _NO_APPEND:
         return AppendRefusedError(path, message)
     what = _REFUSED.get(name, name)
-    if name == _SAFE_MODE and "Zero blocklocations" in message:
+    if name == "SafeModeException" and "Zero blocklocations" in message:
         what = _STARTING
     failure = StorageError(path, ": ".join(filter(None, (what, message))))
-    failure.lasting = name in _DENIED
+    failure.lasting = what == _DENIED
     return failure
 
 
@@ -153,30 +146,22 @@ def _of_the_connection(jvm: Jvm, error: Exception) -> str:
 def _causes(error: Exception) -> list[tuple[str, str]]:
     """Returns the names and first lines of a Java exception and its causes; none if Java ended."""
     causes: list[tuple[str, str]] = []
-    try:
+    with suppress(Exception):  # Java died since: its report is still true
         java = _java(error)
         while java is not None and len(causes) < _MOST_CAUSES:
             causes.append((_name(java), _first_line(java.getMessage())))
             java = java.getCause()
-    except Exception:  # noqa: BLE001 -- Java died since: its report is still true
-        return causes
     return causes
 
 
 def _java(error: BaseException) -> Any:
-    """Returns the Java exception behind a Python exception; `None` if there is none."""
     # Once it runs, PySpark wraps some Java exceptions in its own. To do so it calls its session's
     # Java, which does not know our exception and answers with another error.
-    if _asked_sparks_java(error) and error.__context__ is not None:
-        return _java(error.__context__)
+    if not hasattr(error, "java_exception") and error.__context__ is not None:
+        first, *_ = str(error).splitlines() or [""]
+        if "calling z:org.apache.spark." in first:
+            return _java(error.__context__)
     return getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-
-
-def _asked_sparks_java(error: BaseException) -> bool:
-    if hasattr(error, "java_exception"):
-        return False
-    first, *_ = str(error).splitlines() or [""]
-    return "calling z:org.apache.spark." in first
 
 
 def _name(java: Any) -> str:

@@ -11,9 +11,10 @@ shows how two writers of one file end:
 * Both succeed: never allowed.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Barrier
 from typing import Any
 from uuid import uuid4
@@ -49,8 +50,7 @@ def obstacle_of(files: HadoopFiles, read: Callable[[str], bytes], allowed: Colle
 
 def _two_writers(files: HadoopFiles, read: Callable[[str], bytes]) -> tuple[bool, bool]:
     """Returns whether the second of two writers was refused only at its end, and at all."""
-    path = _new()
-    try:
+    with _probe(files) as path:
         first = files.open_new(path, _MODE)
         try:
             second = files.open_new(path, _MODE)
@@ -59,16 +59,15 @@ def _two_writers(files: HadoopFiles, read: Callable[[str], bytes]) -> tuple[bool
             return False, read(path) == b"first"
         _end(files, first, path, "first")
         refused = not _ends(files, second, path, "second")
-        _succeeds(files)  # the refusal was not of a file system that has failed meanwhile
+        with _probe(files) as alone:  # the file system has not failed meanwhile
+            _end(files, files.open_new(alone, _MODE), alone, "alone")
         return True, refused and read(path) == b"first"
-    finally:
-        files.delete(path)
 
 
 def _race(files: HadoopFiles, read: Callable[[str], bytes]) -> bool:
-    path, together = _new(), Barrier(2)
+    together = Barrier(2)
 
-    def write(word: str) -> str:
+    def write(path: str, word: str) -> str:
         together.wait()
         try:
             stream = files.open_new(path, _MODE)
@@ -76,20 +75,11 @@ def _race(files: HadoopFiles, read: Callable[[str], bytes]) -> bool:
             return ""
         return word if _ends(files, stream, path, word) else ""
 
-    try:
+    with _probe(files) as path:
         with ThreadPoolExecutor(2) as pool:
-            winners = [word for word in pool.map(write, ("first", "second")) if word]
+            words = pool.map(partial(write, path), ("first", "second"))
+            winners = [word for word in words if word]
         return len(winners) < 2 and all(read(path) == word.encode() for word in winners)  # noqa: PLR2004
-    finally:
-        files.delete(path)
-
-
-def _succeeds(files: HadoopFiles) -> None:
-    path = _new()
-    try:
-        _end(files, files.open_new(path, _MODE), path, "alone")
-    finally:
-        files.delete(path)
 
 
 def _ends(files: HadoopFiles, stream: Any, path: str, word: str) -> bool:
@@ -111,5 +101,10 @@ def _end(files: HadoopFiles, stream: Any, path: str, word: str) -> None:
         raise
 
 
-def _new() -> str:
-    return f"{PROBES}/{uuid4()}"
+@contextmanager
+def _probe(files: HadoopFiles) -> Iterator[str]:
+    path = f"{PROBES}/{uuid4()}"
+    try:
+        yield path
+    finally:
+        files.delete(path)

@@ -19,6 +19,7 @@ from statemaint.storage.base import Tally
 from statemaint.storage.hadoop.errors import (
     AppendRefusedError,
     has_no_acls,
+    is_unsupported,
     local_stream,
     on_this_machine,
     opening,
@@ -31,8 +32,8 @@ from statemaint.storage.hadoop.listing import (
     batched_lister,
     path_part,
     single_lister,
+    status_of,
 )
-from statemaint.storage.hadoop.names import names_of
 
 _FS = "org.apache.hadoop.fs."
 _COPY_BYTES = 1 << 16
@@ -44,6 +45,73 @@ _ATOMIC_WITH_RIGHTS = frozenset({"abfs", "abfss"})
 _RIGHTS = "fs.capability.paths.acls"
 _APPEND = "fs.capability.paths.append"
 _LETTERS = "rwx"
+
+
+class ContextNames:
+    """Names through `FileContext`, whose rename is one step if the file system can."""
+
+    def __init__(self, jvm: Jvm, context: Any) -> None:
+        flags = jvm.java(_FS + "CreateFlag")
+        rename = jvm.java(_FS + "Options$Rename")
+        self._jvm, self._context = jvm, context
+        self._permission = jvm.java(_FS + "permission.FsPermission")
+        # New files and directories get the wanted mode, whatever umask the user has configured.
+        context.setUMask(self._permission("000"))
+        self._create = jvm.java("java.util.EnumSet").of(flags.CREATE)
+        self._over = jvm.java("java.util.EnumSet").of(flags.CREATE, flags.OVERWRITE)
+        self._keep = jvm.array(_FS + "Options$Rename", rename.NONE)
+        self._replace = jvm.array(_FS + "Options$Rename", rename.OVERWRITE)
+
+    def create(self, path: Any, mode: int, *, overwrite: bool = False) -> Any:
+        options = self._jvm.java(_FS + "Options$CreateOpts")
+        permission = options.perms(self._permission(f"{mode:04o}"))
+        how = self._jvm.array(_FS + "Options$CreateOpts", permission)
+        return self._context.create(path, self._over if overwrite else self._create, how)
+
+    def make_directory(self, path: Any, mode: int) -> None:
+        self._context.mkdir(path, self._permission(f"{mode:04o}"), False)
+
+    def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
+        self._context.rename(path, to, self._replace if overwrite else self._keep)
+
+
+class PlainNames:
+    """Names through `FileSystem`; between its steps another writer's file may be lost or absent."""
+
+    def __init__(self, jvm: Jvm, files: Any) -> None:
+        self._files = files
+        self._permission = jvm.java(_FS + "permission.FsPermission")
+
+    def create(self, path: Any, mode: int, *, overwrite: bool = False) -> Any:
+        self._files.getFileStatus(path.getParent())
+        opened = self._files.create(path, overwrite)
+        self._files.setPermission(path, self._permission(f"{mode:04o}"))
+        return opened
+
+    def make_directory(self, path: Any, mode: int) -> None:
+        self._files.getFileStatus(path.getParent())
+        self._files.mkdirs(path)
+        self._files.setPermission(path, self._permission(f"{mode:04o}"))
+
+    def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
+        self._files.getFileStatus(path)
+        self._files.getFileStatus(to.getParent())
+        if self._files.exists(to):
+            if not overwrite:
+                raise AlreadyExistsError(to.toString())
+            self._files.delete(to, False)
+        if not self._files.rename(path, to):
+            raise StorageError(to.toString(), "the file system did not rename it")
+
+
+def _names_of(jvm: Jvm, files: Any, conf: Any) -> ContextNames | PlainNames:
+    try:
+        context = jvm.java(_FS + "FileContext").getFileContext(files.getUri(), conf)
+    except jvm.errors as error:
+        if is_unsupported(error):
+            return PlainNames(jvm, files)
+        raise
+    return ContextNames(jvm, context)
 
 
 class HadoopFiles:
@@ -61,7 +129,7 @@ class HadoopFiles:
             given = self._make_path(uri)
             self._files = jvm.java(_FS + "FileSystem").newInstance(given.toUri(), conf)
             root = self._files.makeQualified(given).toString()
-            self._names = names_of(jvm, self._files, conf)
+            self._names = _names_of(jvm, self._files, conf)
         self.root = path_part(root).rstrip("/")
         self._base = root[: len(root) - len(path_part(root))]
         self.scheme = self._base.partition(":")[0]
@@ -74,9 +142,18 @@ class HadoopFiles:
         self._gives = True  # until it refuses to give one of our files to another user
 
     def list(self, directories: Sequence[str]) -> list[Status]:
-        """Returns the entries of some directories; these paths begin at the file system's root."""
         self._requests.add("list", len(directories))
         return self._lister(directories)
+
+    @contextmanager
+    def _request(self, verb: str, path: str) -> Iterator[None]:
+        """A block that makes one request; Java's failures in it become storage errors."""
+        self._requests.add(verb)
+        with translated(self.jvm, path):
+            yield
+
+    def full(self, path: str) -> str:
+        return f"{self.root}/{path}".rstrip("/") or "/"
 
     def renames_exclusively(self) -> bool:
         with translated(self.jvm, self.root):
@@ -89,11 +166,8 @@ class HadoopFiles:
             return scheme in _ATOMIC
 
     def status(self, path: str) -> Status:
-        self._requests.add("stat")
-        with translated(self.jvm, path):
-            status = self._files.getFileStatus(self._path(path))
-            modified = status.getModificationTime() / 1000
-            return Status(path, status.isDirectory(), status.getLen(), modified)
+        with self._request("stat", path):
+            return status_of(self._files.getFileStatus(self._path(path)), path)
 
     def exists(self, path: str) -> bool:
         try:
@@ -103,18 +177,15 @@ class HadoopFiles:
         return True
 
     def make_directory(self, path: str, mode: int) -> None:
-        self._requests.add("mkdir")
-        with translated(self.jvm, path):
+        with self._request("mkdir", path):
             self._names.make_directory(self._path(path), mode)
 
     def create_root(self) -> None:
-        self._requests.add("mkdir")
-        with translated(self.jvm, self.root):
+        with self._request("mkdir", self.root):
             self._files.mkdirs(self._path(""))
 
     def access(self, path: str) -> Access:
-        self._requests.add("stat")
-        with translated(self.jvm, path):
+        with self._request("stat", path):
             status = self._files.getFileStatus(self._path(path))
             mode = int(status.getPermission().toShort())
             access = Access(str(status.getOwner()), str(status.getGroup()), mode)
@@ -126,8 +197,7 @@ class HadoopFiles:
                 self._acls = bool(self._files.hasPathCapability(self._path(path), _RIGHTS))
         if not self._acls:
             return ""
-        self._requests.add("acl")
-        with translated(self.jvm, path):
+        with self._request("acl", path):
             try:
                 status = self._files.getAclStatus(self._path(path))
             except self.jvm.errors as error:
@@ -138,23 +208,14 @@ class HadoopFiles:
             return str(status.getEntries().toString())
 
     def serve(self, path: str, wanted: Access, like: str, *, of: str, bits: int = READ) -> None:
-        """Lets every user of a file use one of ours, as far as this process may grant it.
-
-        The access to that file is `wanted`; errors have the names `of` and `like` for ours and for
-        that.
-        """
-        access = self.give(path, wanted)
-        must_serve(of, access, like, wanted, bits=bits)
+        """Lets every user of the file `like` use one of ours, which errors call `of`."""
+        must_serve(of, self.give(path, wanted), like, wanted, bits=bits)
 
     def give(self, path: str, wanted: Access) -> Access:
         """Gives one of our files an owner, a group, a mode and an ACL; returns what it has then."""
         access = self.access(path)
         if access == wanted:
             return access
-        self._give(path, wanted, access)
-        return self.access(path)
-
-    def _give(self, path: str, wanted: Access, access: Access) -> None:
         self._give_away(path, wanted, access)
         permission = self.jvm.java(_FS + "permission.FsPermission")
         parse = self.jvm.java(_FS + "permission.AclEntry").parseAclSpec
@@ -166,6 +227,7 @@ class HadoopFiles:
         if (wanted.mode, None) != (access.mode, access.group_bits):
             mode = f"{wanted.mode:04o}"
             self._try("chmod", path, lambda it: self._files.setPermission(it, permission(mode)))
+        return self.access(path)
 
     def _give_away(self, path: str, wanted: Access, access: Access) -> None:
         if wanted.owner != access.owner and self._gives:
@@ -178,17 +240,15 @@ class HadoopFiles:
 
     def _try(self, verb: str, path: str, step: Callable[[Any], object]) -> bool:
         """Takes a step with a path that may be refused; the caller reads the result again."""
-        self._requests.add(verb)
         try:
-            with translated(self.jvm, path):
+            with self._request(verb, path):
                 step(self._path(path))
         except StorageError:
             return False
         return True
 
     def copy_out(self, path: str, local: str) -> None:
-        self._requests.add("read")
-        with translated(self.jvm, path):
+        with self._request("read", path):
             source = self._files.open(self._path(path))
             self._copy(source, local_stream(self.jvm, "Output", local, path))
 
@@ -205,17 +265,15 @@ class HadoopFiles:
 
     def open_new(self, path: str, mode: int) -> Any:
         """Opens a new file, which the caller closes; one that another writer has open exists."""
-        self._requests.add("write")
         try:
-            with translated(self.jvm, path):
+            with self._request("write", path):
                 return self._names.create(self._path(path), mode)
         except AppendRefusedError as error:
             raise AlreadyExistsError(path, "another writer has it open") from error
 
     def append(self, local: str, path: str) -> None:
         """Appends a local file's content; raises `AppendRefusedError` if that is impossible now."""
-        self._requests.add("append")
-        with translated(self.jvm, path):
+        with self._request("append", path):
             target = self._path(path)
             if not self._files.hasPathCapability(target, _APPEND):
                 raise AppendRefusedError(path, "its file system cannot append")
@@ -237,8 +295,7 @@ class HadoopFiles:
         self.jvm.java("org.apache.hadoop.io.IOUtils").copyBytes(source, target, _COPY_BYTES, True)
 
     def last_byte(self, path: str, size: int) -> int:
-        self._requests.add("read")
-        with translated(self.jvm, path):
+        with self._request("read", path):
             stream = self._files.open(self._path(path))
             try:
                 stream.seek(size - 1)
@@ -247,10 +304,8 @@ class HadoopFiles:
                 stream.close()
 
     def rename(self, path: str, to: str, *, of: str, overwrite: bool = False) -> None:
-        """Renames a file into a directory that must exist; errors have the path `of`."""
-        self._requests.add("rename")
         try:
-            with self._turn, translated(self.jvm, of):
+            with self._turn, self._request("rename", of):
                 self._names.rename(self._path(path), self._path(to), overwrite=overwrite)
         except NotFoundError:
             raise
@@ -263,21 +318,17 @@ class HadoopFiles:
             raise
 
     def delete(self, path: str) -> None:
-        self._requests.add("delete")
-        with translated(self.jvm, path):
+        with self._request("delete", path):
             deleted = self._files.delete(self._path(path), False)
         if not deleted and self.exists(path):  # local disks report no more than that
             raise StorageError(path, "the file system did not delete it")
 
     def _path(self, path: str) -> Any:
         # A space, a `%` and a `#` are literal, as in Spark's own paths.
-        return self._make_path(
-            f"{self._base}{self.root}/{path}" if path else self._base + (self.root or "/")
-        )
+        return self._make_path(self._base + self.full(path))
 
 
 def must_serve(path: str, access: Access, like: str, wanted: Access, *, bits: int = READ) -> None:
-    """Checks that every user of one file may use another; no user's groups are known."""
     if who := deprived(wanted, access, bits=bits):
         shown = f"mode {access.mode:04o}, user {access.owner}, group {access.group}"
         raise unreadable(path, like, who, shown, bits=bits)
@@ -288,7 +339,7 @@ def must_serve(path: str, access: Access, like: str, wanted: Access, *, bits: in
 
 
 def with_entries(access: Access, entries: str) -> Access:
-    """Returns a file's access, extended by the entries of its ACL: Java's list of them as text."""
+    """Returns a file's access with the entries of its ACL: Java's list of them as text."""
     own, named = None, []
     for entry in filter(None, entries.strip("[]").split(", ")):
         kind, *rest = entry.split(":")
@@ -324,7 +375,6 @@ def _text(bits: int) -> str:
 
 @contextmanager
 def temp_file(path: str) -> Iterator["tempfile._TemporaryFileWrapper[bytes]"]:
-    """Yields a new file of this machine, for the file of a path, which is deleted in the end."""
     with on_this_machine(path):
         local = tempfile.NamedTemporaryFile(prefix="statemaint-")  # noqa: SIM115 -- below
     with local:
@@ -334,7 +384,6 @@ def temp_file(path: str) -> Iterator["tempfile._TemporaryFileWrapper[bytes]"]:
 def fill(
     local: "tempfile._TemporaryFileWrapper[bytes]", chunks: Iterable[bytes], path: str
 ) -> None:
-    """Writes chunks to a file of this machine; errors name the path that it is for."""
     for chunk in chunks:
         with on_this_machine(path):
             local.write(chunk)

@@ -58,13 +58,11 @@ class Jvm:
         return array
 
     def configuration(self) -> Any:
-        """Returns a copy of the user's Hadoop configuration, as Spark would see it."""
         conf = self.java("org.apache.hadoop.conf.Configuration")(self._spark_configuration())
         for name, value in _DEFAULTS.items():
+            sources = conf.getPropertySources(name) or ()
             # Only Hadoop's own files have such names.
-            if all(
-                str(one).endswith("-default.xml") for one in conf.getPropertySources(name) or ()
-            ):
+            if all(str(source).endswith("-default.xml") for source in sources):
                 conf.set(name, value)
         return conf
 
@@ -127,8 +125,8 @@ def launch_jvm() -> Jvm:
         from pyspark.errors import PySparkException
         from pyspark.java_gateway import launch_gateway
     except ImportError as error:
-        what = "`pip install 'statemaint[hadoop]'`"
-        raise ConfigError(f"{_NEEDED}, and PySpark is not installed; {what}") from error
+        what = "PySpark is not installed; `pip install 'statemaint[hadoop]'`"
+        raise ConfigError(f"{_NEEDED}, and {what}") from error
     # Everything that Spark's launcher and Hadoop's client log is written to an unnamed file, which
     # is quoted if the launch fails; standard output must contain results only.
     with tempfile.TemporaryFile() as log:

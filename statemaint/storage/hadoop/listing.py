@@ -15,6 +15,7 @@ import re
 import struct
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from statemaint.errors import (
@@ -37,16 +38,13 @@ _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 
 
 class Status(NamedTuple):
-    """One entry as Hadoop reports it; `path` begins at the file system's own root.
+    """One entry as Hadoop reports it."""
 
-    `access` is `None` if it would cost separate requests.
-    """
-
-    path: str
+    path: str  # from the file system's own root
     is_directory: bool
     size: int
     modified: float
-    access: Access | None = None
+    access: Access | None = None  # if it costs no separate requests
 
 
 Lister = Callable[[Sequence[str]], list[Status]]
@@ -83,7 +81,7 @@ def _list(
             refused += [error] if error.lasting else []
             return []
         # One of them vanished, or is refused: each is listed alone, so no other is left out.
-        return [status for one in directories for status in _list([one], lister, refused)]
+        return [status for alone in directories for status in _list([alone], lister, refused)]
     for status in statuses:
         if status.path in directories:  # Hadoop lists a file as itself
             raise WrongKindError(NO_DIRECTORY, path=status.path)
@@ -91,8 +89,7 @@ def _list(
 
 
 def batched_lister(jvm: Jvm, files: Any) -> Lister:
-    """Returns a lister that makes a dozen calls to Java for any number of entries."""
-
+    # A dozen calls to Java for any number of entries.
     def lister(directories: Sequence[str]) -> list[Status]:
         top = directories[0]
         with on_this_machine(top), tempfile.NamedTemporaryFile() as local, translated(jvm, top):
@@ -118,17 +115,14 @@ def _save(jvm: Jvm, statuses: Any, file: Any) -> None:
 
 
 def single_lister(jvm: Jvm, files: Any) -> Lister:
-    """Returns a lister that calls Java for each entry.
-
-    It is for local disks: there a status written as bytes includes the owner, and without Hadoop's
-    native library Java starts a program for each file to find the owner.
-    """
+    # For local disks: there a status written as bytes includes the owner, and without Hadoop's
+    # native library Java starts a program for each file to find the owner.
     make = jvm.java("org.apache.hadoop.fs.Path")
 
     def lister(directories: Sequence[str]) -> list[Status]:
         with translated(jvm, directories[0]):
             return [
-                _ask(status)
+                status_of(status, path_part(status.getPath().toString()))
                 for directory in directories
                 for status in files.listStatus(make(directory))
             ]
@@ -136,20 +130,17 @@ def single_lister(jvm: Jvm, files: Any) -> Lister:
     return lister
 
 
-def _ask(status: Any) -> Status:
-    path = path_part(status.getPath().toString())
+def status_of(status: Any, path: str) -> Status:
     modified = status.getModificationTime() / 1000
     return Status(path, status.isDirectory(), status.getLen(), modified)
 
 
 def path_part(uri: str) -> str:
-    """Returns the part of a URI after the scheme and the authority, unchanged."""
     match = _AUTHORITY.match(uri)
     return uri[match.end() :] if match else uri
 
 
 def decode_statuses(content: bytes) -> list[Status]:
-    """Returns the statuses that Hadoop wrote as an array."""
     try:
         return list(_decode(content))
     except (struct.error, IndexError) as error:
@@ -174,23 +165,17 @@ def _status(content: bytes, at: int, end: int, alike: dict[Access, Access]) -> S
     while at < end:
         tag, at = _varint(content, at)
         fields[tag >> 3], at = _field(content, at, tag & 7)
-    path = str(fields[_PATH], "utf-8")
-    access = _access(fields)
+    access = None
+    with suppress(KeyError, TypeError):  # a file system without owners, groups and modes
+        mode, _ = _varint(fields[_PERMISSION], 1)
+        access = Access(str(fields[_OWNER], "utf-8"), str(fields[_GROUP], "utf-8"), mode)
     return Status(
-        path_part(path),
+        path_part(str(fields[_PATH], "utf-8")),
         fields[_KIND] == _DIRECTORY,
         fields.get(_LENGTH, 0),
         fields.get(_MODIFIED, 0) / 1000,
         alike.setdefault(access, access) if access else None,
     )
-
-
-def _access(fields: dict[int, Any]) -> Access | None:
-    try:
-        mode, _ = _varint(fields[_PERMISSION], 1)
-        return Access(str(fields[_OWNER], "utf-8"), str(fields[_GROUP], "utf-8"), mode)
-    except (KeyError, TypeError):  # a file system without them
-        return None
 
 
 def _field(content: bytes, at: int, kind: int) -> tuple[int | bytes, int]:

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -38,7 +39,7 @@ from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
 from statemaint.storage.hadoop.exclusive import obstacle_of
 from statemaint.storage.hadoop.files import HadoopFiles, fill, must_serve, temp_file
 from statemaint.storage.hadoop.jvm import Jvm, shared_jvm
-from statemaint.storage.hadoop.listing import Status, walk
+from statemaint.storage.hadoop.listing import walk
 from statemaint.storage.local.directories import check_path, links_below
 from statemaint.workers import nothing
 
@@ -97,41 +98,25 @@ class HadoopStorage(Storage):
         return self._obstacle or ""
 
     def _tried(self) -> str:
-        files = self._files
-        if files.renames_exclusively():
+        if self._files.renames_exclusively():
             return ""
         self._make_directory(PROBES, serve=False)
-        why = obstacle_of(files, self.read, self._exclusive_on)
+        why = obstacle_of(self._files, self.read, self._exclusive_on)
         self._creates = not why
         return why
 
     def list(self, prefix: str) -> Iterator[Entry]:
         files = self._files
         self._check_ours(prefix)
-        for status in self._walk(prefix):
-            path = status.path[len(files.root) + 1 :]
-            self._check_ours(path)
-            if status.is_directory:
-                yield Entry(f"{path}/", 0, None)
-            else:
-                time, outside = file_time(status.modified), self._is_outside(path)
-                yield Entry(path, status.size, time, access=status.access, outside=outside)
-
-    def folders(self, prefix: str) -> Iterator[str]:
-        self._check_ours(prefix)
-        top = f"{self._files.root}/{prefix}".rstrip("/") or "/"
         try:
-            statuses = self._files.list([top])
-        except NotFoundError:
-            return
-        for name in (status.path.rpartition("/")[2] for status in statuses if status.is_directory):
-            self._check_ours(f"{prefix}/{name}")
-            yield name
-
-    def _walk(self, prefix: str) -> Iterator[Status]:
-        files = self._files
-        try:
-            yield from walk(f"{files.root}/{prefix}".rstrip("/") or "/", files.list)
+            for status in walk(files.full(prefix), files.list):
+                path = status.path[len(files.root) + 1 :]
+                self._check_ours(path)
+                if status.is_directory:
+                    yield Entry(f"{path}/", 0, None)
+                else:
+                    time, outside = file_time(status.modified), self._is_outside(path)
+                    yield Entry(path, status.size, time, access=status.access, outside=outside)
         except IncompleteListingError as error:
             refused = []
             for refusal in error.refused:
@@ -139,6 +124,16 @@ class HadoopStorage(Storage):
                 refused.append(StorageError(path or self._root, refusal.detail))
                 refused[-1].lasting = refusal.lasting
             raise IncompleteListingError(refused) from error
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        self._check_ours(prefix)
+        try:
+            statuses = self._files.list([self._files.full(prefix)])
+        except NotFoundError:
+            return
+        for name in (status.path.rpartition("/")[2] for status in statuses if status.is_directory):
+            self._check_ours(f"{prefix}/{name}")
+            yield name
 
     def links(self, folder: str) -> tuple[str, ...]:
         top = self._local_top
@@ -178,7 +173,6 @@ class HadoopStorage(Storage):
 
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:
-        """Copies a file to this machine and opens the copy for reading."""
         self._check_ours(path)
         with temp_file(path) as local:
             self._files.copy_out(path, local.name)
@@ -213,10 +207,7 @@ class HadoopStorage(Storage):
         cut, which counts as unreadable.
         """
         mode = of_file(self._shared_root).mode
-
-        def make() -> None:
-            self._files.copy_in(local, path, of=path, mode=mode, overwrite=overwrite)
-
+        make = partial(self._files.copy_in, local, path, of=path, mode=mode, overwrite=overwrite)
         try:
             self._in_its_directory(path, make, serve=False)
         except AlreadyExistsError:
@@ -234,10 +225,7 @@ class HadoopStorage(Storage):
         wanted = of_file(self._shared_root) if like is None else self._files.access(like)
         # With ACL entries, the mode shows more than the owning group may do.
         mode = wanted.mode if wanted.group_bits is None else _PRIVATE
-
-        def make() -> None:
-            self._files.copy_in(local, temp, of=path, mode=mode)
-
+        make = partial(self._files.copy_in, local, temp, of=path, mode=mode)
         try:
             self._in_its_directory(temp, make, serve=like is not None)
             if like is not None:
@@ -263,7 +251,6 @@ class HadoopStorage(Storage):
         return NotFoundError(self._root, "no such directory, and it is not created")
 
     def append(self, path: str, lines: bytes) -> None:
-        """Appends whole lines to a file; if Hadoop cannot append now, the file is rewritten."""
         self._check(path)
         try:
             size = self.stat(path).size
@@ -271,19 +258,16 @@ class HadoopStorage(Storage):
             self.write(path, [lines])
             return
         try:
-            self._append(path, lines, size)
+            last = bytes([self._files.last_byte(path, size)]) if size else b""
+            with temp_file(path) as local:
+                fill(local, [missing_newline(last), lines], path)
+                self._files.append(local.name, path)
         except AppendRefusedError:
             # Not only if appending is unsupported: HDFS refuses appends for a minute or more
             # after a writer was killed. The data that it had closed can be read, and a rename
             # takes the file from it. Only one maintainer appends to one file.
             before = self.read(path)
             self.write(path, [before, missing_newline(before), lines], overwrite=True)
-
-    def _append(self, path: str, lines: bytes, size: int) -> None:
-        last = bytes([self._files.last_byte(path, size)]) if size else b""
-        with temp_file(path) as local:
-            fill(local, [missing_newline(last), lines], path)
-            self._files.append(local.name, path)
 
     def delete(self, path: str) -> None:
         self._check(path)
@@ -320,7 +304,7 @@ class HadoopStorage(Storage):
             super().move_all([move], after=after)
 
     def _serve(self, path: str, to: str, like: str) -> None:
-        """Lets every reader of one file read another, whose rights change only if they must."""
+        # The rights change only if they must.
         wanted = self._files.access(like)
         try:
             must_serve(to, self._files.access(path), like, wanted)
@@ -331,11 +315,8 @@ class HadoopStorage(Storage):
         must_serve(path, self._files.access(path), like, self._files.access(like))
 
     def now(self) -> float:
-        """Returns this machine's time, since Hadoop cannot report the NameNode's.
-
-        If the clocks differ, so do ages: the holder of a lease detects this by the time of the
-        lease's file.
-        """
+        # Hadoop cannot report the NameNode's time. If the clocks differ, so do ages: the holder of
+        # a lease detects this by the time of the lease's file.
         return time.time()  # noqa: TID251 -- the one clock of this storage
 
     @property
@@ -347,7 +328,6 @@ class HadoopStorage(Storage):
             return self._connected
 
     def _in_its_directory(self, path: str, step: Callable[[], None], *, serve: bool) -> None:
-        """Takes a step that creates a file, after creating its directory if it is missing."""
         try:
             step()
         except NotFoundError:
@@ -357,10 +337,7 @@ class HadoopStorage(Storage):
             step()
 
     def _make_directory(self, path: str, *, serve: bool) -> None:
-        """Creates a directory if there is none, for the users of its parent.
-
-        With `serve`, it fails rather than leave out any of them.
-        """
+        """Creates a directory for the users of its parent; `serve` fails rather than omit one."""
         if not path or self._files.exists(path):
             return
         parent = path.rpartition("/")[0]

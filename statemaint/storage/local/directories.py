@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from statemaint.errors import StorageError
 from statemaint.listing import Entry
@@ -31,10 +32,9 @@ _MOST_FOLLOWED = 1000
 def directory_of(
     top: str, path: str, make: MakeDirectory | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Opens the directory of a file below a root; yields its handle and the file's name in it.
+    """Opens, or makes, the directory of a file; yields its handle and the file's name in it.
 
-    The handle serves only as the start of other calls: it can be neither read nor synced. A missing
-    directory is created by `make`, if that is given.
+    The handle serves only as the start of other calls: it can be neither read nor synced.
     """
     folder, _, name = path.rpartition("/")
     handle = _opened(top, folder, path, make)
@@ -53,12 +53,11 @@ def real_path(top: str, path: str) -> str:
 
 
 def is_inside(real: str, real_top: str) -> bool:
-    """Returns whether a path without links is at or below a root without links."""
+    # Both are without links.
     return f"{real}/".startswith(f"{real_top.rstrip('/')}/")
 
 
 def links_below(top: str, folder: str) -> Iterator[str]:
-    """Yields the paths of the links at or below a folder; none is followed."""
     if _is_link(f"{top}/{folder}"):
         yield folder
         return
@@ -78,7 +77,6 @@ def links_below(top: str, folder: str) -> Iterator[str]:
 
 
 def folders_in(top: str, folder: str) -> Iterator[str]:
-    """Yields the names of the directories directly in one; none if it is missing, or a file."""
     if is_ours(folder):
         check_way(top, folder)
     try:
@@ -94,14 +92,13 @@ def folders_in(top: str, folder: str) -> Iterator[str]:
 
 
 def check_path(top: str, path: str) -> None:
-    """Checks that a path may be used by what opens it by name and follows its links."""
+    # For what opens the path by its name and follows its links.
     if is_ours(path):
         check_way(top, path)
     real_path(top, path)
 
 
 def check_way(top: str, path: str) -> None:
-    """Checks that no part of a path is a link."""
     if link := _first_link(top, path.split("/")):
         raise own_link(link)
 
@@ -145,13 +142,14 @@ def _descend(top: str, parts: Sequence[str], make: MakeDirectory | None) -> int:
 
 
 def _step(handle: int, part: str, path: str, make: MakeDirectory | None) -> int:
+    opened = partial(os.open, part, _OPEN | os.O_NOFOLLOW, dir_fd=handle)
     try:
-        return os.open(part, _OPEN | os.O_NOFOLLOW, dir_fd=handle)
+        return opened()
     except FileNotFoundError:
         if make is None:
             raise
         make(handle, part, path)
-        return os.open(part, _OPEN | os.O_NOFOLLOW, dir_fd=handle)
+        return opened()
 
 
 class Walk:
@@ -160,30 +158,21 @@ class Walk:
     Links to directories are followed, as in Spark, and what is outside the root is marked. A link
     that leads back to a directory on the walk's way is listed as an empty file of unknown age,
     which no reader mistakes for one of Spark's.
-
-    Attributes:
-        refused: the error of each directory that could not be listed completely.
     """
 
     def __init__(self, entry: Callable[[str, os.stat_result], Entry], real_top: str) -> None:
-        """Starts a listing below a root without links; `entry` makes the entry of a path."""
         self._entry, self._real_top = entry, real_top
         self._followed = 0
-        self.refused: list[StorageError] = []
+        self.refused: list[StorageError] = []  # for each directory without a complete listing
 
     def below(
         self, directory: "os._ScandirIterator[str]", prefix: str, *real: str
     ) -> Iterator[Entry]:
-        """Yields the files below a directory.
+        """Yields the files below an opened directory.
 
-        Paths are joined as text and no `Path` is made: there may be a hundred thousand files.
         A file without a status, or links without an end, end the listing: it is complete or fails
-        (S10).
-
-        Args:
-            directory: the directory, opened.
-            prefix: its path relative to the root, with a slash at the end unless it is the root.
-            real: its path without links, preceded by those of directories left through links.
+        (S10). `real` is the directory's path without links, preceded by those of directories that
+        were left through links.
         """
         *outer, here = real
         inside = is_inside(here, self._real_top)
@@ -212,18 +201,17 @@ class Walk:
             raise own_link(path)
         target = os.path.realpath(item.path)
         if not os.path.isdir(item.path):  # noqa: PTH112
-            if entry := _broken(path) if _circular(item) else self._file(item, path):
+            if entry := Entry(path, 0, None) if _circular(item) else self._file(item, path):
                 yield replace(entry, outside=not is_inside(target, self._real_top))
             return
-        if any(f"{folder}/".startswith(f"{target.rstrip('/')}/") for folder in way):
-            yield _broken(path)
+        if any(is_inside(folder, target) for folder in way):
+            yield Entry(path, 0, None)
             return
         yield from _directory(item, path)
         self._followed += 1
         if self._followed > _MOST_FOLLOWED:
-            raise OSError(
-                errno.ELOOP, f"more than {_MOST_FOLLOWED} links to directories", item.path
-            )
+            why = f"more than {_MOST_FOLLOWED} links to directories"
+            raise OSError(errno.ELOOP, why, item.path)
         yield from self._within(item, path, *way, target)
 
     def _file(self, item: "os.DirEntry[str]", path: str) -> Entry | None:
@@ -236,10 +224,6 @@ class Walk:
 def _directory(item: "os.DirEntry[str]", path: str) -> Iterator[Entry]:
     if named_as_file(item.name):
         yield Entry(f"{path}/", 0, None)
-
-
-def _broken(path: str) -> Entry:
-    return Entry(path, 0, None)
 
 
 def _circular(item: "os.DirEntry[str]") -> bool:

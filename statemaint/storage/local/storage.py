@@ -22,10 +22,24 @@ from statemaint.storage.base import (
     Tally,
     file_time,
     is_ours,
+    missing_newline,
     own_link,
     read_small,
 )
-from statemaint.storage.local.access import access_of, give, make_directory, must_serve, read_access
+from statemaint.storage.local.access import (
+    Opened,
+    Translated,
+    access_of,
+    give,
+    make_directory,
+    must_serve,
+    open_no_link,
+    open_regular,
+    read_access,
+    readable,
+    regular,
+    sync,
+)
 from statemaint.storage.local.directories import (
     Walk,
     check_way,
@@ -33,16 +47,6 @@ from statemaint.storage.local.directories import (
     folders_in,
     links_below,
     real_path,
-)
-from statemaint.storage.local.opened import (
-    Opened,
-    Translated,
-    last_byte,
-    open_no_link,
-    open_regular,
-    readable,
-    regular,
-    sync,
 )
 
 _Place = tuple[int, str]
@@ -73,7 +77,7 @@ class LocalStorage(Storage):
 
     @property
     def root(self) -> str:
-        return str(self._root)
+        return self._top
 
     def list(self, prefix: str) -> Iterator[Entry]:
         self._requests.add("list")
@@ -88,9 +92,9 @@ class LocalStorage(Storage):
                 return
             except NotADirectoryError as error:
                 what = prefix if self._root.is_dir() else ""
-                raise WrongKindError(NO_DIRECTORY, path=what or self.root) from error
+                raise WrongKindError(NO_DIRECTORY, path=what or self._top) from error
             except OSError as error:
-                refused = StorageError.of_os(prefix or self.root, error)
+                refused = StorageError.of_os(prefix or self._top, error)
                 raise IncompleteListingError([refused]) from error
             below = f"{prefix}/" if prefix else ""
             walk = Walk(self._listed, os.path.realpath(self._top))
@@ -125,15 +129,11 @@ class LocalStorage(Storage):
     def _listed(self, path: str, status: os.stat_result) -> Entry:
         if not stat.S_ISREG(status.st_mode):  # a pipe or a device has neither size nor end
             return Entry(path, 0, None)
-        return Entry(path, status.st_size, file_time(status.st_mtime), access=self._shared(status))
-
-    def _shared(self, status: os.stat_result) -> Access:
-        """Returns the access to a file: one object for all files with the same access."""
         key = status.st_uid, status.st_gid, status.st_mode
-        access = self._access.get(key)
+        access = self._access.get(key)  # one object for all files with the same access
         if access is None:
             access = self._access[key] = access_of(status)
-        return access
+        return Entry(path, status.st_size, file_time(status.st_mtime), access=access)
 
     def read(self, path: str) -> bytes:
         self._requests.add("read")
@@ -151,7 +151,6 @@ class LocalStorage(Storage):
             return open_regular(name, path, directory=directory)
 
     def _directory_of(self, path: str, *, serve: bool = False) -> _Directory:
-        """Opens the directory of a file; a missing one is created for the users of its parent."""
         return directory_of(self._top, path, partial(make_directory, serve=serve))
 
     def write(
@@ -190,8 +189,9 @@ class LocalStorage(Storage):
         self._requests.add("append")
         with Translated(path), self._directory_of(path) as (directory, name):
             with self._for_appending(directory, name, path) as stream:
-                if stream.tell() and last_byte(stream) != b"\n":
-                    stream.write(b"\n")
+                if stream.tell():
+                    stream.seek(-1, os.SEEK_END)
+                    stream.write(missing_newline(stream.read(1)))
                 stream.write(lines)
                 stream.flush()
                 sync(stream.fileno())
@@ -258,7 +258,7 @@ class LocalStorage(Storage):
         return directory_of(self._top, real_path(self._top, path))
 
     def _serve(self, content: _Place, path: str, to: str, like: str) -> None:
-        """Lets every reader of one file read another, whose rights change only if they must."""
+        # The rights change only if they must.
         with Translated(like):
             wanted = read_access(self._at(like))
         with Translated(path), regular(content, path) as handle:
@@ -277,7 +277,6 @@ class LocalStorage(Storage):
 
     @property
     def exclusive(self) -> bool:
-        """Returns whether the file system has hard links; tried once, at the first use."""
         if self._links is None:
             self._links = self._try_links()
         return self._links
@@ -309,7 +308,6 @@ class LocalStorage(Storage):
         return True
 
     def now(self) -> float:
-        """Returns the time by the machine's clock, which stamps the files of a local disk."""
         return time.time()  # noqa: TID251 -- the one clock of this storage
 
 
@@ -340,17 +338,12 @@ def _publish(temp: _Place, final: _Place, *, overwrite: bool) -> None:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        _rename_if_absent(temp, final)
-
-
-def _rename_if_absent(temp: _Place, final: _Place) -> None:
-    # If the file system has no links, a file that appears between the two lines is replaced:
-    # the same as when Spark writes one name twice, and the read-back checks the resulting file.
-    (source, name), (target, wanted) = temp, final
-    with suppress(FileNotFoundError):
-        os.lstat(wanted, dir_fd=target)
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-    os.rename(name, wanted, src_dir_fd=source, dst_dir_fd=target)
+        # Without links, a file that appears between the two requests is replaced: the same as when
+        # Spark writes one name twice, and the read-back checks the resulting file.
+        with suppress(FileNotFoundError):
+            os.lstat(wanted, dir_fd=target)
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
+        os.rename(name, wanted, **places)
 
 
 def _sync(directory: int) -> None:

@@ -9,31 +9,22 @@ from typing import Any
 
 from statemaint.errors import AlreadyExistsError, NotFoundError
 from statemaint.storage.base import Tally
-from statemaint.storage.s3.client import content_md5
-from statemaint.storage.s3.errors import NO_BUCKET, S3Error, place_of, translated
+from statemaint.storage.s3.client import content_md5, dated, shared_client
+from statemaint.storage.s3.errors import (
+    NO_BUCKET,
+    OPERATIONS,
+    OTHERS,
+    S3Error,
+    place_of,
+    translated,
+)
 from statemaint.storage.s3.options import S3Options
-from statemaint.storage.s3.quick import QuickAnswer
-from statemaint.storage.s3.shared import dated, shared_client
 
+Params = Mapping[str, object]
+PROBE = b"a probe of statemaint\n"
 _NO_VERSION = "null"
 _OF_CEPH = re.compile("tx[0-9a-f]{20,}-[0-9a-f]+-")
 _WITHOUT_BODY = frozenset({"head_bucket", "head_object"})
-_VERBS = {
-    "ListObjectsV2": "list",
-    "GetObject": "get",
-    "HeadObject": "head",
-    "HeadBucket": "head",
-    "GetObjectAcl": "acl",
-    "GetObjectTagging": "tags",
-    "GetBucketOwnershipControls": "get",
-    "GetBucketVersioning": "get",
-    "PutObject": "put",
-    "UploadPart": "put",
-    "CopyObject": "copy",
-    "UploadPartCopy": "copy",
-    "DeleteObject": "delete",
-    "DeleteObjects": "delete",
-}
 _WRITES = frozenset({"put_object", "copy_object", "create_multipart_upload"})
 # Of the objects that were read last. A fold reads the newest change shortly before its snapshot is
 # written with the settings of that change.
@@ -49,42 +40,21 @@ _KEPT = {
 
 
 class Bucket:
-    """The objects of one bucket below one prefix; threads may share it.
-
-    Attributes:
-        deletes_pages: whether the server deletes many objects in one request, as far as is known.
-        trials: what trials have shown of conditional writes to the bucket.
-        shown: what the last reads have shown of objects.
-        versioned: whether the newest object that was written or read has a version of its own.
-    """
+    """The objects of one bucket below one prefix; threads may share it."""
 
     def __init__(
         self, name: str, prefix: str, options: S3Options, sleep: Callable[[float], None]
     ) -> None:
         self.name, self.prefix, self.options, self.sleep = name, prefix, options, sleep
         self.shown = LastShown()
-        self.deletes_pages = True  # until the server refuses it
-        self.versioned = False
+        self.deletes_pages = True  # many objects in one request, until the server refuses it
+        self.versioned = False  # whether the newest object written or read has its own version
         self._newest, self._is_ceph = 0.0, False
-        self._requests = Tally()
+        self.address = f"s3://{name}"
+        self.requests = Tally()
         self._seen = False
-        self._shared = shared_client(name, options)
-        self.clock, self.trials = self._shared.clock, self._shared.trials
-        self._place = place_of(name, self._shared.client.meta.endpoint_url)
-
-    @property
-    def requests(self) -> Mapping[str, int]:
-        return self._requests.counts()
-
-    @property
-    def address(self) -> str:
-        return f"s3://{self.name}"
-
-    @property
-    def right_to_delete(self) -> str:
-        return (
-            f"s3:DeleteObject is not allowed; grant it on arn:aws:s3:::{self.name}/{self.key('*')}"
-        )
+        self.shared = shared_client(name, options)
+        self._place = place_of(name, self.shared.client.meta.endpoint_url)
 
     def key(self, path: str) -> str:
         return f"{self.prefix}/{path}" if self.prefix else path
@@ -93,10 +63,9 @@ class Bucket:
         return key.removeprefix(f"{self.prefix}/") if self.prefix else key
 
     def call(self, operation: str, path: str, **params: object) -> dict[str, Any]:
-        """Returns the answer to one request to the bucket; errors name the path.
+        """Returns the answer to one request; a parameter that is `None` is left to the server.
 
-        A parameter that is `None` is left to the server, whatever the options set. `NotFoundError`
-        means that the server reported for certain that there is no such key.
+        `NotFoundError` means that the server reported for certain that there is no such key.
         """
         try:
             return self._answer(operation, path, params)
@@ -110,10 +79,9 @@ class Bucket:
         with translated(path, self._place):
             arguments = {"Bucket": self.name, **self._extras(operation), **params}
             given = {name: value for name, value in arguments.items() if value is not None}
-            return self._shared.call(operation, self, given)
+            return self.shared.call(operation, self, given)
 
     def call_object(self, operation: str, path: str, **params: object) -> dict[str, Any]:
-        """Returns the answer to one request about the object of a path; raises as `call`."""
         return self.call(operation, path, Key=self.key(path), **params)
 
     def put(self, path: str, content: bytes, **params: object) -> dict[str, Any]:
@@ -137,7 +105,7 @@ class Bucket:
             raise AlreadyExistsError(path)
 
     def _must_exist(self) -> None:
-        """Checks, once, that the bucket exists: a HEAD's 404 may mean the object or the bucket."""
+        # A HEAD's 404 may mean the object or the bucket.
         if self._seen:
             return
         try:
@@ -162,16 +130,10 @@ class Bucket:
                 extras["SSEKMSKeyId"] = options.sse_kms_key_id
         return extras
 
-    def read_quickly(self, path: str, size: int) -> QuickAnswer | None:
-        """Returns the answer to a read of an object's first bytes; `None` if boto3 must read it."""
-        return self._shared.read(path, self.key(path), size, self)
-
     def sent(self, operation: str) -> None:
-        """Counts a request."""
-        self._requests.add(_VERBS.get(operation, "post"))
+        self.requests.add(OPERATIONS.get(operation, OTHERS)[0])
 
     def answered(self, headers: Mapping[str, str]) -> None:
-        """Notes what the headers of an answer show of the server and of the bucket."""
         date = headers.get("date")
         if not date:
             return
@@ -182,11 +144,9 @@ class Bucket:
             self.versioned = headers.get("x-amz-version-id", _NO_VERSION) != _NO_VERSION
 
     def ignores_conditions(self) -> bool:
-        """Returns whether conditional writes are known to fail, from what was only read.
-
-        Ceph ignores `If-None-Match` while a bucket is versioned. Objects keep their versions when
-        versioning is suspended, so the bucket itself is asked, if it may be.
-        """
+        """Returns whether conditional writes are known to fail, from what was only read."""
+        # Ceph ignores `If-None-Match` while a bucket is versioned. Objects keep their versions when
+        # versioning is suspended, so the bucket itself is asked, if it may be.
         if not (self._is_ceph and self.versioned):
             return False
         try:
@@ -198,7 +158,6 @@ class Bucket:
 
 
 def shown_by(headers: Mapping[str, str]) -> Mapping[str, Any]:
-    """Returns what headers, by names in lower case, show of an object's settings."""
     shown: dict[str, Any] = {name: headers[key] for name, key in _KEPT.items() if key in headers}
     if "BucketKeyEnabled" in shown:
         shown["BucketKeyEnabled"] = shown["BucketKeyEnabled"].lower() == "true"
@@ -210,18 +169,14 @@ class LastShown:
 
     An answer has the number of an object's tags if there are any, if the server counts them, and if
     the caller may read them.
-
-    Attributes:
-        counts_tags: whether an answer has shown that this server counts tags.
     """
 
     def __init__(self) -> None:
-        self.counts_tags = False
+        self.counts_tags = False  # whether an answer has shown that this server counts tags
         self._lock = threading.Lock()
         self._shown: dict[str, Mapping[str, Any]] = {}
 
     def note(self, path: str, answer: Mapping[str, Any]) -> None:
-        """Notes what an answer, by boto3's names, has shown of an object."""
         shown = {name: answer[name] for name in _KEPT if answer.get(name)}
         if "TagCount" in shown:
             self.counts_tags = True
@@ -232,5 +187,4 @@ class LastShown:
                 del self._shown[next(iter(self._shown))]
 
     def of(self, path: str) -> Mapping[str, Any] | None:
-        """Returns what the last read of an object has shown; `None` if it is not known."""
         return self._shown.get(path)

@@ -1,24 +1,31 @@
-"""botocore's client for S3, and the connections that it shares with reads that go without it."""
+"""botocore's client for S3, shared by the storages of a bucket, and the server's clock."""
 
 import base64
 import hashlib
 import os
 import socket
+import threading
+import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from statemaint.errors import ConfigError, NotInstalledError
 from statemaint.storage.s3.options import S3Options
+from statemaint.storage.s3.quick import QuickReads
 
 if TYPE_CHECKING:
     from boto3 import Session as GivenSession
+    from botocore.awsrequest import AWSPreparedRequest, AWSResponse
     from botocore.credentials import Credentials
     from botocore.httpsession import URLLib3Session
     from botocore.loaders import Loader
     from botocore.session import Session
     from types_boto3_s3 import S3Client
+
+    from statemaint.storage.s3.bucket import Bucket
 
 _CONNECT_SECONDS = 10
 _READ_SECONDS = 60
@@ -28,13 +35,14 @@ _READ_SECONDS = 60
 _WITH_MD5 = ("DeleteObjects", "CopyObject")
 # Several stores are maintained in parallel, and each reads parts ahead.
 CONNECTIONS = 32
+# A new storage takes keys that were replaced in a file since. Older clients are let go of, and
+# their connections with them.
+_SHARED_SECONDS = 300
+_MOST = 64
 
 
 def client_of(options: S3Options) -> tuple["S3Client", "Credentials | None", "URLLib3Session"]:
-    """Returns a client with a session of its own, its credentials, and its connections.
-
-    The client sends through them when its event `before-send` is answered so.
-    """
+    # The client sends through these connections when its event `before-send` is answered so.
     try:
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
@@ -110,7 +118,6 @@ def _models(data_path: str | None) -> "Loader":
 
 
 def _connections(session: "Session", endpoint: str) -> "URLLib3Session":
-    """Returns connections with the proxies, certificates and time limits of botocore's own."""
     from botocore.httpsession import URLLib3Session
     from botocore.utils import get_environ_proxies
 
@@ -148,9 +155,120 @@ def _first_line(error: Exception) -> str:
 
 
 def md5(content: bytes) -> "hashlib._Hash":
-    """Returns the checksum that every S3 server compares an upload with; it protects no secret."""
+    # Every S3 server compares an upload with it; it protects no secret.
     return hashlib.md5(content, usedforsecurity=False)
 
 
 def content_md5(content: bytes) -> str:
     return base64.b64encode(md5(content).digest()).decode()
+
+
+def shared_client(bucket: str, options: S3Options) -> "SharedClient":
+    """Returns the client of a bucket, which storages share that are opened in the same minutes.
+
+    A client takes 15 ms and half a megabyte, and a fleet opens several storages for each query. One
+    with a session of its own, as of an Airflow connection, is not shared. Nor is it between
+    processes, other environments, or buckets, whose failures spend the same budget of retries.
+    """
+    if options.session is not None:
+        return SharedClient(options)
+    key = bucket, options, frozenset(os.environ.items()), os.getpid()
+    now = time.monotonic()
+    made, client = _held.get(key, (now, None))
+    if client is None or now - made >= _SHARED_SECONDS:
+        # Without a lock, which a fork might copy while it is held: two threads may make one each.
+        client = SharedClient(options)
+        recent = [held for held in list(_held.items()) if now - held[1][0] < _SHARED_SECONDS]
+        _held.clear()
+        _held.update(recent[1 - _MOST :])
+        _held[key] = now, client
+    return client
+
+
+_held: "dict[tuple[object, ...], tuple[float, SharedClient]]" = {}
+
+
+class SharedClient:
+    """boto3's client; threads may share it, and each request is counted by who sends it."""
+
+    def __init__(self, options: S3Options) -> None:
+        self.client, credentials, self._connections = client_of(options)
+        self.clock = ServerClock()
+        # What trials have shown: that the server refuses a second `If-None-Match: *`, and the form
+        # of an ETag that it compares.
+        self.exclusive = False
+        self.match: tuple[str, ...] = ()
+        sent = partial(self._sent, "GetObject")
+        self.quick = QuickReads(self._connections, credentials, sent=sent, received=self._note)
+        self._thread = threading.local()
+        self.client.meta.events.register("before-send.s3", self._send)
+        self.client.meta.events.register("response-received.s3", self._received)
+
+    def call(self, operation: str, bucket: "Bucket", params: Mapping[str, Any]) -> dict[str, Any]:
+        self._thread.bucket, self._thread.key = bucket, params.get("Key")
+        answer: dict[str, Any] = getattr(self.client, operation)(**params)
+        return answer
+
+    def read(self, path: str, size: int, bucket: "Bucket") -> "AWSResponse | None":
+        self._thread.bucket = bucket
+        return self.quick.get(path, bucket.key(path), size)
+
+    def _send(self, event_name: str, request: "AWSPreparedRequest", **_: object) -> Any:
+        operation = event_name.rpartition(".")[2]
+        self._sent(operation)
+        if operation == "GetObject":
+            self.quick.learn(request, self._thread.key)
+        return self._connections.send(request)
+
+    def _sent(self, operation: str) -> None:
+        self.clock.sent()
+        self._thread.bucket.sent(operation)
+
+    def _received(self, parsed_response: Mapping[str, Any] | None = None, **_: object) -> None:
+        self._note((parsed_response or {}).get("ResponseMetadata", {}).get("HTTPHeaders", {}))
+
+    def _note(self, headers: Mapping[str, str]) -> None:
+        if date := headers.get("date"):
+            self.clock.answered(date)
+        self._thread.bucket.answered(headers)
+
+
+class ServerClock:
+    """The server's clock, as its `Date` headers report it, in whole seconds.
+
+    An answer dated D was made between D and D + 1. The estimate is kept if the answers allow it,
+    so that it neither jumps with every answer nor stays wrong.
+    """
+
+    def __init__(self) -> None:
+        self._ahead: float | None = None  # of the monotonic clock
+        self._lock = threading.Lock()
+        self._thread = threading.local()
+
+    def sent(self) -> None:
+        self._thread.sent = time.monotonic()
+
+    def answered(self, date: str) -> None:
+        received = time.monotonic()
+        seconds = dated(date)
+        if seconds is None:
+            return
+        earliest = seconds - received
+        latest = seconds + 1 - getattr(self._thread, "sent", received)
+        with self._lock:
+            current = earliest if self._ahead is None else self._ahead
+            self._ahead = min(max(current, earliest), latest)
+
+    def now(self) -> float | None:
+        """Returns the time, at most a second behind the server's; `None` before any answer."""
+        with self._lock:
+            return None if self._ahead is None else self._ahead + time.monotonic()
+
+
+@lru_cache(maxsize=4)
+def dated(date: str) -> float | None:
+    """Returns the seconds of a `Date` header; every answer of one second has the same."""
+    try:
+        return parsedate_to_datetime(date).timestamp()
+    except ValueError:
+        return None

@@ -16,63 +16,42 @@ _MOST_WORDS = 200
 _UNSUPPORTED = (HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED)
 _SERVER_FAILED = (500, 502, 503, 504)  # whatever the code: Ceph's UnknownError is one
 _CREDENTIALS = frozenset(
-    [
-        "InvalidAccessKeyId",
-        "SignatureDoesNotMatch",
-        "InvalidToken",
-        "InvalidSecurity",
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "InvalidClientTokenId",
-        "TokenRefreshRequired",
-        "RequestExpired",
-    ]
+    "InvalidAccessKeyId SignatureDoesNotMatch InvalidToken InvalidSecurity ExpiredToken "  # noqa: SIM905
+    "ExpiredTokenException InvalidClientTokenId TokenRefreshRequired RequestExpired".split()
 )
 _REFUSALS = range(400, 500)
 # Codes that mean "later", for a request or for one key in a request.
 THROTTLED = frozenset(
-    [
-        "SlowDown",
-        "ServiceUnavailable",
-        "InternalError",
-        "RequestLimitExceeded",
-        "Throttling",
-        "ThrottlingException",
-        "RequestTimeout",
-        "TooManyRequests",
-        "BandwidthLimitExceeded",
-        "OperationAborted",
-        "429",
-        "500",
-        "503",
-    ]
+    "SlowDown ServiceUnavailable InternalError RequestLimitExceeded Throttling "  # noqa: SIM905
+    "ThrottlingException RequestTimeout TooManyRequests BandwidthLimitExceeded OperationAborted "
+    "429 500 503".split()
 )
 _ELSEWHERE = frozenset(
-    [
-        "PermanentRedirect",
-        "TemporaryRedirect",
-        "AuthorizationHeaderMalformed",
-        "IllegalLocationConstraintException",
-        "301",
-        "307",
-    ]
+    "PermanentRedirect TemporaryRedirect AuthorizationHeaderMalformed "  # noqa: SIM905
+    "IllegalLocationConstraintException 301 307".split()
 )
-_ACTIONS = {
-    "ListObjectsV2": "s3:ListBucket",
-    "HeadBucket": "s3:ListBucket",
-    "ListBuckets": "s3:ListAllMyBuckets",
-    "GetObject": "s3:GetObject",
-    "HeadObject": "s3:GetObject",
-    "GetObjectAcl": "s3:GetObjectAcl",
-    "GetObjectTagging": "s3:GetObjectTagging",
-    "GetBucketOwnershipControls": "s3:GetBucketOwnershipControls",
-    "GetBucketVersioning": "s3:GetBucketVersioning",
-    "DeleteObject": "s3:DeleteObject",
-    "DeleteObjects": "s3:DeleteObject",
-    "AbortMultipartUpload": "s3:AbortMultipartUpload",
-    "CopyObject": "s3:GetObject and s3:PutObject",
-    "UploadPartCopy": "s3:GetObject and s3:PutObject",
+_PUT = "s3:PutObject"
+_COPY = "s3:GetObject and s3:PutObject"
+# By botocore's names of operations: the verb that is counted, and the action to be allowed.
+OPERATIONS = {
+    "ListObjectsV2": ("list", "s3:ListBucket"),
+    "HeadBucket": ("head", "s3:ListBucket"),
+    "ListBuckets": ("post", "s3:ListAllMyBuckets"),
+    "GetObject": ("get", "s3:GetObject"),
+    "HeadObject": ("head", "s3:GetObject"),
+    "GetObjectAcl": ("acl", "s3:GetObjectAcl"),
+    "GetObjectTagging": ("tags", "s3:GetObjectTagging"),
+    "GetBucketOwnershipControls": ("get", "s3:GetBucketOwnershipControls"),
+    "GetBucketVersioning": ("get", "s3:GetBucketVersioning"),
+    "PutObject": ("put", _PUT),
+    "UploadPart": ("put", _PUT),
+    "CopyObject": ("copy", _COPY),
+    "UploadPartCopy": ("copy", _COPY),
+    "DeleteObject": ("delete", "s3:DeleteObject"),
+    "DeleteObjects": ("delete", "s3:DeleteObject"),
+    "AbortMultipartUpload": ("post", "s3:AbortMultipartUpload"),
 }
+OTHERS = ("post", _PUT)
 _NO_CREDENTIALS = "no credentials were found by boto3: no variables, no profile, no role"
 _NOT_FETCHED = "the credentials could not be fetched"
 # By the names of botocore's errors.
@@ -95,10 +74,8 @@ _UNREACHED = {
 class S3Error(StorageError):
     """A refusal by S3, or the reason why it was not reached.
 
-    Attributes:
-        reason: S3's own code; empty when there was no answer.
-        status: the HTTP status, or 0.
-        retried: whether an earlier attempt may have been carried out and its answer lost.
+    `reason` is S3's own code, `status` that of HTTP, if there was an answer; `retried` is whether
+    an earlier attempt may have been carried out and its answer lost.
     """
 
     def __init__(
@@ -120,12 +97,7 @@ def is_unsupported(error: S3Error) -> bool:
 
 @contextmanager
 def translated(path: str, place: str = "") -> Iterator[None]:
-    """Turns boto3's exceptions into an `S3Error` about a path, or a certain `NotFoundError`.
-
-    Args:
-        path: of the request.
-        place: the end of the sentence, as `place_of` makes it.
-    """
+    """Turns boto3's exceptions into an `S3Error` about a path, or a certain `NotFoundError`."""
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
 
@@ -165,26 +137,18 @@ def _words(error: "ClientError", code: str, status: int) -> str:
     if code in _CREDENTIALS:
         return f"the credentials were refused ({code})"
     if code == "AccessDenied" or status == HTTPStatus.FORBIDDEN:
-        return _denied(operation, code)
+        _, action = OPERATIONS.get(operation, OTHERS)
+        # The answer to a HEAD has no body, so only the status is known.
+        why = "," if code == "AccessDenied" else f" ({code}): the credentials are wrong, or"
+        return f"access denied{why} {action} is not allowed"
     if code in THROTTLED or status in _SERVER_FAILED:
         return f"the server failed or is too busy ({code}), at the last attempt of {operation} too"
     if code in _ELSEWHERE:
         return f"the bucket is in another region ({code}); set AWS_REGION to the bucket's"
-    return f"{operation} failed: {_one_line(error)}"
-
-
-def _denied(operation: str, code: str) -> str:
-    action = _ACTIONS.get(operation, "s3:PutObject")
-    if code == "AccessDenied":
-        return f"access denied, {action} is not allowed"
-    # The answer to a HEAD has no body, so only the status is known.
-    return f"access denied ({code}): the credentials are wrong, or {action} is not allowed"
-
-
-def _one_line(error: "ClientError") -> str:
     about = error.response.get("Error", {})
-    words = " ".join(str(about.get("Message", "")).split())[:_MOST_WORDS]
-    return f"{about.get('Code', 'no code')}{': ' if words else ''}{words}"
+    message = " ".join(str(about.get("Message", "")).split())[:_MOST_WORDS]
+    shown = about.get("Code", "no code")
+    return f"{operation} failed: {shown}{': ' if message else ''}{message}"
 
 
 def _unanswered(path: str, error: "BotoCoreError", place: str) -> S3Error:

@@ -1,4 +1,4 @@
-"""Moves objects: a copy of each, made by the server, then a deletion.
+"""Deletes many objects, and moves them: a copy of each, made by the server, then a deletion.
 
 A copy is made only from the listed version of its object: the condition is the ETag of the listing,
 so that no HEAD precedes it. It keeps metadata and tags, and loses the ACL.
@@ -11,13 +11,19 @@ object of the page is asked.
 
 Whether a new name is free is not asked when many objects are moved. The caller is the only one that
 creates objects there, and knows of all that it has created.
+
+Deletions are sent in pages of keys, and only the keys that were refused are repeated. Ceph checks a
+bulk deletion against the bucket's own ARN, which a policy on objects does not cover. A server that
+denies or lacks bulk deletions gets one request for each object, once it has refused one.
 """
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
+from itertools import chain
 from threading import BoundedSemaphore, Lock
 from typing import Any
 from urllib.parse import parse_qsl
@@ -25,22 +31,21 @@ from urllib.parse import parse_qsl
 from statemaint.errors import NotFoundError, StorageError, Superseded
 from statemaint.listing import Entry
 from statemaint.storage.base import Check, Moved, Moves
-from statemaint.storage.s3.bucket import Bucket
+from statemaint.storage.s3.bucket import Bucket, Params
 from statemaint.storage.s3.client import CONNECTIONS
-from statemaint.storage.s3.delete import PAGE, delete_all
-from statemaint.storage.s3.errors import S3Error, is_unsupported
-from statemaint.storage.s3.settings import (
-    Params,
-    encryption_of,
-    ensure_tags,
-    kept,
-    read_tags,
-    uses_key,
-)
+from statemaint.storage.s3.errors import THROTTLED, S3Error, is_unsupported
+from statemaint.storage.s3.settings import encryption_of, ensure_tags, kept, read_tags, uses_key
 from statemaint.storage.s3.write import Job, multipart
 from statemaint.workers import in_order
 
-_Failure = StorageError | Superseded
+# S3 accepts 1,000. One request of that size counts as 1,000 where servers limit the rate.
+_PAGE = 200
+_WAITS_SECONDS = (0.5, 1.0, 2.0, 4.0)
+
+_Refused = tuple[str, str]
+"""A path, and S3's code."""
+
+_log = logging.getLogger(__name__)
 
 
 class Mover:
@@ -58,15 +63,15 @@ class Mover:
         After a failure no further copy is made, and the objects that were copied are deleted under
         their old names; after a `Superseded` none is, since the query may have been rewound.
         """
-        for start in range(0, len(moves), PAGE):
-            page = moves[start : start + PAGE]
+        for start in range(0, len(moves), _PAGE):
+            page = moves[start : start + _PAGE]
             self._move_page(page, before)
             for entry, _ in page:
                 after(entry)
 
     def _move_page(self, moves: Moves, before: Check) -> None:
         encryption = self._encryption([entry for entry, _ in moves])
-        failures: list[_Failure] = []
+        failures: list[StorageError | Superseded] = []
         jobs = (partial(self._copied, *move, encryption, failures) for move in moves)
         copied = [path for path in in_order(jobs, threads=self._bucket.options.threads) if path]
         replaced = next((error for error in failures if isinstance(error, Superseded)), None)
@@ -79,7 +84,11 @@ class Mover:
         delete_all(self._bucket, copied, before=before)
 
     def _copied(
-        self, entry: Entry, to: str, encryption: Params | None, failures: list[_Failure]
+        self,
+        entry: Entry,
+        to: str,
+        encryption: Params | None,
+        failures: list[StorageError | Superseded],
     ) -> str | None:
         """Copies an object; returns its path if there is a copy now, and adds to the failures."""
         with self._slots:
@@ -116,25 +125,21 @@ class Mover:
             raise _replaced(entry) from error
 
     def _encryption(self, entries: Sequence[Entry]) -> Params | None:
-        """Returns the encryption of all objects of a page; `None` if they may have different ones.
-
-        Only objects older or newer than those known so far are asked for theirs.
-        """
-        if any(entry.modified is None for entry in entries):
+        """Returns the encryption of all objects of a page; `None` if it may not be the same."""
+        dated = [(entry.modified, entry.path) for entry in entries if entry.modified is not None]
+        if len(dated) < len(entries):
             return None
         with self._lock:
-            for entry in (min(entries, key=_time), max(entries, key=_time)):
-                if not self._learned(entry):
-                    return None
-            return self._known[2] if self._known else None
+            alike = all(self._learned(time, path) for time, path in (min(dated), max(dated)))
+            return self._known[2] if self._known and alike else None
 
-    def _learned(self, entry: Entry) -> bool:
+    def _learned(self, time: float, path: str) -> bool:
         """Extends the known times to an object's, and returns whether it has their encryption."""
-        time, known = _time(entry), self._known
+        known = self._known
         if known and known[0] <= time <= known[1]:
             return True
         try:
-            encryption = encryption_of(self._bucket.head(entry.path)).encryption
+            encryption = encryption_of(self._bucket.head(path)).encryption
         except NotFoundError:
             return False
         first, last, shared = known or (time, time, encryption)
@@ -153,10 +158,6 @@ def _is_same(made: str, listed: str, encryption: Params) -> bool:
     return made in ("", listed) or "-" in listed or uses_key(encryption)
 
 
-def _time(entry: Entry) -> float:
-    return entry.modified or 0.0
-
-
 def _replaced(entry: Entry) -> Superseded:
     return Superseded(entry.path, "was replaced since it was listed")
 
@@ -166,12 +167,8 @@ def copy(
 ) -> None:
     """Copies an object on the server, if it is still the same and the new name is free.
 
-    Args:
-        bucket: the bucket of the object.
-        path: the path of the object.
-        to: the new name.
-        original: the answer to a HEAD of the object.
-        like: the settings of the copy; by default those of the object, except its ACL.
+    `original` is the answer to a HEAD of the object, `like` the settings of the copy: by default
+    those of the object, except its ACL.
     """
     bucket.must_be_absent(to)  # not every server supports If-None-Match for copies
     params = dict(encryption_of(original).encryption if like is None else like)
@@ -184,10 +181,9 @@ def copy(
 
 
 def _copy_whole(bucket: Bucket, path: str, to: str, etag: str, params: Params) -> str | None:
-    """Copies an object in one request; `None` if the server cannot: Ceph, if it is encrypted.
+    """Copies an object that still has an ETag in one request; returns the ETag of the copy.
 
-    The object must still have the ETag. Returns that of the copy; empty if the server does not
-    report it.
+    It is empty if not reported, and `None` if the server cannot copy: Ceph, if it is encrypted.
     """
     try:
         answer = bucket.call_object(
@@ -242,3 +238,77 @@ def _own(bucket: Bucket, path: str, original: Mapping[str, Any]) -> Params:
 
 def _source(bucket: Bucket, path: str) -> dict[str, str]:
     return {"Bucket": bucket.name, "Key": bucket.key(path)}
+
+
+def delete_all(bucket: Bucket, paths: Sequence[str], *, before: Check) -> None:
+    """Deletes objects; waits and repeats the request for those that the server was too busy for."""
+    refused: list[_Refused] = []
+    for start in range(0, len(paths), _PAGE):
+        refused += _page(bucket, paths[start : start + _PAGE], before)
+    if refused:
+        path, code = refused[0]
+        right = f"s3:DeleteObject is not allowed; grant it on arn:aws:s3:::{bucket.name}"
+        words = f"access denied, {right}/{bucket.key('*')}" if code == "AccessDenied" else code
+        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        raise S3Error(path, f"not deleted{more}: {words}", reason=code)
+
+
+def _page(bucket: Bucket, paths: Sequence[str], before: Check) -> list[_Refused]:
+    refused = _request(bucket, paths, before)
+    for wait in _WAITS_SECONDS:
+        later = [path for path, code in refused if code in THROTTLED]
+        if not later:
+            break
+        bucket.sleep(wait)
+        refused = [(path, code) for path, code in refused if code not in THROTTLED]
+        refused += _request(bucket, later, before)
+    return refused
+
+
+def _request(bucket: Bucket, paths: Sequence[str], before: Check) -> list[_Refused]:
+    if bucket.deletes_pages:
+        before()
+        try:
+            return _together(bucket, paths)
+        except S3Error as error:
+            if error.status != HTTPStatus.FORBIDDEN and not is_unsupported(error):
+                raise
+            denied = error
+        first = _one_by_one(bucket, paths[:1], before)
+        if first:
+            return [(path, first[0][1]) for path in paths]  # no right to delete at all
+        bucket.deletes_pages = False
+        _log.warning(
+            "%s: bulk deletions are refused (%s), so each file is deleted by a request of its own; "
+            "to delete 200 in one, also grant s3:DeleteObject on arn:aws:s3:::%s",
+            bucket.address, denied.reason or denied.status, bucket.name,
+        )  # fmt: skip
+        return _one_by_one(bucket, paths[1:], before)
+    return _one_by_one(bucket, paths, before)
+
+
+def _together(bucket: Bucket, paths: Sequence[str]) -> list[_Refused]:
+    keys = [{"Key": bucket.key(path)} for path in paths]
+    answer = bucket.call("delete_objects", paths[0], Delete={"Objects": keys, "Quiet": True})
+    return [
+        (bucket.path(refusal.get("Key", "")), refusal.get("Code", "no code"))
+        for refusal in answer.get("Errors", [])
+        if refusal.get("Code") != "NoSuchKey"
+    ]
+
+
+def _one_by_one(bucket: Bucket, paths: Sequence[str], before: Check) -> list[_Refused]:
+    def delete(path: str) -> list[_Refused]:
+        before()
+        try:
+            bucket.call_object("delete_object", path)
+        except NotFoundError:
+            return []
+        except S3Error as error:
+            if not error.reason:
+                raise
+            return [(path, error.reason)]
+        return []
+
+    jobs = (partial(delete, path) for path in paths)
+    return [*chain.from_iterable(in_order(jobs, threads=bucket.options.threads))]

@@ -53,13 +53,13 @@ class S3Options:
 
 
 def options_from(environment: Mapping[str, str]) -> S3Options:
-    """Returns the options that the `STATEMAINT_S3_...` variables set."""
     key = environment.get(f"{_VARIABLE}SSE_KMS_KEY_ID") or None
     sse = _one_of(environment, "SSE", ("AES256", "aws:kms", "aws:kms:dsse"))
     if key and not (sse or "").startswith("aws:kms"):
         raise ConfigError(f"{_VARIABLE}SSE_KMS_KEY_ID needs {_VARIABLE}SSE=aws:kms")
+    endpoint = f"{_VARIABLE}ENDPOINT"
     return S3Options(
-        endpoint=checked_endpoint(f"{_VARIABLE}ENDPOINT", environment.get(f"{_VARIABLE}ENDPOINT")),
+        endpoint=checked_endpoint(endpoint, environment.get(endpoint)),
         path_style=_flag(environment, "PATH_STYLE"),
         sse=sse,
         sse_kms_key_id=key,

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from statemaint.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from botocore.awsrequest import AWSPreparedRequest
+    from botocore.awsrequest import AWSPreparedRequest, AWSResponse
     from botocore.credentials import Credentials
     from botocore.httpsession import URLLib3Session
 
@@ -40,13 +40,6 @@ class _Form(NamedTuple):
     region: str  # that it is signed for
 
 
-class QuickAnswer(NamedTuple):
-    """The answer to a read; its headers have names in lower case."""
-
-    content: bytes
-    headers: Mapping[str, str]
-
-
 class QuickReads:
     """Reads of one bucket; threads may share it."""
 
@@ -67,22 +60,21 @@ class QuickReads:
         if self._credentials is not None:
             self._form = _form_of(request, key)
 
-    def get(self, path: str, key: str, size: int) -> QuickAnswer | None:
+    def get(self, path: str, key: str, size: int) -> "AWSResponse | None":
         """Returns the answer to a read of an object's first bytes; `None` if boto3 must read it."""
         form = self._form
         if form is None or time.monotonic() < self._paused_until:
             return None
-        reply = self._ask(form, key, size)
-        status, answer = reply or (0, None)
-        if answer is None or status not in (_WHOLE, _PART, _MISSING, _EMPTY):
+        answer = self._ask(form, key, size)
+        if answer is None or answer.status_code not in (_WHOLE, _PART, _MISSING, _EMPTY):
             self._paused_until = time.monotonic() + _PAUSE_SECONDS
             return None
-        if status == _MISSING and b"<Code>NoSuchKey</Code>" in answer.content:
+        if answer.status_code == _MISSING and b"<Code>NoSuchKey</Code>" in answer.content:
             raise NotFoundError(path)
         whole = len(answer.content) == int(answer.headers["content-length"])
-        return answer if whole and status in (_WHOLE, _PART) else None
+        return answer if whole and answer.status_code in (_WHOLE, _PART) else None
 
-    def _ask(self, form: _Form, key: str, size: int) -> tuple[int, QuickAnswer] | None:
+    def _ask(self, form: _Form, key: str, size: int) -> "AWSResponse | None":
         from botocore.exceptions import BotoCoreError, ClientError
         from urllib3.exceptions import HTTPError
 
@@ -90,14 +82,14 @@ class QuickReads:
             request = self._signed(form, key, size)
             self._sent()
             answer = self._connections.send(request)
-            headers = {name.lower(): value for name, value in answer.headers.items()}
-            self._received(headers)
-            if not _is_bounded(answer.status_code, headers, size):
+            self._received(answer.headers)
+            if not _is_bounded(answer, size):
                 answer.raw.close()
                 return None
-            return answer.status_code, QuickAnswer(answer.content, headers)
+            answer.content  # noqa: B018 -- received here, where a broken connection is expected
         except (BotoCoreError, ClientError, HTTPError, OSError):
             return None  # a ClientError is a refusal to renew the credentials
+        return answer
 
     def _signed(self, form: _Form, key: str, size: int) -> "AWSPreparedRequest":
         from botocore.auth import S3SigV4Auth
@@ -135,8 +127,8 @@ def _text(value: str | bytes) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
-def _is_bounded(status: int, headers: Mapping[str, str], size: int) -> bool:
+def _is_bounded(answer: "AWSResponse", size: int) -> bool:
     """Returns whether an answer states its length, and is no longer than requested."""
-    most = size if status in (_WHOLE, _PART) else _MOST_OF_AN_ERROR
-    length = headers.get("content-length", "")
+    most = size if answer.status_code in (_WHOLE, _PART) else _MOST_OF_AN_ERROR
+    length = answer.headers.get("content-length", "")
     return length.isdecimal() and int(length) <= most

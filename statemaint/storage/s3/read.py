@@ -7,6 +7,7 @@ that is replaced during a read is an error, not a mixture.
 import io
 import re
 from collections.abc import Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -38,15 +39,14 @@ def entry_of(path: str, size: int, answer: Mapping[str, Any]) -> Entry:
 
 def open_object(bucket: Bucket, path: str) -> "Whole | InParts":
     """Opens an object for reading; `read(n)` returns fewer bytes only at its end."""
-    opened, first = _open(bucket, path)
+    opened, first = _quickly(bucket, path) or _surely(bucket, path)
     if len(first) == opened.size:  # all of it is here, wherever the caller seeks
         return Whole(opened.entry, first)
     return InParts(opened.entry, _Raw(opened, opened.parts(first)))
 
 
 def read_object(bucket: Bucket, path: str, *, small: bool = False) -> tuple[bytes, str]:
-    """Returns an object's content and its ETag."""
-    opened, first = _open(bucket, path)
+    opened, first = _quickly(bucket, path) or _surely(bucket, path)
     if len(first) == opened.size:
         return first, opened.etag
     if small:
@@ -101,14 +101,10 @@ class _Object:
         return answer["Body"]
 
 
-def _open(bucket: Bucket, path: str) -> tuple[_Object, bytes]:
-    return _quickly(bucket, path) or _surely(bucket, path)
-
-
 def _quickly(bucket: Bucket, path: str) -> tuple[_Object, bytes] | None:
-    """Returns an object's first part, if it can be read without boto3's layers."""
+    """Returns an object and its first part, if it can be read without boto3's layers."""
     most = bucket.options.part_size
-    answer = bucket.read_quickly(path, most)
+    answer = bucket.shared.read(path, most, bucket)
     if answer is None or "etag" not in answer.headers:
         return None
     headers, length = answer.headers, len(answer.content)
@@ -116,7 +112,11 @@ def _quickly(bucket: Bucket, path: str) -> tuple[_Object, bytes] | None:
     if start or stop != length or stop != min(size, most):
         return None
     bucket.shown.note(path, shown_by(headers))
-    return _Object(bucket, path, size, headers["etag"], _entry(path, size, headers)), answer.content
+    entry, tag = None, headers["etag"]
+    with suppress(ValueError):  # without a time there is no entry
+        modified = parsedate_to_datetime(headers.get("last-modified", ""))
+        entry = entry_of(path, size, {"ETag": tag, "LastModified": modified})
+    return _Object(bucket, path, size, tag, entry), answer.content
 
 
 def _surely(bucket: Bucket, path: str) -> tuple[_Object, bytes]:
@@ -145,23 +145,13 @@ def _empty(bucket: Bucket, path: str) -> _Object:
     return _Object(bucket, path, 0, answer["ETag"], entry_of(path, 0, answer))
 
 
-def _entry(path: str, size: int, headers: Mapping[str, str]) -> Entry | None:
-    """Returns the entry that headers show, by names in lower case; `None` if they have no time."""
-    try:
-        modified = parsedate_to_datetime(headers.get("last-modified", ""))
-    except ValueError:
-        return None
-    return entry_of(path, size, {"ETag": headers["etag"], "LastModified": modified})
-
-
 def _span(content_range: str) -> tuple[int, int, int] | None:
-    """Returns the first byte of the answer, the byte after its last, and the object's size."""
+    # The first byte of the answer, the byte after its last, and the object's size.
     match = _RANGE.fullmatch(content_range)
     return (int(match[1]), int(match[2]) + 1, int(match[3])) if match else None
 
 
 def _drain(stream: Any, content: bytearray, wanted: int) -> Exception | None:
-    """Appends the received bytes; returns the error that ended them early, if it is known."""
     from botocore.exceptions import BotoCoreError
 
     try:

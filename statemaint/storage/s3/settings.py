@@ -15,12 +15,10 @@ from uuid import uuid4
 
 from statemaint.errors import NotFoundError, UnreadableError
 from statemaint.storage.base import PROBES
-from statemaint.storage.s3.bucket import Bucket
+from statemaint.storage.s3.bucket import PROBE, Bucket, Params
 from statemaint.storage.s3.client import md5
 from statemaint.storage.s3.errors import S3Error, is_unsupported
-from statemaint.storage.s3.probe import PROBE
 
-Params = Mapping[str, object]
 _BY_KEY = "aws:kms"
 _OWNED_BY_BUCKET = "BucketOwnerEnforced"
 # The tag of a probe, which shows whether the server counts tags.
@@ -40,27 +38,20 @@ _KEPT = (
 )  # fmt: skip
 # Each is small, but a long-lived process must not collect them forever.
 _MOST_KNOWN = 1000
+Tags = tuple[tuple[str, str], ...]
+"""Sorted pairs of a key and a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectSettings:
-    """The settings of an object.
+    """The settings of an object."""
 
-    Attributes:
-        sse: how the server encrypts it; empty if the server does not report it.
-        key: the key, if one is named.
-        bucket_key: whether the bucket's own key is used instead of a request for each object.
-        owner: the account that owns it; empty if there are no ACLs.
-        grants: pairs of a permission and its grantee; `None` if there are no ACLs.
-        tags: its tags, sorted.
-    """
-
-    sse: str = ""
+    sse: str = ""  # how the server encrypts it; empty if it does not report that
     key: str = ""
-    bucket_key: bool = False
-    owner: str = ""
+    bucket_key: bool = False  # the bucket's own key instead of a request for each object
+    owner: str = ""  # empty if there are no ACLs, and the grants are `None`
     grants: frozenset[tuple[str, str]] | None = None
-    tags: tuple[tuple[str, str], ...] = ()
+    tags: Tags = ()
 
     @property
     def readers(self) -> frozenset[str]:
@@ -101,7 +92,7 @@ class ObjectSettings:
 
 
 def encryption_of(answer: Mapping[str, Any]) -> ObjectSettings:
-    """Returns the encryption that an answer about an object reports, and no other settings."""
+    """Returns only the encryption, as an answer about an object reports it."""
     return ObjectSettings(
         answer.get("ServerSideEncryption") or "",
         answer.get("SSEKMSKeyId") or "",
@@ -110,20 +101,16 @@ def encryption_of(answer: Mapping[str, Any]) -> ObjectSettings:
 
 
 def uses_key(params: Params) -> bool:
-    """Returns whether an object with these parameters is encrypted with a key of its own."""
     return str(params.get("ServerSideEncryption") or "").startswith(_BY_KEY)
 
 
 def kept(answer: Mapping[str, Any]) -> Params:
-    """Returns the parameters that keep an object's metadata when it is rewritten."""
     return {name: answer[name] for name in _KEPT if answer.get(name)}
 
 
 def has_acls(bucket: Bucket) -> bool:
-    """Returns whether objects may have an ACL of their own: not in a bucket that owns them all.
-
-    A new bucket of AWS does. A bucket that cannot be asked, or does not know the question, may.
-    """
+    # Not in a bucket that owns all its objects, as a new one of AWS does. A bucket that cannot be
+    # asked, or does not know the question, may have ACLs.
     try:
         answer = bucket.call("get_bucket_ownership_controls", bucket.address)
     except S3Error as error:
@@ -134,26 +121,25 @@ def has_acls(bucket: Bucket) -> bool:
     return [rule.get("ObjectOwnership") for rule in rules] != [_OWNED_BY_BUCKET]
 
 
-def read_tags(bucket: Bucket, path: str) -> tuple[tuple[str, str], ...]:
-    """Returns the tags of an object; none if the server does not support tags."""
-    answer = _answer(bucket, "get_object_tagging", path) or {}
+def read_tags(bucket: Bucket, path: str) -> Tags:
+    answer = _answer(bucket, "get_object_tagging", path)
     return tuple(sorted((tag["Key"], tag["Value"]) for tag in answer.get("TagSet", ())))
 
 
-def ensure_tags(bucket: Bucket, path: str, tags: tuple[tuple[str, str], ...]) -> None:
+def ensure_tags(bucket: Bucket, path: str, tags: Tags) -> None:
     """Gives an object its tags if it has lost them: Ceph drops those of uploads in parts."""
     if tags and read_tags(bucket, path) != tags:
         pairs = [{"Key": key, "Value": value} for key, value in tags]
         bucket.call_object("put_object_tagging", path, Tagging={"TagSet": pairs})
 
 
-def _answer(bucket: Bucket, operation: str, path: str) -> dict[str, Any] | None:
-    """Returns the answer; `None` from a server that does not support the operation."""
+def _answer(bucket: Bucket, operation: str, path: str) -> dict[str, Any]:
+    """Returns the answer; an empty one from a server that does not support the operation."""
     try:
         return bucket.call_object(operation, path)
     except S3Error as error:
         if is_unsupported(error):
-            return None
+            return {}
         raise
 
 
@@ -171,15 +157,10 @@ def _shown(settings: ObjectSettings) -> str:
 
 @dataclass(slots=True)
 class Likeness:
-    """Finds the parameters that give one object the settings of another; threads may share it.
-
-    Attributes:
-        bucket: the bucket of both.
-        writes_show: whether the answer to a write shows the encryption as that to a HEAD does.
-    """
+    """Finds the parameters that give one object the settings of another; threads may share it."""
 
     bucket: Bucket
-    writes_show: bool = True
+    writes_show: bool = True  # the answer to a write shows the encryption as that to a HEAD does
     _known: dict[str, ObjectSettings] = field(default_factory=dict)
     _tried: dict[ObjectSettings, Params] = field(default_factory=dict)
     _may_read_tags: set[str] = field(default_factory=set)
@@ -187,7 +168,6 @@ class Likeness:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def params(self, path: str, like: str) -> Params:
-        """Returns the parameters that give a new object the settings of an existing one."""
         if not self._tried:  # the first shows what need not be asked for the others
             with self._lock:
                 if not self._tried:
@@ -203,10 +183,7 @@ class Likeness:
         return self._tried[wanted]
 
     def settings(self, path: str, like: str) -> ObjectSettings:
-        """Returns the settings of the object `like`, which are read once.
-
-        Errors are about the path of the object that gets them.
-        """
+        """Returns the settings of the object `like`, read once; errors are about `path`."""
         settings = self._known.get(like)
         if settings is None:
             settings = self._read(path, like, like, self.bucket.shown.of(like))
@@ -221,12 +198,9 @@ class Likeness:
             raise _unreadable(path, like, why)
 
     def ensure(self, path: str, like: str, answer: Mapping[str, Any], *, in_parts: bool) -> None:
-        """Ensures that a new object has the settings of the object `like`.
-
-        The answer is that to a HEAD of the new object, or to its write if that shows the same.
-        """
-        wanted, made = self.settings(path, like), encryption_of(answer)
-        if why := _otherwise_encrypted(wanted, made):
+        # The answer is that to a HEAD of the new object, or to its write if that shows the same.
+        wanted = self.settings(path, like)
+        if why := _otherwise_encrypted(wanted, encryption_of(answer)):
             raise _unreadable(path, like, why)
         if in_parts:
             ensure_tags(self.bucket, path, wanted.tags)
@@ -237,16 +211,18 @@ class Likeness:
         if wanted.readers - made.readers:  # another account's, or open to others than its owner
             params = {**params, **wanted.granting(made.owner)}
             made = self._try(path, like, params)
-        if why := wanted.hides(made) or _differs(wanted, made):
+        why = wanted.hides(made)
+        if not why and wanted.sse and made.encryption != wanted.encryption:
+            shown = f"it would be encrypted with {_shown(made)}"  # less protected than the other
+            why = f"{shown}, and the other is with {_shown(wanted)}"
+        if why:
             raise _unreadable(path, like, why)
         return params
 
     def _try(self, path: str, like: str, params: Params) -> ObjectSettings:
-        """Returns the settings that the server gives an object that is made with parameters.
-
-        The name follows from the parameters, so that a process without the right to delete leaves
-        one object for all its runs. If another process deletes it meanwhile, another name is used.
-        """
+        """Returns the settings that the server gives an object that is made with parameters."""
+        # The name follows from the parameters, so that a process without the right to delete leaves
+        # one object for all its runs. If another process deletes it meanwhile, another is used.
         name = md5(repr(sorted(params.items())).encode()).hexdigest()
         try:
             return self._try_at(f"{PROBES}/{name}", path, like, params)
@@ -272,8 +248,7 @@ class Likeness:
         return replace(made, tags=()) if marked and made.tags == _MARKED else made
 
     def _put_probe(self, probe: str, params: Params, *, marked: bool) -> Mapping[str, Any]:
-        """Writes a probe, marked with a tag if that may show whether the server counts tags."""
-        if marked:
+        if marked:  # with a tag, which may show whether the server counts tags
             try:
                 return self.bucket.put(probe, PROBE, **params, **_MARK)
             except S3Error as error:  # without the right to write tags, say
@@ -288,43 +263,33 @@ class Likeness:
         encryption = encryption_of(self.bucket.head(target) if shown is None else shown)
         try:
             owner, grants = self._read_acl(target)
-            tags = () if self._is_untagged(target, shown) else self._read_tags(target)
+            tags = self._read_tags(target, shown)
             return replace(encryption, owner=owner, grants=grants, tags=tags)
         except S3Error as error:
             if error.status != HTTPStatus.FORBIDDEN:
                 raise
-            raise _unreadable(
-                path, like, f"the readers of {target} are unknown: {error.detail}"
-            ) from error
+            why = f"the readers of {target} are unknown: {error.detail}"
+            raise _unreadable(path, like, why) from error
 
     def _read_acl(self, target: str) -> tuple[str, frozenset[tuple[str, str]] | None]:
-        """Returns the owner of an object and its grants; empty and `None` if there are no ACLs."""
         if self._acls is None:
             self._acls = has_acls(self.bucket)
-        acl = _answer(self.bucket, "get_object_acl", target) if self._acls else None
+        acl = _answer(self.bucket, "get_object_acl", target) if self._acls else {}
         if not acl:
             return "", None
         owner = str(acl.get("Owner", {}).get("ID", ""))
         return owner, frozenset(map(_grant, acl.get("Grants", ())))
 
-    def _read_tags(self, target: str) -> tuple[tuple[str, str], ...]:
+    def _read_tags(self, target: str, shown: Mapping[str, Any] | None) -> Tags:
+        # No request is made if an answer shows that there are none. Without the right to read tags
+        # it does not count them either, so those of one object of the operator must have been read.
+        folder = "/".join(target.split("/")[:2])  # of an operator, or another at that depth
+        counted = self.bucket.shown.counts_tags and folder in self._may_read_tags
+        if shown is not None and counted and "TagCount" not in shown:
+            return ()
         tags = read_tags(self.bucket, target)
-        self._may_read_tags.add(_folder(target))
+        self._may_read_tags.add(folder)
         return tags
-
-    def _is_untagged(self, target: str, shown: Mapping[str, Any] | None) -> bool:
-        """Returns whether an answer has shown that an object has no tags.
-
-        Without the right to read them an answer does not count them either, so the tags of one
-        object of the same operator must have been read.
-        """
-        counted = self.bucket.shown.counts_tags and _folder(target) in self._may_read_tags
-        return shown is not None and counted and "TagCount" not in shown
-
-
-def _folder(path: str) -> str:
-    """Returns the folder of an operator, or another folder at that depth."""
-    return "/".join(path.split("/")[:2])
 
 
 def _otherwise_encrypted(wanted: ObjectSettings, actual: ObjectSettings) -> str | None:
@@ -332,13 +297,6 @@ def _otherwise_encrypted(wanted: ObjectSettings, actual: ObjectSettings) -> str 
     if not actual.sse.startswith(_BY_KEY) or actual.encryption == wanted.encryption:
         return None
     return f"it is encrypted with {_shown(actual)}, and the other with {_shown(wanted)}"
-
-
-def _differs(wanted: ObjectSettings, actual: ObjectSettings) -> str | None:
-    """Returns why a new object would be less protected than the one with the wanted settings."""
-    if actual.encryption == wanted.encryption or not wanted.sse:
-        return None
-    return f"it would be encrypted with {_shown(actual)}, and the other is with {_shown(wanted)}"
 
 
 def _unreadable(path: str, like: str, why: str) -> UnreadableError:

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import chain
 from typing import Any, BinaryIO
@@ -12,14 +12,12 @@ from statemaint.listing import Entry
 from statemaint.storage.base import Check, Chunks, Moved, Moves, Storage, named_as_file
 from statemaint.storage.s3.bucket import Bucket
 from statemaint.storage.s3.client import CONNECTIONS
-from statemaint.storage.s3.delete import delete_all
 from statemaint.storage.s3.errors import S3Error
-from statemaint.storage.s3.moves import Mover, copy
+from statemaint.storage.s3.moves import Mover, copy, delete_all
 from statemaint.storage.s3.options import SCHEMES, S3Options
-from statemaint.storage.s3.probe import Probe
 from statemaint.storage.s3.read import entry_of, open_object, read_object
 from statemaint.storage.s3.settings import Likeness
-from statemaint.storage.s3.write import append, in_parts, write
+from statemaint.storage.s3.write import Probe, append, in_parts, write
 from statemaint.workers import nothing
 
 _ADDRESS = re.compile(rf"(?:{'|'.join(SCHEMES)})://([A-Za-z0-9._-]{{1,255}})(?:/(.*))?", re.DOTALL)
@@ -28,7 +26,8 @@ _ADDRESS = re.compile(rf"(?:{'|'.join(SCHEMES)})://([A-Za-z0-9._-]{{1,255}})(?:/
 class S3Storage(Storage):
     """A bucket, or the objects below a prefix in it. A write is a PUT, which appears complete.
 
-    Times are the server's, in whole seconds, as in all of S3's answers except listings.
+    Times are the server's, in whole seconds, as in all of S3's answers except listings. Requests
+    are those of HTTP, including retries: `list`, `get`, `put`, ...
     """
 
     def __init__(
@@ -54,8 +53,7 @@ class S3Storage(Storage):
 
     @property
     def requests(self) -> Mapping[str, int]:
-        """Returns the number of HTTP requests sent, including retries: `list`, `get`, `put`, ..."""
-        return self._bucket.requests
+        return self._bucket.requests.counts()
 
     @property
     def parallel(self) -> int:
@@ -70,9 +68,7 @@ class S3Storage(Storage):
         return self._probe.obstacle
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        """Yields every file below a directory, with one request for each thousand."""
-        where = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-        for page in self._pages(self._bucket.key(where), where or self.root):
+        for page in self._pages(prefix):
             for item in page.get("Contents", []):
                 path = self._bucket.path(item["Key"])
                 if not item["Key"].endswith("/") or item["Size"]:
@@ -81,14 +77,13 @@ class S3Storage(Storage):
                     yield Entry(path, 0, None)  # an empty object that represents a directory
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """Yields the names of the folders directly in a directory, a thousand in each request."""
-        where = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-        within = self._bucket.key(where)
-        for page in self._pages(within, where or self.root, Delimiter="/"):
+        within = self._bucket.key(_below(prefix))
+        for page in self._pages(prefix, Delimiter="/"):
             for item in page.get("CommonPrefixes", []):
                 yield item["Prefix"].removeprefix(within).rstrip("/")
 
-    def _pages(self, prefix: str, where: str, **params: str) -> Iterator[dict[str, Any]]:
+    def _pages(self, directory: str, **params: str) -> Iterator[dict[str, Any]]:
+        where, prefix = _below(directory) or self.root, self._bucket.key(_below(directory))
         more: dict[str, str] = {}
         while True:
             page = self._bucket.call("list_objects_v2", where, Prefix=prefix, **params, **more)
@@ -111,7 +106,6 @@ class S3Storage(Storage):
         return read_object(self._bucket, path, small=True)[0]
 
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
-        """Opens a file for reading; parts of a large one are fetched ahead."""
         return open_object(self._bucket, path)
 
     def write(
@@ -126,9 +120,8 @@ class S3Storage(Storage):
         begun = next(pieces, b"")  # by now a fold has read the change whose settings are taken
         params = {} if like is None else self._likeness.params(path, like)
         sizes: list[int] = []
-        parts = _measured(self._in_parts(chain((begun,), pieces)), sizes)
+        parts = _measured(in_parts(chain((begun,), pieces), self._bucket.options.part_size), sizes)
         answer = write(self._bucket, self._probe, path, parts, params, new=not overwrite)
-        several = len(sizes) > 1
         if like is not None and not overwrite and answer and self._likeness.writes_show:
             self._likeness.ensure(path, like, answer, in_parts=False)
             return Entry(path, sum(sizes), None, answer["ETag"].strip('"'))
@@ -137,17 +130,14 @@ class S3Storage(Storage):
         if not overwrite and entry.size != sum(sizes):  # Ceph: see `write._complete`
             raise AlreadyExistsError(path)
         if like is not None:
-            self._likeness.ensure(path, like, answer, in_parts=several)
+            self._likeness.ensure(path, like, answer, in_parts=len(sizes) > 1)
         return entry
 
-    def _in_parts(self, chunks: Chunks) -> Iterator[bytes]:
-        return in_parts(chunks, self._bucket.options.part_size)
-
     def replace(self, path: str, chunks: Chunks) -> None:
-        write(self._bucket, self._probe, path, self._in_parts(chunks), {}, new=False)
+        parts = in_parts(chunks, self._bucket.options.part_size)
+        write(self._bucket, self._probe, path, parts, {}, new=False)
 
     def append(self, path: str, lines: bytes) -> None:
-        """Appends whole lines to a file by replacing it, if no other writer did so first."""
         append(self._bucket, self._probe, path, lines)
 
     def delete(self, path: str) -> None:
@@ -158,14 +148,12 @@ class S3Storage(Storage):
         delete_all(self._bucket, paths, before=before)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        """Copies a file on the server, then deletes it under its old name."""
         answer = self._bucket.head(path)
         params = None if like is None else self._likeness.params(to, like)
         copy(self._bucket, path, to, answer, params)
         self.delete(path)
 
     def move_all(self, moves: Moves, *, before: Check = nothing, after: Moved = nothing) -> None:
-        """Copies files on the server, several at a time, then deletes 200 in each request."""
         self._mover.move_all(moves, before=before, after=after)
 
     def check_readable(self, path: str, *, like: str) -> None:
@@ -173,16 +161,20 @@ class S3Storage(Storage):
 
     def now(self) -> float:
         """Returns the server's time, at most a second behind, since it reports whole seconds."""
-        now = self._bucket.clock.now()
+        now = self._bucket.shared.clock.now()
         if now is None:
             self._bucket.ask()
-            now = self._bucket.clock.now()
+            now = self._bucket.shared.clock.now()
         if now is None:
             raise S3Error(self._bucket.address, "the server does not report its time")
         return now
 
 
-def _measured(parts: Iterable[bytes], sizes: list[int]) -> Iterator[bytes]:
+def _below(directory: str) -> str:
+    return f"{directory.strip('/')}/".lstrip("/")
+
+
+def _measured(parts: Chunks, sizes: list[int]) -> Iterator[bytes]:
     for part in parts:
         sizes.append(len(part))
         yield part

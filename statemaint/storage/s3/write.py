@@ -1,30 +1,36 @@
 """Writes objects: in one request if they are new or still the ones read, or in parts.
 
-The server's answer to a conditional write may be lost, and boto3's next attempt is then refused by
-our own object; what is stored shows which writer won.
+`Probe` tries whether the server supports conditional writes. The answer to one may be lost, and
+boto3's next attempt is then refused by our own object; what is stored shows which writer won.
 """
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
+from uuid import uuid4
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
-from statemaint.storage.base import missing_newline
-from statemaint.storage.s3.bucket import Bucket
+from statemaint.storage.base import PROBES, missing_newline
+from statemaint.storage.s3.bucket import PROBE, Bucket, Params
 from statemaint.storage.s3.client import content_md5, md5
 from statemaint.storage.s3.errors import S3Error
-from statemaint.storage.s3.probe import Probe
 from statemaint.storage.s3.read import read_object
-from statemaint.storage.s3.settings import Params
 from statemaint.workers import in_order
 
 Job = Callable[[], dict[str, Any]]
 """Creates a part of an upload; the answer has its ETag."""
 
+_UNMET = HTTPStatus.PRECONDITION_FAILED
+# The answers of servers that do not know a condition's header.
+_UNKNOWN = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_IMPLEMENTED)
+_NO_ETAG = "0" * 32
+_ELSEWHERE = "keep the checkpoint on a server that supports it"
+_Answer = TypeVar("_Answer")
 # Ceph's answer when the object changed between its check of the condition and its write.
 _LOST_RACE = "UnknownError"
 _NO_UPLOAD = "NoSuchUpload"
@@ -43,13 +49,113 @@ _SAME_SIZE = 1000
 _MD5 = re.compile("[0-9a-f]{32}")
 
 
+class Probe:
+    """Tries conditional writes on probe objects below `_statemaint/probe/`, when it first matters.
+
+    What works for one storage of a bucket works for all that share its client, unless what was read
+    since says otherwise; what does not is tried by each, as it may be a matter of rights.
+
+    The first trial is on a fixed name, so that a process without the right to delete leaves one
+    object there, however often it runs. Another process may use it at the same moment: a condition
+    counts as unsupported only after a trial on a name that no other process has.
+    """
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+        self._lock = threading.Lock()
+        self._exclusive: bool | None = None
+        self._forms: tuple[str, ...] | None = None
+        self._why = ""
+
+    @property
+    def exclusive(self) -> bool:
+        with self._lock:
+            if self._exclusive is None:
+                shared = self._bucket.shared
+                shown = shared.exclusive and not self._bucket.ignores_conditions()
+                exclusive = shown or self._tried("exclusive", self._try_exclusive) or False
+                self._exclusive = shared.exclusive = exclusive
+            return self._exclusive
+
+    @property
+    def obstacle(self) -> str:
+        if self._exclusive is None and self._bucket.ignores_conditions():
+            return self._of_versions
+        return self._why
+
+    @property
+    def _of_versions(self) -> str:
+        return (
+            f"the versioning of the bucket {self._bucket.name!r} is enabled, and its server "
+            "ignores `If-None-Match: *` then, as Ceph does; suspend the versioning, or keep the "
+            "checkpoint in a bucket without"
+        )
+
+    def match(self, etag: str) -> dict[str, str]:
+        """Returns the condition that an object still has an ETag; empty if none is supported."""
+        with self._lock:
+            if self._forms is None:
+                shared = self._bucket.shared
+                self._forms = shared.match or self._tried("match", self._try_match) or ()
+                shared.match = self._forms
+            return {"IfMatch": self._forms[0].format(etag.strip('"'))} if self._forms else {}
+
+    def _tried(self, name: str, trial: Callable[[str], _Answer]) -> _Answer | None:
+        for own in (name, str(uuid4())):
+            path = f"{PROBES}/{own}"
+            try:
+                if answer := trial(path):
+                    return answer
+            finally:
+                self._bucket.call_object("delete_object", path)
+        return None
+
+    def _try_exclusive(self, path: str) -> bool:
+        # A server that does not know the header may ignore it, or refuse every request with it.
+        refusal = self._refusal(path, IfNoneMatch="*")
+        if refusal and refusal.status in _UNKNOWN:
+            why = f"the server refuses `If-None-Match: *` (HTTP {refusal.status})"
+            self._why = f"{why}; {_ELSEWHERE}"
+            return False
+        # An object that an earlier run could not delete has the fixed name: that refusal will do.
+        if refusal or self._refuses(path, IfNoneMatch="*"):
+            return True
+        ignored = f"the server ignores `If-None-Match: *`; {_ELSEWHERE}"
+        self._why = self._of_versions if self._bucket.versioned else ignored
+        return False
+
+    def _try_match(self, path: str) -> tuple[str, ...]:
+        for form in ('"{}"', "{}"):  # Ceph compares the ETag without its quotes
+            etag = self._bucket.put(path, PROBE)["ETag"].strip('"')
+            if self._refuses(path, IfMatch=form.format(_NO_ETAG)) and self._takes(
+                path, IfMatch=form.format(etag)
+            ):
+                return (form,)
+        return ()
+
+    def _refusal(self, path: str, **condition: str) -> S3Error | None:
+        try:
+            self._bucket.put(path, PROBE, **condition)
+        except S3Error as error:
+            if error.status not in (_UNMET, *_UNKNOWN):
+                raise
+            return error
+        return None
+
+    def _takes(self, path: str, **condition: str) -> bool:
+        refusal = self._refusal(path, **condition)
+        # A put that was carried out, but whose answer was lost, is refused when it is retried.
+        return refusal is None or (refusal.retried and refusal.status == _UNMET)
+
+    def _refuses(self, path: str, **condition: str) -> bool:
+        refusal = self._refusal(path, **condition)
+        return refusal is not None and refusal.status == _UNMET
+
+
 def write(
     bucket: Bucket, probe: Probe, path: str, parts: Iterator[bytes], params: Params, *, new: bool
 ) -> dict[str, Any] | None:
-    """Writes an object; returns the answer if it took one request, and the answer came.
-
-    Several parts are sent at a time, so only a few are in memory.
-    """
+    """Writes an object; returns the answer if it took one request, and the answer came."""
     first, second = next(parts, b""), next(parts, None)
     if second is None:
         if new:
@@ -87,7 +193,7 @@ def _put_new(
             # A conflict: another conditional write of this key is under way.
             if error.status == HTTPStatus.CONFLICT or error.reason == _LOST_RACE:
                 continue
-            if error.status != HTTPStatus.PRECONDITION_FAILED:
+            if error.status != _UNMET:
                 raise
             if error.retried and _is_ours(bucket, path, content):
                 return None
@@ -99,10 +205,8 @@ def _put_new(
 
 
 def append(bucket: Bucket, probe: Probe, path: str, lines: bytes) -> None:
-    """Appends lines to an object by rewriting it, if no other writer changed it meanwhile.
-
-    An object that does not exist yet, the usual case, takes one request.
-    """
+    """Appends lines to an object by rewriting it, if no other writer changed it meanwhile."""
+    # An object that does not exist yet, the usual case, takes one request.
     if probe.exclusive and _swapped(bucket, path, lines, {"IfNoneMatch": "*"}):
         return
     wait = _FIRST_WAIT_SECONDS
@@ -126,7 +230,7 @@ def _swapped(bucket: Bucket, path: str, content: bytes, condition: dict[str, str
         return False
     except S3Error as error:
         lost = error.reason == _LOST_RACE
-        if not lost and error.status not in (HTTPStatus.PRECONDITION_FAILED, HTTPStatus.CONFLICT):
+        if not lost and error.status not in (_UNMET, HTTPStatus.CONFLICT):
             raise
         return (lost or error.retried) and _is_ours(bucket, path, content)
     return True
@@ -167,15 +271,10 @@ def multipart(
     new: bool,
     exclusive: bool,
 ) -> None:
-    """Creates an object from parts; a failure leaves no trace of it.
+    """Creates an object from parts, which the jobs of an upload's id create.
 
-    Args:
-        bucket: the bucket of the object.
-        path: the path of the object.
-        jobs: given the upload's id, the jobs that create the parts.
-        params: its settings.
-        new: whether it must not exist yet.
-        exclusive: whether the server supports `If-None-Match`.
+    A failure leaves no trace of it. `new`: it must not exist yet; `exclusive`: the server supports
+    `If-None-Match`.
     """
     upload: str = bucket.call_object("create_multipart_upload", path, **params)["UploadId"]
     try:
@@ -216,7 +315,7 @@ def _complete(
         repeated = error.reason == _NO_UPLOAD or error.retried or not error.refused
         if repeated and _is_complete(bucket, path, parts):
             return  # by an earlier attempt, whose answer was lost
-        if new and error.status == HTTPStatus.PRECONDITION_FAILED:
+        if new and error.status == _UNMET:
             raise AlreadyExistsError(path) from error
         raise
 

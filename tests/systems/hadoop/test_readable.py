@@ -15,9 +15,8 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.recover import repair
 from statemaint.storage import HadoopStorage
-from statemaint.storage.hadoop.files import spec, with_entries
+from statemaint.storage.hadoop.files import PlainNames, spec, with_entries
 from statemaint.storage.hadoop.jvm import Jvm, launch_jvm
-from statemaint.storage.hadoop.names import PlainNames
 from tests.support.checkpoints import write_checkpoint
 from tests.support.hdfs import SUPERUSER, USER, Hdfs
 from tests.support.ledgers import page_of_ledger

@@ -16,8 +16,8 @@ from statemaint.errors import (
     Superseded,
 )
 from statemaint.storage import S3Options, S3Storage, open_storage
+from statemaint.storage.s3.client import ServerClock
 from statemaint.storage.s3.options import options_from
-from statemaint.storage.s3.shared import ServerClock
 from tests.support.checkpoints import paths
 from tests.support.fault_proxy import Answer, Cut, FaultProxy, Lost, Seen, Then, about, error
 from tests.support.s3 import Place
@@ -390,14 +390,14 @@ def test_a_server_without_a_date_has_no_clock(
     broken: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = broken.storage()
-    monkeypatch.setattr(storage._bucket.clock, "answered", lambda _: None)
+    monkeypatch.setattr(storage._bucket.shared.clock, "answered", lambda _: None)
     with pytest.raises(StorageError, match="does not report its time"):
         storage.now()
 
 
 def test_the_clock_stays_within_what_the_answers_allow(monkeypatch: pytest.MonkeyPatch) -> None:
     monotonic = 100.0
-    monkeypatch.setattr("statemaint.storage.s3.shared.time.monotonic", lambda: monotonic)
+    monkeypatch.setattr("statemaint.storage.s3.client.time.monotonic", lambda: monotonic)
     clock = ServerClock()
     assert clock.now() is None
 

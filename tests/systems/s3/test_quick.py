@@ -42,12 +42,12 @@ def test_a_read_is_boto3s_without_boto3(place: Place, name: str) -> None:
     storage.write(name, [b"content"])
     assert storage.read(name) == b"content"
     before = storage.requests["get"]
-    assert storage._bucket._shared.quick._form is not None
+    assert storage._bucket.shared.quick._form is not None
     assert storage.read(name) == b"content"
     with storage.open(name) as stream:
         assert stream.read() == b"content"
     assert storage.requests["get"] == before + 2
-    assert storage._bucket._shared.quick._paused_until < 0
+    assert storage._bucket.shared.quick._paused_until < 0
 
 
 def test_the_first_read_is_boto3s_and_the_others_are_not(broken: Place, proxy: FaultProxy) -> None:
@@ -83,7 +83,7 @@ def test_an_empty_file_is_read(place: Place) -> None:
     storage = learned(place)
     storage.write("empty", [])
     assert (storage.read("empty"), storage.read("b")) == (b"", b"bbb")
-    assert storage._bucket._shared.quick._paused_until < 0
+    assert storage._bucket.shared.quick._paused_until < 0
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_credentials_that_cannot_be_renewed_are_left_to_boto3(
         raise ClientError({"Error": {"Code": "AccessDenied"}}, "AssumeRole")
 
     credentials = SimpleNamespace(get_frozen_credentials=refused)
-    monkeypatch.setattr(storage._bucket._shared.quick, "_credentials", credentials)
+    monkeypatch.setattr(storage._bucket.shared.quick, "_credentials", credentials)
     assert storage.read("b") == b"bbb"
     assert reads(proxy) == [True, True]
 

@@ -380,7 +380,7 @@ def test_a_server_without_acls_and_tags_needs_none(
 
 def refuse(storage: S3Storage, monkeypatch: pytest.MonkeyPatch, *operations: str) -> None:
     """Lets a server answer some requests as one does that does not know them."""
-    client: Any = storage._bucket._shared.client
+    client: Any = storage._bucket.shared.client
     asked = client._make_api_call
 
     def call(operation: str, params: object) -> object:

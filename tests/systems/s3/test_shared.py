@@ -10,7 +10,7 @@ import pytest
 
 from statemaint.errors import AlreadyExistsError
 from statemaint.storage import S3Storage
-from statemaint.storage.s3 import shared
+from statemaint.storage.s3 import client as shared
 from tests.support.s3 import Place
 
 
@@ -27,7 +27,7 @@ def opened(place: Place, address: str) -> S3Storage:
 
 
 def client(storage: S3Storage) -> object:
-    return storage._bucket._shared
+    return storage._bucket.shared
 
 
 def test_requests_of_threads_are_counted_by_their_own_storage(moto_place: Place, at: str) -> None:
@@ -83,7 +83,7 @@ def test_a_trial_is_repeated_where_what_was_read_since_contradicts_it(
     monkeypatch.setattr(other._bucket, "ignores_conditions", lambda: True)
     monkeypatch.setattr(other._probe, "_refuses", lambda *_, **__: False)
     assert not other.exclusive
-    assert not opened(moto_place, f"{at}/c")._bucket.trials.exclusive
+    assert not opened(moto_place, f"{at}/c")._bucket.shared.exclusive
 
 
 def test_another_environment_bucket_process_or_session_has_its_own_client(
@@ -106,7 +106,7 @@ def test_keys_that_were_replaced_in_a_file_are_read_minutes_later_by_a_client_in
     now, clients = time.monotonic(), list[weakref.ref[object]]()
     for minutes in (0, 4, 5, 6, 10, 15, 20):
         monkeypatch.setattr(
-            "statemaint.storage.s3.shared.time.monotonic", lambda at=now + 60 * minutes: at
+            "statemaint.storage.s3.client.time.monotonic", lambda at=now + 60 * minutes: at
         )
         storage = opened(moto_place, at)
         storage.replace("file", [b"content"])

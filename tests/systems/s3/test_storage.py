@@ -149,12 +149,11 @@ def test_whoever_seeks_gets_what_he_reads_then_and_no_more(place: Place) -> None
 
 def test_memory_is_bounded_while_a_file_is_uploaded(place: Place) -> None:
     storage = place.storage(part_size=PART, threads=2)
-    bucket = storage._bucket
     ahead = []
 
     def chunks() -> Iterator[bytes]:
         for number in range(60):
-            ahead.append(number * MIB - bucket.requests.get("put", 0) * 5 * MIB)
+            ahead.append(number * MIB - storage.requests.get("put", 0) * 5 * MIB)
             yield bytes(MIB)
 
     storage.write("a", chunks(), overwrite=True)

@@ -21,7 +21,7 @@ from statemaint.plan.actions import Delete, Plan
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.planner import plan
 from statemaint.plan.reasons import KeepReason
-from statemaint.scan.partitions import count_in, may_have_changed, partition_counts
+from statemaint.scan.query_logs import count_in, may_have_changed, partition_counts
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import NOW, offsets_bytes
 from tests.support.rocks import rocks_checkpoint, rocks_store

@@ -15,12 +15,12 @@ from statemaint.planning import scan_checkpoint
 from statemaint.records.attestations import store_of
 from statemaint.scan.required import (
     Evidence,
+    Undeclared,
     expected_stores,
-    foreign_operators,
+    findings_of_unused,
     required_operators,
     required_partitions,
     store_names,
-    unused_stores,
 )
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import drop, write_checkpoint
@@ -55,7 +55,7 @@ def test_a_stray_number_invents_nothing() -> None:
 def test_the_newest_commit_names_exactly_the_operators() -> None:
     known = Evidence(stores((0, 0), (5, 0)), named={0: (1, 1), 1: (1, 1)})
     assert required_operators(known) == {0, 1}
-    assert unused_stores(known, expected_stores(known)) == (StoreId(5, 0),)
+    assert known.listed - set(expected_stores(known)) == {StoreId(5, 0)}
 
 
 def test_the_ledger_knows_what_was_maintained_once() -> None:
@@ -73,10 +73,15 @@ def test_a_copy_of_another_operators_folder_is_none() -> None:
 
 def test_metadata_of_an_operator_that_no_commit_names_are_foreign() -> None:
     both = {0: AGGREGATION, 2: replace(AGGREGATION, id=2)}
-    assert foreign_operators(Evidence(stores(), both, named={0: (1,)})) == (2,)
-    assert foreign_operators(Evidence(stores(), both)) == (), "nothing says which there are"
+
+    def foreign(evidence: Evidence) -> list[str | None]:
+        findings = findings_of_unused(evidence, (), Undeclared())
+        return [finding.path for finding in findings]
+
+    assert foreign(Evidence(stores(), both, named={0: (1,)})) == ["state/2"]
+    assert foreign(Evidence(stores(), both)) == [], "nothing says which there are"
     copied = Evidence(stores(), both, named={0: (1,)}, copied=frozenset({2}))
-    assert foreign_operators(copied) == (), "Spark takes it for operator 0 once more"
+    assert foreign(copied) == [], "Spark takes it for operator 0 once more"
 
 
 @pytest.mark.parametrize(
