@@ -52,25 +52,19 @@ BROKEN = (SavepointState.DAMAGED, SavepointState.UNREADABLE)
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """A savepoint as it was listed, what is to become of it, and what became of it.
+    """A savepoint as it was listed, whether it expires, and what its deletion left.
 
     Attributes:
-        address: its address.
-        state: what it is good for.
-        note: its record; `None` if that cannot be read.
-        entries: its files; none if its record cannot be read.
-        why: why its record cannot be read, or which file is missing or has another size.
-        kept: the rules or the state that keep it, none if it expires; `None` without rules.
         left: the files that stayed as it was deleted, since they are not its own; with any, so did
             the record and the `metadata` that no Spark reads. `None` if it was not deleted.
     """
 
     address: str
     state: SavepointState
-    note: SavepointNote | None = None
+    note: SavepointNote | None = None  # its record; `None`, and no entries, if that is unreadable
     entries: tuple[Entry, ...] = ()
-    why: str = ""
-    kept: tuple[str, ...] | None = None
+    why: str = ""  # its record cannot be read, or which file is missing or has another size
+    kept: tuple[str, ...] | None = None  # by these rules or states; `None` without rules
     left: tuple[str, ...] | None = None
 
     @property
@@ -97,7 +91,7 @@ class Savepoint:
     def unknown(self) -> tuple[Entry, ...]:
         """Returns the files that are neither the savepoint's nor our own about it."""
         named = {*self.named}
-        return tuple(one for one in self.entries if one not in named and not is_own(one.path))
+        return tuple(each for each in self.entries if each not in named and not is_own(each.path))
 
     def _is_named(self, entry: Entry) -> bool:
         if self.note is None or entry.outside or is_own(entry.path):
@@ -127,22 +121,17 @@ def list_savepoints(
     """Returns the savepoints below a folder, or the one at it, up to three folders deep.
 
     Those of one query follow each other, the newest first. Each takes three requests and those
-    that find its folder.
-
-    Args:
-        dest: the address of the folder.
-        source: the checkpoint whose savepoints they are, or may be; `None` for those of any.
-        opened: opens the storage of an address.
+    that find its folder. With a source, only those that are, or may be, of that checkpoint.
     """
     below = checkpoints_below(dest, marks=MARKS | {OURS}, opened=opened)
     jobs = [Job(partial(_looking, address, opened)) for address in below]
     looks = in_turn(jobs, threads=opened(dest).parallel)
-    found = (one for one in looks if one and _is_of(one, source))
-    return tuple(sorted(found, key=_order))
-
-
-def _is_of(savepoint: Savepoint, source: str | None) -> bool:
-    return None in (source, savepoint.note) or savepoint.query[0] == source
+    listed = [
+        savepoint
+        for savepoint in looks
+        if savepoint and (None in (source, savepoint.note) or savepoint.query[0] == source)
+    ]
+    return tuple(sorted(listed, key=_order))
 
 
 def problems(savepoints: Iterable[Savepoint]) -> Iterator[str]:
@@ -169,7 +158,7 @@ def _looking(address: str, opened: Opener) -> Iterator[Savepoint | None]:
 
 
 def look(storage: Storage, address: str) -> Savepoint | None:
-    """Returns the savepoint in a storage; `None` if there is no record of one."""
+    """Returns the savepoint in a storage; `None` if it has no record of one."""
     try:
         note = read_savepoint(storage)
         entries = tuple(sorted(storage.list(""))) if note else ()
@@ -195,7 +184,7 @@ def _query_id(storage: Storage) -> str | None:
 def _state(
     listed: Savepoint, note: SavepointNote, query_id: str | None
 ) -> tuple[SavepointState, str]:
-    if any(one.path.startswith(OF_A_QUERY) for one in listed.unknown):
+    if any(entry.path.startswith(OF_A_QUERY) for entry in listed.unknown):
         return SavepointState.STARTED, ""
     if note.expired is not None:
         return SavepointState.EXPIRING, ""

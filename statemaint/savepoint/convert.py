@@ -19,14 +19,11 @@ _INT, _VERSION = struct.Struct("<i"), b"\0"
 def converter(
     old: Shape, new: Shape, layout: RowLayout, delimiter: bytes = b""
 ) -> Callable[[Row], Row]:
-    """Returns the function that gives a row of one shape in another; it raises `CodecError`.
+    """Returns the function that gives a row of one whole shape in another.
 
-    Args:
-        old: the whole shape that rows are in.
-        new: the one that they are to have.
-        layout: the layout of the rows in RocksDB. From there to HDFS-backed stores and back, it
-            must be one without column families, with keys in `NoPrefix` or `PrefixScan`.
-        delimiter: the bytes between several rows in one value.
+    `layout` is the one in RocksDB. From there to HDFS-backed stores and back, it must be one
+    without column families, with keys in `NoPrefix` or `PrefixScan`. `delimiter` is between several
+    rows in one value.
     """
     key_of = _key_of(old, new, layout)
 

@@ -48,15 +48,15 @@ class _Tally:
 
 def forecast(planned: SavepointPlan, workers: Workers) -> tuple[OperatorForecast, ...]:
     """Returns what the savepoint of each operator would take; refuses what that refuses."""
-    tallies = [_Tally(one, write.chain, (write,)) for one, write in planned.stores]
+    tallies = [_Tally(store, write.chain, (write,)) for store, write in planned.stores]
     for shuffle in planned.shuffles:
-        tallies += [_Tally(*one, shuffle.targets, shuffle) for one in shuffle.sources]
-    jobs = [Job(partial(one.counted, planned), SPILL, one.chain.size) for one in tallies]
+        tallies += [_Tally(*source, shuffle.targets, shuffle) for source in shuffle.sources]
+    jobs = [Job(partial(tally.counted, planned), SPILL, tally.chain.size) for tally in tallies]
     threads = workers.threads(planned.storage.parallel, planned.size)
     by_operator = defaultdict[int, list[_Tally]](list)
     for tally in as_they_come(jobs, threads=threads, budget=workers.budget()):
         by_operator[tally.store.id.operator].append(tally)
-    return tuple(_of_operator(one, by_operator[one]) for one in sorted(by_operator))
+    return tuple(_of_operator(*each) for each in sorted(by_operator.items()))
 
 
 def _of_operator(operator: int, tallies: Sequence[_Tally]) -> OperatorForecast:

@@ -12,6 +12,7 @@ Mirrors `MicroBatchExecution.populateStartOffsets` and `OperatorStateMetadataV2R
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from statemaint.codec.metadata import logs
@@ -60,12 +61,9 @@ def logs_of(  # noqa: PLR0913 -- each is a fact of its own
         ids: the unique ids of the savepoint's files; empty if they have none.
         partitions: the number of partitions of those operators that get another one.
         conf: the settings that the offsets pin other than those of the source.
-
-    Raises:
-        DamagedError: when a file is missing that a restart after the batch asks for.
     """
     entries = [number for number in (batch - 1, batch) if number >= 0]
-    contents = {f"offsets/{one}": offsets_of(storage, checkpoint, one) for one in entries}
+    contents = {f"offsets/{entry}": offsets_of(storage, checkpoint, entry) for entry in entries}
     *earlier, read = (_offsets(path, content) for path, content in contents.items())
     path = f"commits/{batch}"
     commit = storage.read(path)
@@ -95,9 +93,6 @@ def unchecked_sources(path: str, entry: bytes) -> tuple[str, ...]:
 
     Checked are file sources, whose log is saved with it, offsets by partition, as of Kafka, and
     sources that have not read anything.
-
-    Raises:
-        DamagedError: when a source that has read something has no offset, or none of a partition.
     """
     offsets, unchecked = _offsets(path, entry), []
     for source, text in offsets.sources.items():
@@ -143,7 +138,7 @@ def _offsets(path: str, content: bytes) -> logs.Offsets:
 def _schema_logs(storage: Storage) -> Iterator[tuple[str, Chunks]]:
     """Yields the schemas of Delta's tables, in the folder that the query has chosen for them."""
     for folder in sorted(set(storage.folders("")) - _FOLDERS):
-        for entry in sorted(storage.list(folder), key=lambda one: one.path):
+        for entry in sorted(storage.list(folder), key=attrgetter("path")):
             if _SCHEMA_LOG in f"/{entry.path}" and not entry.name.startswith("."):
                 yield entry.path, pieces(storage, entry.path)
 
@@ -153,7 +148,7 @@ def _sources(
 ) -> Iterator[tuple[str, Chunks]]:
     """Yields the logs of all sources: of a file source what it had read, of others every file."""
     files: dict[str, list[str]] = defaultdict(list)
-    for entry in sorted(storage.list("sources"), key=lambda one: one.path):
+    for entry in sorted(storage.list("sources"), key=attrgetter("path")):
         if not entry.name.startswith("."):
             files[entry.path.split("/")[1]].append(entry.path)
     if lost := sorted(read.file_sources.keys() - files.keys()):

@@ -31,10 +31,7 @@ def operator_files(
     to: str,
     partitions: Mapping[int, int],
 ) -> Iterator[tuple[str, Chunks]]:
-    """Yields metadata and schemas of the operators, as a restart after a batch reads them.
-
-    `partitions` has the number of those operators that get another one.
-    """
+    """Yields metadata and schemas of the operators; `partitions` has the numbers that change."""
     operators = sorted({store.id.operator for store in checkpoint.stores})
     for store, entry in sorted(checkpoint.schemas.items()):
         if store.operator in operators:
@@ -44,7 +41,11 @@ def operator_files(
         there = {entry.path for entry in storage.list(folder)}
         count = partitions.get(operator)
         if (path := f"{folder}/metadata") in there:
-            yield path, pieces(storage, path) if count is None else _counted(storage, path, count)
+            content: Chunks = pieces(storage, path)
+            if count is not None:
+                with in_file(path):
+                    content = [logs.with_stores(storage.read(path), partitions=count)]
+            yield path, content
         names = (path.removeprefix(f"{folder}/v2/") for path in there)
         written = [int(name) for name in names if re.fullmatch(r"[0-9]{1,18}", name)]
         if older := [one for one in written if one <= batch]:
@@ -55,12 +56,6 @@ def operator_files(
                 f"none; save batch {min(written)} or a newer one"
             )
             raise DamagedError(f"{folder}/v2", detail, code=FindingCode.UNREADABLE_METADATA)
-
-
-def _counted(storage: Storage, path: str, partitions: int) -> Chunks:
-    content = storage.read(path)
-    with in_file(path):
-        return [logs.with_stores(content, partitions=partitions)]
 
 
 def _described(
@@ -87,7 +82,6 @@ def _described(
 
 
 def _moved(path: str, operator: int, to: str) -> str:
-    """Returns the path of a schema file in another checkpoint."""
     match = _SCHEMA.fullmatch(path)
     if not match:
         raise CodecError(f"{path[:200]!r} is not the path of a schema file", offset=0)

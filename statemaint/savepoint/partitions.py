@@ -32,22 +32,11 @@ def shuffles_of(
     conf: Mapping[str, str],
     id_of: Callable[[str, int], str],
 ) -> Iterator[Shuffle]:
-    """Yields the stores that are written row by row.
+    """Yields the stores that are written row by row; refuses what cannot have the shape.
 
     Those that get another number of partitions come together with all others of their name, those
-    that are to be stored differently by themselves.
-
-    Args:
-        storage: the source, read-only.
-        checkpoint: its scan.
-        stores: every store that a restart reads, with its file if partitions stay.
-        shapes: the whole shape of the source, and that of the savepoint.
-        conf: what the newest entry of the offset log pins.
-        id_of: gives the unique id of a partition's file, from that of the file of partition 0.
-
-    Raises:
-        UnsupportedError: when it is not known how an operator's rows are shuffled, or the other
-            provider cannot have them.
+    that are to be stored differently by themselves. `id_of` gives the unique id of a partition's
+    file from that of the file of partition 0.
     """
     before, after = (shape.partitions for shape in shapes)
     partitions = None if before == after else after
@@ -56,7 +45,7 @@ def shuffles_of(
     for planned in stores:
         by_name[planned[0].id.operator, planned[0].id.store].append(planned)
     for _, group in sorted(by_name.items()):
-        group.sort(key=lambda one: one[0].id)
+        group.sort(key=lambda planned: planned[0].id)
         store, _ = group[0]
         change = _change(storage, checkpoint, store, shapes)
         schemas = schemas_of(storage, checkpoint, store, version) if partitions else {}
@@ -64,8 +53,8 @@ def shuffles_of(
             keys = _keys(storage, checkpoint, conf, group, schemas)
             yield _shuffle(group, keys, change, partitions, id_of)
         elif change:
-            for one, write in group:
-                yield Shuffle(((one, write.chain),), (write,), {}, change)
+            for source, write in group:
+                yield Shuffle(((source, write.chain),), (write,), {}, change)
 
 
 def _keys(
@@ -104,11 +93,7 @@ def _named(checkpoint: Checkpoint, store: StoreId) -> str:
 def _change(
     storage: Storage, checkpoint: Checkpoint, store: Store, shapes: tuple[Shape, Shape]
 ) -> Change | None:
-    """Returns how the rows of an operator's store change; `None` if files stay as they are.
-
-    Raises:
-        UnsupportedError: when only RocksDB can have its rows, or it is not known how that would.
-    """
+    """Returns how the rows of an operator's store change; `None` if files stay as they are."""
     old, new = shapes
     if same_files(old, new):
         return None
@@ -150,14 +135,13 @@ def _shuffle(
     id_of: Callable[[str, int], str],
 ) -> Shuffle:
     store, like = group[0]
+    kind, chain = like.path.rpartition(".")[2], Chain(like.version, None, ())
     targets = []
     for number in range(partitions):
         target = replace(store.id, partition=number)
         unique = like.id and id_of(like.id, number)
         name = f"{like.version}_{unique}" if unique else str(like.version)
-        kind = like.path.rpartition(".")[2]
         path = f"{target.directory}/{name}.{kind}"
-        chain = Chain(like.version, None, ())
         targets.append(replace(like, store=target, path=path, chain=chain, id=unique))
-    sources = tuple((one, write.chain) for one, write in group)
+    sources = tuple((source, write.chain) for source, write in group)
     return Shuffle(sources, tuple(targets), keys, change)

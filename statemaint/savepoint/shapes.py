@@ -43,16 +43,9 @@ def check_changes(before: Shape, after: Shape, root: str, *, stateful: bool) -> 
 
 
 def settings_of(before: Shape, after: Shape, conf: Mapping[str, str], root: str) -> dict[str, str]:
-    """Returns the settings that a savepoint pins other than its source does.
+    """Returns the settings that a savepoint pins other than its source does, by whole shapes.
 
-    Args:
-        before: the whole shape of the source.
-        after: that of the savepoint.
-        conf: what the newest entry of the offset log pins.
-        root: the address of the source, for errors.
-
-    Raises:
-        UnsupportedError: when the shape cannot be, or the Spark that wrote the entry lacks it.
+    `conf` is what the newest entry of the offset log pins: the Spark that wrote it may lack one.
     """
     if after.ids == "v2" and after.provider is Provider.HDFS_BACKED:
         what = f"{Provider.HDFS_BACKED} with unique ids (v2)"
@@ -81,7 +74,6 @@ def _pinned(shape: Shape) -> Mapping[str, str]:
 
 
 def same_rows(before: Shape, after: Shape) -> bool:
-    """Returns whether rows of one shape are stored in the other with the same bytes."""
     return (before.provider, before.row_checksums) == (after.provider, after.row_checksums)
 
 

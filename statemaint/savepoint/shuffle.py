@@ -36,7 +36,6 @@ from statemaint.state.versions import Layouts
 from statemaint.storage import Storage
 
 if TYPE_CHECKING:
-    from statemaint.fold.compiled.rows import Sums
     from statemaint.fold.spill import Spill
 
 _BATCH, _FAMILY = 512, 2  # rows at a time: one may have 60,000 bytes
@@ -44,18 +43,11 @@ _BATCH, _FAMILY = 512, 2  # rows at a time: one may have 60,000 bytes
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How rows are stored, before and after.
-
-    Attributes:
-        old: the whole shape of the source.
-        new: that of the savepoint.
-        layouts: the layout of each column family in RocksDB, by `None` in a store without any;
-            empty if rows have the same bytes in both.
-    """
+    """How rows are stored, before and after: whole shapes."""
 
     old: Shape
     new: Shape
-    layouts: Layouts
+    layouts: Layouts  # in RocksDB; empty if rows have the same bytes in both
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +56,9 @@ class Shuffle:
 
     Attributes:
         sources: the stores of all partitions, each with its chain; or only one.
-        targets: the file of each partition to be; or only that of the one.
+        targets: the file of each partition of the savepoint; or only that of the one.
         keys: the shuffle key of each column family, by `None` in a store without any; empty if rows
             stay in their partition.
-        change: how they are stored; `None` if they are written as they are.
     """
 
     sources: tuple[tuple[Store, Chain], ...]
@@ -81,7 +72,6 @@ class Shuffle:
 
     @property
     def size(self) -> int:
-        """Returns the stored bytes of all chains."""
         return sum(chain.size for _, chain in self.sources)
 
     @property
@@ -93,14 +83,7 @@ class Shuffle:
 def spilled(
     shuffle: Shuffle, sources: Sequence[Source]
 ) -> Iterator["tuple[Spill, list[StateDigest]]"]:
-    """Puts the rows of all stores apart by their new partitions; yields them with their digests.
-
-    Raises:
-        DamagedError: when a row is not in the partition of its hash.
-        UnsupportedError: when a shuffle key is not known, or partitions number their column
-            families differently.
-        CheckpointError: when a file is damaged.
-    """
+    """Puts the rows of all stores apart by their new partitions; yields them with their digests."""
     from statemaint.fold.compiled.rows import Sums  # noqa: PLC0415 -- numba is large
     from statemaint.fold.spill import Spill  # noqa: PLC0415
 
@@ -132,7 +115,7 @@ def check_numbering(where: str, families: Sequence[Mapping[Any, str]]) -> None:
 def routed(
     shuffle: Shuffle, store: Store, state: State
 ) -> Iterator[tuple[Iterable[int], list[Row]]]:
-    """Yields the rows of a store as they are to be stored, with the number of each one's target."""
+    """Yields the rows of a store as they are to be stored, with the number of each row's target."""
     place, changed = _placer(shuffle, store), _changer(shuffle.change, state)
     known = shuffle.keys or (shuffle.change.layouts if shuffle.change else {})
     with in_file(store.id.directory):
@@ -146,18 +129,17 @@ def _by_family(
 ) -> Iterable[tuple[str | None, list[Row]]]:
     if not state.families:
         return [(None, rows)]
-    found: dict[bytes, list[Row]] = defaultdict(list)
+    by_number: dict[bytes, list[Row]] = defaultdict(list)
     for row in rows:
-        found[row[0][:_FAMILY]].append(row)
-    names = {
-        family: state.families.get(int.from_bytes(family, "little", signed=True))
-        for family in found
-    }
-    for family, name in names.items():
+        by_number[row[0][:_FAMILY]].append(row)
+    by_name: list[tuple[str | None, list[Row]]] = []
+    for number, some in by_number.items():
+        name = state.families.get(int.from_bytes(number, "little", signed=True))
         if name is None or name not in known:
-            what = f"rows of the column family {family.hex()}, which has no known shuffle key"
+            what = f"rows of the column family {number.hex()}, which has no known shuffle key"
             raise UnsupportedError(store.id.directory, what, "families of the query's operators")
-    return [(names[family], some) for family, some in found.items()]
+        by_name.append((name, some))
+    return by_name
 
 
 def _placer(shuffle: Shuffle, store: Store) -> Callable[[str | None, list[Row]], Iterable[int]]:
@@ -172,8 +154,14 @@ def _placer(shuffle: Shuffle, store: Store) -> Callable[[str | None, list[Row]],
     def place(family: str | None, rows: list[Row]) -> Iterable[int]:
         hashes = hashers[family]([key for key, _ in rows])
         for hashed in hashes:
-            if pmod(hashed, old) != store.id.partition:
-                raise _astray(store, pmod(hashed, old))
+            if (partition := pmod(hashed, old)) != store.id.partition:
+                detail = (
+                    f"has a row that belongs to partition {partition} by the hash of its key; no "
+                    "savepoint of other partitions can be made of it. `verify --deep` says how "
+                    "many such rows there are"
+                )
+                code = FindingCode.WRONG_PARTITION.value
+                raise DamagedError(store.id.directory, detail, code=code)
         return [pmod(hashed, new) for hashed in hashes]
 
     return place
@@ -184,33 +172,23 @@ def _changer(change: Change | None, state: State) -> Callable[[str | None, list[
     if change is None or not change.layouts:
         return lambda _, rows: rows
     of_row = {
-        family: _checked(change.old, change.new, layout, state.delimiter)
+        family: _checked(change, layout, state.delimiter)
         for family, layout in change.layouts.items()
     }
     return lambda family, rows: [*map(of_row[family], rows)]
 
 
-def _checked(old: Shape, new: Shape, layout: RowLayout, delimiter: bytes) -> Callable[[Row], Row]:
-    there, back = converter(old, new, layout, delimiter), converter(new, old, layout, delimiter)
+def _checked(change: Change, layout: RowLayout, delimiter: bytes) -> Callable[[Row], Row]:
+    there = converter(change.old, change.new, layout, delimiter)
+    back = converter(change.new, change.old, layout, delimiter)
 
     def changed(row: Row) -> Row:
-        found = there(row)
-        if back(found) != row:
+        converted = there(row)
+        if back(converted) != row:
             raise CodecError("a row that Spark would have written in another way", offset=0)
-        return found
+        return converted
 
     return changed
-
-
-def _astray(store: Store, partition: int) -> DamagedError:
-    detail = (
-        f"has a row that belongs to partition {partition} by the hash of its key; no savepoint of "
-        "other partitions can be made of it. `verify --deep` says how many such rows there are"
-    )
-    return DamagedError(store.id.directory, detail, code=FindingCode.WRONG_PARTITION.value)
-
-
-# -- files
 
 
 def written(
@@ -223,8 +201,8 @@ def written(
     """Writes a partition's rows, in the order of their keys, as its snapshot."""
     if not write.path.endswith(".zip"):
         folding = Folding(_snapshot(rows, source, write.version))
-        (found,) = publish(dest, (write,), folding, like=None, before=before)
-        return found
+        (published,) = publish(dest, (write,), folding, like=None, before=before)
+        return published
     from statemaint.fold.rocksdb import build_rows  # noqa: PLC0415 -- RocksDB is large
     from statemaint.fold.rocksdb.fetch import read_zip  # noqa: PLC0415
 
@@ -238,12 +216,12 @@ def _snapshot(rows: Iterator[Row], source: Source, version: int) -> Pieces:
     from statemaint.fold.compiled.rows import Sums  # noqa: PLC0415
 
     sums = Sums(source.key)
-    for piece in encode(source.compression, records.encode(_summed(rows, sums))):
+
+    def summed() -> Iterator[Row]:
+        while some := [*islice(rows, _BATCH)]:
+            sums.add(some)
+            yield from some
+
+    for piece in encode(source.compression, records.encode(summed())):
         yield version, piece
     return {version: sums.digest()}
-
-
-def _summed(rows: Iterator[Row], sums: "Sums") -> Iterator[Row]:
-    while some := [*islice(rows, _BATCH)]:
-        sums.add(some)
-        yield from some
