@@ -4,7 +4,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
@@ -12,7 +12,7 @@ from threading import Event
 from typing import Generic, TypeVar
 
 from statemaint.memory import Budget, available_memory, resident_memory
-from statemaint.progress import OBSERVER, Observer
+from statemaint.progress import OBSERVER
 
 _T = TypeVar("_T")
 _WORTH_A_CORE = 32 * 1024 * 1024
@@ -37,7 +37,6 @@ class Workers:
 
     @classmethod
     def of(cls, requested: "Workers | int | None") -> "Workers":
-        """Returns the workers that a caller requested, possibly by their number alone."""
         return requested if isinstance(requested, Workers) else cls(requested)
 
     def split(self, parts: int) -> "Workers":
@@ -45,11 +44,9 @@ class Workers:
         return Workers(1, resident_memory() + self._shared(0) // parts)
 
     def threads(self, parallel: int, size: int) -> int:
-        """Returns the number of threads for some work.
+        """Returns the number of threads for a storage that is worth some parallel requests.
 
-        Args:
-            parallel: the number of requests that the storage is worth at a time.
-            size: the bytes to read; few are folded in plain Python, on one core.
+        `size` is the bytes to read: few are folded in plain Python, on one core.
         """
         return self.number or max(parallel, _PER_CORE * cores() if size >= _WORTH_A_CORE else 1)
 
@@ -71,7 +68,6 @@ class Workers:
 
 
 def cores() -> int:
-    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -100,17 +96,11 @@ def in_order(jobs: Iterable[Callable[[], _T]], *, threads: int) -> Generator[_T]
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[_T]):
-    """An iterator that a thread consumes.
-
-    Attributes:
-        start: makes the iterator, in that thread.
-        need: the memory that it takes, in bytes; or a function that estimates it in that thread.
-        size: the bytes that it reads; the largest job starts first.
-    """
+    """An iterator that a thread makes and consumes."""
 
     start: Callable[[], Iterator[_T]]
-    need: int | Callable[[], int] = 0
-    size: int = 0
+    need: int | Callable[[], int] = 0  # the bytes of memory that it takes; estimated in that thread
+    size: int = 0  # the bytes that it reads; the largest job starts first
 
 
 def _notifying(jobs: Sequence[Job[_T]]) -> Sequence[Job[_T]]:
@@ -118,13 +108,13 @@ def _notifying(jobs: Sequence[Job[_T]]) -> Sequence[Job[_T]]:
     observer = OBSERVER.get()
     if observer is None:
         return jobs
+
+    def notified(job: Job[_T]) -> Iterator[_T]:
+        yield from job.start()
+        observer.done(job.size)
+
     observer.begin(len(jobs), sum(job.size for job in jobs))
-    return [replace(job, start=partial(_notified, job, observer)) for job in jobs]
-
-
-def _notified(job: Job[_T], observer: Observer) -> Iterator[_T]:
-    yield from job.start()
-    observer.done(job.size)
+    return [replace(job, start=partial(notified, job)) for job in jobs]
 
 
 def nothing(*_: object) -> None:
@@ -141,14 +131,9 @@ def as_they_come(
     """Yields the items of all jobs, each as soon as a thread has it; those of one job in order.
 
     With one thread the jobs run one after another in the caller's own, and an item is made only on
-    request. With more the threads run ahead of the caller. When a job raises, or the caller stops,
-    each running job ends after its current item; no other one starts.
-
-    Args:
-        jobs: with one thread run in this order, with more the largest first.
-        threads: the number of jobs that run at a time.
-        budget: the memory that the running jobs share; unlimited by default.
-        stop: called before running jobs are waited for; it may end them within an item.
+    request. With more, which start the largest job first, the threads run ahead of the caller, and
+    share a budget of memory, if there is one. When a job raises, or the caller stops, each running
+    job ends after its current item, no other one starts, and `stop` may end those within an item.
     """
     jobs = _notifying(jobs)
     if threads == 1 or len(jobs) < 2:  # noqa: PLR2004
@@ -168,15 +153,15 @@ def in_turn(
     stop: Callable[[], object] = nothing,
 ) -> list[_T]:
     """Returns the only item of each job, in the order of the jobs; runs them as `as_they_come`."""
-    numbered = [
-        Job(partial(_numbered, number, job), job.need, job.size) for number, job in enumerate(jobs)
+
+    def numbered(number: int, job: Job[_T]) -> Iterator[tuple[int, _T]]:
+        yield from ((number, item) for item in job.start())
+
+    all_numbered = [
+        Job(partial(numbered, number, job), job.need, job.size) for number, job in enumerate(jobs)
     ]
-    results = dict(as_they_come(numbered, threads=threads, budget=budget, stop=stop))
+    results = dict(as_they_come(all_numbered, threads=threads, budget=budget, stop=stop))
     return [results[number] for number in range(len(jobs))]
-
-
-def _numbered(number: int, job: Job[_T]) -> Iterator[tuple[int, _T]]:
-    yield from ((number, item) for item in job.start())
 
 
 class _Race(Generic[_T]):
@@ -189,9 +174,7 @@ class _Race(Generic[_T]):
         budget: Budget | None,
         stop: Callable[[], object],
     ) -> None:
-        self._budget = budget or Budget(1)
-        self._limited, self._stop = budget is not None, stop
-        self._stopped = Event()
+        self._budget, self._stop, self._stopped = budget, stop, Event()
         self._items: SimpleQueue[tuple[_T] | BaseException | None] = SimpleQueue()
         self._running = len(jobs)
         self._pool = ThreadPoolExecutor(threads)
@@ -216,17 +199,17 @@ class _Race(Generic[_T]):
 
     def _run(self, job: Job[_T]) -> None:
         try:
-            with self._budget.hold(self._need(job)):
+            with self._memory(job):
                 self._consume(job)
         except BaseException as error:  # noqa: BLE001 -- raised again in the caller's thread
             self._items.put(error)
         else:
             self._items.put(None)
 
-    def _need(self, job: Job[_T]) -> int:
-        if not self._limited or self._stopped.is_set():
-            return 0
-        return job.need() if callable(job.need) else job.need
+    def _memory(self, job: Job[_T]) -> AbstractContextManager[None]:
+        if self._budget is None or self._stopped.is_set():
+            return nullcontext()
+        return self._budget.hold(job.need() if callable(job.need) else job.need)
 
     def _consume(self, job: Job[_T]) -> None:
         if self._stopped.is_set():

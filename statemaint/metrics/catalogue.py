@@ -44,29 +44,19 @@ class Detail(StrEnum):
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric.
+    """One metric, and the question that it answers."""
 
-    Attributes:
-        name: its name without the prefix; a counter's ends in `_total`.
-        question: the question that it answers.
-        unit: the unit of its values.
-        labels: its labels besides those of each series of a query (`options.Named.labels`).
-        kind: its type.
-        bound: the largest number of its series of one query, or of one partition.
-        detail: the subject of a series.
-    """
-
-    name: str
+    name: str  # without the prefix; a counter's ends in `_total`
     question: str
     unit: str = ""
-    labels: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()  # besides those of each series of a query (`Named.labels`)
     kind: MetricType = MetricType.GAUGE
-    bound: int = 1
+    bound: int = 1  # the largest number of its series of one query, or of one partition
     detail: Detail = Detail.QUERY
 
     @cached_property
     def full(self) -> str:
-        """Returns the name with its prefix, as in Prometheus."""
+        """Returns its name in Prometheus."""
         return PREFIX + self.name
 
     @cached_property
@@ -184,11 +174,8 @@ _OTHER = (
     Metric("last_savepoint_duration_seconds", "How long did it take?", _S),
     Metric("savepoint_expected_interval_seconds",
            "What is the interval of the savepoints' schedule? Absent without.", _S),
-    Metric(
-        "query_info",
-        "Which queries are there, and which DAG maintains each?",
-        labels=("dag",),
-    ),
+    Metric("query_info", "Which queries are there, and which DAG maintains each?",
+           labels=("dag",)),
     Metric("build_info", "Which version maintained it last? Always 1.", labels=("version",)),
 )  # fmt: skip
 
@@ -243,15 +230,11 @@ _EXPORTER = (*(
 ))  # fmt: skip
 
 METRICS = (*_RUN, *_STATE, *_TOTALS, *_OTHER, *_PARTITION, *_TASK, *_EXPORTER)
-BY_NAME = {one.name: one for one in METRICS}
+BY_NAME = {metric.name: metric for metric in METRICS}
 
 
 def most_series(partitions: int = 0) -> int:
-    """Returns the largest number of series of one query.
-
-    Args:
-        partitions: the number of partitions if each has its series, `detail: partition`.
-    """
+    """Returns the largest number of series of one query; with partitions if each has its own."""
     apart = (Detail.PARTITION, Detail.TASK)
-    whole = sum(one.bound for one in METRICS if one.detail not in apart)
+    whole = sum(metric.bound for metric in METRICS if metric.detail not in apart)
     return whole + partitions * len(_PARTITION)

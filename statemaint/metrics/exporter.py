@@ -53,19 +53,12 @@ class RecordPlace:
 
 @dataclass(frozen=True, slots=True)
 class RecordPlaces:
-    """The queries to show, and the file that has them.
-
-    Attributes:
-        queries: the queries of this exporter.
-        known: the number of queries in the file, those of other shards included.
-        problems: the mistakes in it, as `problem_families` expects them.
-        labels: the labels of the installation.
-    """
+    """The queries to show, and what is known of the file that has them."""
 
     queries: tuple[RecordPlace, ...]
-    known: int
-    problems: Sequence[tuple[str, int, str]] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
+    known: int  # the number of queries in the file, those of other shards included
+    problems: Sequence[tuple[str, int, str]] = ()  # as `problem_families` expects them
+    labels: Mapping[str, str] = field(default_factory=dict)  # of the installation
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +75,14 @@ class _Reading:
 class Exporter:
     """The metrics of all queries of a file.
 
-    `refresh` reads and `page` shows; they may run at the same time.
+    `refresh` reads and `page` shows; they may run at the same time. `ended` is when the last
+    reading ended.
 
     Args:
         load: returns the queries, again before each reading.
         open_storage: opens a storage, for each reading of its record.
         clock: the time, in seconds since the epoch.
         keep: the seconds for which a record that can no longer be read is shown.
-
-    Attributes:
-        page: the page to serve.
-        ended: when the last reading ended; `None` before the first.
     """
 
     def __init__(
@@ -114,14 +104,12 @@ class Exporter:
         starts = range(0, len(places.queries), _PAGE)
         pages = [places.queries[start : start + _PAGE] for start in starts]
         with ThreadPoolExecutor(READERS, "statemaint-exporter") as readers:
-            readings = [*chain.from_iterable(readers.map(self._read_page, pages))]
+            read = readers.map(lambda page: [self._read(place) for place in page], pages)
+            readings = [*chain.from_iterable(read)]
         self._readings = {reading.named.query: reading for reading in readings}
         ended = self._clock()
         rows = [rows_of(_own(places, readings, ended)), *map(self._rows, readings)]
         self.page, self.ended = Page(page_text(rows)), ended
-
-    def _read_page(self, places: Sequence[RecordPlace]) -> list[_Reading]:
-        return [self._read(place) for place in places]
 
     def _read(self, place: RecordPlace) -> _Reading:
         before = self._readings.get(place.named.query)
@@ -140,7 +128,6 @@ class Exporter:
         return _Reading(place.named, rows, digest, self._clock())
 
     def _content(self, address: str) -> bytes:
-        """Returns the content of a record; empty if there is none."""
         try:
             return self._open(address).read(METRICS)
         except NotFoundError:
@@ -155,14 +142,12 @@ def _own(places: RecordPlaces, readings: list[_Reading], ended: float) -> Iterat
     yield family("exporter_queries", places.labels, [({}, places.known)])
     yield family("exporter_last_reading_timestamp_seconds", places.labels, [({}, ended)])
     yield from problem_families(places.problems, places.labels)
-    failed = (({**_labels(one), "storage": one.named.storage}, one.failed) for one in readings)
+    failed = (
+        ({**each.named.labels, "storage": each.named.storage}, each.failed) for each in readings
+    )
     yield family("exporter_read_failed", {}, failed)
-    times = ((_labels(one), one.time) for one in readings if one.time is not None)
+    times = ((each.named.labels, each.time) for each in readings if each.time is not None)
     yield family("exporter_read_timestamp_seconds", {}, times)
-
-
-def _labels(reading: _Reading) -> dict[str, str]:
-    return reading.named.labels
 
 
 def _rows(named: Named, content: bytes) -> Rows:
@@ -178,11 +163,7 @@ def _without_record(named: Named) -> Rows:
 def serving(
     exporter: Exporter, host: str, port: int, *, certificate: str | None, key: str | None
 ) -> Iterator[int]:
-    """Serves an exporter's page, before its first reading as well; yields the port.
-
-    Raises:
-        ConfigError: when the port cannot be used.
-    """
+    """Serves an exporter's page, before its first reading as well; yields the port."""
     try:
         server, thread = start_http_server(
             port, host, CollectorRegistry(), certfile=certificate, keyfile=key
@@ -199,7 +180,6 @@ def serving(
 
 
 def app_of(exporter: Exporter) -> "WSGIApplication":
-    """Returns the WSGI application that serves an exporter."""
     process = CollectorRegistry()
     ProcessCollector(registry=process)
 

@@ -7,6 +7,7 @@ and one that a later run must be able to reset always has a series.
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 
@@ -18,14 +19,7 @@ from statemaint.metrics.catalogue import BY_NAME, MOST_PROBLEMS, MOST_VERBS
 from statemaint.metrics.options import Named
 from statemaint.model.findings import FindingCode
 from statemaint.plan.reasons import DeleteReason, WithheldReason
-from statemaint.report.facts import (
-    CHAIN_BOUNDS,
-    SIZE_BOUNDS,
-    TASK_BOUNDS,
-    RunFacts,
-    Spread,
-    Unit,
-)
+from statemaint.report.facts import CHAIN_BOUNDS, SIZE_BOUNDS, TASK_BOUNDS, RunFacts, Spread, Unit
 from statemaint.report.outcome import StoreOutcome
 from statemaint.report.record import Cause, LastRun, Record
 
@@ -54,6 +48,15 @@ _SUMS = {
     "reclaimable_bytes": "reclaimable",
     "restart_bytes": "replayed",
     "restart_files": "replayed_files",
+}
+_OF_UNIT = {
+    "chain_length": "chain",
+    "restart_seconds": "seconds",
+    "restart_bytes": "replay_bytes",
+    "files": "files",
+    "bytes": "bytes",
+    "reclaimable_bytes": "reclaimable",
+    "halted_stores": "halted",
 }
 _TOTALS = {
     "snapshots_written_total": "snapshots",
@@ -106,7 +109,6 @@ def families(named: Named, record: Record) -> Iterator[Family]:
         yield one("last_committed_batch", known.committed)
         yield one("snapshot_lag_versions", known.lag)
         yield from _facts(one, many, named, known.facts)
-    yield from _units(named, known.facts if known else None)
 
 
 def about(named: Named) -> Iterator[Family]:
@@ -119,53 +121,39 @@ def about(named: Named) -> Iterator[Family]:
 
 
 def failures(named: Named, failed: Collection[Cause]) -> Family:
-    """Returns the family that says why the last run of a query failed."""
     common = {**named.labels, "storage": named.storage}
-    return family("last_run_failed", common, [({"cause": one}, one in failed) for one in Cause])
+    return family("last_run_failed", common, [({"cause": why}, why in failed) for why in Cause])
 
 
 def waiting(named: Named, since: float) -> Family:
-    """Returns the family of a query that waits for another run's lease."""
     return family("lease_held_timestamp_seconds", named.labels, [({}, since)])
 
 
 def problem_families(
     problems: Sequence[tuple[str, int, str]], labels: Mapping[str, str] = {}
 ) -> Iterator[Family]:
-    """Yields the families of mistakes.
-
-    Args:
-        problems: the file, the line and the entry of each; the entry is empty outside of entries.
-        labels: the labels of the installation.
-    """
+    """Yields the families of mistakes: the file, the line and the entry of each, if it has one."""
     yield family("exporter_problems", labels, [({}, len(problems))])
-    first = dict.fromkeys(problems)
-    places = [
-        {
-            "file": file,
-            **({"line": str(line)} if line else {}),
-            **({"query": query} if query else {}),
-        }
-        for file, line, query in [*first][:MOST_PROBLEMS]
-    ]
-    yield family("configuration_problem", labels, [(one, 1) for one in places])
+    places = []
+    for file, line, query in [*dict.fromkeys(problems)][:MOST_PROBLEMS]:
+        place = {"file": file, "line": str(line) if line else "", "query": query}
+        places.append(({name: value for name, value in place.items() if value}, 1))
+    yield family("configuration_problem", labels, places)
 
 
+@dataclass(frozen=True)
 class _Given:
     """A collector of existing families."""
 
-    def __init__(self, given: Iterable[Family]) -> None:
-        self._given = [*given]
+    _given: Sequence[Family]
 
-    def collect(self) -> Iterator[Family]:
-        """Yields the families."""
-        yield from self._given
+    def collect(self) -> Iterable[Family]:
+        return self._given
 
 
 def registry_of(given: Iterable[Family]) -> CollectorRegistry:
-    """Returns a registry of some families."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Given(given))
+    registry.register(_Given([*given]))
     return registry
 
 
@@ -237,6 +225,9 @@ def _facts(one: _One, many: _Many, named: Named, facts: RunFacts) -> Iterator[Fa
     for name, (key, bounds) in _SPREADS.items():
         yield _spread(name, named.labels, facts.spreads.get(key), bounds)
     yield from _worst(named.labels, facts)
+    if named.every_unit:
+        for name, key in _OF_UNIT.items():
+            yield _of_units(f"partition_{name}", named.labels, facts.units, key)
 
 
 def _worst(common: Mapping[str, str], facts: RunFacts) -> Iterator[Family]:
@@ -247,35 +238,16 @@ def _worst(common: Mapping[str, str], facts: RunFacts) -> Iterator[Family]:
     # As above: a series with empty labels if no store is halted.
     none = [({"operator": "", "partition": "", "store": ""}, 0)]
     yield family("halted_store", common, halted or none)
-    for name, field in (
-        ("restart_seconds", "seconds"),
-        ("chain_length", "chain"),
-        ("bytes", "bytes"),
-    ):
-        yield _of_units(f"worst_partition_{name}", common, facts.worst, field)
-
-
-def _units(named: Named, facts: RunFacts | None) -> Iterator[Family]:
-    fields = {
-        "chain_length": "chain",
-        "restart_seconds": "seconds",
-        "restart_bytes": "replay_bytes",
-        "files": "files",
-        "bytes": "bytes",
-        "reclaimable_bytes": "reclaimable",
-        "halted_stores": "halted",
-    }
-    if named.every_unit and facts:
-        for name, field in fields.items():
-            yield _of_units(f"partition_{name}", named.labels, facts.units, field)
+    for name in ("restart_seconds", "chain_length", "bytes"):
+        yield _of_units(f"worst_partition_{name}", common, facts.worst, _OF_UNIT[name])
 
 
 def _of_units(name: str, common: Mapping[str, str], units: Iterable[Unit], field: str) -> Family:
-    found = (
-        ({"operator": str(x.operator), "partition": str(x.partition)}, getattr(x, field))
-        for x in units
+    values = (
+        ({"operator": str(unit.operator), "partition": str(unit.partition)}, getattr(unit, field))
+        for unit in units
     )
-    return family(name, common, found)
+    return family(name, common, values)
 
 
 def _spread(

@@ -57,22 +57,17 @@ class Gateway:
     def add(self, group: Mapping[str, str], families: list[Family]) -> None:
         """Adds families to a group, such as a query's, and replaces those of its partitions.
 
-        Raises:
-            OSError: when the Pushgateway cannot be reached or refuses.
-            ValueError: when the address or a file with a secret is not valid.
+        As all methods, it raises `OSError` when the Pushgateway cannot be reached or refuses, and
+        `ValueError` when its address, its answer or a file with a secret is not valid.
         """
-        whole = [one for one in families if _detail(one) is not Detail.PARTITION]
-        units = [one for one in families if _detail(one) is Detail.PARTITION]
+        whole = [each for each in families if _detail(each) is not Detail.PARTITION]
+        units = [each for each in families if _detail(each) is Detail.PARTITION]
         self._ask("POST", _path(group), registry_of(whole))
         if units:
             self._ask("PUT", _path({**group, **_UNITS}), registry_of(units))
 
     def replace(self, group: Mapping[str, str], families: list[Family]) -> None:
-        """Replaces a group, such as a task's; deletes it if there are no families.
-
-        Raises:
-            OSError, ValueError: as `add` does.
-        """
+        """Replaces a group, such as a task's; deletes it if there are no families."""
         path = _path(group)
         if families:
             self._ask("PUT", path, registry_of(families))
@@ -82,19 +77,11 @@ class Gateway:
     def prune(self, named: Named, known: frozenset[str], detailed: frozenset[str]) -> list[str]:
         """Deletes the groups of an installation's missing queries, and returns their names.
 
-        Groups of tasks that began before their run's `plan` go too: those of a larger `max_tasks`.
-
-        Args:
-            named: a query of the installation; those of others, and of users' DAGs, stay.
-            known: the queries of the installation.
-            detailed: those of them whose partitions have their own series.
-
-        Raises:
-            OSError: when the Pushgateway cannot be reached or refuses.
-            ValueError: when its answer is unexpected.
+        Groups of tasks that began before their run's `plan` are deleted too: those of a larger
+        `max_tasks`. Groups of other installations, and of users' DAGs, stay.
         """
         groups = json.loads(self._ask("GET", "/api/v1/metrics"))["data"]
-        found = [one["labels"] for one in groups if one["labels"].get("job") == JOB]
+        found = [group["labels"] for group in groups if group["labels"].get("job") == JOB]
         left = _left_behind(groups)
         # Earlier builds had one group for each name, whatever the installation.
         unnamed = {
@@ -162,16 +149,11 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """A redirection would hand the credentials to another server."""
 
     def redirect_request(self, *_: object, **__: object) -> None:
-        """Refuses."""
+        return
 
 
 def within(seconds: float, work: Callable[[], object]) -> None:
-    """Does something for a limited time; unfinished work is abandoned.
-
-    Raises:
-        TimeoutError: when it has not ended.
-        Exception: what the work raises.
-    """
+    """Does some work for a limited time; raises `TimeoutError` and abandons what has not ended."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -191,7 +173,6 @@ def within(seconds: float, work: Callable[[], object]) -> None:
 
 
 def credentials_from(environment: Mapping[str, str]) -> tuple[str | None, str] | None:
-    """Returns the user and password that the environment names; `None` if it names none."""
     user = environment.get(USER_VARIABLE)
     return (user, environment.get(PASSWORD_VARIABLE, "")) if user else None
 
@@ -220,10 +201,10 @@ def _path(group: Mapping[str, str]) -> str:
 def _left_behind(groups: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Returns the labels of the groups of tasks that are of an earlier run than their `plan`."""
     begun = {}
-    for one in groups:
-        metrics = one.get(BY_NAME["task_started_timestamp_seconds"].full, {}).get("metrics")
-        if one["labels"].get("job") == JOB and "task" in one["labels"] and metrics:
-            begun[tuple(one["labels"].items())] = float(metrics[0]["value"])
+    for group in groups:
+        metrics = group.get(BY_NAME["task_started_timestamp_seconds"].full, {}).get("metrics")
+        if group["labels"].get("job") == JOB and "task" in group["labels"] and metrics:
+            begun[tuple(group["labels"].items())] = float(metrics[0]["value"])
     left = []
     for items, began in begun.items():
         labels = dict(items)

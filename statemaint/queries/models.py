@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -19,8 +20,7 @@ from statemaint.model.policy import PRESETS, SETTINGS, Policy
 from statemaint.queries.checks import (
     BUCKETS,
     absolute_address,
-    absolute_file,
-    absolute_folder,
+    absolute_path,
     duration_in_seconds,
     expected_interval,
     free_label,
@@ -57,8 +57,8 @@ AlertLabel = Annotated[
 ]
 Text = Annotated[str, Field(min_length=1, max_length=250)]
 Address = Annotated[str, AfterValidator(absolute_address)]
-Folder = Annotated[str, AfterValidator(absolute_folder)]
-File = Annotated[str, AfterValidator(absolute_file)]
+Folder = Annotated[str, AfterValidator(partial(absolute_path, what="folder"))]
+File = Annotated[str, AfterValidator(partial(absolute_path, what="file"))]
 Connection = Annotated[str, AfterValidator(valid_connection)]
 Schedule = Annotated[str, AfterValidator(valid_schedule)]
 Argument = Annotated[Any, AfterValidator(open_argument)]

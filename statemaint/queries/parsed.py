@@ -24,41 +24,32 @@ class ParsedFile:
     """One queries file by itself.
 
     Attributes:
-        path: its path.
-        head: its valid settings, without its queries.
         queries: its queries by name, each with the key of its entry, which for a pattern is that of
             several; a query may be among the problems as well.
         problems: its mistakes, by the part that they concern: `queries.KEY` for an entry, otherwise
             the first key of the file.
-        entries: the parts that are entries with queries.
-        usable: whether it is known which queries the file has.
-        document: the file as values.
     """
 
     path: str
-    head: QueriesFile
+    head: QueriesFile  # its valid settings, without its queries
     queries: Mapping[str, tuple[str, Query]]
     problems: Mapping[str, tuple[Problem, ...]]
-    entries: frozenset[str]
-    usable: bool
+    entries: frozenset[str]  # the parts that are entries with queries
+    usable: bool  # whether it is known which queries the file has
     document: Document
 
     def problem_of(self, key: str, what: str, *path: str | int, query: str = "") -> Problem:
-        """Returns a problem of an entry that the file by itself does not have, with its line.
+        """Returns a problem of an entry, or of the key at a path within it, with its line.
 
-        Args:
-            key: the key of the entry.
-            what: the mistake, and what to do.
-            path: the path of the key within the entry; the whole entry by default.
-            query: the query's name, if the entry is that of several.
+        `query` is the query's name, if the entry is that of several.
         """
         line = self.document.line(("queries", key, *path)) or 0
-        dotted = ".".join(("queries", query or key, *(one for one in path if isinstance(one, str))))
-        return Problem(line, dotted, what, self.path, key)
+        keys = (step for step in path if isinstance(step, str))
+        return Problem(line, ".".join(("queries", query or key, *keys)), what, self.path, key)
 
 
 def entry_part(key: str) -> str:
-    """Returns the part of a file that an entry is, as `ParsedFile.problems` has it."""
+    """Returns the part of a file that an entry is, as in `ParsedFile.problems`."""
     return f"queries.{key}"
 
 
@@ -145,7 +136,6 @@ class _Parser:
         return {str(name): entry for name, entry in listed.items()}, True
 
     def _queries(self, entries: Mapping[str, Any]) -> dict[str, tuple[str, Query]]:
-        """Returns the valid queries by name, each with the key of its entry."""
         queries: dict[str, tuple[str, Query]] = {}
         for key, entry in entries.items():
             for name, query in self._of(key, entry):

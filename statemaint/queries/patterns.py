@@ -30,20 +30,16 @@ class PatternError(ValueError):
 def expand(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the queries of an entry, each with its name; the entry itself if it is not a pattern.
 
-    Args:
-        name: the entry's name.
-        entry: the entry, not validated yet.
-
-    Raises:
-        PatternError: when its values are not lists of texts, or do not fit the placeholders.
+    The entry is not validated yet. Raises `PatternError` if its values are not lists of texts, or
+    do not fit the placeholders.
     """
     if entry.get(_KEY) is None:
         yield name, dict(entry)
         return
     values = _values(entry[_KEY])
-    for one in values:
-        if f"{{{one}}}" not in name:
-            what = f"the query's name lacks {{{one}}}, so that several queries would have one name"
+    for key in values:
+        if f"{{{key}}}" not in name:
+            what = f"the query's name lacks {{{key}}}, so that several queries would have one name"
             raise PatternError(_KEY, what)
     rest = {key: value for key, value in entry.items() if key != _KEY}
     for combination in product(*values.values()):

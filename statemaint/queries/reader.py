@@ -19,7 +19,7 @@ from statemaint.queries.reading import BrokenEntry, QueriesReading, in_order
 from statemaint.queries.yaml_file import YamlError, texts_at
 
 SETTLED = 60.0
-"""The seconds after which a file that lacks something is believed."""
+"""The seconds after which a file that lacks something is trusted."""
 
 Texts = dict[str, str | YamlError]
 
@@ -34,20 +34,13 @@ def read_queries(path: str | Path) -> QueriesReading:
 
 
 class QueriesReader:
-    """Reads the queries as often as wanted; one thread at a time.
+    """Reads the queries of a file or a folder as often as wanted; one thread at a time.
 
-    Args:
-        path: the file or the folder.
-        clock: the time, in seconds since the epoch.
-        folder: where the last good version outlives the process; `None` for nowhere.
+    In `folder`, if there is one, the last good version outlives the process.
     """
 
     def __init__(
-        self,
-        path: str | Path,
-        *,
-        clock: Callable[[], float],
-        folder: Path | None = None,
+        self, path: str | Path, *, clock: Callable[[], float], folder: Path | None = None
     ) -> None:
         self._path, self._clock = str(path), clock
         self._file = MemoryFile(folder, self._path) if folder else None
@@ -57,28 +50,25 @@ class QueriesReader:
 
     def read(self) -> QueriesReading:
         """Returns the queries; never raises. What has not changed is not parsed again."""
-        texts, of_folder = self._texts()
-        if self._before and self._before[0] == texts and not self._doubtful():
+        texts: Texts = {}
+        of_folder = None
+        try:
+            texts = texts_at(self._path)
+        except YamlError as error:
+            of_folder = Problem(0, "", str(error), self._path)
+        doubtful = any(file.doubt for file in self._memory.values())
+        if self._before and self._before[0] == texts and not doubtful:
             return self._before[1]
         if self._file:  # another process may have read a newer version
             self._memory = self._file.load() or self._memory
-        one = _Reading(self._path, texts, self._memory, self._clock(), self._parse, of_folder)
-        reading = one.read()
-        self._before = texts, reading
-        self._parsed = {key: self._parsed[key] for key in one.used}
-        if self._file and one.remembered != self._memory:
-            self._file.save(one.remembered)
-        self._memory = one.remembered
-        return reading
-
-    def _texts(self) -> tuple[Texts, Problem | None]:
-        try:
-            return texts_at(self._path), None
-        except YamlError as error:
-            return {}, Problem(0, "", str(error), self._path)
-
-    def _doubtful(self) -> bool:
-        return any(one.doubt for one in self._memory.values())
+        reading = _Reading(self._path, texts, self._memory, self._clock(), self._parse, of_folder)
+        queries = reading.read()
+        self._before = texts, queries
+        self._parsed = {key: self._parsed[key] for key in reading.used}
+        if self._file and reading.remembered != self._memory:
+            self._file.save(reading.remembered)
+        self._memory = reading.remembered
+        return queries
 
     def _parse(self, path: str, text: str) -> ParsedFile:
         if (path, text) not in self._parsed:
@@ -104,15 +94,17 @@ class _Reading:
         current = map(self._current, sorted({*self.texts, *self.memory}))
         files = [self._with_last_settings(file) for file in current if file]
         made = merge(files, self._is_new)
-        good = {name: one for name, one in made.sources.items() if one.part not in made.problems}
+        good = {name: it for name, it in made.sources.items() if it.part not in made.problems}
         kept = {part: self._kept(part) for part in made.problems}
         sources = without_overlaps(good, dict(self._last_good(kept, good)))
-        for (path, part), one in kept.items():
+        for (path, part), last_good in kept.items():
             if before := self.remembered.get(path):
-                self.remembered[path] = replace(before, kept={**before.kept, part: one})
-        self._note_folder()
+                self.remembered[path] = replace(before, kept={**before.kept, part: last_good})
+        if self.of_folder:
+            first = [file.doubt.first for file in self.remembered.values() if file.doubt]
+            self.problems.append(replace(self.of_folder, kept=min(first, default=None)))
         broken, general = self._sorted_out(made, kept, sources)
-        usable = bool(files) and all(one.usable for one in files)
+        usable = bool(files) and all(file.usable for file in files)
         return QueriesReading(self.path, sources, broken, in_order(general), usable)
 
     def _parse(self, path: str, text: str) -> ParsedFile:
@@ -135,7 +127,7 @@ class _Reading:
                 return self._as_it_was(path, "cut", cut)
         elif not parsed.usable:
             return self._as_it_was(path, "unusable", *_all(parsed)) or parsed
-        if before and self._lacks(parsed, text, before):
+        if before and self._is_shorter(parsed, text, before):
             seen = f"{crc32(text.encode()):08x}"
             if last := self._as_it_was(path, seen, settles=True):
                 return last
@@ -154,18 +146,18 @@ class _Reading:
             doubt = Doubt(seen, self.now, doubt.first)
         if settles and self.now - doubt.since >= SETTLED:
             return None
-        self.problems += (replace(one, kept=doubt.first) for one in what)
+        self.problems += (replace(problem, kept=doubt.first) for problem in what)
         self.remembered[path] = FileMemory(before.text, doubt)
         return self._parse(path, before.text)
 
-    def _lacks(self, parsed: ParsedFile, text: str, before: FileMemory) -> bool:
+    def _is_shorter(self, parsed: ParsedFile, text: str, before: FileMemory) -> bool:
         """Returns whether a file may have been cut, or be only partly written."""
         if text == before.text:
             return False
         entries = self._parse(parsed.path, before.text).entries
-        lost = {part for part, one in before.kept.items() if one.text is None}
-        gone = entries - lost - parsed.entries - parsed.problems.keys()
-        return before.text.startswith(text) or bool(gone)
+        lost = {part for part, last_good in before.kept.items() if last_good.text is None}
+        missing = entries - lost - parsed.entries - parsed.problems.keys()
+        return before.text.startswith(text) or bool(missing)
 
     def _is_new(self, part: Part) -> bool:
         path, name = part
@@ -205,22 +197,17 @@ class _Reading:
                 if one and one.text == text and name not in good:
                     yield name, QuerySource(query, old, key, one.since)
 
-    def _note_folder(self) -> None:
-        if self.of_folder:
-            first = [one.doubt.first for one in self.remembered.values() if one.doubt]
-            self.problems.append(replace(self.of_folder, kept=min(first, default=None)))
-
     def _sorted_out(
         self, made: Merge, kept: Mapping[Part, LastGood], sources: Mapping[str, QuerySource]
     ) -> tuple[tuple[BrokenEntry, ...], list[Problem]]:
         """Returns the broken entries, and the mistakes outside of them."""
-        maintained = {one.part for one in sources.values() if one.kept is not None}
+        maintained = {each.part for each in sources.values() if each.kept is not None}
         broken, general = [], self.problems
         for (path, name), problems in made.problems.items():
             part, entry = (path, name), name.removeprefix(entry_part(""))
             in_use = part in maintained or (name in APART and kept[part].text is not None)
             since = kept[part].since if in_use else None
-            listed = [replace(one, kept=since) for one in sorted(set(problems))]
+            listed = [replace(problem, kept=since) for problem in sorted(set(problems))]
             if entry == name:
                 general += listed
             else:
@@ -229,4 +216,4 @@ class _Reading:
 
 
 def _all(file: ParsedFile) -> list[Problem]:
-    return [one for listed in file.problems.values() for one in listed]
+    return [problem for listed in file.problems.values() for problem in listed]

@@ -225,7 +225,8 @@ class _Run:
             if other := next(others, None):
                 raise ConfigError(f"{self.dest.root}: not empty, it has {other}; give a new folder")
             return None
-        whole, other = self.is_whole(note), None
+        other: str | None = None
+        whole = self.is_whole(note)
         if note.expired is not None:
             other = "a savepoint that is being deleted"
         elif whole and (self.batch, self.shape) != (note.batch, note.shape):
