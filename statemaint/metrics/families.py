@@ -15,7 +15,16 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.samples import Sample
 
-from statemaint.metrics.catalogue import BY_NAME, MOST_PROBLEMS, MOST_VERBS
+from statemaint.metrics.catalogue import (
+    BY_NAME,
+    MOST_PROBLEMS,
+    MOST_VERBS,
+    PARTITION,
+    RUN,
+    STATE,
+    TOTALS,
+    Metric,
+)
 from statemaint.metrics.options import Named
 from statemaint.model.findings import FindingCode
 from statemaint.plan.reasons import DeleteReason, WithheldReason
@@ -29,42 +38,6 @@ _Many = Callable[[str, str, Mapping[str, Value]], Family]
 _SPREADS = {
     "store_chain_length": ("chains", CHAIN_BOUNDS),
     "store_size_bytes": ("sizes", SIZE_BOUNDS),
-}
-_DONE = {
-    "last_run_snapshots_written": "snapshots",
-    "last_run_bytes_written": "written",
-    "last_run_bytes_deleted": "deleted",
-    "last_run_trash_files_deleted": "trash_files",
-    "last_run_trash_bytes_deleted": "trash_bytes",
-}
-_SUMS = {
-    "stores_unloadable": "unloadable",
-    "stores_unproved": "unproved",
-    "partitions": "partitions",
-    "state_rows": "rows",
-    "state_bytes": "state",
-    "store_files": "files",
-    "store_bytes": "bytes",
-    "reclaimable_bytes": "reclaimable",
-    "restart_bytes": "replayed",
-    "restart_files": "replayed_files",
-}
-_OF_UNIT = {
-    "chain_length": "chain",
-    "restart_seconds": "seconds",
-    "restart_bytes": "replay_bytes",
-    "files": "files",
-    "bytes": "bytes",
-    "reclaimable_bytes": "reclaimable",
-    "halted_stores": "halted",
-}
-_TOTALS = {
-    "snapshots_written_total": "snapshots",
-    "written_bytes_total": "written",
-    "reclaimed_bytes_total": "deleted",
-    "reclaimed_files_total": "files",
-    "storage_errors_total": "storage_errors",
-    "push_losses_total": "losses",
 }
 
 
@@ -189,8 +162,7 @@ def _last_run(one: _One, many: _Many, last: LastRun) -> Iterator[Family]:
 
 
 def _done(one: _One, many: _Many, done: RunFacts) -> Iterator[Family]:
-    for name, key in _DONE.items():
-        yield one(name, done.sums.get(key, 0))
+    yield from _sums(one, RUN, done.sums)
     yield one("last_run_duration_seconds", done.highest.get("seconds"))
     yield one("last_run_peak_memory_bytes", done.highest.get("memory"))
     deleted = done.counts.get("deleted", {})
@@ -199,8 +171,7 @@ def _done(one: _One, many: _Many, done: RunFacts) -> Iterator[Family]:
 
 
 def _totals(one: _One, many: _Many, totals: Mapping[str, int]) -> Iterator[Family]:
-    for name, key in _TOTALS.items():
-        yield one(name, totals.get(key, 0))
+    yield from _sums(one, TOTALS, totals)
     results = ("succeeded", "failed")
     yield many("runs_total", "result", {one: totals.get(f"runs/{one}", 0) for one in results})
     prefix = "requests/"
@@ -210,8 +181,7 @@ def _totals(one: _One, many: _Many, totals: Mapping[str, int]) -> Iterator[Famil
 
 def _facts(one: _One, many: _Many, named: Named, facts: RunFacts) -> Iterator[Family]:
     highest, counts = facts.highest, facts.counts
-    for name, key in _SUMS.items():
-        yield one(name, facts.sums.get(key, 0))
+    yield from _sums(one, STATE, facts.sums)
     yield one("restart_seconds", highest.get("restart", 0))
     yield one("chain_length_max", highest.get("chain", 0))
     yield one("newest_snapshot_timestamp_seconds", facts.snapshot)
@@ -226,8 +196,14 @@ def _facts(one: _One, many: _Many, named: Named, facts: RunFacts) -> Iterator[Fa
         yield _spread(name, named.labels, facts.spreads.get(key), bounds)
     yield from _worst(named.labels, facts)
     if named.every_unit:
-        for name, key in _OF_UNIT.items():
-            yield _of_units(f"partition_{name}", named.labels, facts.units, key)
+        for metric in PARTITION:
+            yield _of_units(metric.name, named.labels, facts.units, metric.fact)
+
+
+def _sums(one: _One, metrics: Iterable[Metric], sums: Mapping[str, float]) -> Iterator[Family]:
+    for metric in metrics:
+        if metric.fact:
+            yield one(metric.name, sums.get(metric.fact, 0))
 
 
 def _worst(common: Mapping[str, str], facts: RunFacts) -> Iterator[Family]:
@@ -239,7 +215,8 @@ def _worst(common: Mapping[str, str], facts: RunFacts) -> Iterator[Family]:
     none = [({"operator": "", "partition": "", "store": ""}, 0)]
     yield family("halted_store", common, halted or none)
     for name in ("restart_seconds", "chain_length", "bytes"):
-        yield _of_units(f"worst_partition_{name}", common, facts.worst, _OF_UNIT[name])
+        fact = BY_NAME[f"partition_{name}"].fact
+        yield _of_units(f"worst_partition_{name}", common, facts.worst, fact)
 
 
 def _of_units(name: str, common: Mapping[str, str], units: Iterable[Unit], field: str) -> Family:
