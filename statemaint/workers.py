@@ -4,7 +4,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
@@ -102,6 +102,9 @@ class Job(Generic[_T]):
     need: int | Callable[[], int] = 0  # the bytes of memory that it takes; estimated in that thread
     size: int = 0  # the bytes that it reads; the largest job starts first
 
+    def memory(self) -> int:
+        return self.need() if callable(self.need) else self.need
+
 
 def _notifying(jobs: Sequence[Job[_T]]) -> Sequence[Job[_T]]:
     """Returns jobs that notify the observer, if there is one, when they end."""
@@ -140,9 +143,56 @@ def as_they_come(
         for job in jobs:
             yield from job.start()
         return
-    ordered = sorted(jobs, key=lambda job: job.size, reverse=True)
-    with closing(_Race(ordered, threads, budget, stop)) as race:
-        yield from race.items()
+    items: SimpleQueue[tuple[_T] | BaseException | None] = SimpleQueue()
+    running, stopped, pool = len(jobs), Event(), ThreadPoolExecutor(threads)
+    for job in sorted(jobs, key=lambda job: job.size, reverse=True):
+        pool.submit(_run, job, budget, stopped, items.put)
+    try:
+        while running:
+            item = items.get()
+            if isinstance(item, BaseException):
+                raise item
+            if item is None:
+                running -= 1
+            else:
+                yield item[0]
+    finally:
+        stopped.set()
+        if running:
+            stop()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _run(
+    job: Job[_T],
+    budget: Budget | None,
+    stopped: Event,
+    put: Callable[[tuple[_T] | BaseException | None], None],
+) -> None:
+    """Puts each item of a job, and at its end `None`, or what it raised."""
+    try:
+        with nullcontext() if budget is None or stopped.is_set() else budget.hold(job.memory()):
+            _consume(job.start, stopped, put)
+    except BaseException as error:  # noqa: BLE001 -- raised again in the caller's thread
+        put(error)
+    else:
+        put(None)
+
+
+def _consume(
+    start: Callable[[], Iterator[_T]], stopped: Event, put: Callable[[tuple[_T]], None]
+) -> None:
+    if stopped.is_set():
+        return
+    with closing(_closable(start())) as items:
+        for item in items:
+            put((item,))
+            if stopped.is_set():
+                return
+
+
+def _closable(items: Iterator[_T]) -> Generator[_T]:
+    yield from items
 
 
 def in_turn(
@@ -162,64 +212,3 @@ def in_turn(
     ]
     results = dict(as_they_come(all_numbered, threads=threads, budget=budget, stop=stop))
     return [results[number] for number in range(len(jobs))]
-
-
-class _Race(Generic[_T]):
-    """Jobs in threads, and the queue of their items."""
-
-    def __init__(
-        self,
-        jobs: Sequence[Job[_T]],
-        threads: int,
-        budget: Budget | None,
-        stop: Callable[[], object],
-    ) -> None:
-        self._budget, self._stop, self._stopped = budget, stop, Event()
-        self._items: SimpleQueue[tuple[_T] | BaseException | None] = SimpleQueue()
-        self._running = len(jobs)
-        self._pool = ThreadPoolExecutor(threads)
-        for job in jobs:
-            self._pool.submit(self._run, job)
-
-    def items(self) -> Iterator[_T]:
-        while self._running:
-            item = self._items.get()
-            if isinstance(item, BaseException):
-                raise item
-            if item is None:
-                self._running -= 1
-            else:
-                yield item[0]
-
-    def close(self) -> None:
-        self._stopped.set()
-        if self._running:
-            self._stop()
-        self._pool.shutdown(wait=True, cancel_futures=True)
-
-    def _run(self, job: Job[_T]) -> None:
-        try:
-            with self._memory(job):
-                self._consume(job)
-        except BaseException as error:  # noqa: BLE001 -- raised again in the caller's thread
-            self._items.put(error)
-        else:
-            self._items.put(None)
-
-    def _memory(self, job: Job[_T]) -> AbstractContextManager[None]:
-        if self._budget is None or self._stopped.is_set():
-            return nullcontext()
-        return self._budget.hold(job.need() if callable(job.need) else job.need)
-
-    def _consume(self, job: Job[_T]) -> None:
-        if self._stopped.is_set():
-            return
-        with closing(_closable(job.start())) as items:
-            for item in items:
-                self._items.put((item,))
-                if self._stopped.is_set():
-                    return
-
-
-def _closable(items: Iterator[_T]) -> Generator[_T]:
-    yield from items

@@ -235,6 +235,7 @@ _EXPORTER = (
 
 METRICS = (*RUN, *STATE, *TOTALS, *_OTHER, *PARTITION, *_TASK, *_EXPORTER)
 BY_NAME = {metric.name: metric for metric in METRICS}
+BY_FAMILY = {metric.base: metric for metric in METRICS}
 
 
 def most_series(partitions: int = 0) -> int:

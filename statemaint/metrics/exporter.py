@@ -76,13 +76,7 @@ class Exporter:
     """The metrics of all queries of a file.
 
     `refresh` reads and `page` shows; they may run at the same time. `ended` is when the last
-    reading ended.
-
-    Args:
-        load: returns the queries, again before each reading.
-        open_storage: opens a storage, for each reading of its record.
-        clock: the time, in seconds since the epoch.
-        keep: the seconds for which a record that can no longer be read is shown.
+    reading ended. A record that can no longer be read is shown for `keep` seconds.
     """
 
     def __init__(

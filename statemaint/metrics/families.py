@@ -6,7 +6,7 @@ and one that a later run must be able to reset always has a series.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
@@ -30,7 +30,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.plan.reasons import DeleteReason, WithheldReason
 from statemaint.report.facts import CHAIN_BOUNDS, SIZE_BOUNDS, TASK_BOUNDS, RunFacts, Spread, Unit
 from statemaint.report.outcome import StoreOutcome
-from statemaint.report.record import Cause, LastRun, Record
+from statemaint.report.record import Cause, Record
 
 Value = float | None
 _One = Callable[[str, Value], Family]
@@ -55,7 +55,6 @@ def family(
 
 
 def families(named: Named, record: Record) -> Iterator[Family]:
-    """Yields the families of a query's record."""
     common = named.labels
 
     def one(name: str, value: Value) -> Family:
@@ -71,7 +70,8 @@ def families(named: Named, record: Record) -> Iterator[Family]:
         labels = ({"verdict": one, "looked": looked} for looked, one in record.verdicts.items())
         yield family("verdict", common, [(labelled, 1) for labelled in labels])
     if record.last:
-        yield failures(named, record.last.failed)
+        failed = [({"cause": why}, why in record.last.failed) for why in Cause]
+        yield family("last_run_failed", {**common, "storage": named.storage}, failed)
         done = record.last.done
         yield from _done(one, many, done)
         yield _spread("task_seconds", named.labels, done.spreads.get("tasks"), TASK_BOUNDS)
@@ -93,11 +93,6 @@ def about(named: Named) -> Iterator[Family]:
         yield family("savepoint_expected_interval_seconds", named.labels, [({}, every)])
 
 
-def failures(named: Named, failed: Collection[Cause]) -> Family:
-    common = {**named.labels, "storage": named.storage}
-    return family("last_run_failed", common, [({"cause": why}, why in failed) for why in Cause])
-
-
 def waiting(named: Named, since: float) -> Family:
     return family("lease_held_timestamp_seconds", named.labels, [({}, since)])
 
@@ -114,7 +109,7 @@ def problem_families(
     yield family("configuration_problem", labels, places)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Given:
     """A collector of existing families."""
 
@@ -131,8 +126,12 @@ def registry_of(given: Iterable[Family]) -> CollectorRegistry:
 
 
 def _run(one: _One, many: _Many, record: Record) -> Iterator[Family]:
-    if record.last:
-        yield from _last_run(one, many, record.last)
+    if last := record.last:
+        yield one("last_run_timestamp_seconds", last.ended)
+        tasks = {"reported": last.tasks - last.silent, "silent": last.silent}
+        yield many("last_run_tasks", "state", tasks)
+        yield one("last_run_storage_errors", last.storage_errors)
+        yield one("lease_held_timestamp_seconds", 0)
     if record.success is not None:
         yield one("last_success_timestamp_seconds", record.success)
     if record.trash:
@@ -151,14 +150,6 @@ def _run(one: _One, many: _Many, record: Record) -> Iterator[Family]:
         yield one("last_savepoint_timestamp_seconds", newest.ended)
         yield one("last_savepoint_bytes", newest.bytes)
         yield one("last_savepoint_duration_seconds", newest.seconds)
-
-
-def _last_run(one: _One, many: _Many, last: LastRun) -> Iterator[Family]:
-    yield one("last_run_timestamp_seconds", last.ended)
-    done = {"reported": last.tasks - last.silent, "silent": last.silent}
-    yield many("last_run_tasks", "state", done)
-    yield one("last_run_storage_errors", last.storage_errors)
-    yield one("lease_held_timestamp_seconds", 0)
 
 
 def _done(one: _One, many: _Many, done: RunFacts) -> Iterator[Family]:

@@ -105,7 +105,6 @@ class Page:
         yield packer.compress(more) + packer.flush()
 
     def plain(self, more: bytes) -> Iterator[bytes]:
-        """Yields the page as text, a family at a time."""
         unpacker = zlib.decompressobj(_GZIP)
         yield from map(unpacker.decompress, self.zipped(more))
 

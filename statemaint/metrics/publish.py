@@ -42,7 +42,6 @@ def publish_record(
 def publish_waiting(
     named: Named, since: float, targets: Targets, *, credentials: Credentials = None
 ) -> None:
-    """Publishes that a query waits for another run's lease."""
     made = [waiting(named, since)]
     if folder := targets.textfile:
         _try(lambda: write_textfile(made, named=named, folder=folder))

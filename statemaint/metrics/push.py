@@ -19,7 +19,7 @@ from urllib.parse import quote
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric as Family
 
-from statemaint.metrics.catalogue import BY_NAME, PREFIX, Detail
+from statemaint.metrics.catalogue import BY_FAMILY, BY_NAME, Detail
 from statemaint.metrics.families import registry_of
 from statemaint.metrics.options import GatewayAuth, Named
 
@@ -38,11 +38,8 @@ _TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Gateway:
     """A Pushgateway.
 
-    Args:
-        address: its address.
-        auth: the credentials for it.
-        credentials: the user and password of an Airflow connection; a user of `None` means that
-            the password is a bearer token.
+    `credentials` are the user and password of an Airflow connection; a user of `None` means that
+    the password is a bearer token.
     """
 
     def __init__(
@@ -60,8 +57,8 @@ class Gateway:
         As all methods, it raises `OSError` when the Pushgateway cannot be reached or refuses, and
         `ValueError` when its address, its answer or a file with a secret is not valid.
         """
-        whole = [each for each in families if _detail(each) is not Detail.PARTITION]
-        units = [each for each in families if _detail(each) is Detail.PARTITION]
+        units = [each for each in families if BY_FAMILY[each.name].detail is Detail.PARTITION]
+        whole = [each for each in families if BY_FAMILY[each.name].detail is not Detail.PARTITION]
         self._ask("POST", _path(group), registry_of(whole))
         if units:
             self._ask("PUT", _path({**group, **_UNITS}), registry_of(units))
@@ -186,11 +183,6 @@ def _secret(path: str) -> str:
     if not secret or "\n" in secret:
         raise ValueError(f"{path} must have one line")
     return secret
-
-
-def _detail(family: Family) -> Detail:
-    name = family.name.removeprefix(PREFIX)
-    return BY_NAME[name if name in BY_NAME else f"{name}_total"].detail
 
 
 def _path(group: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from prometheus_client import write_to_textfile
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
-from statemaint.metrics.catalogue import BY_NAME
+from statemaint.metrics.catalogue import BY_FAMILY, BY_NAME, Detail
 from statemaint.metrics.families import registry_of
 from statemaint.metrics.options import Named
 
@@ -86,6 +86,5 @@ def _before(file: Path) -> list[Family]:
 
 
 def _is_ours(family: Family) -> bool:
-    name = family.name.removeprefix("statemaint_")
-    in_catalogue = name in BY_NAME or f"{name}_total" in BY_NAME
-    return in_catalogue and not name.startswith("partition_")
+    metric = BY_FAMILY.get(family.name.removesuffix("_total"))
+    return metric is not None and metric.detail is not Detail.PARTITION

@@ -73,7 +73,6 @@ class MemoryFile:
         return self.folder / f"queries-{sha256(self.path.encode()).hexdigest()[:12]}.json"
 
     def load(self) -> dict[str, FileMemory]:
-        """Returns the memory; empty if there is none that can be read."""
         try:
             content = json.loads(self.file.read_text(encoding="utf-8"))
             if content["format"] != _FORMAT or content["path"] != self.path:

@@ -17,51 +17,34 @@ from pydantic import (
 )
 
 from statemaint.model.policy import PRESETS, SETTINGS, Policy
-from statemaint.queries.checks import (
-    BUCKETS,
-    absolute_address,
-    absolute_path,
-    duration_in_seconds,
-    expected_interval,
-    free_label,
-    open_argument,
-    savepoint_address,
-    some_rule,
-    some_time,
-    spark_setting,
-    spark_setting_name,
-    valid_asset,
-    valid_callable,
-    valid_connection,
-    valid_schedule,
-    web_address,
-)
+from statemaint.queries import checks
 
 DEFAULT_POOL = "statemaint"
 
 Duration = Annotated[
     float,
-    BeforeValidator(duration_in_seconds),
+    BeforeValidator(checks.duration_in_seconds),
     WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?[smhd]$"}),
 ]
-Period = Annotated[Duration, AfterValidator(some_time)]
+Period = Annotated[Duration, AfterValidator(checks.some_time)]
 SparkSetting = Annotated[
-    str, BeforeValidator(spark_setting), WithJsonSchema({"type": ["string", "number", "boolean"]})
+    str,
+    BeforeValidator(checks.spark_setting),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
 ]
 # The braces are those of a pattern; a query's own name has none.
 QueryName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.{}-]+$", max_length=200)]
 SharedName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=200)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 AlertLabel = Annotated[
-    str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,99}$"), AfterValidator(free_label)
+    str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,99}$"), AfterValidator(checks.free_label)
 ]
 Text = Annotated[str, Field(min_length=1, max_length=250)]
-Address = Annotated[str, AfterValidator(absolute_address)]
-Folder = Annotated[str, AfterValidator(partial(absolute_path, what="folder"))]
-File = Annotated[str, AfterValidator(partial(absolute_path, what="file"))]
-Connection = Annotated[str, AfterValidator(valid_connection)]
-Schedule = Annotated[str, AfterValidator(valid_schedule)]
-Argument = Annotated[Any, AfterValidator(open_argument)]
+Folder = Annotated[str, AfterValidator(partial(checks.absolute_path, what="folder"))]
+File = Annotated[str, AfterValidator(partial(checks.absolute_path, what="file"))]
+Connection = Annotated[str, AfterValidator(checks.valid_connection)]
+Schedule = Annotated[str, AfterValidator(checks.valid_schedule)]
+Argument = Annotated[Any, AfterValidator(checks.open_argument)]
 ForEach = Annotated[
     Mapping[
         Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")],
@@ -108,7 +91,6 @@ class PolicySettings(create_model("Settings", __base__=_Strict, **_settings())):
     model_config = ConfigDict(json_schema_extra=_without_defaults)
 
     def on_top_of(self, policy: Policy) -> Policy:
-        """Returns a policy with the settings that the file names replaced."""
         given = self.model_dump(exclude_unset=True)
         base = PRESETS[given.pop("preset")] if "preset" in given else policy
         return replace(base, **given)
@@ -117,7 +99,7 @@ class PolicySettings(create_model("Settings", __base__=_Strict, **_settings())):
 class Notifier(_Strict):
     """A callback for a run that fails or misses its deadline."""
 
-    call: Annotated[str, AfterValidator(valid_callable)]
+    call: Annotated[str, AfterValidator(checks.valid_callable)]
     """The path of a notifier's class, or of a function that takes Airflow's context."""
     arguments: Mapping[str, Argument] = Field(default_factory=dict)
     """The arguments of the class."""
@@ -132,7 +114,7 @@ class SparkSettings(_Strict):
     master: Text | None = None
     """The master, if there is no connection; the driver then runs in the task. By default
     local[*]."""
-    conf: Mapping[Annotated[Text, AfterValidator(spark_setting_name)], SparkSetting] = Field(
+    conf: Mapping[Annotated[Text, AfterValidator(checks.spark_setting_name)], SparkSetting] = Field(
         default_factory=dict
     )
     """Spark's settings, spark.executor.memory and others."""
@@ -153,14 +135,16 @@ class SparkSettings(_Strict):
 
 KeepRules = Annotated[
     Mapping[Literal["last", "daily", "weekly", "monthly"], Annotated[int, Field(ge=1)]],
-    AfterValidator(some_rule),
+    AfterValidator(checks.some_rule),
 ]
 
 
 class SavepointSettings(_Strict):
     """Where the savepoints of a query are, and which of them are kept."""
 
-    to: Annotated[Address, AfterValidator(savepoint_address)]
+    to: Annotated[
+        str, AfterValidator(checks.absolute_address), AfterValidator(checks.savepoint_address)
+    ]
     """The address of a savepoint, such as s3://backup/{query}/{batch}: {query} stands for the
     query's name, {batch} for the batch that is saved."""
     schedule: Schedule | None = None
@@ -181,7 +165,7 @@ class SavepointSettings(_Strict):
 class Query(_Strict):
     """One query whose state is maintained, or a pattern of several."""
 
-    checkpoint: Annotated[Address, Field(min_length=1)]
+    checkpoint: Annotated[str, Field(min_length=1), AfterValidator(checks.absolute_address)]
     """The query's checkpointLocation: an absolute path or an address."""
     for_each: ForEach | None = None
     """Makes one query of each combination of these values; {name} in the query's name and in the
@@ -199,7 +183,7 @@ class Query(_Strict):
     """The Airflow connection, of type aws, that reaches an S3 checkpoint."""
     schedule: Schedule | None = None
     """A cron expression or a name such as @hourly; manual runs only by default."""
-    after: Annotated[Text, AfterValidator(valid_asset)] | None = None
+    after: Annotated[Text, AfterValidator(checks.valid_asset)] | None = None
     """An Asset, by name or URI; the DAG runs after it is updated."""
     policy: PolicySettings = Field(default_factory=PolicySettings)
     """The settings that differ from `defaults`."""
@@ -237,11 +221,11 @@ class Query(_Strict):
     @property
     def savepoint_interval(self) -> float | None:
         """Returns the longest time between two savepoints; `None` if no schedule makes them."""
-        return expected_interval(self.savepoint.schedule) if self.savepoint else None
+        return checks.expected_interval(self.savepoint.schedule) if self.savepoint else None
 
     @model_validator(mode="after")
     def _connected(self) -> Self:
-        if self.connection and self.checkpoint.partition("://")[0] not in BUCKETS:
+        if self.connection and self.checkpoint.partition("://")[0] not in checks.BUCKETS:
             raise ValueError(
                 f"a connection is for S3 only, and not for {self.checkpoint}; take `connection` out"
             )
@@ -290,7 +274,7 @@ class QueriesFile(_Strict):
 
     defaults: PolicySettings = Field(default_factory=PolicySettings)
     """The policy of every query."""
-    pushgateway: Annotated[str, AfterValidator(web_address)] | None = None
+    pushgateway: Annotated[str, AfterValidator(checks.web_address)] | None = None
     """Where tasks push metrics. STATEMAINT_PUSHGATEWAY in their environment wins."""
     pushgateway_auth: PushgatewayAuth | None = None
     """The credentials for the Pushgateway: secret, TLS certificate."""
@@ -305,7 +289,6 @@ class QueriesFile(_Strict):
     """The queries, by name; each has its own checkpoint."""
 
     def routing_of(self, query: Query) -> dict[str, str]:
-        """Returns the labels that route the alerts of a query."""
         tags = (tag.replace("=", ":", 1).partition(":") for tag in reversed(query.tags))
         labels = {key: value for key, _, value in tags if value and key in self.alert_labels}
         return {**({"owner": query.owner} if query.owner else {}), **labels}

@@ -11,15 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from statemaint.errors import ConfigError
-from statemaint.queries.models import (
-    Notifier,
-    PolicySettings,
-    PushgatewayAuth,
-    QueriesFile,
-    Query,
-    SavepointSettings,
-    SparkSettings,
-)
+from statemaint.queries import models
 from statemaint.wording import moment
 
 Path = tuple[str | int, ...]
@@ -86,20 +78,19 @@ def _what(detail: ErrorDetails, path: Path) -> str:
 
 
 def shown(value: object) -> str:
-    """Returns a value of the file in a few words."""
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
     return json.dumps(value, default=str)
 
 
 _MODELS: Mapping[str, type[BaseModel]] = {
-    "": QueriesFile,
-    "defaults": PolicySettings,
-    "policy": PolicySettings,
-    "notify": Notifier,
-    "pushgateway_auth": PushgatewayAuth,
-    "spark": SparkSettings,
-    "savepoint": SavepointSettings,
+    "": models.QueriesFile,
+    "defaults": models.PolicySettings,
+    "policy": models.PolicySettings,
+    "notify": models.Notifier,
+    "pushgateway_auth": models.PushgatewayAuth,
+    "spark": models.SparkSettings,
+    "savepoint": models.SavepointSettings,
 }
 
 
@@ -108,10 +99,10 @@ def _known_keys(path: Sequence[str | int]) -> list[str]:
     around = [part for part in path[:-1] if isinstance(part, str)]
     last = around[-1] if around else ""
     in_query = len(around) == 2 and around[0] == "queries"  # noqa: PLR2004 -- queries, its name
-    return list((Query if in_query else _MODELS[last]).model_fields)
+    return list((models.Query if in_query else _MODELS[last]).model_fields)
 
 
-def resolve(notifier: Notifier) -> Callable[..., Any]:
+def resolve(notifier: models.Notifier) -> Callable[..., Any]:
     """Returns the callable that a notifier names; a class is created with the notifier's arguments.
 
     Raises `ValueError` when it cannot be imported, called or created.
@@ -134,7 +125,7 @@ def resolve(notifier: Notifier) -> Callable[..., Any]:
     return callback
 
 
-def unresolved(queries: Mapping[str, Query]) -> Iterator[tuple[str, int, str]]:
+def unresolved(queries: Mapping[str, models.Query]) -> Iterator[tuple[str, int, str]]:
     """Yields each query with a notifier that cannot be called, its place in the list, and why."""
     for name, query in queries.items():
         for place, notifier in enumerate(query.notify):

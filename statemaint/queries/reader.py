@@ -25,11 +25,7 @@ Texts = dict[str, str | YamlError]
 
 
 def read_queries(path: str | Path) -> QueriesReading:
-    """Returns the valid queries of a file or a folder, and the mistakes in the rest; never raises.
-
-    An entry with a mistake is omitted. So is each entry that a mistake in `defaults`, or an unknown
-    key of its file, concerns: its intended policy is unknown.
-    """
+    """Returns the valid queries of a file or folder, and the mistakes in the rest; never raises."""
     return QueriesReader(path, clock=lambda: 0.0).read()  # it has no last good version to date
 
 
@@ -61,19 +57,13 @@ class QueriesReader:
             return self._before[1]
         if self._file:  # another process may have read a newer version
             self._memory = self._file.load() or self._memory
-        reading = _Reading(self._path, texts, self._memory, self._clock(), self._parse, of_folder)
+        reading = _Reading(self._path, texts, self._memory, self._clock(), self._parsed, of_folder)
         queries = reading.read()
-        self._before = texts, queries
-        self._parsed = {key: self._parsed[key] for key in reading.used}
+        self._before, self._parsed = (texts, queries), reading.parsed
         if self._file and reading.remembered != self._memory:
             self._file.save(reading.remembered)
         self._memory = reading.remembered
         return queries
-
-    def _parse(self, path: str, text: str) -> ParsedFile:
-        if (path, text) not in self._parsed:
-            self._parsed[path, text] = parse(path, text)
-        return self._parsed[path, text]
 
 
 @dataclass(slots=True)
@@ -84,11 +74,11 @@ class _Reading:
     texts: Texts
     memory: Memory
     now: float
-    parser: Callable[[str, str], ParsedFile]
+    parsed_before: Mapping[tuple[str, str], ParsedFile]
     of_folder: Problem | None
     problems: list[Problem] = field(default_factory=list)
     remembered: dict[str, FileMemory] = field(default_factory=dict)
-    used: set[tuple[str, str]] = field(default_factory=set)
+    parsed: dict[tuple[str, str], ParsedFile] = field(default_factory=dict)
 
     def read(self) -> QueriesReading:
         current = map(self._current, sorted({*self.texts, *self.memory}))
@@ -108,11 +98,12 @@ class _Reading:
         return QueriesReading(self.path, sources, broken, in_order(general), usable)
 
     def _parse(self, path: str, text: str) -> ParsedFile:
-        self.used.add((path, text))
-        return self.parser(path, text)
+        key = path, text
+        if key not in self.parsed:
+            self.parsed[key] = self.parsed_before.get(key) or parse(path, text)
+        return self.parsed[key]
 
     def _current(self, path: str) -> ParsedFile | None:
-        """Returns the version of a file that counts, if any."""
         text = self.texts.get(path)
         if text is None:
             return self._as_it_was(path, "missing", settles=self.of_folder is None)

@@ -81,5 +81,4 @@ def is_in_shard(query: str, shard: tuple[int, int]) -> bool:
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Returns problems in the order of the files and their lines."""
     return tuple(sorted(problems, key=lambda problem: (problem.file, problem)))

@@ -11,10 +11,9 @@ from statemaint.fold.state import opened_state
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.plan.actions import WriteSnapshot
-from statemaint.savepoint.convert import Row
 from statemaint.savepoint.plan import SavepointPlan
 from statemaint.savepoint.report import OperatorForecast, PartitionSizes
-from statemaint.savepoint.shuffle import Shuffle, routed
+from statemaint.savepoint.shuffle import Row, Shuffle, routed
 from statemaint.savepoint.stores import SPILL
 from statemaint.workers import Job, Workers, as_they_come
 

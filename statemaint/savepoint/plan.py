@@ -21,8 +21,7 @@ from statemaint.plan.reasons import SnapshotReason, WithheldReason
 from statemaint.planning import chains_at, not_committed, scan_checkpoint
 from statemaint.records.savepoints import SAME, Shape
 from statemaint.savepoint.logs import logs_of, offsets_of, unchecked_sources
-from statemaint.savepoint.partitions import shuffles_of
-from statemaint.savepoint.shapes import check_changes, check_chosen, settings_of
+from statemaint.savepoint.shapes import check_changes, check_chosen, settings_of, shuffles_of
 from statemaint.savepoint.shuffle import Shuffle
 from statemaint.scan.identity import check_links
 from statemaint.storage import Storage, Without

@@ -19,21 +19,10 @@ from statemaint.execute.attempts import forget_units
 from statemaint.execute.fence import Fence, superseded_if_missing
 from statemaint.execute.lease import Lease, leased
 from statemaint.maintain.pins import pinned
+from statemaint.records import savepoints as records
 from statemaint.records.claims import Holder
 from statemaint.records.runs import new_run_id
-from statemaint.records.savepoints import (
-    METADATA,
-    OF_A_QUERY,
-    SAME,
-    SavedStore,
-    SavepointNote,
-    Shape,
-    forget_stores,
-    read_savepoint,
-    read_stores,
-    true_metadata,
-    write_savepoint,
-)
+from statemaint.records.savepoints import SAME, SavedStore, SavepointNote, Shape
 from statemaint.savepoint.compactible import check_sink_empty, write_sink_log
 from statemaint.savepoint.forecast import forecast
 from statemaint.savepoint.plan import SavepointPlan, committed_batches, plan_savepoint, witness_of
@@ -214,12 +203,13 @@ class _Run:
 
     def checked(self, begun: SavepointNote | None) -> SavepointPlan:
         planned = self.planned(begun)
-        self.check_sink(planned.batch, begun.batch if begun else planned.batch)
+        if self.sink:
+            check_sink_empty(self.sink, (planned.batch, begun.batch if begun else planned.batch))
         return planned
 
     def begun(self) -> SavepointNote | None:
         """Returns the record of this savepoint if it was begun; `None` if the folder is empty."""
-        note = read_savepoint(self.dest)
+        note = records.read_savepoint(self.dest)
         if note is None:
             others = (each.path for each in self.dest.list("") if not is_ours(each.path))
             if other := next(others, None):
@@ -244,7 +234,7 @@ class _Run:
 
     def _metadata(self) -> bytes | None:
         try:
-            return self.dest.read(METADATA)
+            return self.dest.read(records.METADATA)
         except NotFoundError:
             return None
 
@@ -263,20 +253,12 @@ class _Run:
         if metadata == UNFINISHED:
             return
         there = (entry.path for entry in self.dest.list(""))
-        if metadata is not None or any(path.startswith(OF_A_QUERY) for path in there):
+        if metadata is not None or any(path.startswith(records.OF_A_QUERY) for path in there):
             what = "was removed" if metadata is None else "is another one"
             raise ConfigError(
                 f"{self.dest.root}: the metadata of its unfinished savepoint {what}, so a query "
                 "may have run from it; nothing is deleted, give a new folder"
             )
-
-    def check_sink(self, *batches: int) -> None:
-        if self.sink:
-            check_sink_empty(self.sink, batches)
-
-    def write_sink_log(self, batch: int) -> None:
-        if self.sink:
-            write_sink_log(self.sink, batch)
 
     def planned(self, begun: SavepointNote | None) -> SavepointPlan:
         """Returns the savepoint to write: of the batch that was begun, as long as it can be."""
@@ -311,8 +293,9 @@ class _Run:
     def whole(self, note: SavepointNote) -> SavepointReport:
         """Returns the report of a savepoint that was whole before; a query may have started."""
         self.check_not_rewound(note)
-        self.check_sink(note.batch)
-        self.write_sink_log(note.batch)
+        if self.sink:
+            check_sink_empty(self.sink, (note.batch,))
+            write_sink_log(self.sink, note.batch)
         return SavepointReport(self.dest.root, note, len(note.stores), continued=len(note.stores))
 
     def report(
@@ -347,9 +330,10 @@ class _Run:
         saved = tuple(stores[directory] for directory in planned.directories)
         note = replace(note, ended=self.dest.now(), stores=saved, logs=logs)
         self._check_whole(note)
-        self.write_sink_log(planned.batch)
-        self._note(note, true_metadata(note), fence)
-        forget_stores(self.dest)
+        if self.sink:
+            write_sink_log(self.sink, planned.batch)
+        self._note(note, records.true_metadata(note), fence)
+        records.forget_stores(self.dest)
         return self.report(planned, note, len(done))
 
     def _note(self, note: SavepointNote, metadata: bytes, fence: Fence) -> None:
@@ -358,9 +342,9 @@ class _Run:
         A run that slept before either may find a savepoint of another run, or a query, there.
         """
         fence.must_hold()
-        write_savepoint(self.dest, note)
+        records.write_savepoint(self.dest, note)
         fence.must_hold()
-        self.dest.replace(METADATA, [metadata])
+        self.dest.replace(records.METADATA, [metadata])
 
     def _cleared(
         self, begun: SavepointNote, note: SavepointNote, fence: Fence
@@ -371,10 +355,10 @@ class _Run:
         """
         names = ("batch", "witness", "id", "shape")
         same = all(getattr(begun, name) == getattr(note, name) for name in names)
-        noted = (*begun.stores, *read_stores(self.dest, note.witness)) if same else ()
-        done = in_place(self.dest, [""], noted, OF_A_QUERY, fence)
+        noted = (*begun.stores, *records.read_stores(self.dest, note.witness)) if same else ()
+        done = in_place(self.dest, [""], noted, records.OF_A_QUERY, fence)
         if not done:
-            forget_stores(self.dest)
+            records.forget_stores(self.dest)
         return done
 
     def _check_whole(self, note: SavepointNote) -> None:

@@ -17,9 +17,8 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.records.savepoints import SavedStore, note_stores, read_stores
-from statemaint.savepoint.convert import Row
 from statemaint.savepoint.plan import SavepointPlan
-from statemaint.savepoint.shuffle import Shuffle, spilled, written
+from statemaint.savepoint.shuffle import Row, Shuffle, spilled, written
 from statemaint.storage import Storage
 from statemaint.workers import Job, Workers, as_they_come
 
