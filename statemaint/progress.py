@@ -32,10 +32,7 @@ def watched(by: Observer | None) -> Iterator[None]:
 
 
 def watched_results(results: Generator[_T], jobs: int) -> Generator[_T]:
-    """Yields the result of each of some jobs; each is reported as done when the next is requested.
-
-    `results` is closed at the end.
-    """
+    """Yields the result of each job, which is done when the next is requested; closes `results`."""
     observer = OBSERVER.get()
     if observer is not None:
         observer.begin(jobs, 0)

@@ -44,10 +44,7 @@ class Workers:
         return Workers(1, resident_memory() + self._shared(0) // parts)
 
     def threads(self, parallel: int, size: int) -> int:
-        """Returns the number of threads for a storage that is worth some parallel requests.
-
-        `size` is the bytes to read: few are folded in plain Python, on one core.
-        """
+        # few bytes are folded in plain Python, on one core
         return self.number or max(parallel, _PER_CORE * cores() if size >= _WORTH_A_CORE else 1)
 
     def ahead(self, parallel: int, jobs: int, size: int) -> int:

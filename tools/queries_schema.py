@@ -25,7 +25,7 @@ def _descriptions() -> dict[str, dict[str, str]]:
     tree = ast.parse(Path(models.__file__).read_text(encoding="utf-8"))
     return {
         model.name: {
-            field.target.id: " ".join(text.value.value.split())
+            field.target.id: " ".join(ast.literal_eval(text.value).split())
             for field, text in pairwise(model.body)
             if isinstance(field, ast.AnnAssign)
             and isinstance(field.target, ast.Name)

@@ -35,10 +35,6 @@ from statemaint.report.record import Cause, Record
 Value = float | None
 _One = Callable[[str, Value], Family]
 _Many = Callable[[str, str, Mapping[str, Value]], Family]
-_SPREADS = {
-    "store_chain_length": ("chains", CHAIN_BOUNDS),
-    "store_size_bytes": ("sizes", SIZE_BOUNDS),
-}
 
 
 def family(
@@ -126,6 +122,7 @@ def registry_of(given: Iterable[Family]) -> CollectorRegistry:
 
 
 def _run(one: _One, many: _Many, record: Record) -> Iterator[Family]:
+    times: dict[str, Value] = {"stores": record.known.ended} if record.known else {}
     if last := record.last:
         yield one("last_run_timestamp_seconds", last.ended)
         tasks = {"reported": last.tasks - last.silent, "silent": last.silent}
@@ -137,10 +134,7 @@ def _run(one: _One, many: _Many, record: Record) -> Iterator[Family]:
     if record.trash:
         yield one("trash_bytes", record.trash.bytes)
         yield one("trash_files", record.trash.files)
-    times = {
-        **({"stores": record.known.ended} if record.known else {}),
-        **({"trash": record.trash.seen} if record.trash else {}),
-    }
+        times["trash"] = record.trash.seen
     if times:
         yield many("figures_timestamp_seconds", "figures", times)
     if record.verified:
@@ -183,8 +177,9 @@ def _facts(one: _One, many: _Many, named: Named, facts: RunFacts) -> Iterator[Fa
     # One code is always present, so that the last finding's disappearance replaces the metric.
     findings = {FindingCode.BROKEN_CHAIN.value: 0, **facts.findings}
     yield many("findings", "code", findings)
-    for name, (key, bounds) in _SPREADS.items():
-        yield _spread(name, named.labels, facts.spreads.get(key), bounds)
+    chains, sizes = facts.spreads.get("chains"), facts.spreads.get("sizes")
+    yield _spread("store_chain_length", named.labels, chains, CHAIN_BOUNDS)
+    yield _spread("store_size_bytes", named.labels, sizes, SIZE_BOUNDS)
     yield from _worst(named.labels, facts)
     if named.every_unit:
         for metric in PARTITION:

@@ -11,10 +11,7 @@ _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 @dataclass(frozen=True, slots=True)
 class GatewayAuth:
-    """The credentials for a Pushgateway, as `queries.models.PushgatewayAuth` describes them.
-
-    Secrets are in files, which are read at each push.
-    """
+    """The credentials of `queries.models.PushgatewayAuth`; their files are read at each push."""
 
     connection: str | None = None
     basic_auth_file: str | None = None
@@ -52,19 +49,14 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """The destinations of metrics.
-
-    Attributes:
-        known: the names of all queries of the installation, for the query that removes the groups
-            of missing ones; `None` for the others.
-        detailed: those of them whose partitions have their own series.
-    """
+    """The destinations of metrics."""
 
     gateway: str | None = None  # its address
     auth: GatewayAuth = GatewayAuth()
     textfile: Path | None = None  # a folder
+    # All queries of the installation, for the one that removes the groups of missing queries.
     known: frozenset[str] | None = None
-    detailed: frozenset[str] = frozenset()
+    detailed: frozenset[str] = frozenset()  # those of them whose partitions have their own series
 
 
 def origins_of(environment: Mapping[str, str], *facts: str) -> tuple[str, str]:

@@ -24,6 +24,8 @@ from statemaint.metrics.families import registry_of
 from statemaint.metrics.options import GatewayAuth, Named
 
 JOB = "statemaint"
+USER_VARIABLE = "STATEMAINT_PUSHGATEWAY_USER"
+PASSWORD_VARIABLE = "STATEMAINT_PUSHGATEWAY_PASSWORD"  # noqa: S105 -- its name
 SECONDS = 8.0
 """The time of all pushes of a run's report; a run that waits for a lease adds `WAITING_SECONDS`."""
 WAITING_SECONDS = 1.0
@@ -93,16 +95,16 @@ class Gateway:
             if one.keys() == {"job", "origin", "query"} and one["origin"] == named.origin
         }
         missing = set()
-        for one in found:
-            query = one.get("query", "")
-            if one.get("origin", unnamed.get(query)) not in ours:
+        for labels in found:
+            query, origin = labels.get("query", ""), labels.get("origin")
+            if labels.get("origin", unnamed.get(query)) not in ours:
                 continue
-            replaced = query in present and one.get("origin") != named.origin
             if query not in known:
                 missing.add(query)
-            undetailed = _DETAIL in one and query not in detailed
-            if query not in known or replaced or undetailed or one in left:
-                self._ask("DELETE", _path({k: v for k, v in one.items() if k != "job"}))
+            replaced = query in present and origin != named.origin
+            undetailed = _DETAIL in labels and query not in detailed
+            if query not in known or replaced or undetailed or labels in left:
+                self._ask("DELETE", _path({k: v for k, v in labels.items() if k != "job"}))
         return sorted(missing)
 
     def _ask(self, method: str, path: str, registry: CollectorRegistry | None = None) -> bytes:
@@ -172,10 +174,6 @@ def within(seconds: float, work: Callable[[], object]) -> None:
 def credentials_from(environment: Mapping[str, str]) -> tuple[str | None, str] | None:
     user = environment.get(USER_VARIABLE)
     return (user, environment.get(PASSWORD_VARIABLE, "")) if user else None
-
-
-USER_VARIABLE = "STATEMAINT_PUSHGATEWAY_USER"
-PASSWORD_VARIABLE = "STATEMAINT_PUSHGATEWAY_PASSWORD"  # noqa: S105 -- its name
 
 
 def _secret(path: str) -> str:

@@ -49,15 +49,10 @@ class TaskState(StrEnum):
 
 @dataclass(slots=True)
 class Progress:
-    """The figures of a task so far; it observes its work (`progress.Observer`), in any thread.
+    """The figures of a task so far; it observes its work (`progress.Observer`), in any thread."""
 
-    Attributes:
-        values: by the metric's name without `task_`; a figure that is unknown is missing.
-        failed: whether the work has failed, even if the task does not raise.
-    """
-
-    values: dict[str, float] = field(default_factory=dict)
-    failed: bool = False
+    values: dict[str, float] = field(default_factory=dict)  # by the metric's name without `task_`
+    failed: bool = False  # whether the work has failed, even if the task does not raise
     _lock: Lock = field(default_factory=Lock)
 
     def begin(self, jobs: int, _: int) -> None:

@@ -72,10 +72,7 @@ def absolute_address(checkpoint: str) -> str:
 
 
 def savepoint_address(to: str) -> str:
-    """Returns the address of a query's savepoints, in which `{query}` and `{batch}` stand for it.
-
-    Its last part has `{batch}`, so that the savepoints are beside each other.
-    """
+    """Returns the address of savepoints; `{batch}` in the last part puts them beside each other."""
     if unknown := re.findall(r"\{(?!query\}|batch\})[^{}/]*\}", to):
         raise ValueError(
             f"{unknown[0]} is unknown here; {{query}} stands for the query's name, {{batch}} for "
@@ -123,10 +120,7 @@ def valid_schedule(schedule: str) -> str:
 
 @lru_cache(maxsize=2048)
 def expected_interval(schedule: str | None) -> float | None:
-    """Returns the longest time between two runs of a valid schedule, in seconds.
-
-    `None` if no schedule decides, but an Asset or a user.
-    """
+    """Returns the seconds between two runs of a valid schedule, at most; `None` without one."""
     if (runs := _runs(schedule, _SOME_DAY)) is None:
         return None
     times = [runs.get_next(float) for _ in range(_RUNS)]
@@ -134,10 +128,7 @@ def expected_interval(schedule: str | None) -> float | None:
 
 
 def newest_time(schedule: str | None, now: float) -> float | None:
-    """Returns the newest time of a valid schedule (UTC) up to now, in seconds since the epoch.
-
-    `None` if no schedule decides, but an Asset or a user.
-    """
+    """Returns the newest time of a valid schedule (UTC) up to now; `None` without one."""
     runs = _runs(schedule, int(now) + 1)
     return None if runs is None else float(runs.get_prev(float))
 

@@ -45,15 +45,11 @@ class LastGood:
 
 @dataclass(frozen=True, slots=True)
 class FileMemory:
-    """The last good version of a file.
-
-    Attributes:
-        doubt: why it is used instead of the present one; `None` if it is the present one.
-        kept: by the part of the file, the last good version of what has a mistake in `text`.
-    """
+    """The last good version of a file."""
 
     text: str
-    doubt: Doubt | None = None
+    doubt: Doubt | None = None  # why it is used instead of the present one; `None` if it is that
+    # By the part of the file, the last good version of what has a mistake in `text`.
     kept: Mapping[str, LastGood] = field(default_factory=dict)
 
 

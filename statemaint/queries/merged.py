@@ -45,10 +45,7 @@ class Merge:
 
 
 def merge(files: Sequence[ParsedFile], is_new: Callable[[Part], bool]) -> Merge:
-    """Returns files together, with the mistakes of each by itself and beside the others.
-
-    `is_new` tells whether a part was not valid, or missing, at the previous reading.
-    """
+    """Returns files together; a part is new if it was not valid, or missing, when last read."""
     made, given = Merge(), []
     for file in files:
         for part, problems in file.problems.items():

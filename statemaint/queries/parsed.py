@@ -34,28 +34,19 @@ APART = ("pushgateway", "pushgateway_auth", "textfile", "plans", "alert_labels")
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """One queries file by itself.
-
-    Attributes:
-        queries: its queries by name, each with the key of its entry, which for a pattern is that of
-            several; a query may be among the problems as well.
-        problems: its mistakes, by the part that they concern: `queries.KEY` for an entry, otherwise
-            the first key of the file.
-    """
+    """One queries file by itself."""
 
     path: str
     head: QueriesFile  # its valid settings, without its queries
-    queries: Mapping[str, tuple[str, Query]]
+    queries: Mapping[str, tuple[str, Query]]  # with the key of the entry; it may have problems
+    # By the part that they concern: `queries.KEY` for an entry, or the first key of the file.
     problems: Mapping[str, tuple[Problem, ...]]
     entries: frozenset[str]  # the parts that are entries with queries
     usable: bool  # whether it is known which queries the file has
     document: Document
 
     def problem_of(self, key: str, what: str, *path: str | int, query: str = "") -> Problem:
-        """Returns a problem of an entry, or of the key at a path within it, with its line.
-
-        `query` is the query's name, if the entry is that of several.
-        """
+        """Returns a problem of an entry, or of the key at a path within it, with its line."""
         line = self.document.line(("queries", key, *path)) or 0
         keys = (step for step in path if isinstance(step, str))
         return Problem(line, ".".join(("queries", query or key, *keys)), what, self.path, key)
@@ -204,11 +195,7 @@ class PatternError(ValueError):
 
 
 def expand(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the queries of an entry, each with its name; the entry itself if it is not a pattern.
-
-    The entry is not validated yet. Raises `PatternError` if its values are not lists of texts, or
-    do not fit the placeholders.
-    """
+    """Yields the queries of an entry, not validated yet; itself if it is not a pattern."""
     if entry.get(_KEY) is None:
         yield name, dict(entry)
         return

@@ -19,18 +19,14 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One mistake in a queries file.
-
-    `kept` is since when the last good version is used instead, in seconds since the epoch; `None`
-    if it is not.
-    """
+    """One mistake in a queries file."""
 
     line: int  # from 1; 0 if it has none
     key: str  # the dotted path
     what: str  # the mistake, and what to do
     file: str  # its path
     entry: str = ""  # the key of the entry below `queries` that has it; empty outside of them
-    kept: float | None = field(default=None, compare=False)
+    kept: float | None = field(default=None, compare=False)  # the last good version, since then
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
@@ -103,10 +99,7 @@ def _known_keys(path: Sequence[str | int]) -> list[str]:
 
 
 def resolve(notifier: models.Notifier) -> Callable[..., Any]:
-    """Returns the callable that a notifier names; a class is created with the notifier's arguments.
-
-    Raises `ValueError` when it cannot be imported, called or created.
-    """
+    """Returns the callable that a notifier names: of a class, an object with its arguments."""
     module, _, name = notifier.call.rpartition(".")
     try:
         target = getattr(import_module(module), name)

@@ -30,10 +30,7 @@ def read_queries(path: str | Path) -> QueriesReading:
 
 
 class QueriesReader:
-    """Reads the queries of a file or a folder as often as wanted; one thread at a time.
-
-    In `folder`, if there is one, the last good version outlives the process.
-    """
+    """Reads the queries again and again; in a folder, the last good version outlives a process."""
 
     def __init__(
         self, path: str | Path, *, clock: Callable[[], float], folder: Path | None = None

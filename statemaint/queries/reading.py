@@ -23,18 +23,14 @@ class BrokenEntry:
 
 @dataclass(frozen=True)
 class QueriesReading:
-    """The result of reading the queries of a file or a folder.
-
-    Attributes:
-        sources: the valid queries by name, and last good versions of others; where each is from.
-        usable: whether it is known which queries there are: by each file, now or before.
-    """
+    """The result of reading the queries of a file or a folder."""
 
     path: str
+    # The valid queries by name, and last good versions of others.
     sources: Mapping[str, QuerySource] = field(default_factory=dict)
     broken: tuple[BrokenEntry, ...] = ()
     problems: tuple[Problem, ...] = ()  # outside of entries
-    usable: bool = True
+    usable: bool = True  # whether each file tells, or told before, which queries there are
 
     @cached_property
     def queries(self) -> dict[str, Query]:

@@ -59,10 +59,7 @@ def parse_yaml(text: str) -> Document:
 
 
 def texts_at(path: str | Path) -> dict[str, str | YamlError]:
-    """Returns the text of a file, or of each `*.yaml` and `*.yml` of a folder, by its path.
-
-    Raises `YamlError` when a folder cannot be listed, or has no such file.
-    """
+    """Returns the text of a file, or of each `*.yaml` and `*.yml` of a folder, by its path."""
     place = Path(path)
     if not place.is_dir():
         return {str(path): _text(place)}

@@ -14,17 +14,11 @@ from statemaint.codec.metadata.logs import parse_query_id
 from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
 from statemaint.listing import Entry
 from statemaint.model.files import temp_of
+from statemaint.records import savepoints as records
 from statemaint.records.claims import FOLDER as LEASES
 from statemaint.records.remembered import REMEMBERED
 from statemaint.records.runs import METRICS
-from statemaint.records.savepoints import (
-    METADATA,
-    OF_A_QUERY,
-    SAVEPOINT,
-    STORES,
-    SavepointNote,
-    read_savepoint,
-)
+from statemaint.records.savepoints import SavepointNote
 from statemaint.records.units import FOLDER as UNITS
 from statemaint.storage import MARKS, OURS, Opener, Storage, checkpoints_below, open_storage
 from statemaint.wording import Explained
@@ -32,8 +26,8 @@ from statemaint.workers import Job, in_turn
 
 # Beside the record: what `verify` leaves, the lease, and what is there until all stores are proved
 # (Spark's executors have units).
-_OURS = (SAVEPOINT, METADATA, METRICS, REMEMBERED)
-_FOLDERS = (f"{STORES}/", f"{LEASES}/", f"{UNITS}/")
+_OURS = (records.SAVEPOINT, records.METADATA, METRICS, REMEMBERED)
+_FOLDERS = (f"{records.STORES}/", f"{LEASES}/", f"{UNITS}/")
 
 
 class SavepointState(Explained):
@@ -52,12 +46,7 @@ BROKEN = (SavepointState.DAMAGED, SavepointState.UNREADABLE)
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """A savepoint as it was listed, whether it expires, and what its deletion left.
-
-    Attributes:
-        left: the files that stayed as it was deleted, since they are not its own; with any, so did
-            the record and the `metadata` that no Spark reads. `None` if it was not deleted.
-    """
+    """A savepoint as it was listed, whether it expires, and what its deletion left."""
 
     address: str
     state: SavepointState
@@ -65,6 +54,8 @@ class Savepoint:
     entries: tuple[Entry, ...] = ()
     why: str = ""  # its record cannot be read, or which file is missing or has another size
     kept: tuple[str, ...] | None = None  # by these rules or states; `None` without rules
+    # The files that stayed as it was deleted, since they are not its own; with any, so did the
+    # record and the `metadata` that no Spark reads. `None` if it was not deleted.
     left: tuple[str, ...] | None = None
 
     @property
@@ -97,7 +88,7 @@ class Savepoint:
         if self.note is None or entry.outside or is_own(entry.path):
             return False
         if self.note.ended is None:
-            return entry.path.startswith(OF_A_QUERY)
+            return entry.path.startswith(records.OF_A_QUERY)
         final = _without_temp(entry.path)
         files = self.note.files
         return final in files if final != entry.path else files.get(final) == entry.size
@@ -160,7 +151,7 @@ def _looking(address: str, opened: Opener) -> Iterator[Savepoint | None]:
 def look(storage: Storage, address: str) -> Savepoint | None:
     """Returns the savepoint in a storage; `None` if it has no record of one."""
     try:
-        note = read_savepoint(storage)
+        note = records.read_savepoint(storage)
         entries = tuple(sorted(storage.list(""))) if note else ()
     except (CodecError, RefusedLinkError) as error:
         return Savepoint(address, SavepointState.UNREADABLE, why=str(error))
@@ -174,7 +165,7 @@ def look(storage: Storage, address: str) -> Savepoint | None:
 def _query_id(storage: Storage) -> str | None:
     """Returns the id in `metadata`; an empty one if no Spark reads it, `None` without the file."""
     try:
-        return parse_query_id(storage.read(METADATA))
+        return parse_query_id(storage.read(records.METADATA))
     except CodecError:
         return ""
     except NotFoundError:
@@ -184,15 +175,15 @@ def _query_id(storage: Storage) -> str | None:
 def _state(
     listed: Savepoint, note: SavepointNote, query_id: str | None
 ) -> tuple[SavepointState, str]:
-    if any(entry.path.startswith(OF_A_QUERY) for entry in listed.unknown):
+    if any(entry.path.startswith(records.OF_A_QUERY) for entry in listed.unknown):
         return SavepointState.STARTED, ""
     if note.expired is not None:
         return SavepointState.EXPIRING, ""
     if query_id == "" or (note.ended is None and query_id is None and not listed.named):
         return SavepointState.UNFINISHED, ""
     if note.ended is None or query_id != note.id:
-        return SavepointState.DAMAGED, f"{METADATA} is not the one that statemaint wrote"
+        return SavepointState.DAMAGED, f"{records.METADATA} is not the one that statemaint wrote"
     there = {entry.path for entry in listed.named}
-    if missing := sorted({*note.files} - there - {METADATA}):
+    if missing := sorted({*note.files} - there - {records.METADATA}):
         return SavepointState.DAMAGED, f"{missing[0]} is missing or has another size"
     return SavepointState.WHOLE, ""

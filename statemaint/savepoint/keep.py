@@ -56,10 +56,7 @@ def parse_rules(text: str) -> KeepRules:
 
 
 def decide(savepoints: Sequence[Savepoint], rules: KeepRules, now: float) -> tuple[Savepoint, ...]:
-    """Returns the savepoints below a folder in their order, each with why it is kept.
-
-    `now` is the time by the clock of their storage.
-    """
+    """Returns savepoints in their order, each with why it is kept; `now` by their storage."""
     queries: dict[tuple[str, str], list[Savepoint]] = defaultdict(list)
     for savepoint in savepoints:
         queries[savepoint.query].append(savepoint)

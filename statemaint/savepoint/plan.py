@@ -32,23 +32,17 @@ _OPERATOR_METADATA = re.compile(r"state/[0-9]+/_metadata/v2/([0-9]{1,18})")
 
 @dataclass(frozen=True, slots=True)
 class SavepointPlan:
-    """A savepoint that can be written.
-
-    Attributes:
-        stores: the file to write for each store that a restart reads, and that is copied whole.
-        logs: every other file but `metadata`, in the order of its writing; read when it is written.
-        shuffles: the other stores, which are written row by row.
-    """
+    """A savepoint that can be written."""
 
     storage: Storage  # the source, read-only, as it was after the batch
     checkpoint: Checkpoint  # the scan of it
     batch: int
-    stores: tuple[tuple[Store, WriteSnapshot], ...]
-    logs: tuple[tuple[str, Chunks], ...]
+    stores: tuple[tuple[Store, WriteSnapshot], ...]  # that a restart reads, and are copied whole
+    logs: tuple[tuple[str, Chunks], ...]  # in the order of writing; read when they are written
     unchecked: tuple[str, ...]  # the sources that may be unable to go on
     witness: str
     shape: Shape  # whole
-    shuffles: tuple[Shuffle, ...] = ()
+    shuffles: tuple[Shuffle, ...] = ()  # the other stores, which are written row by row
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -75,8 +69,7 @@ def committed_batches(storage: Storage) -> list[int]:
 def plan_savepoint(storage: Storage, batch: int, *, to: str, shape: Shape = SAME) -> SavepointPlan:
     """Returns the savepoint of a committed batch at the address `to`; writes nothing.
 
-    Raises `DamagedError` when a restart after the batch would fail, or load wrong rows, as far as
-    names show. `shape` is what is to be other than in the source.
+    Refuses one of which a restart would fail, or load wrong rows, as far as names show.
     """
     check_chosen(shape)
     view, checkpoint = _after(storage, batch)

@@ -42,28 +42,17 @@ class OperatorForecast:
 
 @dataclass(frozen=True, slots=True)
 class SavepointReport:
-    """A savepoint, as it is or, of a dry run, as it would be.
+    """A savepoint, as it is or, of a dry run, as it would be."""
 
-    Attributes:
-        dest: its address.
-        note: its record; without stores and logs if it was not written.
-        stores: the number of its stores.
-        read: the stored bytes of the chains that its stores are folded from.
-        continued: the number of its stores that an earlier, killed run had written.
-        starts: how often it was begun, as the query cleaned up what was being read.
-        unchecked: the ids of the sources that may be unable to go on; none if it was complete.
-        operators: what each operator would take, of a dry run that has counted rows.
-    """
-
-    dest: str
-    note: SavepointNote
+    dest: str  # its address
+    note: SavepointNote  # without stores and logs if it was not written
     stores: int
-    read: int = 0
-    continued: int = 0
-    starts: int = 1
+    read: int = 0  # the stored bytes of the chains that its stores are folded from
+    continued: int = 0  # the stores that an earlier, killed run had written
+    starts: int = 1  # how often it was begun, as the query cleaned up what was being read
     dry_run: bool = False
-    unchecked: tuple[str, ...] = ()
-    operators: tuple[OperatorForecast, ...] = ()
+    unchecked: tuple[str, ...] = ()  # the sources that may be unable to go on; none if complete
+    operators: tuple[OperatorForecast, ...] = ()  # of a dry run that has counted rows
 
     @property
     def code(self) -> tuple[str, ...]:

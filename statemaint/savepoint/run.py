@@ -84,7 +84,6 @@ def savepoint(  # noqa: PLR0913 -- each is a choice of its own
         ConfigError: when the batch is not committed, or `dest` or `sink` has other files, or is
             inside of the checkpoint or of the other.
         DamagedError: when a restart after the batch would fail, or load wrong rows.
-        UnsupportedError: when the checkpoint is of a kind that cannot be read.
         Superseded: when a file that is needed was deleted in the meantime.
         LeaseHeldError: when another run writes or maintains `dest`.
     """
@@ -212,8 +211,8 @@ class _Run:
         note = records.read_savepoint(self.dest)
         if note is None:
             others = (each.path for each in self.dest.list("") if not is_ours(each.path))
-            if other := next(others, None):
-                raise ConfigError(f"{self.dest.root}: not empty, it has {other}; give a new folder")
+            if path := next(others, None):
+                raise ConfigError(f"{self.dest.root}: not empty, it has {path}; give a new folder")
             return None
         other: str | None = None
         whole = self.is_whole(note)

@@ -57,10 +57,7 @@ def check_changes(before: Shape, after: Shape, root: str, *, stateful: bool) -> 
 
 
 def settings_of(before: Shape, after: Shape, conf: Mapping[str, str], root: str) -> dict[str, str]:
-    """Returns the settings that a savepoint pins other than its source does, by whole shapes.
-
-    `conf` is what the newest entry of the offset log pins: the Spark that wrote it may lack one.
-    """
+    """Returns the settings that a savepoint pins other than its source does, with its `conf`."""
     if after.ids == "v2" and after.provider is Provider.HDFS_BACKED:
         what = f"{Provider.HDFS_BACKED} with unique ids (v2)"
         raise UnsupportedError(root, what, "v1")

@@ -57,17 +57,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Shuffle:
-    """The stores of one name of an operator that are written row by row.
-
-    Attributes:
-        sources: the stores of all partitions, each with its chain; or only one.
-        targets: the file of each partition of the savepoint; or only that of the one.
-        keys: the shuffle key of each column family, by `None` in a store without any; empty if rows
-            stay in their partition.
-    """
+    """The stores of one name of an operator that are written row by row: all partitions, or one."""
 
     sources: tuple[tuple[Store, Chain], ...]
-    targets: tuple[WriteSnapshot, ...]
+    targets: tuple[WriteSnapshot, ...]  # the file of each partition of the savepoint
+    # By column family, `None` in a store without any; empty if rows stay in their partition.
     keys: Mapping[str | None, ShuffleKey]
     change: Change | None = None
 
@@ -111,8 +105,8 @@ def spilled(
 
 def check_numbering(where: str, families: Sequence[Mapping[Any, str]]) -> None:
     """Checks that partitions number their column families alike; one without rows has none."""
-    numbered = [one for one in families if one]
-    if any(one != numbered[0] for one in numbered):
+    numbered = [numbers for numbers in families if numbers]
+    if any(numbers != numbered[0] for numbers in numbered):
         what = "column families that are numbered differently in each partition"
         raise UnsupportedError(where, what, "the same partitions")
 
