@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain
-from typing import TYPE_CHECKING
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from prometheus_client import (
     CollectorRegistry,
@@ -29,10 +29,6 @@ from statemaint.metrics.options import Named
 from statemaint.metrics.page import Page, Rows, page_text, rows_of, served
 from statemaint.records.runs import METRICS
 from statemaint.storage import Storage
-
-if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
-
 
 READERS = 16
 """The number of records that are read at a time."""
@@ -107,7 +103,7 @@ class Exporter:
 
     def _read(self, place: RecordPlace) -> _Reading:
         before = self._readings.get(place.named.query)
-        before = before or _Reading(place.named, _without_record(place.named))
+        before = before or _Reading(place.named, rows_of(about(place.named)))
         try:
             content = self._content(place.address)
             digest = blake2b(content, digest_size=16).digest()
@@ -129,7 +125,7 @@ class Exporter:
 
     def _rows(self, reading: _Reading) -> Rows:
         aged = reading.time is not None and self._clock() - reading.time > self._keep
-        return _without_record(reading.named) if reading.failed and aged else reading.rows
+        return rows_of(about(reading.named)) if reading.failed and aged else reading.rows
 
 
 def _own(places: RecordPlaces, readings: list[_Reading], ended: float) -> Iterator[Family]:
@@ -146,11 +142,7 @@ def _own(places: RecordPlaces, readings: list[_Reading], ended: float) -> Iterat
 
 def _rows(named: Named, content: bytes) -> Rows:
     record = record_in(content) if content else None
-    return rows_of(served(families(named, record))) if record else _without_record(named)
-
-
-def _without_record(named: Named) -> Rows:
-    return rows_of(about(named))
+    return rows_of(served(families(named, record))) if record else rows_of(about(named))
 
 
 @contextmanager
@@ -173,17 +165,17 @@ def serving(
         thread.join()
 
 
-def app_of(exporter: Exporter) -> "WSGIApplication":
+def app_of(exporter: Exporter) -> WSGIApplication:
     process = CollectorRegistry()
     ProcessCollector(registry=process)
 
-    def metrics(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
+    def metrics(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         zipped = "gzip" in environ.get("HTTP_ACCEPT_ENCODING", "")
         start("200 OK", [*_CONTENT, *([("Content-Encoding", "gzip")] if zipped else [])])
         page, more = exporter.page, generate_latest(process)
         return page.zipped(more) if zipped else page.plain(more)
 
-    def app(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
+    def app(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
         if path in ("/metrics", "/"):
             return metrics(environ, start)

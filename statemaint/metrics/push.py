@@ -112,9 +112,10 @@ class Gateway:
         request = urllib.request.Request(  # noqa: S310 -- `web_address` has checked it
             self._base + path, data=body, method=method, headers=dict(self._headers())
         )
-        opener = urllib.request.build_opener(
-            urllib.request.HTTPSHandler(context=self._tls()), _NoRedirects
-        )
+        tls = ssl.create_default_context(cafile=self._auth.ca_file)
+        if self._auth.cert_file:
+            tls.load_cert_chain(self._auth.cert_file, self._auth.key_file)
+        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=tls), _NoRedirects)
         try:
             with opener.open(request, timeout=SECONDS) as answer:
                 reply: bytes = answer.read()
@@ -136,12 +137,6 @@ class Gateway:
             yield "Authorization", "Basic " + b64encode(f"{user}:{word}".encode()).decode()
         elif word:
             yield "Authorization", f"Bearer {word}"
-
-    def _tls(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self._auth.ca_file)
-        if self._auth.cert_file:
-            context.load_cert_chain(self._auth.cert_file, self._auth.key_file)
-        return context
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

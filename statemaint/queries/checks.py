@@ -35,7 +35,6 @@ _RUNS = 60
 
 
 def duration_in_seconds(value: object) -> float:
-    """Returns the seconds of a duration such as `15m`."""
     if not isinstance(value, str):
         raise ValueError(f"not a duration: {value!r}; write it like 90s, 15m, 1h or 7d")  # noqa: TRY004 -- only a ValueError becomes a validation error
     try:
@@ -199,7 +198,6 @@ def must_be_open(gateway: str) -> str:
 
 
 def web_address(address: str) -> str:
-    """Returns a web address without a secret."""
     parts = urlsplit(must_be_open(address))
     if parts.scheme in ("http", "https") and parts.netloc:
         return address

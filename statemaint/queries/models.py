@@ -158,7 +158,6 @@ class SavepointSettings(_Strict):
         return self.to.replace("{query}", query).replace("{batch}", str(batch))
 
     def folder(self, query: str) -> str:
-        """Returns the address of the folder of all savepoints."""
         return self.to.rstrip("/").rpartition("/")[0].replace("{query}", query)
 
 

@@ -207,7 +207,7 @@ def expand(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str,
     rest = {key: value for key, value in entry.items() if key != _KEY}
     for combination in product(*values.values()):
         chosen = dict(zip(values, combination, strict=True))
-        filled = {key: _filled_value(key, value, chosen) for key, value in rest.items()}
+        filled = {key: _filled(key, value, chosen) for key, value in rest.items()}
         yield _filled("name", name, chosen), filled
 
 
@@ -229,19 +229,16 @@ def _listed(name: object, listed: object) -> tuple[str, ...]:
     return tuple(str(one) for one in listed)
 
 
-def _filled_value(key: str, value: Any, chosen: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        return _filled(key, value, chosen)
+def _filled(key: str, value: Any, chosen: Mapping[str, str]) -> Any:
     if isinstance(value, list):
-        return [_filled(key, one, chosen) if isinstance(one, str) else one for one in value]
-    return value
+        return [_filled(key, text, chosen) if isinstance(text, str) else text for text in value]
+    if not isinstance(value, str):
+        return value
 
-
-def _filled(key: str, text: str, chosen: Mapping[str, str]) -> str:
-    def value(match: re.Match[str]) -> str:
+    def chosen_value(match: re.Match[str]) -> str:
         if match[1] not in chosen:
             names = ", ".join(chosen)
             raise PatternError(key, f"{match[0]} is not a name in for_each: {names}")
         return chosen[match[1]]
 
-    return _PLACEHOLDER.sub(value, text)
+    return _PLACEHOLDER.sub(chosen_value, value)

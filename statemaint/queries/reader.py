@@ -80,7 +80,7 @@ class _Reading:
     def read(self) -> QueriesReading:
         current = map(self._current, sorted({*self.texts, *self.memory}))
         files = [self._with_last_settings(file) for file in current if file]
-        made = merge(files, self._is_new)
+        made = merge(files, is_new=lambda part: self._valid_before(part) is None)
         good = {name: it for name, it in made.sources.items() if it.part not in made.problems}
         kept = {part: self._kept(part) for part in made.problems}
         sources = without_overlaps(good, dict(self._last_good(kept, good)))
@@ -147,22 +147,22 @@ class _Reading:
         missing = entries - lost - parsed.entries - parsed.problems.keys()
         return before.text.startswith(text) or bool(missing)
 
-    def _is_new(self, part: Part) -> bool:
+    def _valid_before(self, part: Part) -> str | None:
+        """Returns the last text of a file if a part of it was there and without mistakes."""
         path, name = part
         before = self.memory.get(path)
-        return before is None or name in before.kept or not self._was_valid(path, name, before)
-
-    def _was_valid(self, path: str, name: str, before: FileMemory) -> bool:
+        if before is None or name in before.kept:
+            return None
         old = self._parse(path, before.text)
-        return name not in old.problems and (name in APART or name in old.entries)
+        valid = name not in old.problems and (name in APART or name in old.entries)
+        return before.text if valid else None
 
     def _kept(self, part: Part) -> LastGood:
         path, name = part
         before = self.memory.get(path)
         if before and name in before.kept:
             return before.kept[name]
-        valid = before and self._was_valid(path, name, before)
-        return LastGood(before.text if before and valid else None, self.now)
+        return LastGood(self._valid_before(part), self.now)
 
     def _with_last_settings(self, file: ParsedFile) -> ParsedFile:
         """Returns a file with the last good version of its settings that are not valid."""
@@ -181,9 +181,9 @@ class _Reading:
         for path, text in texts:
             old = self._parse(path, text)
             for name, (key, query) in old.queries.items():
-                one = kept.get((path, entry_part(key)))
-                if one and one.text == text and name not in good:
-                    yield name, QuerySource(query, old, key, one.since)
+                last = kept.get((path, entry_part(key)))
+                if last and last.text == text and name not in good:
+                    yield name, QuerySource(query, old, key, last.since)
 
     def _sorted_out(
         self, made: Merge, kept: Mapping[Part, LastGood], sources: Mapping[str, QuerySource]

@@ -63,6 +63,10 @@ class Savepoint:
         return sum(entry.size for entry in self.entries)
 
     @property
+    def begun(self) -> float:
+        return self.note.begun if self.note else 0.0
+
+    @property
     def touched(self) -> float | None:
         """Returns when any of its files was written last; `None` if that is not known."""
         times = [entry.modified for entry in self.entries if entry.modified is not None]
@@ -122,7 +126,7 @@ def list_savepoints(
         for savepoint in looks
         if savepoint and (None in (source, savepoint.note) or savepoint.query[0] == source)
     ]
-    return tuple(sorted(listed, key=_order))
+    return tuple(sorted(listed, key=lambda each: (each.query, -each.begun, each.address)))
 
 
 def problems(savepoints: Iterable[Savepoint]) -> Iterator[str]:
@@ -137,11 +141,6 @@ def problems(savepoints: Iterable[Savepoint]) -> Iterator[str]:
                 f"{savepoint.address}: {first}{more} is not named by the savepoint's record, and "
                 "stays; once it is moved, the next deletion removes the rest"
             )
-
-
-def _order(savepoint: Savepoint) -> tuple[tuple[str, str], float, str]:
-    note = savepoint.note
-    return savepoint.query, -note.begun if note else 0.0, savepoint.address
 
 
 def _looking(address: str, opened: Opener) -> Iterator[Savepoint | None]:

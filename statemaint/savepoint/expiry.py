@@ -39,7 +39,7 @@ def carry_out(
     A query that began to run from one whose expiry was killed gets back its `metadata`. Raises
     `Superseded` as `expire` does; the next call continues.
     """
-    for savepoint in sorted(savepoints, key=lambda each: each.note.begun if each.note else 0.0):
+    for savepoint in sorted(savepoints, key=attrgetter("begun")):
         note = savepoint.note
         if savepoint.kept == ():
             yield expire(savepoint, dest, opened=opened)

@@ -52,7 +52,6 @@ class SavepointPlan:
 
     @property
     def size(self) -> int:
-        """Returns the stored bytes of the chains that it is folded from."""
         whole = sum(write.chain.size for _, write in self.stores)
         return whole + sum(shuffle.size for shuffle in self.shuffles)
 

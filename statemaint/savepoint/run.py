@@ -237,15 +237,6 @@ class _Run:
         except NotFoundError:
             return None
 
-    def check_not_rewound(self, note: SavepointNote) -> None:
-        """Refuses a savepoint whose batch the query has written again; its log may be gone."""
-        with suppress(NotFoundError):
-            if witness_of(self.source, note.batch) != note.witness:
-                raise ConfigError(
-                    f"{self.dest.root}: it has batch {note.batch} as it was before the query was "
-                    "rewound and wrote that batch again; give a new folder, or save a newer batch"
-                )
-
     def _check_untouched(self) -> None:
         """Refuses an unfinished savepoint that was made startable: it may be in use."""
         metadata = self._metadata()
@@ -291,7 +282,12 @@ class _Run:
 
     def whole(self, note: SavepointNote) -> SavepointReport:
         """Returns the report of a savepoint that was whole before; a query may have started."""
-        self.check_not_rewound(note)
+        with suppress(NotFoundError):  # its log may be gone
+            if witness_of(self.source, note.batch) != note.witness:
+                raise ConfigError(
+                    f"{self.dest.root}: it has batch {note.batch} as it was before the query was "
+                    "rewound and wrote that batch again; give a new folder, or save a newer batch"
+                )
         if self.sink:
             check_sink_empty(self.sink, (note.batch,))
             write_sink_log(self.sink, note.batch)

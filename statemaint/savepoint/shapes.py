@@ -84,16 +84,6 @@ def _pinned(shape: Shape) -> Mapping[str, str]:
     }
 
 
-def same_rows(before: Shape, after: Shape) -> bool:
-    return (before.provider, before.row_checksums) == (after.provider, after.row_checksums)
-
-
-def same_files(before: Shape, after: Shape) -> bool:
-    """Returns whether a snapshot in one shape would be as good in the other: a zip has no codec."""
-    codec = before.codec == after.codec or after.provider is Provider.ROCKSDB
-    return same_rows(before, after) and codec
-
-
 def shuffles_of(
     storage: Storage,
     checkpoint: Checkpoint,
@@ -165,10 +155,11 @@ def _change(
 ) -> Change | None:
     """Returns how the rows of an operator's store change; `None` if files stay as they are."""
     old, new = shapes
-    if same_files(old, new):
-        return None
-    if same_rows(old, new):
-        return Change(old, new, {})
+    if (old.provider, old.row_checksums) == (new.provider, new.row_checksums):
+        same_files = (
+            old.codec == new.codec or new.provider is Provider.ROCKSDB
+        )  # a zip has no codec
+        return None if same_files else Change(old, new, {})
     version = version_of(checkpoint.committed or 0)
     layouts = layouts_of(storage, checkpoint, store, version, Provider.ROCKSDB)
     if old.provider is not new.provider and (why := _bound(layouts)):
