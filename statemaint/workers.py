@@ -131,9 +131,10 @@ def as_they_come(
     """Yields the items of all jobs, each as soon as a thread has it; those of one job in order.
 
     With one thread the jobs run one after another in the caller's own, and an item is made only on
-    request. With more, which start the largest job first, the threads run ahead of the caller, and
-    share a budget of memory, if there is one. When a job raises, or the caller stops, each running
-    job ends after its current item, no other one starts, and `stop` may end those within an item.
+    request. With more the largest job starts first, the threads run ahead of the caller, and they
+    share the budget of memory. When a job raises, or the caller stops, each running job ends after
+    its current item, and no other one starts; `stop` is called before they are waited for, and may
+    end them within an item.
     """
     jobs = _notifying(jobs)
     if threads == 1 or len(jobs) < 2:  # noqa: PLR2004

@@ -146,7 +146,7 @@ def _keys(
 
 
 def _named(checkpoint: Checkpoint, store: StoreId) -> str:
-    names = {one.id: one.name for one in checkpoint.operators}
+    names = {operator.id: operator.name for operator in checkpoint.operators}
     return f"operator {store.operator} ({names.get(store.operator, store.store)})"
 
 
@@ -156,9 +156,8 @@ def _change(
     """Returns how the rows of an operator's store change; `None` if files stay as they are."""
     old, new = shapes
     if (old.provider, old.row_checksums) == (new.provider, new.row_checksums):
-        same_files = (
-            old.codec == new.codec or new.provider is Provider.ROCKSDB
-        )  # a zip has no codec
+        # A zip has no codec.
+        same_files = old.codec == new.codec or new.provider is Provider.ROCKSDB
         return None if same_files else Change(old, new, {})
     version = version_of(checkpoint.committed or 0)
     layouts = layouts_of(storage, checkpoint, store, version, Provider.ROCKSDB)
