@@ -96,8 +96,8 @@ class OpenCheckpoint:
         """Returns what differs after two batches, by default the newest and the one before."""
         versions = _version(older), _version(newer)
         where = {"store": store, "family": family}
-        found = diff_state(self.storage, versions, operator, partition=partition, **where)
-        return found.compare(limit=limit)
+        diff = diff_state(self.storage, versions, operator, partition=partition, **where)
+        return diff.compare(limit=limit)
 
     def stats(self, operator: int | None = None, *, top: int = 5) -> StateStats:
         """Returns the rows, bytes and largest keys of the newest state."""

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from threading import Condition
-from typing import NamedTuple
 
 from statemaint.errors import ConfigError
 
@@ -19,19 +18,12 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT, _OF_THE_SYSTEM = 16 * 1024 * 1024, 4 * 1024 * 1024
 
 
-class _Files(NamedTuple):
-    """The files of a control group that report its memory."""
-
-    folder: str  # where the groups are mounted
-    limit: str
-    usage: str  # the page cache included
-    cache: str  # the line of `memory.stat` with the bytes that are freed when they are needed
-
-
-_V1 = _Files(
-    "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
-)
-_V2 = _Files("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file")
+# The files of a control group: where groups are mounted, the limit, the usage with the page cache,
+# and the line of `memory.stat` with the bytes that are freed when they are needed.
+_V1 = (
+    "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
+)  # fmt: skip
+_V2 = ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file")
 
 
 def memory_size(text: str) -> int:
@@ -57,8 +49,7 @@ def available_memory(root: Path = _ROOT) -> int:
     """Returns the bytes that this process may still take.
 
     That is the least of the machine's available memory (`MemAvailable`; all memory if the system
-    does not report it) and that of each control group above the process, of either version. `/proc`
-    and `/sys` are in the root.
+    does not report it) and that of each control group above the process, of either version.
     """
     return max(0, min([_of_machine(root), *_of_groups(root)]))
 
@@ -94,7 +85,6 @@ class Budget:
     """
 
     def __init__(self, total: int | Callable[[], int]) -> None:
-        """Makes a budget of some bytes, or of a function that measures them."""
         self._total = total
         self._held = 0
         self._freed = Condition()
@@ -141,22 +131,17 @@ def _of_groups(root: Path) -> Iterator[int]:
             yield from _available(root, _V2, path)
 
 
-def _available(root: Path, files: _Files, path: str) -> Iterator[int]:
+def _available(root: Path, files: tuple[str, str, str, str], path: str) -> Iterator[int]:
     """Yields the free bytes of a group and of each group above; a container hides some groups."""
+    mount, limit_file, usage_file, cache_line = files
     parts = [part for part in path.split("/") if part]
     for depth in range(len(parts), -1, -1):
-        folder = root.joinpath(files.folder, *parts[:depth])
-        limit, usage = _number(folder / files.limit), _number(folder / files.usage)
-        if limit is not None and usage is not None:
+        folder = root.joinpath(mount, *parts[:depth])
+        limit, usage = (_text(folder / file).strip() for file in (limit_file, usage_file))
+        if limit.isdecimal() and usage.isdecimal():  # `max` is no limit
             stat = _text(folder / "memory.stat")
-            cache = re.search(rf"^{files.cache} (\d+)$", stat, re.MULTILINE)
-            yield limit - usage + (int(cache[1]) if cache else 0)
-
-
-def _number(file: Path) -> int | None:
-    """Returns the number in a file; `None` if there is none, such as for no limit (`max`)."""
-    text = _text(file).strip()
-    return int(text) if text.isdecimal() else None
+            cache = re.search(rf"^{cache_line} (\d+)$", stat, re.MULTILINE)
+            yield int(limit) - int(usage) + (int(cache[1]) if cache else 0)
 
 
 def _text(file: Path) -> str:

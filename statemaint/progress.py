@@ -12,12 +12,10 @@ class Observer(Protocol):
     """A receiver of the progress of some work; threads may call it concurrently."""
 
     def begin(self, jobs: int, size: int) -> None:
-        """Receives the start of some work: the number of its jobs, and the bytes that they read."""
-        ...
+        """Some work begins: the number of its jobs, and the bytes that they read."""
 
     def done(self, size: int) -> None:
-        """Receives the end of a job: the bytes that it has read."""
-        ...
+        """A job ends: the bytes that it has read."""
 
 
 OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
@@ -34,12 +32,7 @@ def watched(by: Observer | None) -> Iterator[None]:
 
 
 def watched_results(results: Generator[_T], jobs: int) -> Generator[_T]:
-    """Yields the result of each of some jobs; each is reported as done when the next is requested.
-
-    Args:
-        results: one result of each job; closed at the end.
-        jobs: their number.
-    """
+    """Yields the result of each job, which is done when the next is requested; closes `results`."""
     observer = OBSERVER.get()
     if observer is not None:
         observer.begin(jobs, 0)

@@ -4,7 +4,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
@@ -12,7 +12,7 @@ from threading import Event
 from typing import Generic, TypeVar
 
 from statemaint.memory import Budget, available_memory, resident_memory
-from statemaint.progress import OBSERVER, Observer
+from statemaint.progress import OBSERVER
 
 _T = TypeVar("_T")
 _WORTH_A_CORE = 32 * 1024 * 1024
@@ -37,7 +37,6 @@ class Workers:
 
     @classmethod
     def of(cls, requested: "Workers | int | None") -> "Workers":
-        """Returns the workers that a caller requested, possibly by their number alone."""
         return requested if isinstance(requested, Workers) else cls(requested)
 
     def split(self, parts: int) -> "Workers":
@@ -45,12 +44,7 @@ class Workers:
         return Workers(1, resident_memory() + self._shared(0) // parts)
 
     def threads(self, parallel: int, size: int) -> int:
-        """Returns the number of threads for some work.
-
-        Args:
-            parallel: the number of requests that the storage is worth at a time.
-            size: the bytes to read; few are folded in plain Python, on one core.
-        """
+        # few bytes are folded in plain Python, on one core
         return self.number or max(parallel, _PER_CORE * cores() if size >= _WORTH_A_CORE else 1)
 
     def ahead(self, parallel: int, jobs: int, size: int) -> int:
@@ -71,7 +65,6 @@ class Workers:
 
 
 def cores() -> int:
-    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -100,17 +93,14 @@ def in_order(jobs: Iterable[Callable[[], _T]], *, threads: int) -> Generator[_T]
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[_T]):
-    """An iterator that a thread consumes.
-
-    Attributes:
-        start: makes the iterator, in that thread.
-        need: the memory that it takes, in bytes; or a function that estimates it in that thread.
-        size: the bytes that it reads; the largest job starts first.
-    """
+    """An iterator that a thread makes and consumes."""
 
     start: Callable[[], Iterator[_T]]
-    need: int | Callable[[], int] = 0
-    size: int = 0
+    need: int | Callable[[], int] = 0  # the bytes of memory that it takes; estimated in that thread
+    size: int = 0  # the bytes that it reads; the largest job starts first
+
+    def memory(self) -> int:
+        return self.need() if callable(self.need) else self.need
 
 
 def _notifying(jobs: Sequence[Job[_T]]) -> Sequence[Job[_T]]:
@@ -118,13 +108,13 @@ def _notifying(jobs: Sequence[Job[_T]]) -> Sequence[Job[_T]]:
     observer = OBSERVER.get()
     if observer is None:
         return jobs
+
+    def notified(job: Job[_T]) -> Iterator[_T]:
+        yield from job.start()
+        observer.done(job.size)
+
     observer.begin(len(jobs), sum(job.size for job in jobs))
-    return [replace(job, start=partial(_notified, job, observer)) for job in jobs]
-
-
-def _notified(job: Job[_T], observer: Observer) -> Iterator[_T]:
-    yield from job.start()
-    observer.done(job.size)
+    return [replace(job, start=partial(notified, job)) for job in jobs]
 
 
 def nothing(*_: object) -> None:
@@ -141,23 +131,66 @@ def as_they_come(
     """Yields the items of all jobs, each as soon as a thread has it; those of one job in order.
 
     With one thread the jobs run one after another in the caller's own, and an item is made only on
-    request. With more the threads run ahead of the caller. When a job raises, or the caller stops,
-    each running job ends after its current item; no other one starts.
-
-    Args:
-        jobs: with one thread run in this order, with more the largest first.
-        threads: the number of jobs that run at a time.
-        budget: the memory that the running jobs share; unlimited by default.
-        stop: called before running jobs are waited for; it may end them within an item.
+    request. With more the largest job starts first, the threads run ahead of the caller, and they
+    share the budget of memory. When a job raises, or the caller stops, each running job ends after
+    its current item, and no other one starts; `stop` is called before they are waited for, and may
+    end them within an item.
     """
     jobs = _notifying(jobs)
     if threads == 1 or len(jobs) < 2:  # noqa: PLR2004
         for job in jobs:
             yield from job.start()
         return
-    ordered = sorted(jobs, key=lambda job: job.size, reverse=True)
-    with closing(_Race(ordered, threads, budget, stop)) as race:
-        yield from race.items()
+    items: SimpleQueue[tuple[_T] | BaseException | None] = SimpleQueue()
+    running, stopped, pool = len(jobs), Event(), ThreadPoolExecutor(threads)
+    for job in sorted(jobs, key=lambda job: job.size, reverse=True):
+        pool.submit(_run, job, budget, stopped, items.put)
+    try:
+        while running:
+            item = items.get()
+            if isinstance(item, BaseException):
+                raise item
+            if item is None:
+                running -= 1
+            else:
+                yield item[0]
+    finally:
+        stopped.set()
+        if running:
+            stop()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _run(
+    job: Job[_T],
+    budget: Budget | None,
+    stopped: Event,
+    put: Callable[[tuple[_T] | BaseException | None], None],
+) -> None:
+    """Puts each item of a job, and at its end `None`, or what it raised."""
+    try:
+        with nullcontext() if budget is None or stopped.is_set() else budget.hold(job.memory()):
+            _consume(job.start, stopped, put)
+    except BaseException as error:  # noqa: BLE001 -- raised again in the caller's thread
+        put(error)
+    else:
+        put(None)
+
+
+def _consume(
+    start: Callable[[], Iterator[_T]], stopped: Event, put: Callable[[tuple[_T]], None]
+) -> None:
+    if stopped.is_set():
+        return
+    with closing(_closable(start())) as items:
+        for item in items:
+            put((item,))
+            if stopped.is_set():
+                return
+
+
+def _closable(items: Iterator[_T]) -> Generator[_T]:
+    yield from items
 
 
 def in_turn(
@@ -168,75 +201,12 @@ def in_turn(
     stop: Callable[[], object] = nothing,
 ) -> list[_T]:
     """Returns the only item of each job, in the order of the jobs; runs them as `as_they_come`."""
-    numbered = [
-        Job(partial(_numbered, number, job), job.need, job.size) for number, job in enumerate(jobs)
+
+    def numbered(number: int, job: Job[_T]) -> Iterator[tuple[int, _T]]:
+        yield from ((number, item) for item in job.start())
+
+    all_numbered = [
+        Job(partial(numbered, number, job), job.need, job.size) for number, job in enumerate(jobs)
     ]
-    results = dict(as_they_come(numbered, threads=threads, budget=budget, stop=stop))
+    results = dict(as_they_come(all_numbered, threads=threads, budget=budget, stop=stop))
     return [results[number] for number in range(len(jobs))]
-
-
-def _numbered(number: int, job: Job[_T]) -> Iterator[tuple[int, _T]]:
-    yield from ((number, item) for item in job.start())
-
-
-class _Race(Generic[_T]):
-    """Jobs in threads, and the queue of their items."""
-
-    def __init__(
-        self,
-        jobs: Sequence[Job[_T]],
-        threads: int,
-        budget: Budget | None,
-        stop: Callable[[], object],
-    ) -> None:
-        self._budget = budget or Budget(1)
-        self._limited, self._stop = budget is not None, stop
-        self._stopped = Event()
-        self._items: SimpleQueue[tuple[_T] | BaseException | None] = SimpleQueue()
-        self._running = len(jobs)
-        self._pool = ThreadPoolExecutor(threads)
-        for job in jobs:
-            self._pool.submit(self._run, job)
-
-    def items(self) -> Iterator[_T]:
-        while self._running:
-            item = self._items.get()
-            if isinstance(item, BaseException):
-                raise item
-            if item is None:
-                self._running -= 1
-            else:
-                yield item[0]
-
-    def close(self) -> None:
-        self._stopped.set()
-        if self._running:
-            self._stop()
-        self._pool.shutdown(wait=True, cancel_futures=True)
-
-    def _run(self, job: Job[_T]) -> None:
-        try:
-            with self._budget.hold(self._need(job)):
-                self._consume(job)
-        except BaseException as error:  # noqa: BLE001 -- raised again in the caller's thread
-            self._items.put(error)
-        else:
-            self._items.put(None)
-
-    def _need(self, job: Job[_T]) -> int:
-        if not self._limited or self._stopped.is_set():
-            return 0
-        return job.need() if callable(job.need) else job.need
-
-    def _consume(self, job: Job[_T]) -> None:
-        if self._stopped.is_set():
-            return
-        with closing(_closable(job.start())) as items:
-            for item in items:
-                self._items.put((item,))
-                if self._stopped.is_set():
-                    return
-
-
-def _closable(items: Iterator[_T]) -> Generator[_T]:
-    yield from items

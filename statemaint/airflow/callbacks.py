@@ -10,7 +10,7 @@ from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from statemaint.queries.models import Notifier, Query
-from statemaint.queries.notifiers import resolve
+from statemaint.queries.problems import resolve
 
 _log = logging.getLogger(__name__)
 

@@ -33,8 +33,7 @@ from statemaint.metrics.options import (
 from statemaint.queries.checks import expected_interval
 from statemaint.queries.memory import state_folder
 from statemaint.queries.models import DEFAULT_POOL, Query
-from statemaint.queries.notifiers import unresolved
-from statemaint.queries.problems import InvalidQueriesError, Problem
+from statemaint.queries.problems import InvalidQueriesError, Problem, unresolved
 from statemaint.queries.reader import QueriesReader, read_queries
 from statemaint.queries.reading import QueriesReading, in_order, is_in_shard
 from statemaint.report.record import with_loss

@@ -6,7 +6,7 @@ value of every label; series of each partition are optional.
 
 from dataclasses import dataclass
 from enum import StrEnum, unique
-from functools import cached_property
+from functools import cached_property, partial
 
 from statemaint.model.findings import FindingCode
 from statemaint.model.verdict import Looked
@@ -44,29 +44,20 @@ class Detail(StrEnum):
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric.
+    """One metric, and the question that it answers."""
 
-    Attributes:
-        name: its name without the prefix; a counter's ends in `_total`.
-        question: the question that it answers.
-        unit: the unit of its values.
-        labels: its labels besides those of each series of a query (`options.Named.labels`).
-        kind: its type.
-        bound: the largest number of its series of one query, or of one partition.
-        detail: the subject of a series.
-    """
-
-    name: str
+    name: str  # without the prefix; a counter's ends in `_total`
     question: str
     unit: str = ""
-    labels: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()  # besides those of each series of a query (`Named.labels`)
     kind: MetricType = MetricType.GAUGE
-    bound: int = 1
+    bound: int = 1  # the largest number of its series of one query, or of one partition
     detail: Detail = Detail.QUERY
+    fact: str = ""  # the sum in a run's facts, the total of a record, or the field of a partition
 
     @cached_property
     def full(self) -> str:
-        """Returns the name with its prefix, as in Prometheus."""
+        """Returns its name in Prometheus."""
         return PREFIX + self.name
 
     @cached_property
@@ -84,7 +75,7 @@ def _spread(bounds: tuple[float, ...]) -> int:
     return len(bounds) + 3  # +Inf, the sum and the count
 
 
-_RUN = (
+RUN = (
     Metric("last_run_timestamp_seconds", "When did the last run end, with any result?", _TIME),
     Metric("last_success_timestamp_seconds", "When did the last run without failure end?", _TIME),
     Metric("expected_interval_seconds", "What is the interval of the schedule? Absent without.",
@@ -97,14 +88,16 @@ _RUN = (
     Metric("last_run_storage_errors", "In how many tasks did the storage fail?", "tasks"),
     Metric("lease_held_timestamp_seconds",
            "Since when does a run wait for another run's lease? 0 when none waits.", _TIME),
-    Metric("last_run_snapshots_written", "How many snapshots did the last run write?", "snapshots"),
-    Metric("last_run_bytes_written", "How large are these?", _B),
-    Metric("last_run_bytes_deleted", "How much did the last run delete?", _B),
+    Metric("last_run_snapshots_written", "How many snapshots did the last run write?", "snapshots",
+           fact="snapshots"),
+    Metric("last_run_bytes_written", "How large are these?", _B, fact="written"),
+    Metric("last_run_bytes_deleted", "How much did the last run delete?", _B, fact="deleted"),
     Metric("last_run_files_deleted", "Which files did it delete, by reason?", "files", ("reason",),
            bound=len(DeleteReason) + len(RemoveReason)),
     Metric("last_run_trash_files_deleted",
-           "How many files did it delete from the trash, where they had expired?", "files"),
-    Metric("last_run_trash_bytes_deleted", "How large were these?", _B),
+           "How many files did it delete from the trash, where they had expired?", "files",
+           fact="trash_files"),
+    Metric("last_run_trash_bytes_deleted", "How large were these?", _B, fact="trash_bytes"),
     Metric("last_run_storage_requests", "What did the last run cost in requests, by the storage's "
            "verbs? Each task's count once.", "requests", ("verb",), bound=MOST_VERBS),
     Metric("last_run_peak_memory_bytes", "What was the peak memory of the largest task?", _B),
@@ -112,7 +105,7 @@ _RUN = (
            _S, kind=_HISTOGRAM, bound=_spread(TASK_BOUNDS)),
 )  # fmt: skip
 
-_STATE = (
+STATE = (
     Metric("figures_timestamp_seconds",
            "When were these figures taken? A run that fails early leaves them as they were.",
            _TIME, ("figures",), bound=2),
@@ -126,26 +119,28 @@ _STATE = (
            _TIME),
     Metric("restart_seconds", "How long does a restart take to load its state? An estimate: 10 ms "
            "a file and 20 MB/s in the slowest partition, one partition beside the other.", _S),
-    Metric("restart_bytes", "How much does a restart read, in all partitions?", _B),
-    Metric("restart_files", "How many files does a restart read?", "files"),
+    Metric("restart_bytes", "How much does a restart read, in all partitions?", _B,
+           fact="replayed"),
+    Metric("restart_files", "How many files does a restart read?", "files", fact="replayed_files"),
     Metric("chain_length_max", "How many deltas does a restart replay, in the worst store?",
            "deltas"),
     Metric("stores", "How many stores were maintained, left for later, or are halted?", "stores",
            ("outcome",), bound=len(StoreOutcome)),
     Metric("snapshots_withheld", "How many due snapshots were not written, and why?", "snapshots",
            ("reason",), bound=len(WithheldReason)),
-    Metric("stores_unloadable", "How many stores would a restart fail to load?", "stores"),
-    Metric("partitions", "How many partitions are known?", "partitions"),
+    Metric("stores_unloadable", "How many stores would a restart fail to load?", "stores",
+           fact="unloadable"),
+    Metric("partitions", "How many partitions are known?", "partitions", fact="partitions"),
     Metric("findings", "What was found, by code?", "findings", ("code",), bound=len(FindingCode)),
     Metric("halted_store", "Which stores are halted? The first five.", labels=(*_UNIT, "store"),
            bound=WORST),
-    Metric("state_rows", "How many keys are in the state, as last attested?", "rows"),
-    Metric("state_bytes", "How large are keys and values, as last attested?", _B),
+    Metric("state_rows", "How many keys are in the state, as last attested?", "rows", fact="rows"),
+    Metric("state_bytes", "How large are keys and values, as last attested?", _B, fact="state"),
     Metric("stores_unproved", "How many stores are missing in these two, without a proof?",
-           "stores"),
-    Metric("store_files", "How many files are stored?", "files"),
-    Metric("store_bytes", "How large are they?", _B),
-    Metric("reclaimable_bytes", "How much will a later run delete?", _B),
+           "stores", fact="unproved"),
+    Metric("store_files", "How many files are stored?", "files", fact="files"),
+    Metric("store_bytes", "How large are they?", _B, fact="bytes"),
+    Metric("reclaimable_bytes", "How much will a later run delete?", _B, fact="reclaimable"),
     Metric("trash_bytes", "How much is kept in the trash?", _B),
     Metric("trash_files", "How many files are in the trash?", "files"),
     Metric("store_chain_length", "How are the chain lengths of the stores distributed?", "deltas",
@@ -160,19 +155,23 @@ _STATE = (
     Metric("worst_partition_bytes", "How large are these?", _B, _UNIT, bound=WORST),
 )  # fmt: skip
 
-_TOTALS = (
+TOTALS = (
     Metric("runs_total", "How many runs succeeded and failed since the first?", "runs",
            ("result",), _COUNTER, 2),
     Metric("snapshots_written_total", "How many snapshots were written?", "snapshots",
-           kind=_COUNTER),
-    Metric("written_bytes_total", "How many bytes were written?", _B, kind=_COUNTER),
-    Metric("reclaimed_bytes_total", "How many bytes were deleted?", _B, kind=_COUNTER),
-    Metric("reclaimed_files_total", "How many files were deleted?", "files", kind=_COUNTER),
+           kind=_COUNTER, fact="snapshots"),
+    Metric("written_bytes_total", "How many bytes were written?", _B, kind=_COUNTER,
+           fact="written"),
+    Metric("reclaimed_bytes_total", "How many bytes were deleted?", _B, kind=_COUNTER,
+           fact="deleted"),
+    Metric("reclaimed_files_total", "How many files were deleted?", "files", kind=_COUNTER,
+           fact="files"),
     Metric("storage_requests_total", "What does maintenance cost in requests?", "requests",
            ("verb",), _COUNTER, MOST_VERBS),
     Metric("storage_errors_total", "In how many tasks did the storage fail?", "tasks",
-           kind=_COUNTER),
-    Metric("push_losses_total", "How many pushes were lost?", "pushes", kind=_COUNTER),
+           kind=_COUNTER, fact="storage_errors"),
+    Metric("push_losses_total", "How many pushes were lost?", "pushes", kind=_COUNTER,
+           fact="losses"),
 )  # fmt: skip
 
 _OTHER = (
@@ -184,74 +183,63 @@ _OTHER = (
     Metric("last_savepoint_duration_seconds", "How long did it take?", _S),
     Metric("savepoint_expected_interval_seconds",
            "What is the interval of the savepoints' schedule? Absent without.", _S),
-    Metric(
-        "query_info",
-        "Which queries are there, and which DAG maintains each?",
-        labels=("dag",),
-    ),
+    Metric("query_info", "Which queries are there, and which DAG maintains each?",
+           labels=("dag",)),
     Metric("build_info", "Which version maintained it last? Always 1.", labels=("version",)),
 )  # fmt: skip
 
-_PARTITION = tuple(
-    Metric(f"partition_{name}", question, unit, _UNIT, detail=Detail.PARTITION)
-    for name, question, unit in (
-        ("chain_length", "How many deltas does its worst store replay? NaN if it fails.",
-         "deltas"),
-        ("restart_seconds", "How long does its restart take, estimated?", _S),
-        ("restart_bytes", "How much does its restart read?", _B),
-        ("files", "How many files does it have?", "files"),
-        ("bytes", "How large are they?", _B),
-        ("reclaimable_bytes", "How much of it will a later run delete?", _B),
-        ("halted_stores", "How many of its stores are halted?", "stores"),
-    )
+_partition = partial(Metric, labels=_UNIT, detail=Detail.PARTITION)
+PARTITION = (
+    _partition("partition_chain_length",
+               "How many deltas does its worst store replay? NaN if it fails.", "deltas",
+               fact="chain"),
+    _partition("partition_restart_seconds", "How long does its restart take, estimated?", _S,
+               fact="seconds"),
+    _partition("partition_restart_bytes", "How much does its restart read?", _B,
+               fact="replay_bytes"),
+    _partition("partition_files", "How many files does it have?", "files", fact="files"),
+    _partition("partition_bytes", "How large are they?", _B, fact="bytes"),
+    _partition("partition_reclaimable_bytes", "How much of it will a later run delete?", _B,
+               fact="reclaimable"),
+    _partition("partition_halted_stores", "How many of its stores are halted?", "stores",
+               fact="halted"),
 )  # fmt: skip
 
+_task = partial(Metric, labels=("task",), detail=Detail.TASK)
 _TASK = (
     Metric("task_state", "Does the task work, wait, or how has it ended? 1 for its state.",
            "", ("task", "state"), detail=Detail.TASK),
-    *(
-        Metric(f"task_{name}", question, unit, ("task",), detail=Detail.TASK)
-        for name, question, unit in (
-            ("started_timestamp_seconds", "When did this attempt begin?", _TIME),
-            ("ended_timestamp_seconds", "When did it end? Absent while it works.", _TIME),
-            ("stores_done", "How many stores is it done with?", "stores"),
-            ("stores_planned", "Of how many?", "stores"),
-            ("snapshots_written", "How many snapshots has it written?", "snapshots"),
-            ("files_deleted", "How many files has it deleted?", "files"),
-            ("bytes_deleted", "How large were these?", _B),
-            ("bytes_written", "How large are the snapshots?", _B),
-            ("retries", "How many attempts were there before this one?", "attempts"),
-        )
-    ),
+    _task("task_started_timestamp_seconds", "When did this attempt begin?", _TIME),
+    _task("task_ended_timestamp_seconds", "When did it end? Absent while it works.", _TIME),
+    _task("task_stores_done", "How many stores is it done with?", "stores"),
+    _task("task_stores_planned", "Of how many?", "stores"),
+    _task("task_snapshots_written", "How many snapshots has it written?", "snapshots"),
+    _task("task_files_deleted", "How many files has it deleted?", "files"),
+    _task("task_bytes_deleted", "How large were these?", _B),
+    _task("task_bytes_written", "How large are the snapshots?", _B),
+    _task("task_retries", "How many attempts were there before this one?", "attempts"),
 )  # fmt: skip
 
-_EXPORTER = (*(
-    Metric(name, question, unit, tuple(labels), detail=Detail.EXPORTER)
-    for name, question, unit, *labels in (
-        ("exporter_read_timestamp_seconds", "When was the query's record last read?", _TIME),
-        ("exporter_last_reading_timestamp_seconds",
-         "When did the last reading of all records end? Without `query`.", _TIME),
-        ("exporter_read_failed", "Did reading it fail the last time?", "", "storage"),
-        ("exporter_queries", "How many queries are in the queries file? Without `query`.",
-         "queries"),
-        ("exporter_problems", "How many mistakes are in the queries file? Without `query`.", ""),
-    )
-), Metric(
-    "configuration_problem",
-    f"Where is each of them? The first {MOST_PROBLEMS}; without `query` outside of entries.",
-    labels=("file", "line"), detail=Detail.EXPORTER,
-))  # fmt: skip
+_exporter = partial(Metric, detail=Detail.EXPORTER)
+_EXPORTER = (
+    _exporter("exporter_read_timestamp_seconds", "When was the query's record last read?", _TIME),
+    _exporter("exporter_last_reading_timestamp_seconds",
+              "When did the last reading of all records end? Without `query`.", _TIME),
+    _exporter("exporter_read_failed", "Did reading it fail the last time?", labels=("storage",)),
+    _exporter("exporter_queries", "How many queries are in the queries file? Without `query`.",
+              "queries"),
+    _exporter("exporter_problems", "How many mistakes are in the queries file? Without `query`."),
+    _exporter("configuration_problem", f"Where is each of them? The first {MOST_PROBLEMS}; "
+              "without `query` outside of entries.", labels=("file", "line")),
+)  # fmt: skip
 
-METRICS = (*_RUN, *_STATE, *_TOTALS, *_OTHER, *_PARTITION, *_TASK, *_EXPORTER)
-BY_NAME = {one.name: one for one in METRICS}
+METRICS = (*RUN, *STATE, *TOTALS, *_OTHER, *PARTITION, *_TASK, *_EXPORTER)
+BY_NAME = {metric.name: metric for metric in METRICS}
+BY_FAMILY = {metric.base: metric for metric in METRICS}
 
 
 def most_series(partitions: int = 0) -> int:
-    """Returns the largest number of series of one query.
-
-    Args:
-        partitions: the number of partitions if each has its series, `detail: partition`.
-    """
+    """Returns the largest number of series of one query; with partitions if each has its own."""
     apart = (Detail.PARTITION, Detail.TASK)
-    whole = sum(one.bound for one in METRICS if one.detail not in apart)
-    return whole + partitions * len(_PARTITION)
+    whole = sum(metric.bound for metric in METRICS if metric.detail not in apart)
+    return whole + partitions * len(PARTITION)

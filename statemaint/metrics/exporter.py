@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain
-from typing import TYPE_CHECKING
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from prometheus_client import (
     CollectorRegistry,
@@ -29,10 +29,6 @@ from statemaint.metrics.options import Named
 from statemaint.metrics.page import Page, Rows, page_text, rows_of, served
 from statemaint.records.runs import METRICS
 from statemaint.storage import Storage
-
-if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
-
 
 READERS = 16
 """The number of records that are read at a time."""
@@ -53,19 +49,12 @@ class RecordPlace:
 
 @dataclass(frozen=True, slots=True)
 class RecordPlaces:
-    """The queries to show, and the file that has them.
-
-    Attributes:
-        queries: the queries of this exporter.
-        known: the number of queries in the file, those of other shards included.
-        problems: the mistakes in it, as `problem_families` expects them.
-        labels: the labels of the installation.
-    """
+    """The queries to show, and what is known of the file that has them."""
 
     queries: tuple[RecordPlace, ...]
-    known: int
-    problems: Sequence[tuple[str, int, str]] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
+    known: int  # the number of queries in the file, those of other shards included
+    problems: Sequence[tuple[str, int, str]] = ()  # as `problem_families` expects them
+    labels: Mapping[str, str] = field(default_factory=dict)  # of the installation
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +71,8 @@ class _Reading:
 class Exporter:
     """The metrics of all queries of a file.
 
-    `refresh` reads and `page` shows; they may run at the same time.
-
-    Args:
-        load: returns the queries, again before each reading.
-        open_storage: opens a storage, for each reading of its record.
-        clock: the time, in seconds since the epoch.
-        keep: the seconds for which a record that can no longer be read is shown.
-
-    Attributes:
-        page: the page to serve.
-        ended: when the last reading ended; `None` before the first.
+    `refresh` reads and `page` shows; they may run at the same time. `ended` is when the last
+    reading ended. A record that can no longer be read is shown for `keep` seconds.
     """
 
     def __init__(
@@ -114,18 +94,16 @@ class Exporter:
         starts = range(0, len(places.queries), _PAGE)
         pages = [places.queries[start : start + _PAGE] for start in starts]
         with ThreadPoolExecutor(READERS, "statemaint-exporter") as readers:
-            readings = [*chain.from_iterable(readers.map(self._read_page, pages))]
+            read = readers.map(lambda page: [self._read(place) for place in page], pages)
+            readings = [*chain.from_iterable(read)]
         self._readings = {reading.named.query: reading for reading in readings}
         ended = self._clock()
         rows = [rows_of(_own(places, readings, ended)), *map(self._rows, readings)]
         self.page, self.ended = Page(page_text(rows)), ended
 
-    def _read_page(self, places: Sequence[RecordPlace]) -> list[_Reading]:
-        return [self._read(place) for place in places]
-
     def _read(self, place: RecordPlace) -> _Reading:
         before = self._readings.get(place.named.query)
-        before = before or _Reading(place.named, _without_record(place.named))
+        before = before or _Reading(place.named, rows_of(about(place.named)))
         try:
             content = self._content(place.address)
             digest = blake2b(content, digest_size=16).digest()
@@ -140,7 +118,6 @@ class Exporter:
         return _Reading(place.named, rows, digest, self._clock())
 
     def _content(self, address: str) -> bytes:
-        """Returns the content of a record; empty if there is none."""
         try:
             return self._open(address).read(METRICS)
         except NotFoundError:
@@ -148,41 +125,31 @@ class Exporter:
 
     def _rows(self, reading: _Reading) -> Rows:
         aged = reading.time is not None and self._clock() - reading.time > self._keep
-        return _without_record(reading.named) if reading.failed and aged else reading.rows
+        return rows_of(about(reading.named)) if reading.failed and aged else reading.rows
 
 
 def _own(places: RecordPlaces, readings: list[_Reading], ended: float) -> Iterator[Family]:
     yield family("exporter_queries", places.labels, [({}, places.known)])
     yield family("exporter_last_reading_timestamp_seconds", places.labels, [({}, ended)])
     yield from problem_families(places.problems, places.labels)
-    failed = (({**_labels(one), "storage": one.named.storage}, one.failed) for one in readings)
+    failed = (
+        ({**each.named.labels, "storage": each.named.storage}, each.failed) for each in readings
+    )
     yield family("exporter_read_failed", {}, failed)
-    times = ((_labels(one), one.time) for one in readings if one.time is not None)
+    times = ((each.named.labels, each.time) for each in readings if each.time is not None)
     yield family("exporter_read_timestamp_seconds", {}, times)
-
-
-def _labels(reading: _Reading) -> dict[str, str]:
-    return reading.named.labels
 
 
 def _rows(named: Named, content: bytes) -> Rows:
     record = record_in(content) if content else None
-    return rows_of(served(families(named, record))) if record else _without_record(named)
-
-
-def _without_record(named: Named) -> Rows:
-    return rows_of(about(named))
+    return rows_of(served(families(named, record))) if record else rows_of(about(named))
 
 
 @contextmanager
 def serving(
     exporter: Exporter, host: str, port: int, *, certificate: str | None, key: str | None
 ) -> Iterator[int]:
-    """Serves an exporter's page, before its first reading as well; yields the port.
-
-    Raises:
-        ConfigError: when the port cannot be used.
-    """
+    """Serves an exporter's page, before its first reading as well; yields the port."""
     try:
         server, thread = start_http_server(
             port, host, CollectorRegistry(), certfile=certificate, keyfile=key
@@ -198,18 +165,17 @@ def serving(
         thread.join()
 
 
-def app_of(exporter: Exporter) -> "WSGIApplication":
-    """Returns the WSGI application that serves an exporter."""
+def app_of(exporter: Exporter) -> WSGIApplication:
     process = CollectorRegistry()
     ProcessCollector(registry=process)
 
-    def metrics(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
+    def metrics(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         zipped = "gzip" in environ.get("HTTP_ACCEPT_ENCODING", "")
         start("200 OK", [*_CONTENT, *([("Content-Encoding", "gzip")] if zipped else [])])
         page, more = exporter.page, generate_latest(process)
         return page.zipped(more) if zipped else page.plain(more)
 
-    def app(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
+    def app(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
         if path in ("/metrics", "/"):
             return metrics(environ, start)

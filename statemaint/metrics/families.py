@@ -6,7 +6,8 @@ and one that a later run must be able to reset always has a series.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 
@@ -14,55 +15,26 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.samples import Sample
 
-from statemaint.metrics.catalogue import BY_NAME, MOST_PROBLEMS, MOST_VERBS
+from statemaint.metrics.catalogue import (
+    BY_NAME,
+    MOST_PROBLEMS,
+    MOST_VERBS,
+    PARTITION,
+    RUN,
+    STATE,
+    TOTALS,
+    Metric,
+)
 from statemaint.metrics.options import Named
 from statemaint.model.findings import FindingCode
 from statemaint.plan.reasons import DeleteReason, WithheldReason
-from statemaint.report.facts import (
-    CHAIN_BOUNDS,
-    SIZE_BOUNDS,
-    TASK_BOUNDS,
-    RunFacts,
-    Spread,
-    Unit,
-)
+from statemaint.report.facts import CHAIN_BOUNDS, SIZE_BOUNDS, TASK_BOUNDS, RunFacts, Spread, Unit
 from statemaint.report.outcome import StoreOutcome
-from statemaint.report.record import Cause, LastRun, Record
+from statemaint.report.record import Cause, Record
 
 Value = float | None
 _One = Callable[[str, Value], Family]
 _Many = Callable[[str, str, Mapping[str, Value]], Family]
-_SPREADS = {
-    "store_chain_length": ("chains", CHAIN_BOUNDS),
-    "store_size_bytes": ("sizes", SIZE_BOUNDS),
-}
-_DONE = {
-    "last_run_snapshots_written": "snapshots",
-    "last_run_bytes_written": "written",
-    "last_run_bytes_deleted": "deleted",
-    "last_run_trash_files_deleted": "trash_files",
-    "last_run_trash_bytes_deleted": "trash_bytes",
-}
-_SUMS = {
-    "stores_unloadable": "unloadable",
-    "stores_unproved": "unproved",
-    "partitions": "partitions",
-    "state_rows": "rows",
-    "state_bytes": "state",
-    "store_files": "files",
-    "store_bytes": "bytes",
-    "reclaimable_bytes": "reclaimable",
-    "restart_bytes": "replayed",
-    "restart_files": "replayed_files",
-}
-_TOTALS = {
-    "snapshots_written_total": "snapshots",
-    "written_bytes_total": "written",
-    "reclaimed_bytes_total": "deleted",
-    "reclaimed_files_total": "files",
-    "storage_errors_total": "storage_errors",
-    "push_losses_total": "losses",
-}
 
 
 def family(
@@ -79,7 +51,6 @@ def family(
 
 
 def families(named: Named, record: Record) -> Iterator[Family]:
-    """Yields the families of a query's record."""
     common = named.labels
 
     def one(name: str, value: Value) -> Family:
@@ -95,7 +66,8 @@ def families(named: Named, record: Record) -> Iterator[Family]:
         labels = ({"verdict": one, "looked": looked} for looked, one in record.verdicts.items())
         yield family("verdict", common, [(labelled, 1) for labelled in labels])
     if record.last:
-        yield failures(named, record.last.failed)
+        failed = [({"cause": why}, why in record.last.failed) for why in Cause]
+        yield family("last_run_failed", {**common, "storage": named.storage}, failed)
         done = record.last.done
         yield from _done(one, many, done)
         yield _spread("task_seconds", named.labels, done.spreads.get("tasks"), TASK_BOUNDS)
@@ -106,7 +78,6 @@ def families(named: Named, record: Record) -> Iterator[Family]:
         yield one("last_committed_batch", known.committed)
         yield one("snapshot_lag_versions", known.lag)
         yield from _facts(one, many, named, known.facts)
-    yield from _units(named, known.facts if known else None)
 
 
 def about(named: Named) -> Iterator[Family]:
@@ -118,69 +89,52 @@ def about(named: Named) -> Iterator[Family]:
         yield family("savepoint_expected_interval_seconds", named.labels, [({}, every)])
 
 
-def failures(named: Named, failed: Collection[Cause]) -> Family:
-    """Returns the family that says why the last run of a query failed."""
-    common = {**named.labels, "storage": named.storage}
-    return family("last_run_failed", common, [({"cause": one}, one in failed) for one in Cause])
-
-
 def waiting(named: Named, since: float) -> Family:
-    """Returns the family of a query that waits for another run's lease."""
     return family("lease_held_timestamp_seconds", named.labels, [({}, since)])
 
 
 def problem_families(
     problems: Sequence[tuple[str, int, str]], labels: Mapping[str, str] = {}
 ) -> Iterator[Family]:
-    """Yields the families of mistakes.
-
-    Args:
-        problems: the file, the line and the entry of each; the entry is empty outside of entries.
-        labels: the labels of the installation.
-    """
+    """Yields the families of mistakes: the file, the line and the entry of each, if it has one."""
     yield family("exporter_problems", labels, [({}, len(problems))])
-    first = dict.fromkeys(problems)
-    places = [
-        {
-            "file": file,
-            **({"line": str(line)} if line else {}),
-            **({"query": query} if query else {}),
-        }
-        for file, line, query in [*first][:MOST_PROBLEMS]
-    ]
-    yield family("configuration_problem", labels, [(one, 1) for one in places])
+    places = []
+    for file, line, query in [*dict.fromkeys(problems)][:MOST_PROBLEMS]:
+        place = {"file": file, "line": str(line) if line else "", "query": query}
+        places.append(({name: value for name, value in place.items() if value}, 1))
+    yield family("configuration_problem", labels, places)
 
 
+@dataclass(frozen=True, eq=False)
 class _Given:
     """A collector of existing families."""
 
-    def __init__(self, given: Iterable[Family]) -> None:
-        self._given = [*given]
+    _given: Sequence[Family]
 
-    def collect(self) -> Iterator[Family]:
-        """Yields the families."""
-        yield from self._given
+    def collect(self) -> Iterable[Family]:
+        return self._given
 
 
 def registry_of(given: Iterable[Family]) -> CollectorRegistry:
-    """Returns a registry of some families."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Given(given))
+    registry.register(_Given([*given]))
     return registry
 
 
 def _run(one: _One, many: _Many, record: Record) -> Iterator[Family]:
-    if record.last:
-        yield from _last_run(one, many, record.last)
+    times: dict[str, Value] = {"stores": record.known.ended} if record.known else {}
+    if last := record.last:
+        yield one("last_run_timestamp_seconds", last.ended)
+        tasks = {"reported": last.tasks - last.silent, "silent": last.silent}
+        yield many("last_run_tasks", "state", tasks)
+        yield one("last_run_storage_errors", last.storage_errors)
+        yield one("lease_held_timestamp_seconds", 0)
     if record.success is not None:
         yield one("last_success_timestamp_seconds", record.success)
     if record.trash:
         yield one("trash_bytes", record.trash.bytes)
         yield one("trash_files", record.trash.files)
-    times = {
-        **({"stores": record.known.ended} if record.known else {}),
-        **({"trash": record.trash.seen} if record.trash else {}),
-    }
+        times["trash"] = record.trash.seen
     if times:
         yield many("figures_timestamp_seconds", "figures", times)
     if record.verified:
@@ -192,17 +146,8 @@ def _run(one: _One, many: _Many, record: Record) -> Iterator[Family]:
         yield one("last_savepoint_duration_seconds", newest.seconds)
 
 
-def _last_run(one: _One, many: _Many, last: LastRun) -> Iterator[Family]:
-    yield one("last_run_timestamp_seconds", last.ended)
-    done = {"reported": last.tasks - last.silent, "silent": last.silent}
-    yield many("last_run_tasks", "state", done)
-    yield one("last_run_storage_errors", last.storage_errors)
-    yield one("lease_held_timestamp_seconds", 0)
-
-
 def _done(one: _One, many: _Many, done: RunFacts) -> Iterator[Family]:
-    for name, key in _DONE.items():
-        yield one(name, done.sums.get(key, 0))
+    yield from _sums(one, RUN, done.sums)
     yield one("last_run_duration_seconds", done.highest.get("seconds"))
     yield one("last_run_peak_memory_bytes", done.highest.get("memory"))
     deleted = done.counts.get("deleted", {})
@@ -211,8 +156,7 @@ def _done(one: _One, many: _Many, done: RunFacts) -> Iterator[Family]:
 
 
 def _totals(one: _One, many: _Many, totals: Mapping[str, int]) -> Iterator[Family]:
-    for name, key in _TOTALS.items():
-        yield one(name, totals.get(key, 0))
+    yield from _sums(one, TOTALS, totals)
     results = ("succeeded", "failed")
     yield many("runs_total", "result", {one: totals.get(f"runs/{one}", 0) for one in results})
     prefix = "requests/"
@@ -222,8 +166,7 @@ def _totals(one: _One, many: _Many, totals: Mapping[str, int]) -> Iterator[Famil
 
 def _facts(one: _One, many: _Many, named: Named, facts: RunFacts) -> Iterator[Family]:
     highest, counts = facts.highest, facts.counts
-    for name, key in _SUMS.items():
-        yield one(name, facts.sums.get(key, 0))
+    yield from _sums(one, STATE, facts.sums)
     yield one("restart_seconds", highest.get("restart", 0))
     yield one("chain_length_max", highest.get("chain", 0))
     yield one("newest_snapshot_timestamp_seconds", facts.snapshot)
@@ -234,9 +177,19 @@ def _facts(one: _One, many: _Many, named: Named, facts: RunFacts) -> Iterator[Fa
     # One code is always present, so that the last finding's disappearance replaces the metric.
     findings = {FindingCode.BROKEN_CHAIN.value: 0, **facts.findings}
     yield many("findings", "code", findings)
-    for name, (key, bounds) in _SPREADS.items():
-        yield _spread(name, named.labels, facts.spreads.get(key), bounds)
+    chains, sizes = facts.spreads.get("chains"), facts.spreads.get("sizes")
+    yield _spread("store_chain_length", named.labels, chains, CHAIN_BOUNDS)
+    yield _spread("store_size_bytes", named.labels, sizes, SIZE_BOUNDS)
     yield from _worst(named.labels, facts)
+    if named.every_unit:
+        for metric in PARTITION:
+            yield _of_units(metric.name, named.labels, facts.units, metric.fact)
+
+
+def _sums(one: _One, metrics: Iterable[Metric], sums: Mapping[str, float]) -> Iterator[Family]:
+    for metric in metrics:
+        if metric.fact:
+            yield one(metric.name, sums.get(metric.fact, 0))
 
 
 def _worst(common: Mapping[str, str], facts: RunFacts) -> Iterator[Family]:
@@ -247,35 +200,17 @@ def _worst(common: Mapping[str, str], facts: RunFacts) -> Iterator[Family]:
     # As above: a series with empty labels if no store is halted.
     none = [({"operator": "", "partition": "", "store": ""}, 0)]
     yield family("halted_store", common, halted or none)
-    for name, field in (
-        ("restart_seconds", "seconds"),
-        ("chain_length", "chain"),
-        ("bytes", "bytes"),
-    ):
-        yield _of_units(f"worst_partition_{name}", common, facts.worst, field)
-
-
-def _units(named: Named, facts: RunFacts | None) -> Iterator[Family]:
-    fields = {
-        "chain_length": "chain",
-        "restart_seconds": "seconds",
-        "restart_bytes": "replay_bytes",
-        "files": "files",
-        "bytes": "bytes",
-        "reclaimable_bytes": "reclaimable",
-        "halted_stores": "halted",
-    }
-    if named.every_unit and facts:
-        for name, field in fields.items():
-            yield _of_units(f"partition_{name}", named.labels, facts.units, field)
+    for name in ("restart_seconds", "chain_length", "bytes"):
+        fact = BY_NAME[f"partition_{name}"].fact
+        yield _of_units(f"worst_partition_{name}", common, facts.worst, fact)
 
 
 def _of_units(name: str, common: Mapping[str, str], units: Iterable[Unit], field: str) -> Family:
-    found = (
-        ({"operator": str(x.operator), "partition": str(x.partition)}, getattr(x, field))
-        for x in units
+    values = (
+        ({"operator": str(unit.operator), "partition": str(unit.partition)}, getattr(unit, field))
+        for unit in units
     )
-    return family(name, common, found)
+    return family(name, common, values)
 
 
 def _spread(

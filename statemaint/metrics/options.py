@@ -11,17 +11,7 @@ _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 @dataclass(frozen=True, slots=True)
 class GatewayAuth:
-    """The credentials for a Pushgateway; secrets are in files, which are read at each push.
-
-    Attributes:
-        connection: the id of an Airflow connection: its login and password, or, without a login,
-            its password as a bearer token.
-        basic_auth_file: a file with `user:password`.
-        bearer_token_file: a file with a bearer token.
-        ca_file: the certificates that sign the Pushgateway's, in PEM.
-        cert_file: the client's certificate, in PEM.
-        key_file: its key; by default in the same file.
-    """
+    """The credentials of `queries.models.PushgatewayAuth`; their files are read at each push."""
 
     connection: str | None = None
     basic_auth_file: str | None = None
@@ -33,33 +23,19 @@ class GatewayAuth:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The data of a query's metrics beyond its record.
-
-    Attributes:
-        query: its name.
-        dag: the id of the DAG that maintains it; empty without Airflow.
-        origin: the installation whose file has the query; empty if no file has it.
-        interval: the seconds between two runs by the schedule; `None` without one.
-        savepoint_interval: those between two savepoints, likewise.
-        version: the version that maintained it last.
-        every_unit: whether each partition has its own series.
-        former: the origin that it had before `STATEMAINT_ORIGIN` was set; empty without it.
-        namespace: the namespace of Kubernetes that it is maintained in; empty without one.
-        storage: the storage that holds its checkpoint, such as `s3://lake`.
-        routing: the labels that route its alerts: `owner`, and those named by `alert_labels`.
-    """
+    """The data of a query's metrics beyond its record; a text is empty where there is none."""
 
     query: str
     dag: str = ""
-    origin: str = ""
-    interval: float | None = None
+    origin: str = ""  # the installation whose file has the query
+    interval: float | None = None  # the seconds between two runs by the schedule
     savepoint_interval: float | None = None
-    version: str = ""
-    every_unit: bool = False
-    former: str = ""
-    namespace: str = ""
-    storage: str = ""
-    routing: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""  # that maintained it last
+    every_unit: bool = False  # whether each partition has its own series
+    former: str = ""  # the origin that it had before `STATEMAINT_ORIGIN` was set
+    namespace: str = ""  # of Kubernetes
+    storage: str = ""  # that holds its checkpoint, such as `s3://lake`
+    routing: Mapping[str, str] = field(default_factory=dict)  # the labels that route its alerts
 
     @property
     def group(self) -> dict[str, str]:
@@ -68,49 +44,36 @@ class Named:
 
     @property
     def labels(self) -> dict[str, str]:
-        """Returns the labels of each of its series."""
         return {**labels_of(self.origin, self.namespace), "query": self.query, **self.routing}
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """The destinations of metrics.
+    """The destinations of metrics."""
 
-    Attributes:
-        gateway: the Pushgateway's address; `None` without one.
-        auth: the credentials for it.
-        textfile: the folder for metrics files; `None` to write none.
-        known: the names of all queries of the installation, for the query that removes the groups
-            of missing ones; `None` for the others.
-        detailed: those of them whose partitions have their own series.
-    """
-
-    gateway: str | None = None
+    gateway: str | None = None  # its address
     auth: GatewayAuth = GatewayAuth()
-    textfile: Path | None = None
+    textfile: Path | None = None  # a folder
+    # All queries of the installation, for the one that removes the groups of missing queries.
     known: frozenset[str] | None = None
-    detailed: frozenset[str] = frozenset()
+    detailed: frozenset[str] = frozenset()  # those of them whose partitions have their own series
 
 
 def origins_of(environment: Mapping[str, str], *facts: str) -> tuple[str, str]:
-    """Returns the name of an installation, and the one that it has without a variable.
-
-    That is a digest of facts that distinguish it.
-    """
+    """Returns the name of an installation; and, as without a variable, a digest of its facts."""
     digest = sha256(" ".join(facts).encode()).hexdigest()[:12]
     return environment.get(ORIGIN_VARIABLE) or digest, digest
 
 
 def labels_of(origin: str, namespace: str) -> dict[str, str]:
-    """Returns the labels of each series of an installation."""
     given = {"origin": origin, "namespace": namespace}
     return {name: value for name, value in given.items() if value}
 
 
 def namespace_of(environment: Mapping[str, str]) -> str:
     """Returns the namespace of the program's pod; empty outside Kubernetes."""
-    if (given := environment.get(NAMESPACE_VARIABLE)) is not None:
-        return given
+    if (namespace := environment.get(NAMESPACE_VARIABLE)) is not None:
+        return namespace
     try:
         return _OWN_NAMESPACE.read_text(encoding="utf-8").strip()
     except OSError:

@@ -24,19 +24,17 @@ Rows = tuple[str, ...]
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 _FASTEST, _GZIP = 1, 31
 # Left out where they are 0. Counters are not among them: increase() needs their beginning.
-_ZEROS = frozenset(
-    (
-        "halted_store",
-        "last_run_storage_errors",
-        "last_run_trash_bytes_deleted",
-        "last_run_trash_files_deleted",
-        "lease_held_timestamp_seconds",
-        "stores_unloadable",
-        "stores_unproved",
-        "last_verify_failed",
-        "trash_files",
-    )
-)
+_ZEROS = {
+    "halted_store",
+    "last_run_storage_errors",
+    "last_run_trash_bytes_deleted",
+    "last_run_trash_files_deleted",
+    "lease_held_timestamp_seconds",
+    "stores_unloadable",
+    "stores_unproved",
+    "last_verify_failed",
+    "trash_files",
+}
 # Of these one series is always there, and the others where they are not 0.
 _ALWAYS = {
     "last_run_failed": "storage",  # alerts count the queries of a storage by it
@@ -57,7 +55,6 @@ _SLOW_SECONDS, _LONG_CHAIN = 30.0, 50.0
 
 
 def rows_of(families: Iterable[Family]) -> Rows:
-    """Returns the samples of some families, each family of the catalogue once."""
     by_name = {family.name: _lines(family) for family in families}
     return tuple([by_name.get(metric.base, "") for metric in METRICS])
 
@@ -71,12 +68,11 @@ def page_text(several: Sequence[Rows]) -> Iterator[str]:
 
 
 def _lines(family: Family) -> str:
-    return "".join(
-        [
-            f"{sample.name}{_labels(tuple(sample.labels.items()))} {_number(sample.value)}\n"
-            for sample in family.samples
-        ]
-    )
+    lines = [
+        f"{sample.name}{_labels(tuple(sample.labels.items()))} {_number(sample.value)}\n"
+        for sample in family.samples
+    ]
+    return "".join(lines)
 
 
 @lru_cache(maxsize=8192)
@@ -104,13 +100,11 @@ class Page:
         self._pieces = [*filter(None, (self._packer.compress(text.encode()) for text in texts))]
 
     def zipped(self, more: bytes) -> Iterator[bytes]:
-        """Yields the page as gzip makes it."""
         packer = self._packer.copy()
         yield from self._pieces
         yield packer.compress(more) + packer.flush()
 
     def plain(self, more: bytes) -> Iterator[bytes]:
-        """Yields the page as text, a family at a time."""
         unpacker = zlib.decompressobj(_GZIP)
         yield from map(unpacker.decompress, self.zipped(more))
 

@@ -26,16 +26,8 @@ def publish_record(
 ) -> bool:
     """Publishes a record, and removes the published metrics of missing queries.
 
-    Maintenance is complete even if its metrics are lost: the loss is only logged.
-
-    Args:
-        named: the data of the metrics beyond the record.
-        record: the record.
-        targets: the destinations.
-        credentials: those of an Airflow connection; by default the environment's.
-
-    Returns:
-        Whether nothing was lost.
+    Maintenance is complete even if its metrics are lost: the loss is logged, and returned as false.
+    `credentials` are those of an Airflow connection; by default the environment's.
     """
     made = [*families(named, record)]
     folder = targets.textfile
@@ -50,7 +42,6 @@ def publish_record(
 def publish_waiting(
     named: Named, since: float, targets: Targets, *, credentials: Credentials = None
 ) -> None:
-    """Publishes that a query waits for another run's lease."""
     made = [waiting(named, since)]
     if folder := targets.textfile:
         _try(lambda: write_textfile(made, named=named, folder=folder))
@@ -60,7 +51,6 @@ def publish_waiting(
 
 
 def gateway_of(targets: Targets, credentials: Credentials) -> Gateway:
-    """Returns the Pushgateway of some targets."""
     given = credentials or credentials_from(os.environ)
     return Gateway(str(targets.gateway), targets.auth, given)
 

@@ -19,11 +19,13 @@ from urllib.parse import quote
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric as Family
 
-from statemaint.metrics.catalogue import BY_NAME, PREFIX, Detail
+from statemaint.metrics.catalogue import BY_FAMILY, BY_NAME, Detail
 from statemaint.metrics.families import registry_of
 from statemaint.metrics.options import GatewayAuth, Named
 
 JOB = "statemaint"
+USER_VARIABLE = "STATEMAINT_PUSHGATEWAY_USER"
+PASSWORD_VARIABLE = "STATEMAINT_PUSHGATEWAY_PASSWORD"  # noqa: S105 -- its name
 SECONDS = 8.0
 """The time of all pushes of a run's report; a run that waits for a lease adds `WAITING_SECONDS`."""
 WAITING_SECONDS = 1.0
@@ -38,11 +40,8 @@ _TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Gateway:
     """A Pushgateway.
 
-    Args:
-        address: its address.
-        auth: the credentials for it.
-        credentials: the user and password of an Airflow connection; a user of `None` means that
-            the password is a bearer token.
+    `credentials` are the user and password of an Airflow connection; a user of `None` means that
+    the password is a bearer token.
     """
 
     def __init__(
@@ -57,22 +56,17 @@ class Gateway:
     def add(self, group: Mapping[str, str], families: list[Family]) -> None:
         """Adds families to a group, such as a query's, and replaces those of its partitions.
 
-        Raises:
-            OSError: when the Pushgateway cannot be reached or refuses.
-            ValueError: when the address or a file with a secret is not valid.
+        As all methods, it raises `OSError` when the Pushgateway cannot be reached or refuses, and
+        `ValueError` when its address, its answer or a file with a secret is not valid.
         """
-        whole = [one for one in families if _detail(one) is not Detail.PARTITION]
-        units = [one for one in families if _detail(one) is Detail.PARTITION]
+        units = [each for each in families if BY_FAMILY[each.name].detail is Detail.PARTITION]
+        whole = [each for each in families if BY_FAMILY[each.name].detail is not Detail.PARTITION]
         self._ask("POST", _path(group), registry_of(whole))
         if units:
             self._ask("PUT", _path({**group, **_UNITS}), registry_of(units))
 
     def replace(self, group: Mapping[str, str], families: list[Family]) -> None:
-        """Replaces a group, such as a task's; deletes it if there are no families.
-
-        Raises:
-            OSError, ValueError: as `add` does.
-        """
+        """Replaces a group, such as a task's; deletes it if there are no families."""
         path = _path(group)
         if families:
             self._ask("PUT", path, registry_of(families))
@@ -82,19 +76,11 @@ class Gateway:
     def prune(self, named: Named, known: frozenset[str], detailed: frozenset[str]) -> list[str]:
         """Deletes the groups of an installation's missing queries, and returns their names.
 
-        Groups of tasks that began before their run's `plan` go too: those of a larger `max_tasks`.
-
-        Args:
-            named: a query of the installation; those of others, and of users' DAGs, stay.
-            known: the queries of the installation.
-            detailed: those of them whose partitions have their own series.
-
-        Raises:
-            OSError: when the Pushgateway cannot be reached or refuses.
-            ValueError: when its answer is unexpected.
+        Groups of tasks that began before their run's `plan` are deleted too: those of a larger
+        `max_tasks`. Groups of other installations, and of users' DAGs, stay.
         """
         groups = json.loads(self._ask("GET", "/api/v1/metrics"))["data"]
-        found = [one["labels"] for one in groups if one["labels"].get("job") == JOB]
+        found = [group["labels"] for group in groups if group["labels"].get("job") == JOB]
         left = _left_behind(groups)
         # Earlier builds had one group for each name, whatever the installation.
         unnamed = {
@@ -109,16 +95,16 @@ class Gateway:
             if one.keys() == {"job", "origin", "query"} and one["origin"] == named.origin
         }
         missing = set()
-        for one in found:
-            query = one.get("query", "")
-            if one.get("origin", unnamed.get(query)) not in ours:
+        for labels in found:
+            query, origin = labels.get("query", ""), labels.get("origin")
+            if labels.get("origin", unnamed.get(query)) not in ours:
                 continue
-            replaced = query in present and one.get("origin") != named.origin
             if query not in known:
                 missing.add(query)
-            undetailed = _DETAIL in one and query not in detailed
-            if query not in known or replaced or undetailed or one in left:
-                self._ask("DELETE", _path({k: v for k, v in one.items() if k != "job"}))
+            replaced = query in present and origin != named.origin
+            undetailed = _DETAIL in labels and query not in detailed
+            if query not in known or replaced or undetailed or labels in left:
+                self._ask("DELETE", _path({k: v for k, v in labels.items() if k != "job"}))
         return sorted(missing)
 
     def _ask(self, method: str, path: str, registry: CollectorRegistry | None = None) -> bytes:
@@ -126,9 +112,10 @@ class Gateway:
         request = urllib.request.Request(  # noqa: S310 -- `web_address` has checked it
             self._base + path, data=body, method=method, headers=dict(self._headers())
         )
-        opener = urllib.request.build_opener(
-            urllib.request.HTTPSHandler(context=self._tls()), _NoRedirects
-        )
+        tls = ssl.create_default_context(cafile=self._auth.ca_file)
+        if self._auth.cert_file:
+            tls.load_cert_chain(self._auth.cert_file, self._auth.key_file)
+        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=tls), _NoRedirects)
         try:
             with opener.open(request, timeout=SECONDS) as answer:
                 reply: bytes = answer.read()
@@ -151,27 +138,16 @@ class Gateway:
         elif word:
             yield "Authorization", f"Bearer {word}"
 
-    def _tls(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self._auth.ca_file)
-        if self._auth.cert_file:
-            context.load_cert_chain(self._auth.cert_file, self._auth.key_file)
-        return context
-
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """A redirection would hand the credentials to another server."""
 
     def redirect_request(self, *_: object, **__: object) -> None:
-        """Refuses."""
+        return
 
 
 def within(seconds: float, work: Callable[[], object]) -> None:
-    """Does something for a limited time; unfinished work is abandoned.
-
-    Raises:
-        TimeoutError: when it has not ended.
-        Exception: what the work raises.
-    """
+    """Does some work for a limited time; raises `TimeoutError` and abandons what has not ended."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -191,13 +167,8 @@ def within(seconds: float, work: Callable[[], object]) -> None:
 
 
 def credentials_from(environment: Mapping[str, str]) -> tuple[str | None, str] | None:
-    """Returns the user and password that the environment names; `None` if it names none."""
     user = environment.get(USER_VARIABLE)
     return (user, environment.get(PASSWORD_VARIABLE, "")) if user else None
-
-
-USER_VARIABLE = "STATEMAINT_PUSHGATEWAY_USER"
-PASSWORD_VARIABLE = "STATEMAINT_PUSHGATEWAY_PASSWORD"  # noqa: S105 -- its name
 
 
 def _secret(path: str) -> str:
@@ -205,11 +176,6 @@ def _secret(path: str) -> str:
     if not secret or "\n" in secret:
         raise ValueError(f"{path} must have one line")
     return secret
-
-
-def _detail(family: Family) -> Detail:
-    name = family.name.removeprefix(PREFIX)
-    return BY_NAME[name if name in BY_NAME else f"{name}_total"].detail
 
 
 def _path(group: Mapping[str, str]) -> str:
@@ -220,10 +186,10 @@ def _path(group: Mapping[str, str]) -> str:
 def _left_behind(groups: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Returns the labels of the groups of tasks that are of an earlier run than their `plan`."""
     begun = {}
-    for one in groups:
-        metrics = one.get(BY_NAME["task_started_timestamp_seconds"].full, {}).get("metrics")
-        if one["labels"].get("job") == JOB and "task" in one["labels"] and metrics:
-            begun[tuple(one["labels"].items())] = float(metrics[0]["value"])
+    for group in groups:
+        metrics = group.get(BY_NAME["task_started_timestamp_seconds"].full, {}).get("metrics")
+        if group["labels"].get("job") == JOB and "task" in group["labels"] and metrics:
+            begun[tuple(group["labels"].items())] = float(metrics[0]["value"])
     left = []
     for items, began in begun.items():
         labels = dict(items)

@@ -49,29 +49,20 @@ class TaskState(StrEnum):
 
 @dataclass(slots=True)
 class Progress:
-    """The figures of a task so far; it observes its work (`workers.Observer`), in any thread.
+    """The figures of a task so far; it observes its work (`progress.Observer`), in any thread."""
 
-    Attributes:
-        values: by the metric's name without `task_`; a figure that is unknown is missing.
-        failed: whether the work has failed, even if the task does not raise.
-    """
-
-    values: dict[str, float] = field(default_factory=dict)
-    failed: bool = False
+    values: dict[str, float] = field(default_factory=dict)  # by the metric's name without `task_`
+    failed: bool = False  # whether the work has failed, even if the task does not raise
     _lock: Lock = field(default_factory=Lock)
 
-    def begin(self, jobs: int, size: int) -> None:
-        """Adds stores to those that are planned."""
-        del size
+    def begin(self, jobs: int, _: int) -> None:
         self.add(stores_planned=jobs, stores_done=0)
 
-    def done(self, size: int) -> None:
-        """Adds a store that is done."""
-        del size
+    def done(self, _: int) -> None:
         self.add(stores_done=1)
 
     def changes(self) -> Callable[[Outcome, Plan], None]:
-        """Returns a function that adds an outcome of maintenance; nothing is changed so far."""
+        """Returns the function that adds an outcome of maintenance; nothing is changed so far."""
         self.add(**dict.fromkeys(_CHANGES, 0))
         return self._add_outcome
 
@@ -88,47 +79,32 @@ class Progress:
                 bytes_written=report.bytes_written,
             )
 
-    def _add_outcome(self, outcome: Outcome, plan: Plan) -> None:
-        del plan
-        match outcome:
-            case SnapshotWritten():
-                self.add(snapshots_written=1, bytes_written=outcome.bytes)
-            case Deleted():
-                self.add(files_deleted=1, bytes_deleted=outcome.action.entry.size)
-            case _:
-                pass
+    def _add_outcome(self, outcome: Outcome, _: Plan) -> None:
+        if isinstance(outcome, SnapshotWritten):
+            self.add(snapshots_written=1, bytes_written=outcome.bytes)
+        elif isinstance(outcome, Deleted):
+            self.add(files_deleted=1, bytes_deleted=outcome.action.entry.size)
 
     def add(self, **amounts: float) -> None:
-        """Adds to figures; those that were unknown begin at 0."""
         with self._lock:
             for name, amount in amounts.items():
                 self.values[name] = self.values.get(name, 0) + amount
 
     def seen(self) -> dict[str, float]:
-        """Returns the figures of this moment."""
         with self._lock:
             return dict(self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task that reports on a query.
-
-    Attributes:
-        of: the query that it works on.
-        name: its verb and index or part, such as `maintain-3` or `verify-0`.
-        targets: the destinations; without any, nothing is published.
-        credentials: as for `publish_record`.
-        retries: the number of its earlier attempts.
-        earlier: the tasks of the query's earlier runs, whose groups are deleted first.
-    """
+    """A task that reports on a query; without targets, nothing is published."""
 
     of: Named
-    name: str
+    name: str  # its verb and index or part, such as `maintain-3` or `verify-0`
     targets: Targets
-    credentials: Credentials = None
-    retries: int = 0
-    earlier: Sequence[str] = ()
+    credentials: Credentials = None  # as for `publish_record`
+    retries: int = 0  # its earlier attempts
+    earlier: Sequence[str] = ()  # the tasks of earlier runs, whose groups are deleted first
 
 
 @contextmanager
@@ -137,10 +113,8 @@ def reporting(
 ) -> Iterator[list[Progress]]:
     """Publishes the figures of the work in the block, until it ends with any outcome.
 
-    Args:
-        tasks: one, whose stores are counted as the block works on them, or one of each query.
-        clock: returns the time.
-        endings: the states of tasks that end with an exception and have not failed.
+    The stores of a single task are counted as the block works on them; otherwise there is a task of
+    each query. `endings` are the states of tasks that end with an exception and have not failed.
     """
     progress = [Progress() for _ in tasks]
     reporter = _Reporter(list(zip(tasks, progress, strict=True)), clock)
@@ -150,8 +124,8 @@ def reporting(
             yield progress
         state = TaskState.SUCCEEDED
     except BaseException as error:
-        kinds = (one for kind, one in (endings or {}).items() if isinstance(error, kind))
-        state = next(kinds, TaskState.FAILED)
+        states = (state for kind, state in (endings or {}).items() if isinstance(error, kind))
+        state = next(states, TaskState.FAILED)
         raise
     finally:
         reporter.end(state)
@@ -161,7 +135,9 @@ class _Reporter:
     """A thread that publishes the figures of tasks; abandoned if it does not end in time."""
 
     def __init__(self, tasks: Sequence[tuple[Task, Progress]], clock: Clock) -> None:
-        self._tasks = [one for one in tasks if one[0].targets.gateway or one[0].targets.textfile]
+        self._tasks = [
+            each for each in tasks if each[0].targets.gateway or each[0].targets.textfile
+        ]
         self._name = tasks[0][0].name if tasks else ""
         self._clock, self._state = clock, TaskState.WORKING
         self._times = {"started_timestamp_seconds": clock()}
@@ -196,20 +172,15 @@ class _Reporter:
         """Does something for each task; a destination that fails is left out of this round."""
         failed = set[Targets]()
         for task, progress in self._tasks:
-            if task.targets not in failed and not self._try(publish, task, progress):
+            if task.targets in failed:
+                continue
+            try:
+                publish(task, progress)
+            except ERRORS as error:
                 failed.add(task.targets)
-
-    def _try(
-        self, publish: Callable[[Task, Progress], None], task: Task, progress: Progress
-    ) -> bool:
-        try:
-            publish(task, progress)
-        except ERRORS as error:
-            self._lost += 1
-            if self._lost == 1:
-                _log.warning("the progress of %s is not published: %s", self._name, error)
-            return False
-        return True
+                self._lost += 1
+                if self._lost == 1:
+                    _log.warning("the progress of %s is not published: %s", self._name, error)
 
     def _publish(self, task: Task, progress: Progress) -> None:
         failed = self._state is TaskState.SUCCEEDED and progress.failed
@@ -232,7 +203,6 @@ class _Reporter:
 
 
 def task_families(task: Task, state: TaskState, figures: Mapping[str, float]) -> Iterator[Family]:
-    """Yields the families of a task."""
     labels = {**task.of.labels, "task": task.name}
     yield family("task_state", labels, [({"state": state.value}, 1)])
     for metric, value in figures.items():

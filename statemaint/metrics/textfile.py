@@ -9,7 +9,7 @@ from prometheus_client import write_to_textfile
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
-from statemaint.metrics.catalogue import BY_NAME
+from statemaint.metrics.catalogue import BY_FAMILY, BY_NAME, Detail
 from statemaint.metrics.families import registry_of
 from statemaint.metrics.options import Named
 
@@ -19,21 +19,19 @@ def write_textfile(families: Iterable[Family], *, named: Named, folder: Path) ->
 
     Its file of an earlier build, which had no origin in its name, is deleted, and so is the one of
     its former origin.
-
-    Raises:
-        OSError: when the folder cannot be written to.
     """
     folder.mkdir(parents=True, exist_ok=True)
     file, given = folder / _file(named.query, named.origin), [*families]
     unnamed = folder / _file(named.query, "")
     others = {unnamed, folder / _file(named.query, named.former)} - {file}
-    earlier = [one for one in others if one != unnamed or _origins(one) & _ours(named)]
-    names = {one.name for one in given}
+    origins = {label.get("origin", "") for label in _info(unnamed)}
+    earlier = [each for each in others if each != unnamed or origins & _ours(named)]
+    names = {each.name for each in given}
     before = _before(file) or (_before(unnamed) if unnamed in earlier else [])
-    kept = [one for one in before if one.name not in names and _is_ours(one)]
+    kept = [each for each in before if each.name not in names and _is_ours(each)]
     write_to_textfile(str(file), registry_of([*given, *kept]))
-    for one in earlier:  # its series would be there twice
-        one.unlink(missing_ok=True)
+    for each in earlier:  # its series would be there twice
+        each.unlink(missing_ok=True)
 
 
 def _file(query: str, *more: str) -> str:
@@ -47,27 +45,14 @@ def _ours(named: Named) -> set[str]:
     return {named.origin, named.former or named.origin}
 
 
-def _origins(file: Path) -> set[str]:
-    return {label.get("origin", "") for label in _info(file)}
-
-
 def remove_task_textfiles(folder: Path, named: Named, verb: str) -> None:
-    """Deletes the files of a query's tasks of one verb, whatever their number.
-
-    Raises:
-        OSError: when the folder cannot be written to.
-    """
+    """Deletes the files of a query's tasks of one verb, whatever their number."""
     for file in folder.glob(f"{escape(f'statemaint_{named.query}@{verb}-')}*.prom"):
         if file.name.count("@") == 2 and file.stem.endswith(f"@{quote(named.origin, safe='')}"):  # noqa: PLR2004 -- as `write_task_textfile` names them
             file.unlink(missing_ok=True)
 
 
 def write_task_textfile(folder: Path, group: Mapping[str, str], families: Sequence[Family]) -> None:
-    """Replaces the file of a task.
-
-    Raises:
-        OSError: when the folder cannot be written to.
-    """
     folder.mkdir(parents=True, exist_ok=True)
     # Without an origin the name ends in `@`, by which it is a task's.
     origin = quote(group.get("origin", ""), safe="")
@@ -76,11 +61,7 @@ def write_task_textfile(folder: Path, group: Mapping[str, str], families: Sequen
 
 
 def remove_textfiles(folder: Path, named: Named, *, known: frozenset[str]) -> list[str]:
-    """Deletes the files of an installation's missing queries, and returns their names.
-
-    Raises:
-        OSError: when the folder cannot be read or written to.
-    """
+    """Deletes the files of an installation's missing queries, and returns their names."""
     removed, ours = set[str](), _ours(named)
     for file in sorted(folder.glob("statemaint_*.prom")):
         queries = {label["query"] for label in _info(file) if label.get("origin") in ours}
@@ -92,9 +73,9 @@ def remove_textfiles(folder: Path, named: Named, *, known: frozenset[str]) -> li
 
 def _info(file: Path) -> Iterator[dict[str, str]]:
     wanted = {BY_NAME["query_info"].full, BY_NAME["task_state"].full}
-    for one in _before(file):
-        if one.name in wanted:
-            yield from (sample.labels for sample in one.samples)
+    for family in _before(file):
+        if family.name in wanted:
+            yield from (sample.labels for sample in family.samples)
 
 
 def _before(file: Path) -> list[Family]:
@@ -105,6 +86,5 @@ def _before(file: Path) -> list[Family]:
 
 
 def _is_ours(family: Family) -> bool:
-    name = family.name.removeprefix("statemaint_")
-    found = BY_NAME.get(name) or BY_NAME.get(f"{name}_total")
-    return found is not None and not name.startswith("partition_")
+    metric = BY_FAMILY.get(family.name.removesuffix("_total"))
+    return metric is not None and metric.detail is not Detail.PARTITION

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
-from pathlib import PurePosixPath
+from typing import Any
 from urllib.parse import urlsplit
 
 from croniter import croniter  # type: ignore[import-untyped]
@@ -15,14 +15,8 @@ from statemaint.model.policy import seconds
 from statemaint.storage import has_secret
 
 PRESET_SCHEDULES = (
-    "@once",
-    "@hourly",
-    "@daily",
-    "@weekly",
-    "@monthly",
-    "@quarterly",
-    "@yearly",
-)
+    "@once", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly",
+)  # fmt: skip
 BUCKETS = ("s3", "s3a", "s3n")
 _CRON = r"\S+( +\S+){4,5}"
 # As in Airflow's check of a connection's id.
@@ -41,7 +35,6 @@ _RUNS = 60
 
 
 def duration_in_seconds(value: object) -> float:
-    """Returns the seconds of a duration such as `15m`."""
     if not isinstance(value, str):
         raise ValueError(f"not a duration: {value!r}; write it like 90s, 15m, 1h or 7d")  # noqa: TRY004 -- only a ValueError becomes a validation error
     try:
@@ -51,14 +44,12 @@ def duration_in_seconds(value: object) -> float:
 
 
 def free_label(name: str) -> str:
-    """Returns the name of a label if it has no meaning in metrics and alerts yet."""
     if re.fullmatch(_LABELS, name):
         raise ValueError(f"{name} is a label of metrics or alerts already; choose another tag")
     return name
 
 
 def some_time(value: float) -> float:
-    """Returns a number of seconds if it is positive."""
     if value > 0:
         return value
     raise ValueError("must be longer than 0s")
@@ -71,7 +62,7 @@ def absolute_address(checkpoint: str) -> str:
             "the address has a secret in it, which would be shown; give it without, and the "
             "credentials in an Airflow connection or where boto3 or Hadoop look for them"
         )
-    if "://" in checkpoint or checkpoint.startswith("file:") or _is_absolute(checkpoint):
+    if "://" in checkpoint or checkpoint.startswith(("file:", "/")):
         return checkpoint
     raise ValueError(
         f"{checkpoint!r} depends on where a task happens to run; give an absolute path or an "
@@ -80,13 +71,8 @@ def absolute_address(checkpoint: str) -> str:
 
 
 def savepoint_address(to: str) -> str:
-    """Returns the address of a query's savepoints, in which `{query}` and `{batch}` stand for it.
-
-    Its last part has `{batch}`, so that the savepoints are beside each other.
-    """
-    known = ("{query}", "{batch}")
-    unknown = [one for one in re.findall(r"\{[^{}/]*\}", to) if one not in known]
-    if unknown:
+    """Returns the address of savepoints; `{batch}` in the last part puts them beside each other."""
+    if unknown := re.findall(r"\{(?!query\}|batch\})[^{}/]*\}", to):
         raise ValueError(
             f"{unknown[0]} is unknown here; {{query}} stands for the query's name, {{batch}} for "
             "the batch that is saved"
@@ -106,22 +92,11 @@ def some_rule(rules: Mapping[str, int]) -> Mapping[str, int]:
     return rules
 
 
-def absolute_folder(path: str) -> str:
-    """Returns the path of a folder that means the same on every worker."""
-    if _is_absolute(path):
+def absolute_path(path: str, what: str) -> str:
+    """Returns the path of a file or a folder that means the same on every worker."""
+    if path.startswith("/"):
         return path
-    raise ValueError(f"{path!r} is not an absolute path; give the folder, from / on")
-
-
-def absolute_file(path: str) -> str:
-    """Returns the path of a file that means the same on every worker."""
-    if _is_absolute(path):
-        return path
-    raise ValueError(f"{path!r} is not an absolute path; give the file, from / on")
-
-
-def _is_absolute(path: str) -> bool:
-    return PurePosixPath(path).is_absolute()
+    raise ValueError(f"{path!r} is not an absolute path; give the {what}, from / on")
 
 
 @lru_cache(maxsize=2048)
@@ -144,39 +119,26 @@ def valid_schedule(schedule: str) -> str:
 
 @lru_cache(maxsize=2048)
 def expected_interval(schedule: str | None) -> float | None:
-    """Returns the longest time between two runs of a schedule, in seconds.
-
-    Args:
-        schedule: a valid schedule of the queries file; `None` if an Asset or a user decides.
-
-    Returns:
-        `None` if no schedule decides.
-    """
-    if schedule in (None, "@once"):
+    """Returns the seconds between two runs of a valid schedule, at most; `None` without one."""
+    if (runs := _runs(schedule, _SOME_DAY)) is None:
         return None
-    runs = croniter(_QUARTERLY if schedule == "@quarterly" else schedule, _SOME_DAY)
     times = [runs.get_next(float) for _ in range(_RUNS)]
     return float(max(later - earlier for earlier, later in pairwise(times)))
 
 
 def newest_time(schedule: str | None, now: float) -> float | None:
-    """Returns the newest time of a schedule (UTC) up to now, in seconds since the epoch.
+    """Returns the newest time of a valid schedule (UTC) up to now; `None` without one."""
+    runs = _runs(schedule, int(now) + 1)
+    return None if runs is None else float(runs.get_prev(float))
 
-    Args:
-        schedule: a valid schedule of the queries file; `None` if an Asset or a user decides.
-        now: in seconds since the epoch.
 
-    Returns:
-        `None` if no schedule decides.
-    """
+def _runs(schedule: str | None, start: datetime | int) -> Any:
     if schedule in (None, "@once"):
         return None
-    runs = croniter(_QUARTERLY if schedule == "@quarterly" else schedule, int(now) + 1)
-    return float(runs.get_prev(float))
+    return croniter(_QUARTERLY if schedule == "@quarterly" else schedule, start)
 
 
 def valid_connection(connection: str) -> str:
-    """Returns a name that a connection in Airflow can have."""
     if re.fullmatch(_CONNECTION, connection):
         return connection
     raise ValueError(
@@ -186,7 +148,6 @@ def valid_connection(connection: str) -> str:
 
 
 def valid_asset(asset: str) -> str:
-    """Returns the name or URI of an Asset that Airflow accepts."""
     if has_secret(asset):
         raise ValueError("the address has a secret in it, which would be shown; give it without")
     if urlsplit(asset).scheme == "airflow":
@@ -195,14 +156,12 @@ def valid_asset(asset: str) -> str:
 
 
 def valid_callable(path: str) -> str:
-    """Returns a dotted path that can name something in a Python module."""
     if re.fullmatch(_CALLABLE, path):
         return path
     raise ValueError(f"{path!r} is not the path of a callable; write it like package.module.name")
 
 
 def open_argument(value: object) -> object:
-    """Returns an argument of a notifier that can be shown."""
     if isinstance(value, str) and has_secret(value):
         raise ValueError(
             "the address has a secret in it, which would be shown; give it in an Airflow connection"
@@ -220,7 +179,6 @@ def spark_setting(value: object) -> str:
 
 
 def spark_setting_name(name: str) -> str:
-    """Returns the name of a Spark setting whose value is not a secret."""
     if re.search("secret|password|token", name, re.IGNORECASE):
         raise ValueError(
             "its value is a secret, which would be shown; give it in spark-defaults.conf, or by "
@@ -230,11 +188,7 @@ def spark_setting_name(name: str) -> str:
 
 
 def must_be_open(gateway: str) -> str:
-    """Returns the address of a Pushgateway if it contains no secret.
-
-    Raises:
-        ValueError: when the address contains a secret; the message does not show the address.
-    """
+    """Returns a Pushgateway's address without a secret; the error does not show the address."""
     if "@" in gateway or has_secret(gateway):
         raise ValueError(
             "the address has a secret in it, which would be shown; give it without, and set "
@@ -244,7 +198,6 @@ def must_be_open(gateway: str) -> str:
 
 
 def web_address(address: str) -> str:
-    """Returns a web address without a secret."""
     parts = urlsplit(must_be_open(address))
     if parts.scheme in ("http", "https") and parts.netloc:
         return address

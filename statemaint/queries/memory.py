@@ -28,44 +28,28 @@ def state_folder(environ: Mapping[str, str]) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Why the file as it is now is not used.
+    """Why the file as it is now is not used."""
 
-    Attributes:
-        seen: what is there now: a text by its checksum, or an error.
-        since: when that was seen first.
-        first: when the last good version was first used instead.
-    """
-
-    seen: str
-    since: float
-    first: float
+    seen: str  # what is there now: a text by its checksum, or an error
+    since: float  # when that was seen first
+    first: float  # when the last good version was first used instead
 
 
 @dataclass(frozen=True, slots=True)
 class LastGood:
-    """The last good version of an entry that has a mistake.
+    """The last good version of an entry that has a mistake."""
 
-    Attributes:
-        text: the text of the file when the entry had none; `None` if there was never one.
-        since: when the mistake was seen first.
-    """
-
-    text: str | None
-    since: float
+    text: str | None  # the text of the file when the entry had none; `None` if it always had one
+    since: float  # when the mistake was seen first
 
 
 @dataclass(frozen=True, slots=True)
 class FileMemory:
-    """The last good version of a file.
-
-    Attributes:
-        text: its text.
-        doubt: why it is used instead of the present one; `None` if it is the present one.
-        kept: by the part of the file, the last good version of what has a mistake in `text`.
-    """
+    """The last good version of a file."""
 
     text: str
-    doubt: Doubt | None = None
+    doubt: Doubt | None = None  # why it is used instead of the present one; `None` if it is that
+    # By the part of the file, the last good version of what has a mistake in `text`.
     kept: Mapping[str, LastGood] = field(default_factory=dict)
 
 
@@ -82,16 +66,14 @@ class MemoryFile:
 
     @property
     def file(self) -> Path:
-        """Returns its path."""
         return self.folder / f"queries-{sha256(self.path.encode()).hexdigest()[:12]}.json"
 
     def load(self) -> dict[str, FileMemory]:
-        """Returns the memory; empty if there is none that can be read."""
         try:
-            found = json.loads(self.file.read_text(encoding="utf-8"))
-            if found["format"] != _FORMAT or found["path"] != self.path:
+            content = json.loads(self.file.read_text(encoding="utf-8"))
+            if content["format"] != _FORMAT or content["path"] != self.path:
                 return {}
-            return {path: _from_json(one) for path, one in found["files"].items()}
+            return {path: _from_json(fields) for path, fields in content["files"].items()}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
@@ -100,29 +82,26 @@ class MemoryFile:
 
     def save(self, memory: Memory) -> None:
         """Replaces the memory; a folder that cannot be written to is a warning in the log."""
-        files = {path: _to_json(one) for path, one in memory.items()}
+        files = {path: _to_json(of_file) for path, of_file in memory.items()}
         text = json.dumps({"format": _FORMAT, "path": self.path, "files": files})
         part = self.file.with_name(f"{self.file.name}.{os.getpid()}")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            part.touch(mode=self._mode())
+            like = [file for file in (Path(self.path), self.file) if file.exists()]
+            part.touch(mode=like[0].stat().st_mode & 0o644 if like else 0o600)
             part.write_text(text, encoding="utf-8")
             part.replace(self.file)
         except OSError as error:
             _log.warning("the last good queries cannot be kept in %s: %s", self.folder, error)
 
-    def _mode(self) -> int:
-        known = (one for one in (Path(self.path), self.file) if one.exists())
-        return next((one.stat().st_mode & 0o644 for one in known), 0o600)
-
 
 def _to_json(memory: FileMemory) -> dict[str, Any]:
     """Returns a file's memory with each text once; the first is the file's own."""
-    others = (one.text for one in memory.kept.values() if one.text is not None)
+    others = (good.text for good in memory.kept.values() if good.text is not None)
     number = {text: number for number, text in enumerate(dict.fromkeys([memory.text, *others]))}
     kept = {
-        part: [None if one.text is None else number[one.text], one.since]
-        for part, one in memory.kept.items()
+        part: [None if good.text is None else number[good.text], good.since]
+        for part, good in memory.kept.items()
     }
     doubt = asdict(memory.doubt) if memory.doubt else None
     return {"texts": [*number], "doubt": doubt, "kept": kept}

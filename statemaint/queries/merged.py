@@ -4,6 +4,7 @@ One file cannot affect the queries of another: what collides is a mistake of the
 last, or that is in the later file if both are new.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,76 +17,43 @@ Part = tuple[str, str]
 """The path of a file, and a part of it."""
 # The keys of a DAG, its tasks and its Spark; all other keys are each query's own.
 SHARED = (
-    "schedule",
-    "after",
-    "spark",
-    "owner",
-    "pool",
-    "priority",
-    "queue",
-    "executor",
-    "timeout",
-    "retries",
-    "retry_delay",
-    "deadline",
-    "notify",
-)
+    "schedule", "after", "spark", "owner", "pool", "priority", "queue", "executor", "timeout",
+    "retries", "retry_delay", "deadline", "notify",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySource:
-    """A query, and where it is from.
-
-    Attributes:
-        query: the query.
-        file: its file; of the last good version of its entry, if that is used.
-        key: the key of its entry.
-        kept: since when the last good version is used; `None` if the present one is.
-    """
+    """A query, and where it is from."""
 
     query: Query
-    file: ParsedFile
-    key: str
-    kept: float | None = None
+    file: ParsedFile  # of the last good version of its entry, if that is used
+    key: str  # of its entry
+    kept: float | None = None  # since when the last good version is used; `None` if it is not
 
     @property
     def part(self) -> Part:
-        """Returns the part of the file that has it."""
         return self.file.path, entry_part(self.key)
 
 
 @dataclass(slots=True)
 class Merge:
-    """Files together.
+    """Files together: the queries, those with mistakes included, and the mistakes."""
 
-    Attributes:
-        files: the files.
-        sources: the queries by name, those with mistakes included.
-        problems: the mistakes of each part of a file.
-    """
-
-    files: Sequence[ParsedFile]
     sources: dict[str, QuerySource] = field(default_factory=dict)
-    problems: dict[Part, list[Problem]] = field(default_factory=dict)
+    problems: dict[Part, list[Problem]] = field(default_factory=lambda: defaultdict(list))
 
 
 def merge(files: Sequence[ParsedFile], is_new: Callable[[Part], bool]) -> Merge:
-    """Returns files together, with the mistakes of each by itself and beside the others.
-
-    Args:
-        files: the files, in their order.
-        is_new: whether a part was not valid, or missing, at the previous reading.
-    """
-    made = Merge(files)
+    """Returns files together; a part is new if it was not valid, or missing, when last read."""
+    made, given = Merge(), []
     for file in files:
         for part, problems in file.problems.items():
-            made.problems[file.path, part] = [*problems]
-    given = [
-        (name, QuerySource(query, file, key))
-        for file in files
-        for name, (key, query) in file.queries.items()
-    ]
-    for name, source in sorted(given, key=lambda one: is_new(one[1].part)):
+            made.problems[file.path, part] += problems
+        given += [
+            (name, QuerySource(query, file, key)) for name, (key, query) in file.queries.items()
+        ]
+    for name, source in sorted(given, key=lambda named: is_new(named[1].part)):
         if name in made.sources:
             other = _place(made.sources[name])
             _note(made, source, f"is a query of {other}, too; rename one of the two")
@@ -93,14 +61,13 @@ def merge(files: Sequence[ParsedFile], is_new: Callable[[Part], bool]) -> Merge:
             made.sources[name] = source
     _note_overlaps(made)
     _note_loops(made)
-    for name, what in unlike({name: one.query for name, one in made.sources.items()}):
+    for name, what in unlike({name: source.query for name, source in made.sources.items()}):
         _note(made, made.sources[name], what, "together")
     return made
 
 
 def _note(made: Merge, source: QuerySource, what: str, *path: str) -> None:
-    problem = source.file.problem_of(source.key, what, *path)
-    made.problems.setdefault(source.part, []).append(problem)
+    made.problems[source.part].append(source.file.problem_of(source.key, what, *path))
 
 
 def _place(source: QuerySource) -> str:
@@ -110,7 +77,7 @@ def _place(source: QuerySource) -> str:
 
 def _note_overlaps(made: Merge) -> None:
     order = {name: number for number, name in enumerate(made.sources)}
-    for outer, inner in overlaps(addresses(made.sources)):
+    for outer, inner in overlaps(_addresses(made.sources)):
         first, last = sorted((outer, inner), key=order.__getitem__)
         one, other = made.sources[first], made.sources[last]
         same_file = one.file.path == other.file.path
@@ -119,8 +86,7 @@ def _note_overlaps(made: Merge) -> None:
             _note(made, source, what, "checkpoint")
 
 
-def addresses(sources: Mapping[str, QuerySource]) -> dict[str, str]:
-    """Returns the addresses of queries by name."""
+def _addresses(sources: Mapping[str, QuerySource]) -> dict[str, str]:
     return {name: source.query.checkpoint for name, source in sources.items()}
 
 
@@ -155,11 +121,9 @@ def without_overlaps(
     good: Mapping[str, QuerySource], kept: Mapping[str, QuerySource]
 ) -> dict[str, QuerySource]:
     """Returns queries with the last good versions of others that do not overlap with any."""
-    chosen = dict(good)
     together = {**good, **kept}
-    meeting = {name for pair in overlaps(addresses(together)) for name in pair} if kept else set()
-    chosen.update((name, one) for name, one in kept.items() if name not in meeting)
-    return chosen
+    meeting = {name for pair in overlaps(_addresses(together)) for name in pair} if kept else set()
+    return {name: each for name, each in together.items() if name in good or name not in meeting}
 
 
 def groups(queries: Mapping[str, Query]) -> dict[str, list[str]]:

@@ -1,7 +1,8 @@
-"""The models of the queries file; `load` reads it into them."""
+"""The models of the queries file; the docstring of a field is its description in the schema."""
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -16,46 +17,34 @@ from pydantic import (
 )
 
 from statemaint.model.policy import PRESETS, SETTINGS, Policy
-from statemaint.queries.checks import (
-    BUCKETS,
-    absolute_address,
-    absolute_file,
-    absolute_folder,
-    duration_in_seconds,
-    expected_interval,
-    free_label,
-    open_argument,
-    savepoint_address,
-    some_rule,
-    some_time,
-    spark_setting,
-    spark_setting_name,
-    valid_asset,
-    valid_callable,
-    valid_connection,
-    valid_schedule,
-    web_address,
-)
+from statemaint.queries import checks
 
 DEFAULT_POOL = "statemaint"
 
 Duration = Annotated[
     float,
-    BeforeValidator(duration_in_seconds),
+    BeforeValidator(checks.duration_in_seconds),
     WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?[smhd]$"}),
 ]
-Period = Annotated[Duration, AfterValidator(some_time)]
+Period = Annotated[Duration, AfterValidator(checks.some_time)]
 SparkSetting = Annotated[
-    str, BeforeValidator(spark_setting), WithJsonSchema({"type": ["string", "number", "boolean"]})
+    str,
+    BeforeValidator(checks.spark_setting),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
 ]
 # The braces are those of a pattern; a query's own name has none.
 QueryName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.{}-]+$", max_length=200)]
 SharedName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=200)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 AlertLabel = Annotated[
-    str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,99}$"), AfterValidator(free_label)
+    str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,99}$"), AfterValidator(checks.free_label)
 ]
 Text = Annotated[str, Field(min_length=1, max_length=250)]
+Folder = Annotated[str, AfterValidator(partial(checks.absolute_path, what="folder"))]
+File = Annotated[str, AfterValidator(partial(checks.absolute_path, what="file"))]
+Connection = Annotated[str, AfterValidator(checks.valid_connection)]
+Schedule = Annotated[str, AfterValidator(checks.valid_schedule)]
+Argument = Annotated[Any, AfterValidator(checks.open_argument)]
 ForEach = Annotated[
     Mapping[
         Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")],
@@ -65,14 +54,14 @@ ForEach = Annotated[
 ]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
 def _without_defaults(schema: dict[str, Any]) -> None:
     # An omitted setting comes from elsewhere: a query's from `defaults`, theirs from the preset.
-    for one in schema["properties"].values():
-        one.pop("default", None)
+    for field in schema["properties"].values():
+        field.pop("default", None)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 _KINDS = {int: int, float: Duration, bool: bool}
@@ -102,7 +91,6 @@ class PolicySettings(create_model("Settings", __base__=_Strict, **_settings())):
     model_config = ConfigDict(json_schema_extra=_without_defaults)
 
     def on_top_of(self, policy: Policy) -> Policy:
-        """Returns a policy with the settings that the file names replaced."""
         given = self.model_dump(exclude_unset=True)
         base = PRESETS[given.pop("preset")] if "preset" in given else policy
         return replace(base, **given)
@@ -111,48 +99,30 @@ class PolicySettings(create_model("Settings", __base__=_Strict, **_settings())):
 class Notifier(_Strict):
     """A callback for a run that fails or misses its deadline."""
 
-    call: Annotated[str, AfterValidator(valid_callable)] = Field(
-        description="The path of a notifier's class, or of a function that takes Airflow's context."
-    )
-    arguments: Mapping[str, Annotated[Any, AfterValidator(open_argument)]] = Field(
-        default_factory=dict, description="The arguments of the class."
-    )
+    call: Annotated[str, AfterValidator(checks.valid_callable)]
+    """The path of a notifier's class, or of a function that takes Airflow's context."""
+    arguments: Mapping[str, Argument] = Field(default_factory=dict)
+    """The arguments of the class."""
 
 
 class SparkSettings(_Strict):
     """The Spark that maintains a query with `engine: spark`; a local one by default."""
 
-    connection: Annotated[str, AfterValidator(valid_connection)] | None = Field(
-        default=None,
-        description=(
-            "An Airflow connection of type spark: the task runs spark-submit by Airflow's Spark "
-            "provider package."
-        ),
+    connection: Connection | None = None
+    """An Airflow connection of type spark: the task runs spark-submit by Airflow's Spark provider
+    package."""
+    master: Text | None = None
+    """The master, if there is no connection; the driver then runs in the task. By default
+    local[*]."""
+    conf: Mapping[Annotated[Text, AfterValidator(checks.spark_setting_name)], SparkSetting] = Field(
+        default_factory=dict
     )
-    master: Text | None = Field(
-        default=None,
-        description=(
-            "The master, if there is no connection; the driver then runs in the task. By "
-            "default local[*]."
-        ),
-    )
-    conf: Mapping[Annotated[Text, AfterValidator(spark_setting_name)], SparkSetting] = Field(
-        default_factory=dict, description="Spark's settings, spark.executor.memory and others."
-    )
-    submit: Mapping[Text, Annotated[Any, AfterValidator(open_argument)]] = Field(
-        default_factory=dict,
-        description=(
-            "More arguments for Airflow's SparkSubmitHook, such as archives or num_executors; with "
-            "a connection only."
-        ),
-    )
-    application: Text | None = Field(
-        default=None,
-        description=(
-            "Where spark-submit finds statemaint/spark/__main__.py; by default where the task "
-            "has it."
-        ),
-    )
+    """Spark's settings, spark.executor.memory and others."""
+    submit: Mapping[Text, Argument] = Field(default_factory=dict)
+    """More arguments for Airflow's SparkSubmitHook, such as archives or num_executors; with a
+    connection only."""
+    application: Text | None = None
+    """Where spark-submit finds statemaint/spark/__main__.py; by default where the task has it."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -165,144 +135,96 @@ class SparkSettings(_Strict):
 
 KeepRules = Annotated[
     Mapping[Literal["last", "daily", "weekly", "monthly"], Annotated[int, Field(ge=1)]],
-    AfterValidator(some_rule),
+    AfterValidator(checks.some_rule),
 ]
 
 
 class SavepointSettings(_Strict):
     """Where the savepoints of a query are, and which of them are kept."""
 
-    to: Annotated[str, AfterValidator(absolute_address), AfterValidator(savepoint_address)] = Field(
-        description=(
-            "The address of a savepoint, such as s3://backup/{query}/{batch}: {query} stands for "
-            "the query's name, {batch} for the batch that is saved."
-        )
-    )
-    schedule: Annotated[str, AfterValidator(valid_schedule)] | None = Field(
-        default=None,
-        description=(
-            "When the query's DAG of savepoints makes one, as for `schedule` of the query; manual "
-            "runs only by default."
-        ),
-    )
-    keep: KeepRules | None = Field(
-        default=None,
-        description=(
-            "How many savepoints are kept: the newest ones, and the newest of each of so many "
-            "days, weeks and months; all by default."
-        ),
-    )
+    to: Annotated[
+        str, AfterValidator(checks.absolute_address), AfterValidator(checks.savepoint_address)
+    ]
+    """The address of a savepoint, such as s3://backup/{query}/{batch}: {query} stands for the
+    query's name, {batch} for the batch that is saved."""
+    schedule: Schedule | None = None
+    """When the query's DAG of savepoints makes one, as for `schedule` of the query; manual runs
+    only by default."""
+    keep: KeepRules | None = None
+    """How many savepoints are kept: the newest ones, and the newest of each of so many days, weeks
+    and months; all by default."""
 
     def address(self, query: str, batch: int) -> str:
-        """Returns the address of the savepoint of a batch."""
         return self.to.replace("{query}", query).replace("{batch}", str(batch))
 
     def folder(self, query: str) -> str:
-        """Returns the address of the folder of all savepoints."""
         return self.to.rstrip("/").rpartition("/")[0].replace("{query}", query)
 
 
 class Query(_Strict):
     """One query whose state is maintained, or a pattern of several."""
 
-    checkpoint: Annotated[str, AfterValidator(absolute_address)] = Field(
-        min_length=1, description="The query's checkpointLocation: an absolute path or an address."
-    )
-    for_each: ForEach | None = Field(
-        default=None,
-        description=(
-            "Makes one query of each combination of these values; {name} in the query's name and "
-            "in the texts of the entry stands for the value."
-        ),
-    )
-    enabled: bool = Field(default=True, description="Without it, the query has no DAG.")
-    engine: Literal["tasks", "spark"] = Field(
-        default="tasks",
-        description="The engine: Airflow's mapped tasks, or one task with Spark's executors.",
-    )
-    spark: SparkSettings | None = Field(
-        default=None, description="The Spark of `engine: spark`; local[*] in the task by default."
-    )
-    together: SharedName | None = Field(
-        default=None,
-        description=(
-            "With `engine: spark`: the queries of one such name share a DAG, whose runs start "
-            "Spark once for all of them."
-        ),
-    )
-    connection: Annotated[str, AfterValidator(valid_connection)] | None = Field(
-        default=None,
-        description="The Airflow connection, of type aws, that reaches an S3 checkpoint.",
-    )
-    schedule: Annotated[str, AfterValidator(valid_schedule)] | None = Field(
-        default=None,
-        description="A cron expression or a name such as @hourly; manual runs only by default.",
-    )
-    after: Annotated[Text, AfterValidator(valid_asset)] | None = Field(
-        default=None,
-        description="An Asset, by name or URI; the DAG runs after it is updated.",
-    )
-    policy: PolicySettings = Field(
-        default_factory=PolicySettings, description="The settings that differ from `defaults`."
-    )
-    savepoint: SavepointSettings | None = Field(
-        default=None,
-        description="The savepoints of the query, by its DAG or by `statemaint savepoint NAME`.",
-    )
-    owner: Text | None = Field(default=None, description="The owner of the tasks in Airflow.")
-    tags: tuple[Tag, ...] = Field(
-        default=(), strict=False, description="More tags for the DAG, beside `statemaint`."
-    )
-    pool: Text = Field(default=DEFAULT_POOL, description="The Airflow pool of all tasks.")
-    priority: int = Field(
-        default=1, ge=1, le=1_000_000, description="The tasks' priority_weight in that pool."
-    )
-    queue: Text | None = Field(default=None, description="The queue of Celery for all tasks.")
-    executor: Text | None = Field(default=None, description="The Airflow executor of all tasks.")
-    max_tasks: int | None = Field(
-        default=None,
-        ge=1,
-        le=1024,  # Airflow's limit of a mapped task's instances; beyond that `plan` would fail
-        description=(
-            "The number of tasks that share more partitions than this; by default as many as the "
-            "work is worth, at most 16."
-        ),
-    )
-    timeout: Period = Field(
-        default=21600.0,
-        json_schema_extra={"default": "6h"},
-        description="How long a task may run, and how long `plan` waits for another run's lease.",
-    )
-    retries: int = Field(
-        default=3,
-        ge=0,
-        le=10,
-        description="How often a task is tried again when its storage fails.",
-    )
-    retry_delay: Period = Field(
-        default=60.0,
-        json_schema_extra={"default": "1m"},
-        description="The time before the first retry; each further one waits twice as long.",
-    )
-    detail: Literal["query", "partition"] = Field(
-        default="query",
-        description="The detail of metrics: of the query, or of each partition as well.",
-    )
-    deadline: Period | None = Field(
-        default=None, description="`notify` is called when a run has not ended after this time."
-    )
-    notify: tuple[Notifier, ...] = Field(
-        default=(), strict=False, description="The callbacks for a run that fails or is late."
-    )
+    checkpoint: Annotated[str, Field(min_length=1), AfterValidator(checks.absolute_address)]
+    """The query's checkpointLocation: an absolute path or an address."""
+    for_each: ForEach | None = None
+    """Makes one query of each combination of these values; {name} in the query's name and in the
+    texts of the entry stands for the value."""
+    enabled: bool = True
+    """Without it, the query has no DAG."""
+    engine: Literal["tasks", "spark"] = "tasks"
+    """The engine: Airflow's mapped tasks, or one task with Spark's executors."""
+    spark: SparkSettings | None = None
+    """The Spark of `engine: spark`; local[*] in the task by default."""
+    together: SharedName | None = None
+    """With `engine: spark`: the queries of one such name share a DAG, whose runs start Spark once
+    for all of them."""
+    connection: Connection | None = None
+    """The Airflow connection, of type aws, that reaches an S3 checkpoint."""
+    schedule: Schedule | None = None
+    """A cron expression or a name such as @hourly; manual runs only by default."""
+    after: Annotated[Text, AfterValidator(checks.valid_asset)] | None = None
+    """An Asset, by name or URI; the DAG runs after it is updated."""
+    policy: PolicySettings = Field(default_factory=PolicySettings)
+    """The settings that differ from `defaults`."""
+    savepoint: SavepointSettings | None = None
+    """The savepoints of the query, by its DAG or by `statemaint savepoint NAME`."""
+    owner: Text | None = None
+    """The owner of the tasks in Airflow."""
+    tags: Annotated[tuple[Tag, ...], Field(strict=False)] = ()
+    """More tags for the DAG, beside `statemaint`."""
+    pool: Text = DEFAULT_POOL
+    """The Airflow pool of all tasks."""
+    priority: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    """The tasks' priority_weight in that pool."""
+    queue: Text | None = None
+    """The queue of Celery for all tasks."""
+    executor: Text | None = None
+    """The Airflow executor of all tasks."""
+    # Airflow's limit of a mapped task's instances; beyond that `plan` would fail
+    max_tasks: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """The number of tasks that share more partitions than this; by default as many as the work is
+    worth, at most 16."""
+    timeout: Period = Field(default=21600.0, json_schema_extra={"default": "6h"})
+    """How long a task may run, and how long `plan` waits for another run's lease."""
+    retries: Annotated[int, Field(ge=0, le=10)] = 3
+    """How often a task is tried again when its storage fails."""
+    retry_delay: Period = Field(default=60.0, json_schema_extra={"default": "1m"})
+    """The time before the first retry; each further one waits twice as long."""
+    detail: Literal["query", "partition"] = "query"
+    """The detail of metrics: of the query, or of each partition as well."""
+    deadline: Period | None = None
+    """`notify` is called when a run has not ended after this time."""
+    notify: Annotated[tuple[Notifier, ...], Field(strict=False)] = ()
+    """The callbacks for a run that fails or is late."""
 
     @property
     def savepoint_interval(self) -> float | None:
         """Returns the longest time between two savepoints; `None` if no schedule makes them."""
-        return expected_interval(self.savepoint.schedule) if self.savepoint else None
+        return checks.expected_interval(self.savepoint.schedule) if self.savepoint else None
 
     @model_validator(mode="after")
     def _connected(self) -> Self:
-        if self.connection and self.checkpoint.partition("://")[0] not in BUCKETS:
+        if self.connection and self.checkpoint.partition("://")[0] not in checks.BUCKETS:
             raise ValueError(
                 f"a connection is for S3 only, and not for {self.checkpoint}; take `connection` out"
             )
@@ -319,37 +241,27 @@ class Query(_Strict):
         return self
 
 
-File = Annotated[str, AfterValidator(absolute_file)]
-
-
 class PushgatewayAuth(_Strict):
     """The credentials for a Pushgateway; secrets are in files or a connection, not in this file."""
 
-    connection: Annotated[str, AfterValidator(valid_connection)] | None = Field(
-        default=None,
-        description=(
-            "An Airflow connection: its login and password, or without a login its password as a "
-            "bearer token."
-        ),
-    )
-    basic_auth_file: File | None = Field(
-        default=None, description="A file with one line, user:password."
-    )
-    bearer_token_file: File | None = Field(
-        default=None, description="A file with one line, a bearer token."
-    )
-    ca_file: File | None = Field(
-        default=None, description="The certificates that sign the Pushgateway's, in PEM."
-    )
-    cert_file: File | None = Field(default=None, description="The client's certificate, in PEM.")
-    key_file: File | None = Field(
-        default=None, description="Its key, in PEM; by default in the same file."
-    )
+    connection: Connection | None = None
+    """An Airflow connection: its login and password, or without a login its password as a bearer
+    token."""
+    basic_auth_file: File | None = None
+    """A file with one line, user:password."""
+    bearer_token_file: File | None = None
+    """A file with one line, a bearer token."""
+    ca_file: File | None = None
+    """The certificates that sign the Pushgateway's, in PEM."""
+    cert_file: File | None = None
+    """The client's certificate, in PEM."""
+    key_file: File | None = None
+    """Its key, in PEM; by default in the same file."""
 
     @model_validator(mode="after")
     def _one_secret(self) -> Self:
         given = ("connection", "basic_auth_file", "bearer_token_file")
-        if sum(getattr(self, one) is not None for one in given) > 1:
+        if sum(getattr(self, name) is not None for name in given) > 1:
             raise ValueError(f"give only one of {', '.join(given)}")
         if self.key_file and not self.cert_file:
             raise ValueError("key_file is the key of a certificate; give cert_file too")
@@ -359,37 +271,23 @@ class PushgatewayAuth(_Strict):
 class QueriesFile(_Strict):
     """The whole file."""
 
-    defaults: PolicySettings = Field(
-        default_factory=PolicySettings, description="The policy of every query."
-    )
-    pushgateway: Annotated[str, AfterValidator(web_address)] | None = Field(
-        default=None,
-        description="Where tasks push metrics. STATEMAINT_PUSHGATEWAY in their environment wins.",
-    )
-    pushgateway_auth: PushgatewayAuth | None = Field(
-        default=None, description="The credentials for the Pushgateway: secret, TLS certificate."
-    )
-    textfile: Annotated[str, AfterValidator(absolute_folder)] | None = Field(
-        default=None,
-        description="A folder for metrics files, for node_exporter's textfile collector.",
-    )
-    plans: Annotated[str, AfterValidator(absolute_folder)] | None = Field(
-        default=None,
-        description="A folder for the plans of dry runs; by default beside Airflow's task logs.",
-    )
-    alert_labels: Annotated[tuple[AlertLabel, ...], Field(strict=False, max_length=5)] = Field(
-        default=(),
-        description=(
-            "Labels of metrics and alerts beside `owner`: a tag `team:payments` becomes "
-            '`team="payments"` where this list has `team`.'
-        ),
-    )
-    queries: Mapping[QueryName, Query] = Field(
-        description="The queries, by name; each has its own checkpoint."
-    )
+    defaults: PolicySettings = Field(default_factory=PolicySettings)
+    """The policy of every query."""
+    pushgateway: Annotated[str, AfterValidator(checks.web_address)] | None = None
+    """Where tasks push metrics. STATEMAINT_PUSHGATEWAY in their environment wins."""
+    pushgateway_auth: PushgatewayAuth | None = None
+    """The credentials for the Pushgateway: secret, TLS certificate."""
+    textfile: Folder | None = None
+    """A folder for metrics files, for node_exporter's textfile collector."""
+    plans: Folder | None = None
+    """A folder for the plans of dry runs; by default beside Airflow's task logs."""
+    alert_labels: Annotated[tuple[AlertLabel, ...], Field(strict=False, max_length=5)] = ()
+    """Labels of metrics and alerts beside `owner`: a tag `team:payments` becomes `team="payments"`
+    where this list has `team`."""
+    queries: Mapping[QueryName, Query]
+    """The queries, by name; each has its own checkpoint."""
 
     def routing_of(self, query: Query) -> dict[str, str]:
-        """Returns the labels that route the alerts of a query."""
         tags = (tag.replace("=", ":", 1).partition(":") for tag in reversed(query.tags))
         labels = {key: value for key, _, value in tags if value and key in self.alert_labels}
         return {**({"owner": query.owner} if query.owner else {}), **labels}

@@ -1,19 +1,32 @@
-"""Parses one queries file into its models, with all of its mistakes. Pure."""
+"""Parses one queries file into its models, with all of its mistakes. Pure.
+
+An entry may stand for several queries: `{name}` is replaced in the query's name and in every text
+of the entry, but not in its policy.
+
+    "clicks_{region}":
+      for_each: {region: [eu, us]}
+      checkpoint: s3://lake/checkpoints/clicks_{region}
+"""
 
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
+from math import prod
 from typing import Any
 
 from pydantic import ValidationError
 
 from statemaint.queries.models import PolicySettings, QueriesFile, Query
-from statemaint.queries.patterns import PatternError, expand
 from statemaint.queries.problems import Problem, explained, shown
 from statemaint.queries.yaml_file import Document, YamlError, parse_yaml
 from statemaint.storage import overlaps
 
+# An entry that stands for more is more likely a mistake.
+_MOST = 1000
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_KEY = "for_each"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 # A mistake in these does not affect the queries; only their metrics and plans are missing.
 APART = ("pushgateway", "pushgateway_auth", "textfile", "plans", "alert_labels")
@@ -21,44 +34,26 @@ APART = ("pushgateway", "pushgateway_auth", "textfile", "plans", "alert_labels")
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """One queries file by itself.
-
-    Attributes:
-        path: its path.
-        head: its valid settings, without its queries.
-        queries: its queries by name, each with the key of its entry, which for a pattern is that of
-            several; a query may be among the problems as well.
-        problems: its mistakes, by the part that they concern: `queries.KEY` for an entry, otherwise
-            the first key of the file.
-        entries: the parts that are entries with queries.
-        usable: whether it is known which queries the file has.
-        document: the file as values.
-    """
+    """One queries file by itself."""
 
     path: str
-    head: QueriesFile
-    queries: Mapping[str, tuple[str, Query]]
+    head: QueriesFile  # its valid settings, without its queries
+    queries: Mapping[str, tuple[str, Query]]  # with the key of the entry; it may have problems
+    # By the part that they concern: `queries.KEY` for an entry, or the first key of the file.
     problems: Mapping[str, tuple[Problem, ...]]
-    entries: frozenset[str]
-    usable: bool
+    entries: frozenset[str]  # the parts that are entries with queries
+    usable: bool  # whether it is known which queries the file has
     document: Document
 
     def problem_of(self, key: str, what: str, *path: str | int, query: str = "") -> Problem:
-        """Returns a problem of an entry that the file by itself does not have, with its line.
-
-        Args:
-            key: the key of the entry.
-            what: the mistake, and what to do.
-            path: the path of the key within the entry; the whole entry by default.
-            query: the query's name, if the entry is that of several.
-        """
+        """Returns a problem of an entry, or of the key at a path within it, with its line."""
         line = self.document.line(("queries", key, *path)) or 0
-        dotted = ".".join(("queries", query or key, *(one for one in path if isinstance(one, str))))
-        return Problem(line, dotted, what, self.path, key)
+        keys = (step for step in path if isinstance(step, str))
+        return Problem(line, ".".join(("queries", query or key, *keys)), what, self.path, key)
 
 
 def entry_part(key: str) -> str:
-    """Returns the part of a file that an entry is, as `ParsedFile.problems` has it."""
+    """Returns the part of a file that an entry is, as in `ParsedFile.problems`."""
     return f"queries.{key}"
 
 
@@ -145,7 +140,6 @@ class _Parser:
         return {str(name): entry for name, entry in listed.items()}, True
 
     def _queries(self, entries: Mapping[str, Any]) -> dict[str, tuple[str, Query]]:
-        """Returns the valid queries by name, each with the key of its entry."""
         queries: dict[str, tuple[str, Query]] = {}
         for key, entry in entries.items():
             for name, query in self._of(key, entry):
@@ -168,7 +162,9 @@ class _Parser:
                     self._note(below, f"{what}, not {shown(name)}")
                     return
                 query = Query.model_validate(settings)
-                if _saves_into_itself(name, query):
+                if query.savepoint and any(
+                    overlaps({"of": query.checkpoint, "to": query.savepoint.address(name, 0)})
+                ):
                     what = "lies inside of the query's checkpoint, or around it; give another place"
                     self._note((*below, "savepoint", "to"), what)
                     return
@@ -190,8 +186,59 @@ class _Parser:
                     self.problems[entry_part(key)].append(problem)
 
 
-def _saves_into_itself(name: str, query: Query) -> bool:
-    if query.savepoint is None:
-        return False
-    places = {"checkpoint": query.checkpoint, "savepoint": query.savepoint.address(name, 0)}
-    return any(overlaps(places))
+class PatternError(ValueError):
+    """A pattern that cannot be expanded; `key` is the invalid key of the entry."""
+
+    def __init__(self, key: str, what: str) -> None:
+        super().__init__(what)
+        self.key = key
+
+
+def expand(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the queries of an entry, not validated yet; itself if it is not a pattern."""
+    if entry.get(_KEY) is None:
+        yield name, dict(entry)
+        return
+    values = _values(entry[_KEY])
+    for key in values:
+        if f"{{{key}}}" not in name:
+            what = f"the query's name lacks {{{key}}}, so that several queries would have one name"
+            raise PatternError(_KEY, what)
+    rest = {key: value for key, value in entry.items() if key != _KEY}
+    for combination in product(*values.values()):
+        chosen = dict(zip(values, combination, strict=True))
+        filled = {key: _filled(key, value, chosen) for key, value in rest.items()}
+        yield _filled("name", name, chosen), filled
+
+
+def _values(for_each: object) -> dict[str, tuple[str, ...]]:
+    if not isinstance(for_each, Mapping) or not for_each:
+        raise PatternError(_KEY, "must be a mapping of names to lists of texts")
+    values = {str(name): _listed(name, listed) for name, listed in for_each.items()}
+    if (count := prod(map(len, values.values()))) > _MOST:
+        raise PatternError(_KEY, f"stands for {count} queries; {_MOST} is the limit of one entry")
+    return values
+
+
+def _listed(name: object, listed: object) -> tuple[str, ...]:
+    if not isinstance(listed, list) or not listed:
+        raise PatternError(_KEY, f"{name} must be a list of texts with at least one element")
+    if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in listed):
+        what = f"{name} must be a list of texts (in quotes, where YAML reads one as something else)"
+        raise PatternError(_KEY, what)
+    return tuple(str(one) for one in listed)
+
+
+def _filled(key: str, value: Any, chosen: Mapping[str, str]) -> Any:
+    if isinstance(value, list):
+        return [_filled(key, text, chosen) if isinstance(text, str) else text for text in value]
+    if not isinstance(value, str):
+        return value
+
+    def chosen_value(match: re.Match[str]) -> str:
+        if match[1] not in chosen:
+            names = ", ".join(chosen)
+            raise PatternError(key, f"{match[0]} is not a name in for_each: {names}")
+        return chosen[match[1]]
+
+    return _PLACEHOLDER.sub(chosen_value, value)

@@ -1,23 +1,17 @@
-"""The mistakes in a queries file, in words."""
+"""The mistakes in a queries file, in words; and the notifiers, which only an import can check."""
 
+import inspect
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from importlib import import_module
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from statemaint.errors import ConfigError
-from statemaint.queries.models import (
-    Notifier,
-    PolicySettings,
-    PushgatewayAuth,
-    QueriesFile,
-    Query,
-    SavepointSettings,
-    SparkSettings,
-)
+from statemaint.queries import models
 from statemaint.wording import moment
 
 Path = tuple[str | int, ...]
@@ -25,24 +19,14 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One mistake in a queries file.
+    """One mistake in a queries file."""
 
-    Attributes:
-        line: its line, from 1; 0 if it has none.
-        key: the dotted path of its key.
-        what: the mistake, and what to do.
-        file: the path of the file.
-        entry: the key of the entry below `queries` that has it; empty outside of them.
-        kept: since when the last good version is used instead, in seconds since the epoch; `None`
-            if it is not.
-    """
-
-    line: int
-    key: str
-    what: str
-    file: str
-    entry: str = ""
-    kept: float | None = field(default=None, compare=False)
+    line: int  # from 1; 0 if it has none
+    key: str  # the dotted path
+    what: str  # the mistake, and what to do
+    file: str  # its path
+    entry: str = ""  # the key of the entry below `queries` that has it; empty outside of them
+    kept: float | None = field(default=None, compare=False)  # the last good version, since then
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
@@ -61,12 +45,7 @@ class InvalidQueriesError(ConfigError):
 
 
 def explained(error: ValidationError, below: Path) -> Iterator[tuple[Path, str]]:
-    """Yields the path and the explanation of each error that a model found.
-
-    Args:
-        error: the model's errors.
-        below: the path of the part of the file that the model was given.
-    """
+    """Yields the path and the explanation of each error in the part of the file at a path."""
     for detail in error.errors(include_url=False):
         path = (*below, *(part for part in detail["loc"] if part != "[key]"))
         yield path, _what(detail, path)
@@ -95,23 +74,20 @@ def _what(detail: ErrorDetails, path: Path) -> str:
 
 
 def shown(value: object) -> str:
-    """Returns a value of the file in a few words."""
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
     return json.dumps(value, default=str)
 
 
-_MODELS: Mapping[str, type[BaseModel]] = MappingProxyType(
-    {
-        "": QueriesFile,
-        "defaults": PolicySettings,
-        "policy": PolicySettings,
-        "notify": Notifier,
-        "pushgateway_auth": PushgatewayAuth,
-        "spark": SparkSettings,
-        "savepoint": SavepointSettings,
-    }
-)
+_MODELS: Mapping[str, type[BaseModel]] = {
+    "": models.QueriesFile,
+    "defaults": models.PolicySettings,
+    "policy": models.PolicySettings,
+    "notify": models.Notifier,
+    "pushgateway_auth": models.PushgatewayAuth,
+    "spark": models.SparkSettings,
+    "savepoint": models.SavepointSettings,
+}
 
 
 def _known_keys(path: Sequence[str | int]) -> list[str]:
@@ -119,5 +95,34 @@ def _known_keys(path: Sequence[str | int]) -> list[str]:
     around = [part for part in path[:-1] if isinstance(part, str)]
     last = around[-1] if around else ""
     in_query = len(around) == 2 and around[0] == "queries"  # noqa: PLR2004 -- queries, its name
-    model = Query if in_query else _MODELS[last]
-    return list(model.model_fields)
+    return list((models.Query if in_query else _MODELS[last]).model_fields)
+
+
+def resolve(notifier: models.Notifier) -> Callable[..., Any]:
+    """Returns the callable that a notifier names: of a class, an object with its arguments."""
+    module, _, name = notifier.call.rpartition(".")
+    try:
+        target = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{notifier.call} cannot be imported: {error}") from None
+    if inspect.isclass(target):
+        try:
+            target = target(**notifier.arguments)
+        except Exception as error:  # noqa: BLE001 -- a user's class
+            raise ValueError(f"{notifier.call} refuses its arguments: {error}") from None
+    elif notifier.arguments:
+        raise ValueError(f"{notifier.call} is a function and takes no arguments; leave them out")
+    if not callable(target):
+        raise ValueError(f"{notifier.call} cannot be called")  # noqa: TRY004 -- as all others
+    callback: Callable[..., Any] = target
+    return callback
+
+
+def unresolved(queries: Mapping[str, models.Query]) -> Iterator[tuple[str, int, str]]:
+    """Yields each query with a notifier that cannot be called, its place in the list, and why."""
+    for name, query in queries.items():
+        for place, notifier in enumerate(query.notify):
+            try:
+                resolve(notifier)
+            except ValueError as error:
+                yield name, place, " ".join(str(error).split())

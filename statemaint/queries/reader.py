@@ -19,35 +19,21 @@ from statemaint.queries.reading import BrokenEntry, QueriesReading, in_order
 from statemaint.queries.yaml_file import YamlError, texts_at
 
 SETTLED = 60.0
-"""The seconds after which a file that lacks something is believed."""
+"""The seconds after which a file that lacks something is trusted."""
 
 Texts = dict[str, str | YamlError]
 
 
 def read_queries(path: str | Path) -> QueriesReading:
-    """Returns the valid queries of a file or a folder, and the mistakes in the rest; never raises.
-
-    An entry with a mistake is omitted. So is each entry that a mistake in `defaults`, or an unknown
-    key of its file, concerns: its intended policy is unknown.
-    """
+    """Returns the valid queries of a file or folder, and the mistakes in the rest; never raises."""
     return QueriesReader(path, clock=lambda: 0.0).read()  # it has no last good version to date
 
 
 class QueriesReader:
-    """Reads the queries as often as wanted; one thread at a time.
-
-    Args:
-        path: the file or the folder.
-        clock: the time, in seconds since the epoch.
-        folder: where the last good version outlives the process; `None` for nowhere.
-    """
+    """Reads the queries again and again; in a folder, the last good version outlives a process."""
 
     def __init__(
-        self,
-        path: str | Path,
-        *,
-        clock: Callable[[], float],
-        folder: Path | None = None,
+        self, path: str | Path, *, clock: Callable[[], float], folder: Path | None = None
     ) -> None:
         self._path, self._clock = str(path), clock
         self._file = MemoryFile(folder, self._path) if folder else None
@@ -57,33 +43,24 @@ class QueriesReader:
 
     def read(self) -> QueriesReading:
         """Returns the queries; never raises. What has not changed is not parsed again."""
-        texts, of_folder = self._texts()
-        if self._before and self._before[0] == texts and not self._doubtful():
+        texts: Texts = {}
+        of_folder = None
+        try:
+            texts = texts_at(self._path)
+        except YamlError as error:
+            of_folder = Problem(0, "", str(error), self._path)
+        doubtful = any(file.doubt for file in self._memory.values())
+        if self._before and self._before[0] == texts and not doubtful:
             return self._before[1]
         if self._file:  # another process may have read a newer version
             self._memory = self._file.load() or self._memory
-        one = _Reading(self._path, texts, self._memory, self._clock(), self._parse, of_folder)
-        reading = one.read()
-        self._before = texts, reading
-        self._parsed = {key: self._parsed[key] for key in one.used}
-        if self._file and one.remembered != self._memory:
-            self._file.save(one.remembered)
-        self._memory = one.remembered
-        return reading
-
-    def _texts(self) -> tuple[Texts, Problem | None]:
-        try:
-            return texts_at(self._path), None
-        except YamlError as error:
-            return {}, Problem(0, "", str(error), self._path)
-
-    def _doubtful(self) -> bool:
-        return any(one.doubt for one in self._memory.values())
-
-    def _parse(self, path: str, text: str) -> ParsedFile:
-        if (path, text) not in self._parsed:
-            self._parsed[path, text] = parse(path, text)
-        return self._parsed[path, text]
+        reading = _Reading(self._path, texts, self._memory, self._clock(), self._parsed, of_folder)
+        queries = reading.read()
+        self._before, self._parsed = (texts, queries), reading.parsed
+        if self._file and reading.remembered != self._memory:
+            self._file.save(reading.remembered)
+        self._memory = reading.remembered
+        return queries
 
 
 @dataclass(slots=True)
@@ -94,33 +71,36 @@ class _Reading:
     texts: Texts
     memory: Memory
     now: float
-    parser: Callable[[str, str], ParsedFile]
+    parsed_before: Mapping[tuple[str, str], ParsedFile]
     of_folder: Problem | None
     problems: list[Problem] = field(default_factory=list)
     remembered: dict[str, FileMemory] = field(default_factory=dict)
-    used: set[tuple[str, str]] = field(default_factory=set)
+    parsed: dict[tuple[str, str], ParsedFile] = field(default_factory=dict)
 
     def read(self) -> QueriesReading:
         current = map(self._current, sorted({*self.texts, *self.memory}))
         files = [self._with_last_settings(file) for file in current if file]
-        made = merge(files, self._is_new)
-        good = {name: one for name, one in made.sources.items() if one.part not in made.problems}
+        made = merge(files, is_new=lambda part: self._valid_before(part) is None)
+        good = {name: it for name, it in made.sources.items() if it.part not in made.problems}
         kept = {part: self._kept(part) for part in made.problems}
         sources = without_overlaps(good, dict(self._last_good(kept, good)))
-        for (path, part), one in kept.items():
+        for (path, part), last_good in kept.items():
             if before := self.remembered.get(path):
-                self.remembered[path] = replace(before, kept={**before.kept, part: one})
-        self._note_folder()
+                self.remembered[path] = replace(before, kept={**before.kept, part: last_good})
+        if self.of_folder:
+            first = [file.doubt.first for file in self.remembered.values() if file.doubt]
+            self.problems.append(replace(self.of_folder, kept=min(first, default=None)))
         broken, general = self._sorted_out(made, kept, sources)
-        usable = bool(files) and all(one.usable for one in files)
+        usable = bool(files) and all(file.usable for file in files)
         return QueriesReading(self.path, sources, broken, in_order(general), usable)
 
     def _parse(self, path: str, text: str) -> ParsedFile:
-        self.used.add((path, text))
-        return self.parser(path, text)
+        key = path, text
+        if key not in self.parsed:
+            self.parsed[key] = self.parsed_before.get(key) or parse(path, text)
+        return self.parsed[key]
 
     def _current(self, path: str) -> ParsedFile | None:
-        """Returns the version of a file that counts, if any."""
         text = self.texts.get(path)
         if text is None:
             return self._as_it_was(path, "missing", settles=self.of_folder is None)
@@ -135,7 +115,7 @@ class _Reading:
                 return self._as_it_was(path, "cut", cut)
         elif not parsed.usable:
             return self._as_it_was(path, "unusable", *_all(parsed)) or parsed
-        if before and self._lacks(parsed, text, before):
+        if before and self._is_shorter(parsed, text, before):
             seen = f"{crc32(text.encode()):08x}"
             if last := self._as_it_was(path, seen, settles=True):
                 return last
@@ -154,35 +134,35 @@ class _Reading:
             doubt = Doubt(seen, self.now, doubt.first)
         if settles and self.now - doubt.since >= SETTLED:
             return None
-        self.problems += (replace(one, kept=doubt.first) for one in what)
+        self.problems += (replace(problem, kept=doubt.first) for problem in what)
         self.remembered[path] = FileMemory(before.text, doubt)
         return self._parse(path, before.text)
 
-    def _lacks(self, parsed: ParsedFile, text: str, before: FileMemory) -> bool:
+    def _is_shorter(self, parsed: ParsedFile, text: str, before: FileMemory) -> bool:
         """Returns whether a file may have been cut, or be only partly written."""
         if text == before.text:
             return False
         entries = self._parse(parsed.path, before.text).entries
-        lost = {part for part, one in before.kept.items() if one.text is None}
-        gone = entries - lost - parsed.entries - parsed.problems.keys()
-        return before.text.startswith(text) or bool(gone)
+        lost = {part for part, last_good in before.kept.items() if last_good.text is None}
+        missing = entries - lost - parsed.entries - parsed.problems.keys()
+        return before.text.startswith(text) or bool(missing)
 
-    def _is_new(self, part: Part) -> bool:
+    def _valid_before(self, part: Part) -> str | None:
+        """Returns the last text of a file if a part of it was there and without mistakes."""
         path, name = part
         before = self.memory.get(path)
-        return before is None or name in before.kept or not self._was_valid(path, name, before)
-
-    def _was_valid(self, path: str, name: str, before: FileMemory) -> bool:
+        if before is None or name in before.kept:
+            return None
         old = self._parse(path, before.text)
-        return name not in old.problems and (name in APART or name in old.entries)
+        valid = name not in old.problems and (name in APART or name in old.entries)
+        return before.text if valid else None
 
     def _kept(self, part: Part) -> LastGood:
         path, name = part
         before = self.memory.get(path)
         if before and name in before.kept:
             return before.kept[name]
-        valid = before and self._was_valid(path, name, before)
-        return LastGood(before.text if before and valid else None, self.now)
+        return LastGood(self._valid_before(part), self.now)
 
     def _with_last_settings(self, file: ParsedFile) -> ParsedFile:
         """Returns a file with the last good version of its settings that are not valid."""
@@ -201,26 +181,21 @@ class _Reading:
         for path, text in texts:
             old = self._parse(path, text)
             for name, (key, query) in old.queries.items():
-                one = kept.get((path, entry_part(key)))
-                if one and one.text == text and name not in good:
-                    yield name, QuerySource(query, old, key, one.since)
-
-    def _note_folder(self) -> None:
-        if self.of_folder:
-            first = [one.doubt.first for one in self.remembered.values() if one.doubt]
-            self.problems.append(replace(self.of_folder, kept=min(first, default=None)))
+                last = kept.get((path, entry_part(key)))
+                if last and last.text == text and name not in good:
+                    yield name, QuerySource(query, old, key, last.since)
 
     def _sorted_out(
         self, made: Merge, kept: Mapping[Part, LastGood], sources: Mapping[str, QuerySource]
     ) -> tuple[tuple[BrokenEntry, ...], list[Problem]]:
         """Returns the broken entries, and the mistakes outside of them."""
-        maintained = {one.part for one in sources.values() if one.kept is not None}
+        maintained = {each.part for each in sources.values() if each.kept is not None}
         broken, general = [], self.problems
         for (path, name), problems in made.problems.items():
             part, entry = (path, name), name.removeprefix(entry_part(""))
             in_use = part in maintained or (name in APART and kept[part].text is not None)
             since = kept[part].since if in_use else None
-            listed = [replace(one, kept=since) for one in sorted(set(problems))]
+            listed = [replace(problem, kept=since) for problem in sorted(set(problems))]
             if entry == name:
                 general += listed
             else:
@@ -229,4 +204,4 @@ class _Reading:
 
 
 def _all(file: ParsedFile) -> list[Problem]:
-    return [one for listed in file.problems.values() for one in listed]
+    return [problem for listed in file.problems.values() for problem in listed]

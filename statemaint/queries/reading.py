@@ -13,61 +13,43 @@ from statemaint.queries.problems import Problem
 
 @dataclass(frozen=True, slots=True)
 class BrokenEntry:
-    """One invalid entry below `queries`.
+    """One invalid entry below `queries`."""
 
-    Attributes:
-        name: its key in the file.
-        file: the path of the file.
-        problems: its mistakes.
-        kept: whether the last good version of it is used.
-    """
-
-    name: str
+    name: str  # its key in the file
     file: str
     problems: tuple[Problem, ...]
-    kept: bool = False
+    kept: bool = False  # whether the last good version of it is used
 
 
 @dataclass(frozen=True)
 class QueriesReading:
-    """The result of reading the queries.
-
-    Attributes:
-        path: the file or the folder.
-        sources: the valid queries by name, and last good versions of others; where each is from.
-        broken: the invalid entries.
-        problems: the mistakes outside entries.
-        usable: whether it is known which queries there are: by each file, now or before.
-    """
+    """The result of reading the queries of a file or a folder."""
 
     path: str
+    # The valid queries by name, and last good versions of others.
     sources: Mapping[str, QuerySource] = field(default_factory=dict)
     broken: tuple[BrokenEntry, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    usable: bool = True
+    problems: tuple[Problem, ...] = ()  # outside of entries
+    usable: bool = True  # whether each file tells, or told before, which queries there are
 
     @cached_property
     def queries(self) -> dict[str, Query]:
-        """Returns the queries by name."""
         return {name: source.query for name, source in self.sources.items()}
 
     @property
     def all_problems(self) -> tuple[Problem, ...]:
         """Returns each problem once, in the order of the files."""
-        entries = (one for entry in self.broken for one in entry.problems)
-        found = {one: one for one in (*entries, *self.problems)}
-        return in_order(found)
+        of_entries = (problem for entry in self.broken for problem in entry.problems)
+        return in_order(dict.fromkeys((*of_entries, *self.problems)))
 
     def settings_of(self, query: str) -> QueriesFile:
         """Returns the settings of the file of a query, without its queries."""
         return self.sources[query].file.head
 
     def routing_of(self, query: str) -> dict[str, str]:
-        """Returns the labels that route the alerts of a query."""
         return self.settings_of(query).routing_of(self.queries[query])
 
     def policy_of(self, query: str) -> Policy:
-        """Returns the policy of a query."""
         return self.settings_of(query).policy_of(self.queries[query])
 
     def names_for_pruning(self, query: str) -> tuple[frozenset[str] | None, frozenset[str]]:
@@ -76,20 +58,14 @@ class QueriesReading:
         The first of them removes the metrics of queries that are no longer there; for others, or
         with a mistake, after which a query may only seem to be removed, it is `None`.
         """
-        enabled = {name: one for name, one in self.queries.items() if one.enabled}
+        enabled = {name: each for name, each in self.queries.items() if each.enabled}
         first = query == min(enabled, default=None)
         prunes = self.usable and not self.all_problems and first
-        detailed = (name for name, one in enabled.items() if one.detail == "partition")
+        detailed = (name for name, each in enabled.items() if each.detail == "partition")
         return frozenset(enabled) if prunes else None, frozenset(detailed)
 
     def problem_of(self, query: str, what: str, *path: str | int) -> Problem:
-        """Returns a problem of a query that the models cannot see, with its line in the file.
-
-        Args:
-            query: the query's name.
-            what: the mistake, and what to do.
-            path: the path of its key within the entry; the whole entry by default.
-        """
+        """Returns a problem of a query that the models cannot see, as `ParsedFile.problem_of`."""
         source = self.sources[query]
         return source.file.problem_of(source.key, what, *path, query=query)
 
@@ -101,5 +77,4 @@ def is_in_shard(query: str, shard: tuple[int, int]) -> bool:
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Returns problems in the order of the files and their lines."""
-    return tuple(sorted(problems, key=lambda one: (one.file, one)))
+    return tuple(sorted(problems, key=lambda problem: (problem.file, problem)))

@@ -22,17 +22,13 @@ class YamlError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The content of a YAML file.
-
-    Attributes:
-        value: its value.
-        root: the node of the value; `None` for an empty file.
-        twice: the path and the line of each key that appears a second time in its mapping.
-    """
+    """The content of a YAML file; of an empty one, neither value nor node."""
 
     value: Any
     root: yaml.Node | None
-    twice: tuple[tuple[tuple[str, ...], int], ...]
+    twice: tuple[
+        tuple[tuple[str, ...], int], ...
+    ]  # path and line of each repeated key of a mapping
 
     def line(self, path: Sequence[str | int]) -> int | None:
         """Returns the line of a key or element, or of the innermost one around it that exists."""
@@ -46,11 +42,6 @@ class Document:
 
 
 def parse_yaml(text: str) -> Document:
-    """Returns the content of a YAML text.
-
-    Raises:
-        YamlError: when it is not YAML.
-    """
     try:
         loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
@@ -68,25 +59,21 @@ def parse_yaml(text: str) -> Document:
 
 
 def texts_at(path: str | Path) -> dict[str, str | YamlError]:
-    """Returns the text of a file, or of each `*.yaml` and `*.yml` of a folder, by its path.
-
-    Raises:
-        YamlError: when a folder cannot be listed, or has no such file.
-    """
+    """Returns the text of a file, or of each `*.yaml` and `*.yml` of a folder, by its path."""
     place = Path(path)
     if not place.is_dir():
         return {str(path): _text(place)}
     try:
-        files = sorted(one for one in place.iterdir() if _is_queries_file(one))
+        files = sorted(
+            file
+            for file in place.iterdir()
+            if file.suffix in (".yaml", ".yml") and not file.name.startswith(".")
+        )
     except OSError as error:
         raise YamlError(f"cannot be read ({error.strerror or error})") from None
     if not files:
         raise YamlError("has no file *.yaml; for no queries, write one with `queries: {}`")
-    return {str(one): _text(one) for one in files}
-
-
-def _is_queries_file(path: Path) -> bool:
-    return path.suffix in (".yaml", ".yml") and not path.name.startswith(".")
+    return {str(file): _text(file) for file in files}
 
 
 def _text(path: Path) -> str | YamlError:
@@ -107,8 +94,8 @@ def _twice(
         return
     seen.add(id(node))
     if isinstance(node, yaml.SequenceNode):
-        for number, one in enumerate(node.value):
-            yield from _twice(one, (*path, str(number)), seen)
+        for number, element in enumerate(node.value):
+            yield from _twice(element, (*path, str(number)), seen)
     elif isinstance(node, yaml.MappingNode):
         keys: set[tuple[str, Hashable]] = set()
         for key, value in node.value:
@@ -121,8 +108,8 @@ def _twice(
 
 def _step(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | None:
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        found: yaml.Node = node.value[step]
-        return found.start_mark.line + 1, found
+        element: yaml.Node = node.value[step]
+        return element.start_mark.line + 1, element
     if isinstance(node, yaml.MappingNode):
         # Constructing a mapping puts merged keys first, so that its own keys come last.
         for key, value in reversed(node.value):

@@ -14,17 +14,11 @@ from statemaint.codec.metadata.logs import parse_query_id
 from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
 from statemaint.listing import Entry
 from statemaint.model.files import temp_of
+from statemaint.records import savepoints as records
 from statemaint.records.claims import FOLDER as LEASES
 from statemaint.records.remembered import REMEMBERED
 from statemaint.records.runs import METRICS
-from statemaint.records.savepoints import (
-    METADATA,
-    OF_A_QUERY,
-    SAVEPOINT,
-    STORES,
-    SavepointNote,
-    read_savepoint,
-)
+from statemaint.records.savepoints import SavepointNote
 from statemaint.records.units import FOLDER as UNITS
 from statemaint.storage import MARKS, OURS, Opener, Storage, checkpoints_below, open_storage
 from statemaint.wording import Explained
@@ -32,8 +26,8 @@ from statemaint.workers import Job, in_turn
 
 # Beside the record: what `verify` leaves, the lease, and what is there until all stores are proved
 # (Spark's executors have units).
-_OURS = (SAVEPOINT, METADATA, METRICS, REMEMBERED)
-_FOLDERS = (f"{STORES}/", f"{LEASES}/", f"{UNITS}/")
+_OURS = (records.SAVEPOINT, records.METADATA, METRICS, REMEMBERED)
+_FOLDERS = (f"{records.STORES}/", f"{LEASES}/", f"{UNITS}/")
 
 
 class SavepointState(Explained):
@@ -52,30 +46,25 @@ BROKEN = (SavepointState.DAMAGED, SavepointState.UNREADABLE)
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """A savepoint as it was listed, what is to become of it, and what became of it.
-
-    Attributes:
-        address: its address.
-        state: what it is good for.
-        note: its record; `None` if that cannot be read.
-        entries: its files; none if its record cannot be read.
-        why: why its record cannot be read, or which file is missing or has another size.
-        kept: the rules or the state that keep it, none if it expires; `None` without rules.
-        left: the files that stayed as it was deleted, since they are not its own; with any, so did
-            the record and the `metadata` that no Spark reads. `None` if it was not deleted.
-    """
+    """A savepoint as it was listed, whether it expires, and what its deletion left."""
 
     address: str
     state: SavepointState
-    note: SavepointNote | None = None
+    note: SavepointNote | None = None  # its record; `None`, and no entries, if that is unreadable
     entries: tuple[Entry, ...] = ()
-    why: str = ""
-    kept: tuple[str, ...] | None = None
+    why: str = ""  # its record cannot be read, or which file is missing or has another size
+    kept: tuple[str, ...] | None = None  # by these rules or states; `None` without rules
+    # The files that stayed as it was deleted, since they are not its own; with any, so did the
+    # record and the `metadata` that no Spark reads. `None` if it was not deleted.
     left: tuple[str, ...] | None = None
 
     @property
     def bytes(self) -> int:
         return sum(entry.size for entry in self.entries)
+
+    @property
+    def begun(self) -> float:
+        return self.note.begun if self.note else 0.0
 
     @property
     def touched(self) -> float | None:
@@ -97,13 +86,13 @@ class Savepoint:
     def unknown(self) -> tuple[Entry, ...]:
         """Returns the files that are neither the savepoint's nor our own about it."""
         named = {*self.named}
-        return tuple(one for one in self.entries if one not in named and not is_own(one.path))
+        return tuple(each for each in self.entries if each not in named and not is_own(each.path))
 
     def _is_named(self, entry: Entry) -> bool:
         if self.note is None or entry.outside or is_own(entry.path):
             return False
         if self.note.ended is None:
-            return entry.path.startswith(OF_A_QUERY)
+            return entry.path.startswith(records.OF_A_QUERY)
         final = _without_temp(entry.path)
         files = self.note.files
         return final in files if final != entry.path else files.get(final) == entry.size
@@ -127,22 +116,17 @@ def list_savepoints(
     """Returns the savepoints below a folder, or the one at it, up to three folders deep.
 
     Those of one query follow each other, the newest first. Each takes three requests and those
-    that find its folder.
-
-    Args:
-        dest: the address of the folder.
-        source: the checkpoint whose savepoints they are, or may be; `None` for those of any.
-        opened: opens the storage of an address.
+    that find its folder. With a source, only those that are, or may be, of that checkpoint.
     """
     below = checkpoints_below(dest, marks=MARKS | {OURS}, opened=opened)
     jobs = [Job(partial(_looking, address, opened)) for address in below]
     looks = in_turn(jobs, threads=opened(dest).parallel)
-    found = (one for one in looks if one and _is_of(one, source))
-    return tuple(sorted(found, key=_order))
-
-
-def _is_of(savepoint: Savepoint, source: str | None) -> bool:
-    return None in (source, savepoint.note) or savepoint.query[0] == source
+    listed = [
+        savepoint
+        for savepoint in looks
+        if savepoint and (None in (source, savepoint.note) or savepoint.query[0] == source)
+    ]
+    return tuple(sorted(listed, key=lambda each: (each.query, -each.begun, each.address)))
 
 
 def problems(savepoints: Iterable[Savepoint]) -> Iterator[str]:
@@ -159,19 +143,14 @@ def problems(savepoints: Iterable[Savepoint]) -> Iterator[str]:
             )
 
 
-def _order(savepoint: Savepoint) -> tuple[tuple[str, str], float, str]:
-    note = savepoint.note
-    return savepoint.query, -note.begun if note else 0.0, savepoint.address
-
-
 def _looking(address: str, opened: Opener) -> Iterator[Savepoint | None]:
     yield look(opened(address), address)
 
 
 def look(storage: Storage, address: str) -> Savepoint | None:
-    """Returns the savepoint in a storage; `None` if there is no record of one."""
+    """Returns the savepoint in a storage; `None` if it has no record of one."""
     try:
-        note = read_savepoint(storage)
+        note = records.read_savepoint(storage)
         entries = tuple(sorted(storage.list(""))) if note else ()
     except (CodecError, RefusedLinkError) as error:
         return Savepoint(address, SavepointState.UNREADABLE, why=str(error))
@@ -185,7 +164,7 @@ def look(storage: Storage, address: str) -> Savepoint | None:
 def _query_id(storage: Storage) -> str | None:
     """Returns the id in `metadata`; an empty one if no Spark reads it, `None` without the file."""
     try:
-        return parse_query_id(storage.read(METADATA))
+        return parse_query_id(storage.read(records.METADATA))
     except CodecError:
         return ""
     except NotFoundError:
@@ -195,15 +174,15 @@ def _query_id(storage: Storage) -> str | None:
 def _state(
     listed: Savepoint, note: SavepointNote, query_id: str | None
 ) -> tuple[SavepointState, str]:
-    if any(one.path.startswith(OF_A_QUERY) for one in listed.unknown):
+    if any(entry.path.startswith(records.OF_A_QUERY) for entry in listed.unknown):
         return SavepointState.STARTED, ""
     if note.expired is not None:
         return SavepointState.EXPIRING, ""
     if query_id == "" or (note.ended is None and query_id is None and not listed.named):
         return SavepointState.UNFINISHED, ""
     if note.ended is None or query_id != note.id:
-        return SavepointState.DAMAGED, f"{METADATA} is not the one that statemaint wrote"
+        return SavepointState.DAMAGED, f"{records.METADATA} is not the one that statemaint wrote"
     there = {entry.path for entry in listed.named}
-    if missing := sorted({*note.files} - there - {METADATA}):
+    if missing := sorted({*note.files} - there - {records.METADATA}):
         return SavepointState.DAMAGED, f"{missing[0]} is missing or has another size"
     return SavepointState.WHOLE, ""

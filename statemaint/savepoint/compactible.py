@@ -38,14 +38,8 @@ def source_log_of(
 ) -> Iterator[tuple[str, Chunks]]:
     """Yields the entries of a file source's log that a restart reads, and none above them.
 
-    Args:
-        storage: the storage of the checkpoint.
-        source: the name of the source's folder.
-        first: the entry that the batch before ended with; -1 if it had not read the source.
-        last: the entry that the batch ended with.
-
-    Raises:
-        DamagedError: when an entry is missing, and no compact entry above has its lines.
+    `first` is the entry that the batch before ended with, -1 if it had not read the source; `last`
+    the one that the batch ended with. `source` is the name of the source's folder.
     """
     log = SourceLog.listed(storage, source)
     compacts = sorted(number for number, name in log.entries.items() if "." in name)
@@ -127,8 +121,8 @@ def _filtered(
     folder = path.rpartition("/")[0]
     base = _compact_below(last, interval) if interval else last
     first = min(base + 1, last)
-    found = {batch for batch, _ in _lines(storage, path) if first <= batch <= last}
-    if len(found) < last + 1 - first:
+    batches = {batch for batch, _ in _lines(storage, path) if first <= batch <= last}
+    if len(batches) < last + 1 - first:
         detail = f"it has no line of an entry between {first} and {last}: {SOURCE_LOG_ADVICE}"
         raise DamagedError(path, detail, code=FindingCode.MISSING_SOURCE_LOG)
     yield from _pinned(folder, base, last, interval)

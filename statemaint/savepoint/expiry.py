@@ -36,12 +36,10 @@ def carry_out(
 ) -> Iterator[Savepoint]:
     """Yields the savepoints that have expired, each once it is deleted; the oldest first.
 
-    A query that began to run from one whose expiry was killed gets back its `metadata`.
-
-    Raises:
-        Superseded: as `expire` does; the next call continues.
+    A query that began to run from one whose expiry was killed gets back its `metadata`. Raises
+    `Superseded` as `expire` does; the next call continues.
     """
-    for savepoint in sorted(savepoints, key=lambda one: one.note.begun if one.note else 0.0):
+    for savepoint in sorted(savepoints, key=attrgetter("begun")):
         note = savepoint.note
         if savepoint.kept == ():
             yield expire(savepoint, dest, opened=opened)
@@ -53,22 +51,15 @@ def without_expired(
     savepoints: Sequence[Savepoint], dest: str, *, opened: Opener = open_storage
 ) -> tuple[Savepoint, ...]:
     """Returns savepoints in their order, those that expire as they are after `carry_out`."""
-    deleted = {one.address: one for one in carry_out(savepoints, dest, opened=opened)}
-    return tuple(deleted.get(one.address, one) for one in savepoints)
+    deleted = {each.address: each for each in carry_out(savepoints, dest, opened=opened)}
+    return tuple(deleted.get(each.address, each) for each in savepoints)
 
 
 def expire(savepoint: Savepoint, dest: str, *, opened: Opener = open_storage) -> Savepoint:
-    """Deletes a savepoint.
+    """Deletes a savepoint of the listed folder `dest`.
 
-    Args:
-        savepoint: the savepoint as it was listed.
-        dest: the address of the folder that was listed.
-        opened: opens the storage of an address.
-
-    Raises:
-        Superseded: when it is no longer as it was listed, or a query begins to run from it;
-            nothing of it is deleted then.
-        LeaseHeldError: when another run writes or maintains it.
+    Raises `Superseded`, and deletes nothing, when the savepoint is no longer as it was listed, or a
+    query begins to run from it.
     """
     address, note = savepoint.address, savepoint.note
     storage = opened(address)
@@ -86,8 +77,8 @@ def expire(savepoint: Savepoint, dest: str, *, opened: Opener = open_storage) ->
         if seen is None or seen.state is not SavepointState.EXPIRING:
             restore(storage, note)
             raise Superseded(address, "a query has begun to run from it")
-        storage.delete_all([one.path for one in seen.named], before=lease.check)
-    left = [one.path for one in storage.list("")]
+        storage.delete_all([entry.path for entry in seen.named], before=lease.check)
+    left = [entry.path for entry in storage.list("")]
     unknown = tuple(path for path in left if not is_own(path))
     if not unknown:  # the record last, after the lease
         storage.delete_all([path for path in left if path != SAVEPOINT])

@@ -11,10 +11,9 @@ from statemaint.fold.state import opened_state
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.plan.actions import WriteSnapshot
-from statemaint.savepoint.convert import Row
 from statemaint.savepoint.plan import SavepointPlan
 from statemaint.savepoint.report import OperatorForecast, PartitionSizes
-from statemaint.savepoint.shuffle import Shuffle, routed
+from statemaint.savepoint.shuffle import Row, Shuffle, routed
 from statemaint.savepoint.stores import SPILL
 from statemaint.workers import Job, Workers, as_they_come
 
@@ -48,15 +47,15 @@ class _Tally:
 
 def forecast(planned: SavepointPlan, workers: Workers) -> tuple[OperatorForecast, ...]:
     """Returns what the savepoint of each operator would take; refuses what that refuses."""
-    tallies = [_Tally(one, write.chain, (write,)) for one, write in planned.stores]
+    tallies = [_Tally(store, write.chain, (write,)) for store, write in planned.stores]
     for shuffle in planned.shuffles:
-        tallies += [_Tally(*one, shuffle.targets, shuffle) for one in shuffle.sources]
-    jobs = [Job(partial(one.counted, planned), SPILL, one.chain.size) for one in tallies]
+        tallies += [_Tally(*source, shuffle.targets, shuffle) for source in shuffle.sources]
+    jobs = [Job(partial(tally.counted, planned), SPILL, tally.chain.size) for tally in tallies]
     threads = workers.threads(planned.storage.parallel, planned.size)
     by_operator = defaultdict[int, list[_Tally]](list)
     for tally in as_they_come(jobs, threads=threads, budget=workers.budget()):
         by_operator[tally.store.id.operator].append(tally)
-    return tuple(_of_operator(one, by_operator[one]) for one in sorted(by_operator))
+    return tuple(_of_operator(*each) for each in sorted(by_operator.items()))
 
 
 def _of_operator(operator: int, tallies: Sequence[_Tally]) -> OperatorForecast:

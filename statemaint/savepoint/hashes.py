@@ -16,11 +16,9 @@ _BY_LAYOUT = {
 }  # fmt: skip
 _BY_NAME = {"void": murmur3.VOID, "string": murmur3.BYTES, "binary": murmur3.BYTES}
 
-Hasher = Callable[[Sequence[bytes]], Sequence[int]]
-"""Returns the hash of each key."""
 
-
-def hasher(key: ShuffleKey) -> Hasher:
+def hasher(key: ShuffleKey) -> Callable[[Sequence[bytes]], Sequence[int]]:
+    """Returns the function that gives the hash of each of some keys."""
     kinds = [_kind(field.type) for field in key.kind.fields[: key.columns]]
     known = [kind for kind in kinds if kind is not None]
     if len(known) < len(kinds):

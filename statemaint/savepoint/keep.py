@@ -42,11 +42,7 @@ KeepRules = Mapping[str, int]
 
 
 def parse_rules(text: str) -> KeepRules:
-    """Returns the rules of a text such as `last=7,weekly=4`.
-
-    Raises:
-        ConfigError: when it is not such a text.
-    """
+    """Returns the rules of a text such as `last=7,weekly=4`."""
     counts: dict[str, int] = {}
     for rule in text.split(","):
         match = re.fullmatch(rf"({'|'.join(RULES)})=([1-9][0-9]{{0,4}})", rule.strip())
@@ -60,13 +56,7 @@ def parse_rules(text: str) -> KeepRules:
 
 
 def decide(savepoints: Sequence[Savepoint], rules: KeepRules, now: float) -> tuple[Savepoint, ...]:
-    """Returns savepoints in their order, each with why it is kept.
-
-    Args:
-        savepoints: those below a folder.
-        rules: what to keep of each query.
-        now: the time by the clock of their storage.
-    """
+    """Returns savepoints in their order, each with why it is kept; `now` by their storage."""
     queries: dict[tuple[str, str], list[Savepoint]] = defaultdict(list)
     for savepoint in savepoints:
         queries[savepoint.query].append(savepoint)
@@ -74,7 +64,7 @@ def decide(savepoints: Sequence[Savepoint], rules: KeepRules, now: float) -> tup
     for query in queries.values():
         for address, reason in _reasons(query, rules, now):
             kept[address].append(reason)
-    return tuple(replace(one, kept=tuple(kept[one.address])) for one in savepoints)
+    return tuple(replace(each, kept=tuple(kept[each.address])) for each in savepoints)
 
 
 def _reasons(
@@ -84,9 +74,9 @@ def _reasons(
         if savepoint.state in REASONS and not _is_abandoned(savepoint, now):
             yield savepoint.address, savepoint.state.value
     whole = [
-        (one.note.ended, one.note.batch, one.address)
-        for one in savepoints
-        if one.state is SavepointState.WHOLE and one.note and one.note.ended is not None
+        (each.note.ended, each.note.batch, each.address)
+        for each in savepoints
+        if each.state is SavepointState.WHOLE and each.note and each.note.ended is not None
     ]
     whole.sort(reverse=True)
     for _, _, newest in whole[:1]:

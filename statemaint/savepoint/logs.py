@@ -1,30 +1,38 @@
 """Everything of a savepoint but its state and its `metadata`, in the order of its writing.
 
-    state/<op>/...                operator metadata and schema files
-    <folder>/_schema_log_<id>/    the schemas of a Delta table that a source follows
-    sources/<i>/                  the logs of the sources
-    offsets/<N-1>, offsets/<N>    Spark reads both when it starts
+    state/<op>/_metadata/metadata                   as it is
+    state/<op>/_metadata/v2/<b>                     with the paths of its schema files changed
+    state/<op>/_stateSchema/<store>/<b>_<uuid>      those schema files
+    state/<op>/0[/<store>]/_metadata/schema         the schemas of stores without column families
+    <folder>/_schema_log_<id>/                      those of a Delta table that a source follows
+    sources/<i>/                                    the logs of the sources
+    offsets/<N-1>, offsets/<N>                      Spark reads both when it starts
     commits/<N>
 
+Spark writes the paths of schema files as `Path.toString` of the checkpoint's qualified address.
 Mirrors `MicroBatchExecution.populateStartOffsets` and `OperatorStateMetadataV2Reader`.
 """
 
 import json
+import os
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from statemaint.codec.metadata import logs
-from statemaint.errors import DamagedError, in_file
+from statemaint.errors import CodecError, DamagedError, in_file
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import FindingCode
 from statemaint.savepoint.compactible import pieces, source_log_of
-from statemaint.savepoint.operators import operator_files
 from statemaint.scan.query_logs import SOURCE_LOG_ADVICE
 from statemaint.storage import Storage
+from statemaint.storage.address import FORCED, local_path, place_of
 from statemaint.storage.base import OURS, Chunks
 
 _FOLDERS = frozenset({"commits", "offsets", "sources", "state", OURS})
+_SCHEMA = re.compile(r"(.*)/state/[0-9]+/(_stateSchema/[^/]+/[^/]+)")
 _SCHEMA_LOG = "/_schema_log_"
 _NOTHING_READ = "-"  # `OffsetSeqLog.SERIALIZED_VOID_OFFSET`
 _LOST = (
@@ -50,22 +58,11 @@ def logs_of(  # noqa: PLR0913 -- each is a fact of its own
     """Yields every file but `metadata` and state that a restart after a batch asks for.
 
     They are in the order in which they are to be written: the entry of the commit log is the last.
-    Logs of sources, schemas and metadata are read when they are iterated over.
-
-    Args:
-        storage: the storage of the source.
-        checkpoint: its scan.
-        batch: a committed batch.
-        to: the address of the savepoint, which its operator metadata name.
-        ids: the unique ids of the savepoint's files; empty if they have none.
-        partitions: the number of partitions of those operators that get another one.
-        conf: the settings that the offsets pin other than those of the source.
-
-    Raises:
-        DamagedError: when a file is missing that a restart after the batch asks for.
+    Logs of sources, schemas and metadata are read when they are iterated over. `ids` are those of
+    the savepoint's files; `partitions` and `conf` have only what differs from the source.
     """
     entries = [number for number in (batch - 1, batch) if number >= 0]
-    contents = {f"offsets/{one}": offsets_of(storage, checkpoint, one) for one in entries}
+    contents = {f"offsets/{entry}": offsets_of(storage, checkpoint, entry) for entry in entries}
     *earlier, read = (_offsets(path, content) for path, content in contents.items())
     path = f"commits/{batch}"
     commit = storage.read(path)
@@ -95,9 +92,6 @@ def unchecked_sources(path: str, entry: bytes) -> tuple[str, ...]:
 
     Checked are file sources, whose log is saved with it, offsets by partition, as of Kafka, and
     sources that have not read anything.
-
-    Raises:
-        DamagedError: when a source that has read something has no offset, or none of a partition.
     """
     offsets, unchecked = _offsets(path, entry), []
     for source, text in offsets.sources.items():
@@ -143,7 +137,7 @@ def _offsets(path: str, content: bytes) -> logs.Offsets:
 def _schema_logs(storage: Storage) -> Iterator[tuple[str, Chunks]]:
     """Yields the schemas of Delta's tables, in the folder that the query has chosen for them."""
     for folder in sorted(set(storage.folders("")) - _FOLDERS):
-        for entry in sorted(storage.list(folder), key=lambda one: one.path):
+        for entry in sorted(storage.list(folder), key=attrgetter("path")):
             if _SCHEMA_LOG in f"/{entry.path}" and not entry.name.startswith("."):
                 yield entry.path, pieces(storage, entry.path)
 
@@ -153,7 +147,7 @@ def _sources(
 ) -> Iterator[tuple[str, Chunks]]:
     """Yields the logs of all sources: of a file source what it had read, of others every file."""
     files: dict[str, list[str]] = defaultdict(list)
-    for entry in sorted(storage.list("sources"), key=lambda one: one.path):
+    for entry in sorted(storage.list("sources"), key=attrgetter("path")):
         if not entry.name.startswith("."):
             files[entry.path.split("/")[1]].append(entry.path)
     if lost := sorted(read.file_sources.keys() - files.keys()):
@@ -168,3 +162,86 @@ def _sources(
         # A file source that had not read anything finds its files again.
         elif source not in checkpoint.file_sources:
             yield from ((path, pieces(storage, path)) for path in paths)
+
+
+def operator_files(
+    storage: Storage,
+    checkpoint: Checkpoint,
+    batch: int,
+    to: str,
+    partitions: Mapping[int, int],
+) -> Iterator[tuple[str, Chunks]]:
+    """Yields metadata and schemas of the operators; `partitions` has the numbers that change."""
+    operators = sorted({store.id.operator for store in checkpoint.stores})
+    for store, entry in sorted(checkpoint.schemas.items()):
+        if store.operator in operators:
+            yield entry.path, pieces(storage, entry.path)
+    for operator in operators:
+        folder = f"state/{operator}/_metadata"
+        there = {entry.path for entry in storage.list(folder)}
+        count = partitions.get(operator)
+        if (path := f"{folder}/metadata") in there:
+            content: Chunks = pieces(storage, path)
+            if count is not None:
+                with in_file(path):
+                    content = [logs.with_stores(storage.read(path), partitions=count)]
+            yield path, content
+        names = (path.removeprefix(f"{folder}/v2/") for path in there)
+        written = [int(name) for name in names if re.fullmatch(r"[0-9]{1,18}", name)]
+        if older := [one for one in written if one <= batch]:
+            yield from _described(storage, operator, f"{folder}/v2/{max(older)}", to, count)
+        elif written:
+            detail = (
+                f"all entries are of batches above {batch}, and a restart after it would find "
+                f"none; save batch {min(written)} or a newer one"
+            )
+            raise DamagedError(f"{folder}/v2", detail, code=FindingCode.UNREADABLE_METADATA)
+
+
+def _described(
+    storage: Storage, operator: int, path: str, to: str, partitions: int | None
+) -> Iterator[tuple[str, Chunks]]:
+    content = storage.read(path)
+    with in_file(path):
+        schemas = logs.parse_state_metadata(content).schemas
+        moved = logs.with_stores(
+            content, moved=lambda old: _moved(old, operator, to), partitions=partitions
+        )
+    for store, names in sorted(schemas.items()):
+        folder = f"state/{operator}/_stateSchema/{store}"
+        there = {entry.name for entry in storage.list(folder)}
+        # Spark deletes the schemas before the oldest batch of its log, and reads the last.
+        if names and names[-1] not in there:
+            detail = f"is missing, although {path} names it: put it back from a copy"
+            missing = f"{folder}/{names[-1]}"
+            raise DamagedError(missing, detail, code=FindingCode.UNREADABLE_METADATA)
+        for name in names:
+            if name in there:
+                yield f"{folder}/{name}", pieces(storage, f"{folder}/{name}")
+    yield path, [moved]
+
+
+def _moved(path: str, operator: int, to: str) -> str:
+    match = _SCHEMA.fullmatch(path)
+    if not match:
+        raise CodecError(f"{path[:200]!r} is not the path of a schema file", offset=0)
+    return f"{address_like(match[1], to)}/state/{operator}/{match[2]}"
+
+
+def address_like(written: str, to: str) -> str:
+    """Returns an address in the form in which Spark wrote another one.
+
+    On the same host the scheme, and the port, are those that Spark used. On S3 the scheme is, and
+    `s3a` for a checkpoint that comes from elsewhere: Hadoop has no other.
+    """
+    scheme, _, rest = to.removeprefix(FORCED).partition("://")
+    authority, _, path = rest.partition("/")
+    ours, theirs = place_of(to), place_of(written)
+    if ours.system == "file":
+        return f"file:{os.path.abspath(local_path(to))}"  # noqa: PTH100 -- links stay
+    there, _, others = written.partition("://")
+    if ours.system == "s3":
+        scheme = there if theirs.system == "s3" else "s3a"
+    elif ours.system == theirs.system and ours.host in ("", theirs.host):
+        scheme, authority = there, others.partition("/")[0]
+    return f"{scheme}://{authority}" + "".join(f"/{name}" for name in path.split("/") if name)

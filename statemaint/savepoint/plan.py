@@ -21,8 +21,7 @@ from statemaint.plan.reasons import SnapshotReason, WithheldReason
 from statemaint.planning import chains_at, not_committed, scan_checkpoint
 from statemaint.records.savepoints import SAME, Shape
 from statemaint.savepoint.logs import logs_of, offsets_of, unchecked_sources
-from statemaint.savepoint.partitions import shuffles_of
-from statemaint.savepoint.shapes import check_changes, check_chosen, settings_of
+from statemaint.savepoint.shapes import check_changes, check_chosen, settings_of, shuffles_of
 from statemaint.savepoint.shuffle import Shuffle
 from statemaint.scan.identity import check_links
 from statemaint.storage import Storage, Without
@@ -33,40 +32,26 @@ _OPERATOR_METADATA = re.compile(r"state/[0-9]+/_metadata/v2/([0-9]{1,18})")
 
 @dataclass(frozen=True, slots=True)
 class SavepointPlan:
-    """A savepoint that can be written.
+    """A savepoint that can be written."""
 
-    Attributes:
-        storage: the source, read-only, as it was after the batch.
-        checkpoint: the scan of it.
-        batch: the batch after which a query continues.
-        stores: the file to write for each store that a restart reads, and that is copied whole.
-        logs: every other file but `metadata`, in the order of its writing; read when it is written.
-        unchecked: the sources of which it is unknown whether they can go on.
-        witness: the digest of the batch's entries in the logs.
-        shape: its whole shape.
-        shuffles: the other stores, which are written row by row.
-    """
-
-    storage: Storage
-    checkpoint: Checkpoint
+    storage: Storage  # the source, read-only, as it was after the batch
+    checkpoint: Checkpoint  # the scan of it
     batch: int
-    stores: tuple[tuple[Store, WriteSnapshot], ...]
-    logs: tuple[tuple[str, Chunks], ...]
-    unchecked: tuple[str, ...]
+    stores: tuple[tuple[Store, WriteSnapshot], ...]  # that a restart reads, and are copied whole
+    logs: tuple[tuple[str, Chunks], ...]  # in the order of writing; read when they are written
+    unchecked: tuple[str, ...]  # the sources that may be unable to go on
     witness: str
-    shape: Shape
-    shuffles: tuple[Shuffle, ...] = ()
+    shape: Shape  # whole
+    shuffles: tuple[Shuffle, ...] = ()  # the other stores, which are written row by row
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """Returns the directories of all stores of the savepoint, in order."""
         targets = (write.store for shuffle in self.shuffles for write in shuffle.targets)
         ids = sorted((*(store.id for store, _ in self.stores), *targets))
         return tuple(store.directory for store in ids)
 
     @property
     def size(self) -> int:
-        """Returns the stored bytes of the chains that it is folded from."""
         whole = sum(write.chain.size for _, write in self.stores)
         return whole + sum(shuffle.size for shuffle in self.shuffles)
 
@@ -76,25 +61,14 @@ class SavepointPlan:
 
 
 def committed_batches(storage: Storage) -> list[int]:
-    """Returns the batches in the commit log, ascending."""
     entries = (batch_in(entry.path, "commits") for entry in storage.list("commits"))
     return sorted(batch for batch in entries if batch >= 0)
 
 
 def plan_savepoint(storage: Storage, batch: int, *, to: str, shape: Shape = SAME) -> SavepointPlan:
-    """Returns the savepoint of a batch; writes nothing.
+    """Returns the savepoint of a committed batch at the address `to`; writes nothing.
 
-    Args:
-        storage: the source, read-only.
-        batch: a committed batch.
-        to: the address of the savepoint, by which its unique ids are its own.
-        shape: what is to be other than in the source.
-
-    Raises:
-        ConfigError: when the batch is not committed, or the shape is none, or no other.
-        DamagedError: when a restart after it would fail, or load wrong rows, as far as names show.
-        UnsupportedError: when the checkpoint is of a kind that cannot be read, or cannot have the
-            shape.
+    Refuses one of which a restart would fail, or load wrong rows, as far as names show.
     """
     check_chosen(shape)
     view, checkpoint = _after(storage, batch)
@@ -105,26 +79,32 @@ def plan_savepoint(storage: Storage, batch: int, *, to: str, shape: Shape = SAME
     if shape != SAME:
         check_changes(before, after, storage.root, stateful=bool(chains))
     settings = settings_of(before, after, conf, storage.root)
-    if after.ids == "v2" and (lone := next((one for one, _ in chains if one.unsettled), None)):
+    if after.ids == "v2" and (lone := next((s for s, _ in chains if s.unsettled), None)):
         what = f"{lone.id.directory}, whose {WithheldReason.UNSETTLED.meaning},"
         raise UnsupportedError(storage.root, what, "a store with a zip of an executor")
     ids = logs.parse_commit(view.read(f"commits/{batch}"))
     if after.ids != before.ids:
         ids = _places(store.id for store, _ in chains) if after.ids == "v2" else {}
-    renamed = {one: _own_id(to, one) for each in ids.values() for stores in each for one in stores}
-    stores = [(store, _snapshot_of(store, after, chain, renamed)) for store, chain in chains]
     id_of = partial(_own_id, to)
+    renamed = {id_: id_of(id_) for each in ids.values() for stores in each for id_ in stores}
+    stores = [(store, _snapshot_of(store, after, chain, renamed)) for store, chain in chains]
     shuffles = tuple(shuffles_of(view, checkpoint, stores, (before, after), conf, id_of))
-    moved = {one.operator: len(one.targets) for one in shuffles if one.keys}
+    moved = {shuffle.operator: len(shuffle.targets) for shuffle in shuffles if shuffle.keys}
     own = _own_ids(to, ids, moved)
     files = dict(logs_of(view, checkpoint, batch, to=to, ids=own, partitions=moved, conf=settings))
     path = f"offsets/{batch}"
-    unchecked = unchecked_sources(path, b"".join(files[path]))
     apart = {shuffle.operator for shuffle in shuffles}
-    whole = tuple(one for one in stores if one[0].id.operator not in apart)
-    witness = witness_of(storage, batch)
-    logs_ = tuple(files.items())
-    return SavepointPlan(view, checkpoint, batch, whole, logs_, unchecked, witness, after, shuffles)
+    return SavepointPlan(
+        view,
+        checkpoint,
+        batch,
+        stores=tuple(each for each in stores if each[0].id.operator not in apart),
+        logs=tuple(files.items()),
+        unchecked=unchecked_sources(path, b"".join(files[path])),
+        witness=witness_of(storage, batch),
+        shape=after,
+        shuffles=shuffles,
+    )
 
 
 def _after(storage: Storage, batch: int) -> tuple[Storage, Checkpoint]:
@@ -141,22 +121,22 @@ def _after(storage: Storage, batch: int) -> tuple[Storage, Checkpoint]:
 
 def _places(stores: Iterable[StoreId]) -> logs.UniqueIds:
     """Returns the place of each store, in the order in which Spark writes unique ids."""
-    found: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+    places: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
     for store in sorted(stores):
-        found[store.operator][store.partition].append(store.directory)
-    return {operator: tuple(map(tuple, each.values())) for operator, each in found.items()}
+        places[store.operator][store.partition].append(store.directory)
+    return {operator: tuple(map(tuple, each.values())) for operator, each in places.items()}
 
 
 def _own_ids(to: str, ids: logs.UniqueIds, moved: Mapping[int, int]) -> logs.UniqueIds:
     """Returns the ids of a savepoint, where some operators get another number of partitions."""
     own = {
-        operator: tuple(tuple(_own_id(to, one) for one in stores) for stores in partitions)
+        operator: tuple(tuple(_own_id(to, unique) for unique in stores) for stores in partitions)
         for operator, partitions in ids.items()
     }
     for operator in moved.keys() & own.keys():
         first, count = own[operator][0], moved[operator]
         own[operator] = tuple(
-            tuple(_own_id(to, one, number) for one in first) for number in range(count)
+            tuple(_own_id(to, unique, number) for unique in first) for number in range(count)
         )
     return own
 
@@ -177,8 +157,8 @@ def _is_later(batch: int, path: str) -> bool:
     """Returns whether a file is of a later batch: of the logs, of metadata, or of the state."""
     if not path.startswith("state/"):
         return max(batch_in(path, "offsets"), batch_in(path, "commits")) > batch
-    if found := _OPERATOR_METADATA.fullmatch(path):
-        return int(found[1]) > batch
+    if match := _OPERATOR_METADATA.fullmatch(path):
+        return int(match[1]) > batch
     file = classify_any(Entry(path, 0, None))
     return not isinstance(file, UnknownFile) and file.version > version_of(batch)
 

@@ -28,51 +28,31 @@ class PartitionSizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorForecast:
-    """What the savepoint of an operator would take.
-
-    Attributes:
-        bytes: of all keys and values.
-        stores: the number of stores to be written.
-        memory: the most that rows take while one of its stores is written, in bytes.
-        spill: the most that they take in the temporary directory, of all its stores.
-    """
+    """What the savepoint of an operator would take."""
 
     operator: int
     rows: int
-    bytes: int
-    stores: int
-    memory: int
-    spill: int
+    bytes: int  # of all keys and values
+    stores: int  # to be written
+    memory: int  # the most bytes that rows take while one of its stores is written
+    spill: int  # the most bytes that rows of all its stores take in the temporary directory
     before: PartitionSizes
     after: PartitionSizes
 
 
 @dataclass(frozen=True, slots=True)
 class SavepointReport:
-    """A savepoint, as it is or, of a dry run, as it would be.
+    """A savepoint, as it is or, of a dry run, as it would be."""
 
-    Attributes:
-        dest: its address.
-        note: its record; without stores and logs if it was not written.
-        stores: the number of its stores.
-        read: the stored bytes of the chains that its stores are folded from.
-        continued: the number of its stores that an earlier, killed run had written.
-        starts: how often it was begun, as the query cleaned up what was being read.
-        dry_run: whether nothing was written.
-        unchecked: the ids of the sources of which it is unknown whether they can go on; none if it
-            was complete before.
-        operators: what each operator would take, of a dry run that has counted rows.
-    """
-
-    dest: str
-    note: SavepointNote
+    dest: str  # its address
+    note: SavepointNote  # without stores and logs if it was not written
     stores: int
-    read: int = 0
-    continued: int = 0
-    starts: int = 1
+    read: int = 0  # the stored bytes of the chains that its stores are folded from
+    continued: int = 0  # the stores that an earlier, killed run had written
+    starts: int = 1  # how often it was begun, as the query cleaned up what was being read
     dry_run: bool = False
-    unchecked: tuple[str, ...] = ()
-    operators: tuple[OperatorForecast, ...] = ()
+    unchecked: tuple[str, ...] = ()  # the sources that may be unable to go on; none if complete
+    operators: tuple[OperatorForecast, ...] = ()  # of a dry run that has counted rows
 
     @property
     def code(self) -> tuple[str, ...]:
@@ -88,13 +68,13 @@ class SavepointReport:
         return (*setting, f'.option("checkpointLocation", "{self.dest}")')
 
     def partitions_of(self, size: int) -> int:
-        """Returns the number of partitions that have so many bytes of rows on average, or fewer.
+        """Returns the number of partitions that have at most `size` bytes of rows on average.
 
-        It is that of the largest operator, but for those that always have one partition.
+        The largest operator decides, but for those that always have one partition.
         """
         count = self.note.before.partitions
-        of_all = (one.bytes for one in self.operators if one.before.partitions == count)
-        return max(1, ceil(max(of_all, default=0) / size))
+        sizes = (each.bytes for each in self.operators if each.before.partitions == count)
+        return max(1, ceil(max(sizes, default=0) / size))
 
     @property
     def rows(self) -> int:
@@ -102,15 +82,14 @@ class SavepointReport:
 
     @property
     def written(self) -> int:
-        """Returns the bytes of all its files but `metadata`."""
         return sum(self.note.files.values())
 
 
 def note_in_record(source: Storage, report: SavepointReport) -> LastSavepoint | None:
-    """Returns a savepoint as it is added to the record of its query, which metrics show.
+    """Adds a savepoint to the record of its query, which metrics show; a failure is only logged.
 
-    A fork is no savepoint of the query, and a dry run is none at all. One that was whole before is
-    as good as a new one: the query has committed no batch since. A failure is only logged.
+    A fork is not a savepoint of the query. One that was whole before is as good as a new one: the
+    query has committed no batch since.
     """
     note = report.note
     if report.dry_run or note.ended is None or note.id != note.query_id:

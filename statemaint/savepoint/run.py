@@ -19,21 +19,10 @@ from statemaint.execute.attempts import forget_units
 from statemaint.execute.fence import Fence, superseded_if_missing
 from statemaint.execute.lease import Lease, leased
 from statemaint.maintain.pins import pinned
+from statemaint.records import savepoints as records
 from statemaint.records.claims import Holder
 from statemaint.records.runs import new_run_id
-from statemaint.records.savepoints import (
-    METADATA,
-    OF_A_QUERY,
-    SAME,
-    SavedStore,
-    SavepointNote,
-    Shape,
-    forget_stores,
-    read_savepoint,
-    read_stores,
-    true_metadata,
-    write_savepoint,
-)
+from statemaint.records.savepoints import SAME, SavedStore, SavepointNote, Shape
 from statemaint.savepoint.compactible import check_sink_empty, write_sink_log
 from statemaint.savepoint.forecast import forecast
 from statemaint.savepoint.plan import SavepointPlan, committed_batches, plan_savepoint, witness_of
@@ -41,7 +30,7 @@ from statemaint.savepoint.report import SavepointReport
 from statemaint.savepoint.stores import StoreWriter, in_place
 from statemaint.storage import ReadOnly, Storage
 from statemaint.storage.address import overlaps
-from statemaint.storage.base import Chunks, is_ours
+from statemaint.storage.base import is_ours
 from statemaint.workers import Workers
 
 UNFINISHED = (
@@ -89,22 +78,17 @@ def savepoint(  # noqa: PLR0913 -- each is a choice of its own
             the checkpoint. Spark's own clean-up heeds no pin.
         dry_run: plan it, and write nothing.
         count_rows: in a dry run, read all rows, as it does for another shape in any case.
-        workers: the number of stores that are worked on at a time; by default what suits the
-            storages.
+        workers: the number of stores at a time; by default what suits the storages.
 
     Raises:
         ConfigError: when the batch is not committed, or `dest` or `sink` has other files, or is
             inside of the checkpoint or of the other.
         DamagedError: when a restart after the batch would fail, or load wrong rows.
-        CheckpointError: when a file is damaged.
-        UnsupportedError: when the checkpoint is of a kind that cannot be read.
         Superseded: when a file that is needed was deleted in the meantime.
         LeaseHeldError: when another run writes or maintains `dest`.
-        StorageError: when either storage fails or refuses.
     """
     workers = Workers.of(workers)
     if dry_run:
-        _check_apart(source, dest, sink)
         run = _Run(ReadOnly(source), dest, batch, new_id, shape, sink)
         return run.forecast(workers if count_rows or shape != SAME else None)
     steps = saving(source, dest, batch, new_id=new_id, shape=shape, sink=sink, pin=pin)
@@ -144,7 +128,6 @@ def saving(  # noqa: PLR0913 -- each is a choice of its own
     missing input and yields again if the savepoint starts over. Lease and pin are held until it
     ends. Other processes may write the stores if they are handed the holder of the lease, `shared`.
     """
-    _check_apart(source, dest, sink)
     run = _Run(ReadOnly(source), dest, batch, new_id, shape, sink)
     begun = run.begun()
     if begun and run.is_whole(begun) and batch == begun.batch:
@@ -178,17 +161,6 @@ def _leased(dest: Storage, shared: Holder | None) -> Iterator[Lease]:
                 lease.end()
 
 
-def _check_apart(source: Storage, dest: Storage, sink: Storage | None) -> None:
-    places = {"the checkpoint": source.root, "the savepoint": dest.root}
-    if sink:
-        places["the sink"] = sink.root
-    for outer, inner in overlaps(places):
-        raise ConfigError(
-            f"{places[inner]}: {inner} cannot be in the folder of {outer} ({places[outer]}); give "
-            "a folder of its own"
-        )
-
-
 @contextmanager
 def _held(source: Storage, batch: int, dest: str) -> Iterator[None]:
     with ExitStack() as stack:
@@ -211,6 +183,16 @@ class _Run:
     shape: Shape
     sink: Storage | None
 
+    def __post_init__(self) -> None:
+        places = {"the checkpoint": self.source.root, "the savepoint": self.dest.root}
+        if self.sink:
+            places["the sink"] = self.sink.root
+        for outer, inner in overlaps(places):
+            raise ConfigError(
+                f"{places[inner]}: {inner} cannot be in the folder of {outer} ({places[outer]}); "
+                "give a folder of its own"
+            )
+
     def forecast(self, workers: Workers | None) -> SavepointReport:
         """Returns the report of a dry run; with workers it reads all rows."""
         begun = self.begun()
@@ -220,32 +202,30 @@ class _Run:
 
     def checked(self, begun: SavepointNote | None) -> SavepointPlan:
         planned = self.planned(begun)
-        self.check_sink(planned.batch, begun.batch if begun else planned.batch)
+        if self.sink:
+            check_sink_empty(self.sink, (planned.batch, begun.batch if begun else planned.batch))
         return planned
 
     def begun(self) -> SavepointNote | None:
-        """Returns the record of a savepoint that was begun; `None` if the folder is empty.
-
-        Raises:
-            ConfigError: when it has other files, or is another savepoint.
-        """
-        note = read_savepoint(self.dest)
+        """Returns the record of this savepoint if it was begun; `None` if the folder is empty."""
+        note = records.read_savepoint(self.dest)
         if note is None:
-            others = (one.path for one in self.dest.list("") if not is_ours(one.path))
-            if other := next(others, None):
-                raise ConfigError(f"{self.dest.root}: not empty, it has {other}; give a new folder")
+            others = (each.path for each in self.dest.list("") if not is_ours(each.path))
+            if path := next(others, None):
+                raise ConfigError(f"{self.dest.root}: not empty, it has {path}; give a new folder")
             return None
+        other: str | None = None
+        whole = self.is_whole(note)
         if note.expired is not None:
-            detail = "it has a savepoint that is being deleted; give a new folder"
-            raise ConfigError(f"{self.dest.root}: {detail}")
-        if self.is_whole(note) and (self.batch, self.shape) != (note.batch, note.shape):
-            detail = f"it has the savepoint of batch {note.batch} already; give a new folder"
-            raise ConfigError(f"{self.dest.root}: {detail}")
-        if not self.is_whole(note):
+            other = "a savepoint that is being deleted"
+        elif whole and (self.batch, self.shape) != (note.batch, note.shape):
+            other = f"the savepoint of batch {note.batch} already"
+        elif not whole:
             self._check_untouched()
-        if note.source != self.source.root:
-            detail = f"it has a savepoint of {note.source}; give a new folder"
-            raise ConfigError(f"{self.dest.root}: {detail}")
+        if other is None and note.source != self.source.root:
+            other = f"a savepoint of {note.source}"
+        if other:
+            raise ConfigError(f"{self.dest.root}: it has {other}; give a new folder")
         return note
 
     def is_whole(self, note: SavepointNote) -> bool:
@@ -253,39 +233,22 @@ class _Run:
 
     def _metadata(self) -> bytes | None:
         try:
-            return self.dest.read(METADATA)
+            return self.dest.read(records.METADATA)
         except NotFoundError:
             return None
 
-    def check_not_rewound(self, note: SavepointNote) -> None:
-        """Refuses a savepoint whose batch the query has written again; its log may be gone."""
-        with suppress(NotFoundError):
-            if witness_of(self.source, note.batch) != note.witness:
-                raise ConfigError(
-                    f"{self.dest.root}: it has batch {note.batch} as it was before the query was "
-                    "rewound and wrote that batch again; give a new folder, or save a newer batch"
-                )
-
     def _check_untouched(self) -> None:
-        """Refuses an unfinished savepoint that somebody has made startable: it may be in use."""
+        """Refuses an unfinished savepoint that was made startable: it may be in use."""
         metadata = self._metadata()
         if metadata == UNFINISHED:
             return
-        there = (one.path for one in self.dest.list(""))
-        if metadata is not None or any(path.startswith(OF_A_QUERY) for path in there):
+        there = (entry.path for entry in self.dest.list(""))
+        if metadata is not None or any(path.startswith(records.OF_A_QUERY) for path in there):
             what = "was removed" if metadata is None else "is another one"
             raise ConfigError(
                 f"{self.dest.root}: the metadata of its unfinished savepoint {what}, so a query "
                 "may have run from it; nothing is deleted, give a new folder"
             )
-
-    def check_sink(self, *batches: int) -> None:
-        if self.sink:
-            check_sink_empty(self.sink, batches)
-
-    def write_sink_log(self, batch: int) -> None:
-        if self.sink:
-            write_sink_log(self.sink, batch)
 
     def planned(self, begun: SavepointNote | None) -> SavepointPlan:
         """Returns the savepoint to write: of the batch that was begun, as long as it can be."""
@@ -319,22 +282,27 @@ class _Run:
 
     def whole(self, note: SavepointNote) -> SavepointReport:
         """Returns the report of a savepoint that was whole before; a query may have started."""
-        self.check_not_rewound(note)
-        self.check_sink(note.batch)
-        self.write_sink_log(note.batch)
+        with suppress(NotFoundError):  # its log may be gone
+            if witness_of(self.source, note.batch) != note.witness:
+                raise ConfigError(
+                    f"{self.dest.root}: it has batch {note.batch} as it was before the query was "
+                    "rewound and wrote that batch again; give a new folder, or save a newer batch"
+                )
+        if self.sink:
+            check_sink_empty(self.sink, (note.batch,))
+            write_sink_log(self.sink, note.batch)
         return SavepointReport(self.dest.root, note, len(note.stores), continued=len(note.stores))
 
     def report(
         self, planned: SavepointPlan, note: SavepointNote, continued: int = 0
     ) -> SavepointReport:
-        stores, whole = len(planned.directories), note.ended is not None
         return SavepointReport(
             self.dest.root,
             note,
-            stores,
+            len(planned.directories),
             planned.size,
             continued,
-            dry_run=not whole,
+            dry_run=note.ended is None,
             unchecked=planned.unchecked,
         )
 
@@ -347,16 +315,20 @@ class _Run:
             note = self.note(planned, begun)
         done = {} if begun is None else self._cleared(begun, note, fence)
         self._note(note, UNFINISHED, fence)
+        logs = {}
         with superseded_if_missing("this was planned"):
-            logs = {path: self._log(path, chunks, fence) for path, chunks in planned.logs}
+            for path, chunks in planned.logs:
+                fence.check()
+                logs[path] = self.dest.write(path, chunks, overwrite=True).size
         written = yield StoreWriter(planned, self.dest, fence, done)
         stores = done | {store.directory: store for store in written}
         saved = tuple(stores[directory] for directory in planned.directories)
         note = replace(note, ended=self.dest.now(), stores=saved, logs=logs)
         self._check_whole(note)
-        self.write_sink_log(planned.batch)
-        self._note(note, true_metadata(note), fence)
-        forget_stores(self.dest)
+        if self.sink:
+            write_sink_log(self.sink, planned.batch)
+        self._note(note, records.true_metadata(note), fence)
+        records.forget_stores(self.dest)
         return self.report(planned, note, len(done))
 
     def _note(self, note: SavepointNote, metadata: bytes, fence: Fence) -> None:
@@ -365,13 +337,9 @@ class _Run:
         A run that slept before either may find a savepoint of another run, or a query, there.
         """
         fence.must_hold()
-        write_savepoint(self.dest, note)
+        records.write_savepoint(self.dest, note)
         fence.must_hold()
-        self.dest.replace(METADATA, [metadata])
-
-    def _log(self, path: str, chunks: Chunks, fence: Fence) -> int:
-        fence.check()
-        return self.dest.write(path, chunks, overwrite=True).size
+        self.dest.replace(records.METADATA, [metadata])
 
     def _cleared(
         self, begun: SavepointNote, note: SavepointNote, fence: Fence
@@ -380,19 +348,16 @@ class _Run:
 
         The folder was empty when the savepoint was begun, and no query can have run from it.
         """
-        noted = (*begun.stores, *read_stores(self.dest, note.witness)) if _same(begun, note) else ()
-        done = in_place(self.dest, [""], noted, OF_A_QUERY, fence)
+        names = ("batch", "witness", "id", "shape")
+        same = all(getattr(begun, name) == getattr(note, name) for name in names)
+        noted = (*begun.stores, *records.read_stores(self.dest, note.witness)) if same else ()
+        done = in_place(self.dest, [""], noted, records.OF_A_QUERY, fence)
         if not done:
-            forget_stores(self.dest)
+            records.forget_stores(self.dest)
         return done
 
     def _check_whole(self, note: SavepointNote) -> None:
-        there = {one.path: one.size for one in self.dest.list("")}
+        there = {entry.path: entry.size for entry in self.dest.list("")}
         for path, size in note.files.items():
             if there.get(path) != size:
                 raise Superseded(f"{self.dest.root}/{path}", "was changed while it was written")
-
-
-def _same(begun: SavepointNote, note: SavepointNote) -> bool:
-    same = ("batch", "witness", "id", "shape")
-    return all(getattr(begun, name) == getattr(note, name) for name in same)

@@ -1,23 +1,43 @@
-"""What a shape asks of Spark, and the settings by which a savepoint tells it.
+"""What another shape asks of Spark, and the stores that are written row by row for it.
 
-Spark takes these settings from the newest entry of the offset log, whatever a session has. An entry
-has all of them that the Spark that wrote it knows: one that it lacks is not changed. Unique ids
-have no setting there; the entry of the commit log has them, with Spark 4.0 and later.
+Spark takes a shape's settings from the newest entry of the offset log, whatever a session has. An
+entry has all of them that the Spark that wrote it knows: one that it lacks is not changed. Unique
+ids have no setting there; the entry of the commit log has them, with Spark 4.0 and later.
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.rows.state_row import PrefixScan
+from statemaint.codec.rows.types import AtomicType
 from statemaint.errors import ConfigError, UnsupportedError
-from statemaint.model.checkpoint import MAINTAINED, Provider
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Provider, Store
+from statemaint.model.ids import StoreId, version_of
+from statemaint.plan.actions import WriteSnapshot
 from statemaint.records.savepoints import Shape
-from statemaint.scan.query_logs import COMPRESSION, PROVIDER_CLASS, ROW_CHECKSUMS, SETTING
+from statemaint.savepoint.shuffle import Change, Shuffle
+from statemaint.scan.query_logs import (
+    COMPRESSION,
+    PROVIDER_CLASS,
+    ROW_CHECKSUMS,
+    SETTING,
+    count_in,
+)
+from statemaint.state.shuffle_key import ShuffleKey, shuffle_key, shuffles_by_all_keys
+from statemaint.state.versions import Layouts, Stored, are_sessions, layouts_of, schemas_of
+from statemaint.storage import Storage
 
 # Sparks before 3.5.5 do not have it. The RocksDB of Spark 3.3 is too old for the files that ours
 # writes, and the log does not tell that Spark from those up to 3.5.4.
 _SINCE_3_5 = "spark.sql.optimizer.pruneFiltersCanPruneStreamingSubplan"
 _CLASSES = "org.apache.spark.sql.execution.streaming.state"
 _MOST = 100_000
+_FAMILY = 2  # bytes
+_VOID = AtomicType("void")
+Planned = tuple[Store, WriteSnapshot]
 
 
 def check_chosen(shape: Shape) -> None:
@@ -42,17 +62,7 @@ def check_changes(before: Shape, after: Shape, root: str, *, stateful: bool) -> 
 
 
 def settings_of(before: Shape, after: Shape, conf: Mapping[str, str], root: str) -> dict[str, str]:
-    """Returns the settings that a savepoint pins other than its source does.
-
-    Args:
-        before: the whole shape of the source.
-        after: that of the savepoint.
-        conf: what the newest entry of the offset log pins.
-        root: the address of the source, for errors.
-
-    Raises:
-        UnsupportedError: when the shape cannot be, or the Spark that wrote the entry lacks it.
-    """
+    """Returns the settings that a savepoint pins other than its source does, with its `conf`."""
     if after.ids == "v2" and after.provider is Provider.HDFS_BACKED:
         what = f"{Provider.HDFS_BACKED} with unique ids (v2)"
         raise UnsupportedError(root, what, "v1")
@@ -79,12 +89,124 @@ def _pinned(shape: Shape) -> Mapping[str, str]:
     }
 
 
-def same_rows(before: Shape, after: Shape) -> bool:
-    """Returns whether rows of one shape are stored in the other with the same bytes."""
-    return (before.provider, before.row_checksums) == (after.provider, after.row_checksums)
+def shuffles_of(
+    storage: Storage,
+    checkpoint: Checkpoint,
+    stores: Iterable[Planned],
+    shapes: tuple[Shape, Shape],
+    conf: Mapping[str, str],
+    id_of: Callable[[str, int], str],
+) -> Iterator[Shuffle]:
+    """Yields the stores that are written row by row; refuses what cannot have the shape.
+
+    Those that get another number of partitions come together with all others of their name, those
+    that are to be stored differently by themselves. `id_of` gives the unique id of a partition's
+    file from that of the file of partition 0.
+    """
+    before, after = (shape.partitions for shape in shapes)
+    partitions = None if before == after else after
+    version = version_of(checkpoint.committed or 0)
+    by_name: dict[tuple[int, str], list[Planned]] = defaultdict(list)
+    for planned in stores:
+        by_name[planned[0].id.operator, planned[0].id.store].append(planned)
+    for _, group in sorted(by_name.items()):
+        group.sort(key=lambda planned: planned[0].id)
+        store, _ = group[0]
+        change = _change(storage, checkpoint, store, shapes)
+        schemas = schemas_of(storage, checkpoint, store, version) if partitions else {}
+        if partitions and not (len(group) == 1 and _are_single(schemas)):
+            keys = _keys(storage, checkpoint, conf, group, schemas)
+            yield _shuffle(group, keys, change, partitions, id_of)
+        elif change:
+            for source, write in group:
+                yield Shuffle(((source, write.chain),), (write,), {}, change)
 
 
-def same_files(before: Shape, after: Shape) -> bool:
-    """Returns whether a snapshot in one shape would be as good in the other: a zip has no codec."""
-    codec = before.codec == after.codec or after.provider is Provider.ROCKSDB
-    return same_rows(before, after) and codec
+def _keys(
+    storage: Storage,
+    checkpoint: Checkpoint,
+    conf: Mapping[str, str],
+    group: list[Planned],
+    schemas: Mapping[str | None, Stored],
+) -> Mapping[str | None, ShuffleKey]:
+    """Returns the shuffle keys of stores if all that shows how rows are shuffled is known."""
+    store, before = group[0][0].id, count_in(conf)
+    named = _named(checkpoint, store)
+    if not shuffles_by_all_keys(conf):
+        what = f"other partitions of {named} in a query that began before Spark 3.3"
+        raise UnsupportedError(storage.root, what, "one that began since, as its shuffle is known")
+    if [one.id.partition for one, _ in group] != [*range(before or 0)]:
+        what = f"{named} with {len(group)} partitions, where {SETTING} is {before},"
+        raise UnsupportedError(storage.root, what, "the same number in both")
+    operator = {one.id: one for one in checkpoint.operators}.get(store.operator)
+    keys = {
+        name: shuffle_key(operator, name or store.store, one.layout, 0 if name is None else _FAMILY)
+        for name, one in schemas.items()
+    }
+    known = {name: key for name, key in keys.items() if key}
+    if len(known) < len(keys):
+        what = f"other partitions of {named}, as its shuffle key is not known,"
+        raise UnsupportedError(storage.root, what, "the same number of partitions")
+    return known
+
+
+def _named(checkpoint: Checkpoint, store: StoreId) -> str:
+    names = {operator.id: operator.name for operator in checkpoint.operators}
+    return f"operator {store.operator} ({names.get(store.operator, store.store)})"
+
+
+def _change(
+    storage: Storage, checkpoint: Checkpoint, store: Store, shapes: tuple[Shape, Shape]
+) -> Change | None:
+    """Returns how the rows of an operator's store change; `None` if files stay as they are."""
+    old, new = shapes
+    if (old.provider, old.row_checksums) == (new.provider, new.row_checksums):
+        # A zip has no codec.
+        same_files = old.codec == new.codec or new.provider is Provider.ROCKSDB
+        return None if same_files else Change(old, new, {})
+    version = version_of(checkpoint.committed or 0)
+    layouts = layouts_of(storage, checkpoint, store, version, Provider.ROCKSDB)
+    if old.provider is not new.provider and (why := _bound(layouts)):
+        what = f"{_named(checkpoint, store.id)} with {new.provider}, as {why},"
+        raise UnsupportedError(storage.root, what, str(old.provider))
+    return Change(old, new, layouts)
+
+
+def _bound(layouts: Layouts) -> str | None:
+    """Returns why a store's rows cannot move to another provider."""
+    if None not in layouts:
+        return "its state has column families"
+    layout = layouts[None]
+    match layout.encoder:
+        case PrefixScan(columns):
+            known = 0 < columns < len(layout.key.fields)
+        case _:
+            known = not are_sessions(layout.key, layout.value)
+    return None if known else "the encoding of its keys in RocksDB is not known"
+
+
+def _are_single(schemas: Mapping[str | None, Stored]) -> bool:
+    """Returns whether an operator always has one partition: a limit, a total or session alone."""
+    layouts = [one.layout for one in schemas.values()]
+    keys = (one.key.fields[: -1 if are_sessions(one.key, one.value) else None] for one in layouts)
+    return all(field.type == _VOID for fields in keys for field in fields)
+
+
+def _shuffle(
+    group: list[Planned],
+    keys: Mapping[str | None, ShuffleKey],
+    change: Change | None,
+    partitions: int,
+    id_of: Callable[[str, int], str],
+) -> Shuffle:
+    store, like = group[0]
+    kind, chain = like.path.rpartition(".")[2], Chain(like.version, None, ())
+    targets = []
+    for number in range(partitions):
+        target = replace(store.id, partition=number)
+        unique = like.id and id_of(like.id, number)
+        name = f"{like.version}_{unique}" if unique else str(like.version)
+        path = f"{target.directory}/{name}.{kind}"
+        targets.append(replace(like, store=target, path=path, chain=chain, id=unique))
+    sources = tuple((source, write.chain) for source, write in group)
+    return Shuffle(sources, tuple(targets), keys, change)

@@ -6,72 +6,62 @@ damaged: nothing is saved then. Nor is it if a row that is stored differently wo
 changed back, be the row that was read.
 """
 
+import struct
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import islice, repeat
 from operator import add
 from typing import TYPE_CHECKING, Any
 
 from statemaint.codec.compression.base import encode
 from statemaint.codec.hdfs import records
+from statemaint.codec.integrity import row_checksum
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rows.murmur3 import pmod
-from statemaint.codec.rows.state_row import RowLayout
+from statemaint.codec.rows.state_row import NoPrefix, PrefixScan, RowLayout, Wrapping, entries
+from statemaint.codec.rows.types import StructType
+from statemaint.codec.rows.unsafe_write import row_of
 from statemaint.errors import CodecError, DamagedError, UnsupportedError, in_file
 from statemaint.execute.publish import Published, publish, publish_zip
 from statemaint.fold import Folding, Pieces, Source, must_equal
 from statemaint.fold.state import State, opened_state
 from statemaint.fold.temporary import workplace
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Store
+from statemaint.model.checkpoint import Provider, Store
 from statemaint.model.findings import FindingCode
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.records.savepoints import Shape
-from statemaint.savepoint.convert import Row, converter
 from statemaint.state.shuffle_key import ShuffleKey
 from statemaint.state.versions import Layouts
 from statemaint.storage import Storage
 
 if TYPE_CHECKING:
-    from statemaint.fold.compiled.rows import Sums
     from statemaint.fold.spill import Spill
 
+Row = tuple[bytes, bytes]
+_INT, _VERSION = struct.Struct("<i"), b"\0"
 _BATCH, _FAMILY = 512, 2  # rows at a time: one may have 60,000 bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How rows are stored, before and after.
-
-    Attributes:
-        old: the whole shape of the source.
-        new: that of the savepoint.
-        layouts: the layout of each column family in RocksDB, by `None` in a store without any;
-            empty if rows have the same bytes in both.
-    """
+    """How rows are stored, before and after: whole shapes."""
 
     old: Shape
     new: Shape
-    layouts: Layouts
+    layouts: Layouts  # in RocksDB; empty if rows have the same bytes in both
 
 
 @dataclass(frozen=True, slots=True)
 class Shuffle:
-    """The stores of one name of an operator that are written row by row.
-
-    Attributes:
-        sources: the stores of all partitions, each with its chain; or only one.
-        targets: the file of each partition to be; or only that of the one.
-        keys: the shuffle key of each column family, by `None` in a store without any; empty if rows
-            stay in their partition.
-        change: how they are stored; `None` if they are written as they are.
-    """
+    """The stores of one name of an operator that are written row by row: all partitions, or one."""
 
     sources: tuple[tuple[Store, Chain], ...]
-    targets: tuple[WriteSnapshot, ...]
+    targets: tuple[WriteSnapshot, ...]  # the file of each partition of the savepoint
+    # By column family, `None` in a store without any; empty if rows stay in their partition.
     keys: Mapping[str | None, ShuffleKey]
     change: Change | None = None
 
@@ -81,7 +71,6 @@ class Shuffle:
 
     @property
     def size(self) -> int:
-        """Returns the stored bytes of all chains."""
         return sum(chain.size for _, chain in self.sources)
 
     @property
@@ -93,14 +82,7 @@ class Shuffle:
 def spilled(
     shuffle: Shuffle, sources: Sequence[Source]
 ) -> Iterator["tuple[Spill, list[StateDigest]]"]:
-    """Puts the rows of all stores apart by their new partitions; yields them with their digests.
-
-    Raises:
-        DamagedError: when a row is not in the partition of its hash.
-        UnsupportedError: when a shuffle key is not known, or partitions number their column
-            families differently.
-        CheckpointError: when a file is damaged.
-    """
+    """Puts the rows of all stores apart by their new partitions; yields them with their digests."""
     from statemaint.fold.compiled.rows import Sums  # noqa: PLC0415 -- numba is large
     from statemaint.fold.spill import Spill  # noqa: PLC0415
 
@@ -123,8 +105,8 @@ def spilled(
 
 def check_numbering(where: str, families: Sequence[Mapping[Any, str]]) -> None:
     """Checks that partitions number their column families alike; one without rows has none."""
-    numbered = [one for one in families if one]
-    if any(one != numbered[0] for one in numbered):
+    numbered = [numbers for numbers in families if numbers]
+    if any(numbers != numbered[0] for numbers in numbered):
         what = "column families that are numbered differently in each partition"
         raise UnsupportedError(where, what, "the same partitions")
 
@@ -132,7 +114,7 @@ def check_numbering(where: str, families: Sequence[Mapping[Any, str]]) -> None:
 def routed(
     shuffle: Shuffle, store: Store, state: State
 ) -> Iterator[tuple[Iterable[int], list[Row]]]:
-    """Yields the rows of a store as they are to be stored, with the number of each one's target."""
+    """Yields the rows of a store as they are to be stored, with the number of each row's target."""
     place, changed = _placer(shuffle, store), _changer(shuffle.change, state)
     known = shuffle.keys or (shuffle.change.layouts if shuffle.change else {})
     with in_file(store.id.directory):
@@ -146,18 +128,17 @@ def _by_family(
 ) -> Iterable[tuple[str | None, list[Row]]]:
     if not state.families:
         return [(None, rows)]
-    found: dict[bytes, list[Row]] = defaultdict(list)
+    by_number: dict[bytes, list[Row]] = defaultdict(list)
     for row in rows:
-        found[row[0][:_FAMILY]].append(row)
-    names = {
-        family: state.families.get(int.from_bytes(family, "little", signed=True))
-        for family in found
-    }
-    for family, name in names.items():
+        by_number[row[0][:_FAMILY]].append(row)
+    by_name: list[tuple[str | None, list[Row]]] = []
+    for number, some in by_number.items():
+        name = state.families.get(int.from_bytes(number, "little", signed=True))
         if name is None or name not in known:
-            what = f"rows of the column family {family.hex()}, which has no known shuffle key"
+            what = f"rows of the column family {number.hex()}, which has no known shuffle key"
             raise UnsupportedError(store.id.directory, what, "families of the query's operators")
-    return [(names[family], some) for family, some in found.items()]
+        by_name.append((name, some))
+    return by_name
 
 
 def _placer(shuffle: Shuffle, store: Store) -> Callable[[str | None, list[Row]], Iterable[int]]:
@@ -172,8 +153,14 @@ def _placer(shuffle: Shuffle, store: Store) -> Callable[[str | None, list[Row]],
     def place(family: str | None, rows: list[Row]) -> Iterable[int]:
         hashes = hashers[family]([key for key, _ in rows])
         for hashed in hashes:
-            if pmod(hashed, old) != store.id.partition:
-                raise _astray(store, pmod(hashed, old))
+            if (partition := pmod(hashed, old)) != store.id.partition:
+                detail = (
+                    f"has a row that belongs to partition {partition} by the hash of its key; no "
+                    "savepoint of other partitions can be made of it. `verify --deep` says how "
+                    "many such rows there are"
+                )
+                code = FindingCode.WRONG_PARTITION.value
+                raise DamagedError(store.id.directory, detail, code=code)
         return [pmod(hashed, new) for hashed in hashes]
 
     return place
@@ -184,33 +171,23 @@ def _changer(change: Change | None, state: State) -> Callable[[str | None, list[
     if change is None or not change.layouts:
         return lambda _, rows: rows
     of_row = {
-        family: _checked(change.old, change.new, layout, state.delimiter)
+        family: _checked(change, layout, state.delimiter)
         for family, layout in change.layouts.items()
     }
     return lambda family, rows: [*map(of_row[family], rows)]
 
 
-def _checked(old: Shape, new: Shape, layout: RowLayout, delimiter: bytes) -> Callable[[Row], Row]:
-    there, back = converter(old, new, layout, delimiter), converter(new, old, layout, delimiter)
+def _checked(change: Change, layout: RowLayout, delimiter: bytes) -> Callable[[Row], Row]:
+    there = converter(change.old, change.new, layout, delimiter)
+    back = converter(change.new, change.old, layout, delimiter)
 
     def changed(row: Row) -> Row:
-        found = there(row)
-        if back(found) != row:
+        converted = there(row)
+        if back(converted) != row:
             raise CodecError("a row that Spark would have written in another way", offset=0)
-        return found
+        return converted
 
     return changed
-
-
-def _astray(store: Store, partition: int) -> DamagedError:
-    detail = (
-        f"has a row that belongs to partition {partition} by the hash of its key; no savepoint of "
-        "other partitions can be made of it. `verify --deep` says how many such rows there are"
-    )
-    return DamagedError(store.id.directory, detail, code=FindingCode.WRONG_PARTITION.value)
-
-
-# -- files
 
 
 def written(
@@ -223,8 +200,8 @@ def written(
     """Writes a partition's rows, in the order of their keys, as its snapshot."""
     if not write.path.endswith(".zip"):
         folding = Folding(_snapshot(rows, source, write.version))
-        (found,) = publish(dest, (write,), folding, like=None, before=before)
-        return found
+        (published,) = publish(dest, (write,), folding, like=None, before=before)
+        return published
     from statemaint.fold.rocksdb import build_rows  # noqa: PLC0415 -- RocksDB is large
     from statemaint.fold.rocksdb.fetch import read_zip  # noqa: PLC0415
 
@@ -238,12 +215,88 @@ def _snapshot(rows: Iterator[Row], source: Source, version: int) -> Pieces:
     from statemaint.fold.compiled.rows import Sums  # noqa: PLC0415
 
     sums = Sums(source.key)
-    for piece in encode(source.compression, records.encode(_summed(rows, sums))):
+
+    def summed() -> Iterator[Row]:
+        while some := [*islice(rows, _BATCH)]:
+            sums.add(some)
+            yield from some
+
+    for piece in encode(source.compression, records.encode(summed())):
         yield version, piece
     return {version: sums.digest()}
 
 
-def _summed(rows: Iterator[Row], sums: "Sums") -> Iterator[Row]:
-    while some := [*islice(rows, _BATCH)]:
-        sums.add(some)
-        yield from some
+def converter(
+    old: Shape, new: Shape, layout: RowLayout, delimiter: bytes = b""
+) -> Callable[[Row], Row]:
+    """Returns the function that gives a row of one whole shape in another.
+
+    `layout` is the one in RocksDB. From there to HDFS-backed stores and back, it must be one
+    without column families, with keys in `NoPrefix` or `PrefixScan`. `delimiter` is between several
+    rows in one value.
+    """
+    key_of = _key_of(old, new, layout)
+
+    def convert(row: Row) -> Row:
+        rows = _rows_in(row, old, layout, delimiter)
+        key = key_of(row[0])
+        return key, _value_of(key, rows, new, layout, delimiter)
+
+    return convert
+
+
+def _key_of(old: Shape, new: Shape, layout: RowLayout) -> Callable[[bytes], bytes]:
+    if old.provider is new.provider:
+        return lambda key: key
+    match layout.encoder, new.provider:
+        case NoPrefix(), Provider.ROCKSDB:
+            return lambda key: _VERSION + key
+        case NoPrefix(), _:
+            return lambda key: key[1:]
+        case PrefixScan(columns), Provider.ROCKSDB:
+            return partial(_split, layout.key, columns)
+        case PrefixScan(columns), _:
+            return partial(_joined, layout.key, columns)
+        case _:
+            raise ValueError(f"only RocksDB has keys in {layout.encoder}")
+
+
+def _split(kind: StructType, columns: int, key: bytes) -> bytes:
+    parts = [(key, kind, number) for number in range(len(kind.fields))]
+    front = _VERSION + row_of(parts[:columns])
+    return _INT.pack(len(front)) + front + _VERSION + row_of(parts[columns:])
+
+
+def _joined(kind: StructType, columns: int, key: bytes) -> bytes:
+    if len(key) < _INT.size:
+        raise CodecError(f"{len(key)} bytes are too few for a key", offset=0)
+    end = _INT.size + int(_INT.unpack_from(key)[0])
+    front, back = StructType(kind.fields[:columns]), StructType(kind.fields[columns:])
+    rows = ((key[_INT.size + 1 : end], front), (key[end + 1 :], back))
+    return row_of([(row, of, one) for row, of in rows for one in range(len(of.fields))])
+
+
+def _rows_in(row: Row, shape: Shape, layout: RowLayout, delimiter: bytes) -> Iterable[bytes]:
+    key, value = row
+    if shape.provider is Provider.HDFS_BACKED:
+        return (value[_INT.size :] if shape.row_checksums else value,)
+    encoded: Iterable[bytes] = (value,)
+    if layout.many:
+        encoded = entries(key, value, Wrapping(0, bool(shape.row_checksums), delimiter))
+    elif shape.row_checksums:
+        encoded = (row_checksum.bare_row(key, value, offset=0),)
+    return [one[len(_VERSION) :] for one in encoded]
+
+
+def _value_of(
+    key: bytes, rows: Iterable[bytes], shape: Shape, layout: RowLayout, delimiter: bytes
+) -> bytes:
+    if shape.provider is Provider.HDFS_BACKED:
+        (row,) = rows
+        return row_checksum.seal((key, row))[1] or b"" if shape.row_checksums else row
+    encoded = [_VERSION + row for row in rows]
+    if layout.many:
+        encoded = [_INT.pack(len(row)) + row for row in encoded]
+    if shape.row_checksums:
+        encoded = [row_checksum.seal_row(key, row) for row in encoded]
+    return delimiter.join(encoded)

@@ -17,9 +17,8 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.records.savepoints import SavedStore, note_stores, read_stores
-from statemaint.savepoint.convert import Row
 from statemaint.savepoint.plan import SavepointPlan
-from statemaint.savepoint.shuffle import Shuffle, spilled, written
+from statemaint.savepoint.shuffle import Row, Shuffle, spilled, written
 from statemaint.storage import Storage
 from statemaint.workers import Job, Workers, as_they_come
 
@@ -39,24 +38,17 @@ def in_place(
 
     Deletes the files there that are none of theirs and whose paths begin as `others` do.
     """
-    there = {one.path: one.size for folder in folders for one in dest.list(folder)}
-    done = {one.directory: one for one in noted if one.files.items() <= there.items()}
-    kept = {path for one in done.values() for path in one.files}
-    gone = [path for path in there if path.startswith(others) and path not in kept]
-    dest.delete_all(gone, before=fence.must_hold)
+    there = {entry.path: entry.size for folder in folders for entry in dest.list(folder)}
+    done = {store.directory: store for store in noted if store.files.items() <= there.items()}
+    kept = {path for store in done.values() for path in store.files}
+    left = [path for path in there if path.startswith(others) and path not in kept]
+    dest.delete_all(left, before=fence.must_hold)
     return done
 
 
 @dataclass(frozen=True, slots=True)
 class StoreWriter:
-    """Writes the stores of a savepoint.
-
-    Attributes:
-        planned: the savepoint.
-        dest: the storage that it is written to.
-        fence: the check that no other run writes there.
-        done: the stores that are in place already, by their directories.
-    """
+    """Writes the stores of a savepoint; `done` are those in place already, by directory."""
 
     planned: SavepointPlan
     dest: Storage
@@ -65,8 +57,8 @@ class StoreWriter:
 
     @property
     def left(self) -> list[tuple[Store, WriteSnapshot]]:
-        """Returns the stores to write, each with its file."""
-        return [one for one in self.planned.stores if one[0].id.directory not in self.done]
+        """Returns the stores to write whole, each with its file."""
+        return [each for each in self.planned.stores if each[0].id.directory not in self.done]
 
     @property
     def writes_left(self) -> list[WriteSnapshot]:
@@ -87,38 +79,23 @@ class StoreWriter:
         """Yields each store that is left once it is written, proved and recorded.
 
         Several are recorded at a time: a kill repeats at most a ninth of the stores of this call.
-
-        Raises:
-            NotFoundError, Superseded: when a file is gone that existed when this was planned.
-            DamagedError: when a file that this relies on was replaced, and its rows may be wrong.
-            CheckpointError: when a file is damaged.
         """
-        stores, source = self.left, self.planned.storage
-        shuffles = [one for one in self.planned.shuffles if not one.directories <= self.done.keys()]
-        size = sum(write.chain.size for _, write in stores) + sum(one.size for one in shuffles)
+        stores, source, done = self.left, self.planned.storage, self.done.keys()
+        shuffles = [each for each in self.planned.shuffles if not each.directories <= done]
+        size = sum(write.chain.size for _, write in stores) + sum(each.size for each in shuffles)
         ahead = workers.ahead(source.parallel, len(stores), size)
         provider = self.planned.checkpoint.provider
         engine = engine_for(size, provider)
         again = engine_for(size, self.planned.shape.provider or provider)
-        jobs = [
-            Job(
-                partial(self._store, engine, ahead, store, write),
-                partial(self._need, store, write.chain),
-                write.chain.size,
-            )
-            for store, write in stores
-        ]
-        jobs += [
-            Job(
-                partial(self._shuffle, engine, again, shuffle),
-                partial(self._shuffle_need, shuffle),
-                shuffle.size,
-            )
-            for shuffle in shuffles
-        ]
-        parallel = max(source.parallel, self.dest.parallel)
+        jobs = []
+        for store, write in stores:
+            start = partial(self._store, engine, ahead, store, write)
+            jobs.append(Job(start, partial(self._need, store, write.chain), write.chain.size))
+        for shuffle in shuffles:
+            start = partial(self._shuffle, engine, again, shuffle)
+            jobs.append(Job(start, partial(self._shuffle_need, shuffle), shuffle.size))
+        threads = workers.threads(max(source.parallel, self.dest.parallel), size)
         budget = workers.budget(loading(size, provider))
-        threads = workers.threads(parallel, size)
         yield from self._recorded(as_they_come(jobs, threads=threads, budget=budget))
 
     def _recorded(self, written: Iterable[SavedStore]) -> Iterator[SavedStore]:
@@ -145,8 +122,7 @@ class StoreWriter:
         return chains_need((chain,), self._source(store), store, writes=1)
 
     def _shuffle_need(self, shuffle: Shuffle) -> int:
-        largest = max(shuffle.sources, key=lambda one: one[1].size)
-        return SPILL + self._need(*largest)
+        return SPILL + self._need(*max(shuffle.sources, key=lambda source: source[1].size))
 
     def _store(
         self, engine: Engine, ahead: int, store: Store, write: WriteSnapshot
@@ -178,9 +154,9 @@ class StoreWriter:
     ) -> SavedStore:
         """Writes a file of rows that are put apart, in the order of their keys, and proves it."""
         source = self._as_saved(self._source(shuffle.sources[0][0]))
-        found = written(self.dest, write, rows, source, self.fence.check)
-        must_equal(write.path, found.digest, digest)
-        return self._proved(source, engine, write, found)
+        published = written(self.dest, write, rows, source, self.fence.check)
+        must_equal(write.path, published.digest, digest)
+        return self._proved(source, engine, write, published)
 
     def _proved(
         self, source: Source, engine: Engine, write: WriteSnapshot, published: Published

@@ -8,7 +8,7 @@ from statemaint.errors import ConfigError
 from statemaint.model.policy import PRESETS, Policy
 from statemaint.queries.merged import groups
 from statemaint.queries.models import Notifier, Query
-from statemaint.queries.notifiers import unresolved
+from statemaint.queries.problems import unresolved
 from statemaint.queries.reader import read_queries
 from statemaint.queries.reading import QueriesReading
 from tests.support.paths import ROOT

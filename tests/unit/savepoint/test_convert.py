@@ -29,7 +29,7 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider
 from statemaint.planning import scan_checkpoint
 from statemaint.records.savepoints import Shape
-from statemaint.savepoint.convert import Row, converter
+from statemaint.savepoint.shuffle import Row, converter
 from statemaint.state.versions import layouts_of
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents

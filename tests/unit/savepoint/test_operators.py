@@ -7,7 +7,7 @@ import pytest
 
 from statemaint.errors import CodecError, DamagedError
 from statemaint.planning import scan_checkpoint
-from statemaint.savepoint.operators import address_like, operator_files
+from statemaint.savepoint.logs import address_like, operator_files
 from statemaint.storage import MemoryStorage
 from tests.support.archived import archived
 

@@ -17,8 +17,7 @@ from statemaint.model.ids import StoreId
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
 from statemaint.records.savepoints import Shape
-from statemaint.savepoint.convert import converter
-from statemaint.savepoint.shuffle import Change, Shuffle, routed
+from statemaint.savepoint.shuffle import Change, Shuffle, converter, routed
 from statemaint.state.shuffle_key import ShuffleKey
 from tests.support.encoded import encoded_rows, schema
 
