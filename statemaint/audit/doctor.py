@@ -48,12 +48,13 @@ def doctor(
     largest = max(chains, key=lambda one: _stored(*one), default=None)
     took = _measured(reading, checkpoint, longest)
     loadable = tuple(_loadable(checkpoint, verified.findings))
+    store, chain = longest or (None, None)
     return Diagnosis(
         checkpoint=checkpoint,
         findings=verified.findings,
         loadable=loadable,
-        longest=longest[0] if longest else None,
-        chain=longest[1] if longest else None,
+        longest=store,
+        chain=chain,
         took=took,
         versions_checked=verified.versions_checked,
         largest=took if largest is longest else _measured(reading, checkpoint, largest),
@@ -120,8 +121,11 @@ def _newest(checkpoint: Checkpoint) -> _Chains:
     version = checkpoint.resumes
     if version is None:
         return []
-    chains = ((store, store.versions.chain(version)) for store in checkpoint.needed(version))
-    return [(store, chain) for store, chain in chains if isinstance(chain, Chain)]
+    return [
+        (store, chain)
+        for store in checkpoint.needed(version)
+        if isinstance(chain := store.versions.chain(version), Chain)
+    ]
 
 
 def _total(checkpoint: Checkpoint, chains: _Chains) -> int | None:
@@ -137,11 +141,11 @@ def _stored(store: Store, chain: Chain) -> int:
 
 
 def _measured(
-    storage: Storage, checkpoint: Checkpoint, found: tuple[Store, Chain] | None
+    storage: Storage, checkpoint: Checkpoint, longest: tuple[Store, Chain] | None
 ) -> Reading | None:
-    if not found or not found[1].paths:
+    if not longest or not longest[1].paths:
         return None
-    store, chain = found
+    store, chain = longest
     engine = engine_for(chain.size, checkpoint.provider)
     source, began = Source.of(storage, store, checkpoint), time.monotonic()
     try:

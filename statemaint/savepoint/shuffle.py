@@ -24,6 +24,7 @@ from statemaint.errors import CodecError, DamagedError, UnsupportedError, in_fil
 from statemaint.execute.publish import Published, publish, publish_zip
 from statemaint.fold import Folding, Pieces, Source, must_equal
 from statemaint.fold.state import State, opened_state
+from statemaint.fold.table import Spill
 from statemaint.fold.temporary import workplace
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
@@ -37,7 +38,6 @@ from statemaint.storage import Storage
 
 if TYPE_CHECKING:
     from statemaint.fold.compiled.rows import Sums
-    from statemaint.fold.spill import Spill
 
 _BATCH, _FAMILY = 512, 2  # rows at a time: one may have 60,000 bytes
 
@@ -92,7 +92,7 @@ class Shuffle:
 @contextmanager
 def spilled(
     shuffle: Shuffle, sources: Sequence[Source]
-) -> Iterator["tuple[Spill, list[StateDigest]]"]:
+) -> Iterator[tuple[Spill, list[StateDigest]]]:
     """Puts the rows of all stores apart by their new partitions; yields them with their digests.
 
     Raises:
@@ -102,7 +102,6 @@ def spilled(
         CheckpointError: when a file is damaged.
     """
     from statemaint.fold.compiled.rows import Sums  # noqa: PLC0415 -- numba is large
-    from statemaint.fold.spill import Spill  # noqa: PLC0415
 
     read, families = [], []
     with Spill(len(shuffle.targets), sources[0].key) as spill:
