@@ -29,47 +29,29 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The result of diagnosing a checkpoint.
-
-    Attributes:
-        findings: damage and notices.
-        loadable: the batches of the commit log that load in every store, ascending.
-        longest: the store with the longest chain at the newest committed version, if any loads.
-        chain: that chain.
-        took: the reading of that chain; `None` when it could not be read.
-        largest: the reading of the chain with the most bytes, where fixed costs weigh least.
-        total: bytes of all stores at that version; `None` when one of them does not load.
-        slots: the number of stores that the query's executors read at a time.
-        right: the newest loadable batch whose rows are all right, if any; sought only where those
-            of the newest version are not.
-        disputed: for each snapshot that disagrees with its log, the replaced files.
-        deep: whether rows were checked, and the files that no retained version needs.
-        resumable: whether the version that a restart reads loads in every store.
-        self_repairing: whether Spark 4.2 and later load that version nevertheless: they pass over
-            a bad snapshot, and look further down if one is missing.
-        passed_over: the bad snapshots that they then pass over.
-        waits: why `maintain` with the default policy would write no snapshot for the longest
-            chain; empty if it would, or if the chain is short.
-        versions_checked: the number of retained versions that passed, counted per store.
-    """
+    """The result of diagnosing a checkpoint."""
 
     checkpoint: Checkpoint
     findings: tuple[Finding, ...]
-    loadable: tuple[int, ...]
-    longest: Store | None = None
-    chain: Chain | None = None
-    took: Reading | None = None
-    largest: Reading | None = None
-    total: int | None = None
-    slots: int = 1
+    loadable: tuple[int, ...]  # the batches of the commit log that load in every store, ascending
+    longest: Store | None = None  # with the longest chain at the newest committed version
+    chain: Chain | None = None  # that chain
+    took: Reading | None = None  # the reading of that chain, if it could be read
+    largest: Reading | None = None  # of the chain with the most bytes: fixed costs weigh least
+    total: int | None = None  # bytes of all stores at that version, if all of them load
+    slots: int = 1  # the number of stores that the query's executors read at a time
+    # The newest loadable batch whose rows are all right, where those of the newest version are not.
     right: tuple[int, ...] = ()
-    disputed: tuple[str, ...] = ()
-    deep: bool = False
-    resumable: bool = True
+    disputed: tuple[str, ...] = ()  # for each snapshot that disagrees with its log: the reason
+    deep: bool = False  # rows were checked, and the files that no retained version needs
+    resumable: bool = True  # the version that a restart reads loads in every store
+    # Spark 4.2 and later load that version nevertheless: they pass over a bad snapshot, and look
+    # further down if one is missing.
     self_repairing: bool = False
-    passed_over: tuple[str, ...] = ()
+    passed_over: tuple[str, ...] = ()  # the bad snapshots that they then pass over
+    # Why `maintain` with the default policy would write no snapshot for the longest chain.
     waits: tuple[str, ...] = ()
-    versions_checked: int = 0
+    versions_checked: int = 0  # retained versions that passed, counted per store
 
     @property
     def rows_checked(self) -> tuple[int, int]:

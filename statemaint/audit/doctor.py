@@ -47,6 +47,7 @@ def doctor(
     longest = max(chains, key=lambda one: (len(one[1].deltas), one[1].size), default=None)
     largest = max(chains, key=lambda one: _stored(*one), default=None)
     took = _measured(reading, checkpoint, longest)
+    every = chains and len(chains) == len(checkpoint.needed(checkpoint.resumes))
     loadable = tuple(_loadable(checkpoint, verified.findings))
     store, chain = longest or (None, None)
     return Diagnosis(
@@ -58,7 +59,7 @@ def doctor(
         took=took,
         versions_checked=verified.versions_checked,
         largest=took if largest is longest else _measured(reading, checkpoint, largest),
-        total=_total(checkpoint, chains),
+        total=sum(_stored(*one) for one in chains) if every else None,
         slots=slots,
         disputed=tuple(_disputed(checkpoint, verified.findings)),
         right=tuple(_right(reading, verified, loadable, workers)),
@@ -113,10 +114,7 @@ def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
             yield batch
 
 
-_Chains = list[tuple[Store, Chain]]
-
-
-def _newest(checkpoint: Checkpoint) -> _Chains:
+def _newest(checkpoint: Checkpoint) -> list[tuple[Store, Chain]]:
     """Returns the chain that a restart reads of each store that loads."""
     version = checkpoint.resumes
     if version is None:
@@ -126,12 +124,6 @@ def _newest(checkpoint: Checkpoint) -> _Chains:
         for store in checkpoint.needed(version)
         if isinstance(chain := store.versions.chain(version), Chain)
     ]
-
-
-def _total(checkpoint: Checkpoint, chains: _Chains) -> int | None:
-    if not chains or len(chains) < len(checkpoint.needed(checkpoint.resumes)):
-        return None
-    return sum(_stored(store, chain) for store, chain in chains)
 
 
 def _stored(store: Store, chain: Chain) -> int:

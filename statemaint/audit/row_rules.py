@@ -190,7 +190,7 @@ class _RowCheck:
         for name, stored in schemas.items():
             called = name or store.id.store
             if key := shuffle_key(operator, called, stored.layout, self._numbers):
-                self._rules[name] = _Rules.of(called, key, stored, wrapping)
+                self._rules[name] = _Rules(called, key, stored, wrapping)
 
     def check(self, key: bytes, value: bytes) -> None:
         name = None
@@ -202,39 +202,29 @@ class _RowCheck:
         place = rules.key.partition(key, self._partitions)
         if place != self._store.id.partition:
             self.astray[place] += 1
-        if rules.note:
-            rules.note(self._sides[rules.side], key, value)
+        rules.note(self._sides[rules.side], key, value)
 
 
-@dataclass(frozen=True, slots=True)
 class _Rules:
     """The rules for the rows of a store, or of a column family."""
 
-    key: ShuffleKey
-    side: str
-    note: Callable[[_Side, bytes, bytes], None] | None
+    def __init__(self, name: str, key: ShuffleKey, stored: Stored, wrapping: Wrapping) -> None:
+        self.key = key
+        self.side, _, self._kind = name.partition("-")
+        self._columns = key_reader(stored.layout, wrapping)
+        self._values = value_reader(stored.layout, wrapping)
 
-    @classmethod
-    def of(cls, name: str, key: ShuffleKey, stored: Stored, wrapping: Wrapping) -> "_Rules":
-        side, _, kind = name.partition("-")
-        columns, values = key_reader(stored.layout, wrapping), value_reader(stored.layout, wrapping)
-
-        def count(side: _Side, raw: bytes, value: bytes) -> None:
-            side.counts[key.bytes_of(raw)] = _long(values(raw, value)[0])
-
-        def entry(side: _Side, raw: bytes, _: bytes) -> None:
-            at = key.bytes_of(raw)
+    def note(self, side: _Side, raw: bytes, value: bytes) -> None:
+        """Notes a row that stores of a join must agree on."""
+        if self._kind == _COUNTS:
+            side.counts[self.key.bytes_of(raw)] = _long(self._values(raw, value)[0])
+        elif self._kind == _ENTRIES:
+            at = self.key.bytes_of(raw)
             number, most = side.entries.get(at, (0, -1))
-            side.entries[at] = number + 1, max(most, _long(columns(raw)))
-
-        def by_key(side: _Side, raw: bytes, _: bytes) -> None:
-            side.by_key.add((key.bytes_of(raw), columns(raw)[-1]))
-
-        def by_time(side: _Side, raw: bytes, _: bytes) -> None:
-            side.by_time.add((key.bytes_of(raw), columns(raw)[-1]))
-
-        notes = {_COUNTS: count, _ENTRIES: entry, _BY_KEY: by_key, _BY_TIME: by_time}
-        return cls(key, side, notes.get(kind))
+            side.entries[at] = number + 1, max(most, _long(self._columns(raw)))
+        elif self._kind in (_BY_KEY, _BY_TIME):
+            rows = side.by_key if self._kind == _BY_KEY else side.by_time
+            rows.add((self.key.bytes_of(raw), self._columns(raw)[-1]))
 
 
 def _long(row: Row) -> int:

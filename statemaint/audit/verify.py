@@ -48,23 +48,15 @@ _READ_WHOLE = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The result of a verification.
-
-    Attributes:
-        versions_checked: the number of retained versions whose files all passed, counted per store.
-        versions: the number of retained versions that were looked at, counted per store.
-        findings: damage and notices.
-        results: the results that another verification of the same checkpoint can reuse.
-        passed_over: the bad snapshots that Spark 4.2 and later pass over; `None` if no version
-            restarts so, or if all do.
-    """
+    """The result of a verification."""
 
     checkpoint: Checkpoint
-    versions_checked: int
-    versions: int
+    versions_checked: int  # retained versions whose files all passed, counted per store
+    versions: int  # retained versions that were looked at, counted per store
     findings: tuple[Finding, ...]
-    results: Results = field(repr=False, compare=False)
+    results: Results = field(repr=False, compare=False)  # for another one of the same checkpoint
     depth: Depth = Depth.HEADERS
+    # The bad snapshots that Spark 4.2 and later pass over; `None` if none or all Sparks restart.
     passed_over: tuple[str, ...] | None = None
 
     @property

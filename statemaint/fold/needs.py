@@ -164,7 +164,7 @@ def chains_need(chains: Sequence[Chain], source: Source, store: Store, *, writes
 
 
 def check_need(store: Store, source: Source, *, folds: bool = True) -> int:
-    """Returns an upper estimate of the memory that checking a store takes, in bytes.
+    """Returns an upper estimate of the memory that checking a store takes.
 
     A snapshot that turns out to be wrong is compared with more of the log than this counts.
     """

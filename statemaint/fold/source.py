@@ -71,29 +71,19 @@ class Described(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The files of one store, and how to read them.
-
-    Attributes:
-        key: the key of digests, 16 bytes.
-        checksums: the path of Spark's checksum file for each file that has one.
-        families: the zip whose column families and merge operator apply to folds; `None`: that of
-            the chain's base. Ignored by the HDFS-backed provider.
-        unnamed: whether folds may have rows of families without a name.
-        sums: receives the CRC-32C of each file that is read whole, by path; `None` for none.
-        entries: receives the entry of each file that is read whole, if its storage shows it.
-        ahead: the number of files that are fetched at a time if several will be read.
-    """
+    """The files of one store, and how to read them."""
 
     storage: Storage
     compression: Compression
     row_checksums: bool
-    key: bytes
-    checksums: Mapping[str, str] = field(default_factory=dict)
+    key: bytes  # of digests, 16 bytes
+    checksums: Mapping[str, str] = field(default_factory=dict)  # Spark's, by the file they are of
+    # The zip whose column families and merge operator apply to folds; by default the chain's base.
     families: Snapshot | None = None
-    unnamed: bool = False
-    sums: dict[str, int] | None = None
-    entries: dict[str, Entry] = field(default_factory=dict)
-    ahead: int = 1
+    unnamed: bool = False  # folds may have rows of families without a name
+    sums: dict[str, int] | None = None  # receives the CRC-32C of each file that is read whole
+    entries: dict[str, Entry] = field(default_factory=dict)  # and its entry, if the storage has it
+    ahead: int = 1  # the number of files that are fetched at a time if several will be read
 
     @classmethod
     def of(

@@ -89,10 +89,8 @@ class ChangelogBatch:
 
     def _fit(self) -> None:
         """Makes room for every change that the window may contain."""
-        self._work[kernels.CAPACITY], self._work[kernels.LIMIT] = (
-            self._table.capacity,
-            self._table.limit,
-        )
+        self._work[kernels.CAPACITY] = self._table.capacity
+        self._work[kernels.LIMIT] = self._table.limit
         need = self.count + self.left // _LEAST + kernels.BATCH
         if need > len(self._starts):
             size = max(need, 2 * self.count)
@@ -205,13 +203,13 @@ class FastPath:
         self._held = pending.limits.held
         self._handed = 0
         self._read, self._size = 0, 1
-        self.known: KnownRows | None = None
+        self._known: KnownRows | None = None
 
-    def apply(self, deltas: tuple[Delta, ...]) -> None:
+    def apply(self, deltas: tuple[Delta, ...]) -> KnownRows | None:
         """Takes the changes of some changelogs, oldest first, and writes all to the database.
 
-        Afterwards `known` describes all rows, if the database was empty before and no changes had
-        to be written in between.
+        Describes all rows, if the database was empty before and no changes had to be written in
+        between.
         """
         self._size = max(1, sum(delta.entry.size for delta in deltas))
         # Memory that is never touched costs nothing; moving its content later is expensive.
@@ -222,20 +220,21 @@ class FastPath:
                 taken = self._handed + self._batch.count - before
                 self._hand_over()
                 apply(self._source, deltas[number:], self._pending, taken)
-                self.known = None
-                return
+                return None
             self._read += delta.entry.size
         self._hand_over()
+        return self._known
 
     def _take(self, delta: Delta) -> bool:
         """Returns whether all changes of a changelog are puts or deletes, which are now taken."""
         with closing(open_input(self._source, delta.entry.path)) as payload:
             try:
-                return self._begin(payload, delta) and self._enter(payload, delta)
+                self._begin(payload, delta)
+                return self._enter(payload, delta)
             except UnsureError:
                 return False
 
-    def _begin(self, payload: Input, delta: Delta) -> bool:
+    def _begin(self, payload: Input, delta: Delta) -> None:
         window, begin = self._batch.window, self._batch.window.end
         self._batch.more(payload, _HEADER)
         content = window.buffer[begin : min(window.end, begin + _HEADER)].tobytes()
@@ -246,7 +245,6 @@ class FastPath:
         if header.format in _WITH_LINEAGE:
             size += 2 + int.from_bytes(content[4:6])
         self._batch.begin(size, tagged=header.column_families)
-        return True
 
     def _enter(self, payload: Input, delta: Delta) -> bool:
         batch, step, more = self._batch, _STEP, True
@@ -267,15 +265,12 @@ class FastPath:
         if self._handed and not batch.count:
             return
         picked = batch.newest(removals=not database.empty)
-        self.known = None
+        self._known = None
         if database.empty:
             digest = batch.digest(picked, self._source.key)
-            self.known = KnownRows(digest, batch.families(picked))
-        if not len(picked):
-            pass
-        elif database.empty:
-            database.ingest(batch.changes(picked))
-        else:
-            database.write(batch.changes(picked))
+            self._known = KnownRows(digest, batch.families(picked))
+        if len(picked):
+            put = database.ingest if database.empty else database.write
+            put(batch.changes(picked))
         self._handed += batch.count
         batch.clear()

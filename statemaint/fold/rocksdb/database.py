@@ -63,6 +63,7 @@ _DAMAGE = (
     "IO error: No such file or directory",
 )
 
+_FAMILY = struct.Struct("<h")
 _OPTIONS, _NUMBER = "OPTIONS-", "000001"
 _OPERATOR = re.compile(r"^\s*merge_operator\s*=\s*(.*?)\s*$", re.MULTILINE)
 _APPEND = re.compile(r"\{(?:id=)?StringAppendOperator;\s*delimiter=([^;{}\\#]?);?\s*\}")
@@ -87,6 +88,37 @@ _TEXT = """[Version]
   block_size=4096
   filter_policy=bloomfilter:10:false
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The digest of all rows, and the number of keys outside and in internal families."""
+
+    digest: StateDigest
+    keys: int
+    internal: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRows:
+    """The digest of all rows, and the number of keys by their first two bytes.
+
+    A key begins with the number of its column family (<h) where the store has families.
+    """
+
+    digest: StateDigest
+    prefixes: Mapping[bytes, int]
+
+    def totals(self, families: ZipMetadata) -> Totals:
+        """Counts keys as Spark's zips do: those of internal families separately."""
+        names = {number: name for name, number in families.families.items()}
+        internal = 0
+        for prefix, count in self.prefixes.items() if names else ():
+            number = _FAMILY.unpack(prefix)[0] if len(prefix) == _FAMILY.size else None
+            if number not in names:
+                raise CodecError(f"{count} keys of the unknown column family {number}", offset=0)
+            internal += count if families.internal.get(names[number], False) else 0
+        return Totals(self.digest, self.digest.rows - internal, internal)
 
 
 class Database:
@@ -214,6 +246,25 @@ class Database:
                 count = min(_PIECE // (size + 1) + 1, _BATCH)
             _must_end(self._db.iter(), last)
 
+    def totals(self, key: bytes, families: ZipMetadata, *, compiled: bool) -> Totals:
+        """Digests and counts all rows; only the families of the metadata are used."""
+        counts: Counter[bytes] = Counter()
+        rows = self._counted(counts) if families.families else self.rows()
+        if not compiled:
+            digest = clear_digest(chain.from_iterable(rows), key)
+            return KnownRows(digest, counts).totals(families)
+        from statemaint.fold.compiled.rows import Sums  # noqa: PLC0415 -- numba is large
+
+        sums = Sums(key)
+        for batch in rows:
+            sums.add(batch)
+        return KnownRows(sums.digest(), counts).totals(families)
+
+    def _counted(self, counts: Counter[bytes]) -> Iterator[list[Row]]:
+        for batch in self.rows():
+            counts.update([row[0][: _FAMILY.size] for row in batch])
+            yield batch
+
 
 def _must_end(rows: RdictIter, last: bytes | None) -> None:
     """Raises if an iteration ended because of damage: `rocksdict` itself raises nothing then."""
@@ -287,63 +338,3 @@ def load_options(place: Path, delimiter: bytes | None, *, create: bool) -> tuple
     (place / "rocksdict-config.json").write_text('{"raw_mode":true,"prefix_extractors":{}}')
     options, families = Options.load_latest(str(place))
     return options, families["default"]
-
-
-# -- digests and counts of all rows, as stored in RocksDB
-#
-# A row's key begins with the number of its column family (<h) where the store has families. Keys
-# are counted as in Spark's zips: those of internal families separately from all others.
-
-_FAMILY = struct.Struct("<h")
-
-
-@dataclass(frozen=True, slots=True)
-class KnownRows:
-    """The digest of all rows, and the number of keys by their first two bytes."""
-
-    digest: StateDigest
-    families: Mapping[bytes, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """The digest of all rows, and the number of keys outside and in internal families."""
-
-    digest: StateDigest
-    keys: int
-    internal: int
-
-
-def digest_all(
-    batches: Iterable[list[Row]], key: bytes, families: ZipMetadata, *, compiled: bool
-) -> Totals:
-    """Digests and counts rows, each key once; only the families of the metadata are used."""
-    counts: Counter[bytes] = Counter()
-    if families.families:
-        batches = _counting(batches, counts)
-    if not compiled:
-        digest = clear_digest(chain.from_iterable(batches), key)
-        return count_all(KnownRows(digest, counts), families)
-    from statemaint.fold.compiled.rows import Sums  # noqa: PLC0415 -- small states never pay for it
-
-    sums = Sums(key)
-    for batch in batches:
-        sums.add(batch)
-    return count_all(KnownRows(sums.digest(), counts), families)
-
-
-def _counting(batches: Iterable[list[Row]], counts: Counter[bytes]) -> Iterator[list[Row]]:
-    for batch in batches:
-        counts.update([row[0][: _FAMILY.size] for row in batch])
-        yield batch
-
-
-def count_all(known: KnownRows, families: ZipMetadata) -> Totals:
-    names = {number: name for name, number in families.families.items()}
-    internal = 0
-    for prefix, count in known.families.items() if names else ():
-        number = _FAMILY.unpack(prefix)[0] if len(prefix) == _FAMILY.size else None
-        if number not in names:
-            raise CodecError(f"{count} keys of the unknown column family {number}", offset=0)
-        internal += count if families.internal.get(names[number], False) else 0
-    return Totals(known.digest, known.digest.rows - internal, internal)

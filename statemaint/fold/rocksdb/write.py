@@ -12,15 +12,7 @@ from statemaint.codec.rocksdb.changelog import families_used
 from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, ZipMetadata, ZipShape
 from statemaint.errors import CodecError, UnsupportedError, in_file
 from statemaint.fold.rocksdb.changes import LIMITS, Limits, Pending, apply, decoded
-from statemaint.fold.rocksdb.database import (
-    Database,
-    KnownRows,
-    Row,
-    Totals,
-    count_all,
-    digest_all,
-    opened,
-)
+from statemaint.fold.rocksdb.database import Database, KnownRows, Row, Totals, opened
 from statemaint.fold.rocksdb.fetch import Zip, blaming, fetch, read_zip
 from statemaint.fold.source import Folding, Pieces, Source
 from statemaint.fold.temporary import temporary_directory, workplace
@@ -72,7 +64,6 @@ class Folded:
 
     @property
     def like(self) -> Zip | None:
-        """Returns the zip that names the column families; `None` if there is none."""
         return self.pending.like
 
     @property
@@ -94,25 +85,16 @@ class Folded:
             return None
         from statemaint.fold.rocksdb.changelog_batch import FastPath  # noqa: PLC0415 -- small runs never pay for it
 
-        fast = FastPath(source, self.pending)
-        fast.apply(deltas)
-        return fast.known
+        return FastPath(source, self.pending).apply(deltas)
 
     def totals(self, *, named: bool = True) -> Totals:
         """Digests and counts all rows; unless `named`, families without a name are accepted."""
         families = self.families if named else _NOTHING
         with in_file(self.path):
             if self.known:
-                return count_all(self.known, families)
+                return self.known.totals(families)
             compiled = self.stored >= self.pending.limits.compiled
-            rows = self.database.rows()
-            return digest_all(rows, self.source.key, families, compiled=compiled)
-
-    def must_know_families(self) -> None:
-        """Raises `UnsupportedError` when there are column families, and no zip names them."""
-        if self.pending.tagged and self.like is None:
-            what = "a store with column families and no snapshot"
-            raise UnsupportedError(self.path, what, "one that has one")
+            return self.database.totals(self.source.key, families, compiled=compiled)
 
 
 def build(
@@ -184,7 +166,9 @@ def _saved(
     Only the newest snapshot is compacted: later ones continue with it.
     """
     place = workdir / f"checkpoint-{chain.version}"
-    fold.must_know_families()
+    if fold.pending.tagged and fold.like is None:
+        what = "a store with column families and no snapshot"
+        raise UnsupportedError(fold.path, what, "one that has one")
     totals = fold.totals()
     fold.database.flush()
     if settle:
