@@ -17,6 +17,7 @@ from statemaint.codec.rocksdb.changelog import read_header
 from statemaint.errors import in_file
 from statemaint.fold.compiled.input import Input, UnsureError, open_input
 from statemaint.fold.compiled.kernels import changes as kernels
+from statemaint.fold.compiled.kernels.records import BATCH
 from statemaint.fold.compiled.window import PayloadWindow, Table
 from statemaint.fold.rocksdb.changes import Pending, apply
 from statemaint.fold.rocksdb.database import Change, KnownRows
@@ -91,7 +92,7 @@ class ChangelogBatch:
         """Makes room for every change that the window may contain."""
         self._work[kernels.CAPACITY] = self._table.capacity
         self._work[kernels.LIMIT] = self._table.limit
-        need = self.count + self.left // _LEAST + kernels.BATCH
+        need = self.count + self.left // _LEAST + BATCH
         if need > len(self._starts):
             size = max(need, 2 * self.count)
             self._starts = _grown(self._starts, size, self.count)
