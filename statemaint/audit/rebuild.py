@@ -157,16 +157,12 @@ class _Rebuild:
         self.loads = self.versions.loadable(begin, self.retained.stop - 1)
         loaded = self.store.rocks.loaded(self.store.files) if self.store.rocks else ()
         self.zips = {file.version for file in loaded if isinstance(file, Snapshot)}
-        proofs = {
-            proof.path: proof
-            for proof in self.store.attestations
-            if proof.path not in self.suspects
-        }
-        self.trusted = {
-            snapshot.version
-            for snapshot in self.versions.snapshots.values()
-            if (proof := proofs.get(snapshot.entry.path)) and proof.covers(snapshot.entry)
-        }
+        proofs = {proof.path: proof for proof in self.store.attestations}
+        self.trusted = set()
+        for snapshot in self.versions.snapshots.values():
+            proof = proofs.get(snapshot.entry.path)
+            if proof and proof.covers(snapshot.entry) and not self._is_suspect(snapshot):
+                self.trusted.add(snapshot.version)
 
     def at(self, version: int) -> list[_Bad]:
         """Rebuilds a version that loads, and returns the errors of the files that it needs.
@@ -181,10 +177,11 @@ class _Rebuild:
         if not bad and version in self.retained:
             bad += self._unnamed(chain)
         snapshot = self.versions.snapshots.get(version)
+        if bad or not snapshot or self._is_suspect(snapshot):
+            return bad
         follows = version == 1 or version - 1 in self.loads  # the empty state always loads
         compared = follows and version in self.versions.deltas
-        compared = compared and snapshot is not None and not self._is_suspect(snapshot)
-        if snapshot and compared and snapshot.entry.path in self.digests and not bad:
+        if compared and snapshot.entry.path in self.digests:
             try:
                 self._compare(snapshot)
             except (CheckpointError, UnsupportedError) as error:
@@ -250,7 +247,7 @@ class _Rebuild:
         path = snapshot.entry.path
         if path in self.store.lapsed:
             return False
-        if any(one.path == path for one in self.store.attestations):
+        if any(proof.path == path for proof in self.store.attestations):
             return True
         # A zip is read by the scan.
         return self.store.rocks is not None or seems_whole(self.source, snapshot)

@@ -11,7 +11,7 @@ Snapshots are passed over by Spark 4.2 and later, as in `AutoSnapshotLoader.load
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from statemaint.codec.metadata import logs
@@ -57,12 +57,7 @@ def _offsets(storage: Storage, batch: int) -> logs.Offsets | CodecError | None:
 
 
 def _sources(
-    storage: Storage,
-    batch: int,
-    end: logs.Offsets,
-    start: logs.Offsets | None,
-    *,
-    whole: bool,
+    storage: Storage, batch: int, end: logs.Offsets, start: logs.Offsets | None, *, whole: bool
 ) -> Iterator[Finding]:
     counted = start is not None and (start.format, end.format) == (1, 1)
     if start and counted and len(start.sources) != len(end.sources):
@@ -149,15 +144,11 @@ def passed_over(
         for file in store.files
         if isinstance(file, ChecksumFile) and file.owner in bad
     }
-    without, rest = again(Without(storage, bad | sides | {*_below(storage, folders)}))
+    below = {entry.path for folder in folders for entry in storage.list(folder)}
+    below |= {f"{folder}/" for folder in folders}
+    without, rest = again(Without(storage, bad | sides | below))
     loads = is_replayable(without, findings) and resumes(without, rest)
     return tuple(sorted(bad)) if loads else None
-
-
-def _below(storage: Storage, folders: Iterable[str]) -> Iterator[str]:
-    for folder in folders:
-        yield f"{folder}/"
-        yield from (entry.path for entry in storage.list(folder))
 
 
 def _bad_snapshots(checkpoint: Checkpoint, findings: Findings) -> Iterator[str]:
