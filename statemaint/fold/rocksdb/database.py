@@ -91,7 +91,7 @@ _TEXT = """[Version]
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class RowTotals:
     """The digest of all rows, and the number of keys outside and in internal families."""
 
     digest: StateDigest
@@ -109,7 +109,7 @@ class KnownRows:
     digest: StateDigest
     prefixes: Mapping[bytes, int]
 
-    def totals(self, families: ZipMetadata) -> Totals:
+    def totals(self, families: ZipMetadata) -> RowTotals:
         """Counts keys as Spark's zips do: those of internal families separately."""
         names = {number: name for name, number in families.families.items()}
         internal = 0
@@ -118,7 +118,7 @@ class KnownRows:
             if number not in names:
                 raise CodecError(f"{count} keys of the unknown column family {number}", offset=0)
             internal += count if families.internal.get(names[number], False) else 0
-        return Totals(self.digest, self.digest.rows - internal, internal)
+        return RowTotals(self.digest, self.digest.rows - internal, internal)
 
 
 class Database:
@@ -246,7 +246,7 @@ class Database:
                 count = min(_PIECE // (size + 1) + 1, _BATCH)
             _must_end(self._db.iter(), last)
 
-    def totals(self, key: bytes, families: ZipMetadata, *, compiled: bool) -> Totals:
+    def totals(self, key: bytes, families: ZipMetadata, *, compiled: bool) -> RowTotals:
         """Digests and counts all rows; only the families of the metadata are used."""
         counts: Counter[bytes] = Counter()
         rows = self._counted(counts) if families.families else self.rows()

@@ -12,7 +12,7 @@ from statemaint.codec.rocksdb.changelog import families_used
 from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, ZipMetadata, ZipShape
 from statemaint.errors import CodecError, UnsupportedError, in_file
 from statemaint.fold.rocksdb.changes import LIMITS, Limits, Pending, apply, decoded
-from statemaint.fold.rocksdb.database import Database, KnownRows, Row, Totals, opened
+from statemaint.fold.rocksdb.database import Database, KnownRows, Row, RowTotals, opened
 from statemaint.fold.rocksdb.fetch import Zip, blaming, fetch, read_zip
 from statemaint.fold.source import Folding, Pieces, Source
 from statemaint.fold.temporary import temporary_directory, workplace
@@ -87,7 +87,7 @@ class Folded:
 
         return FastPath(source, self.pending).apply(deltas)
 
-    def totals(self, *, named: bool = True) -> Totals:
+    def totals(self, *, named: bool = True) -> RowTotals:
         """Digests and counts all rows; unless `named`, families without a name are accepted."""
         families = self.families if named else _NOTHING
         with in_file(self.path):
@@ -215,7 +215,7 @@ def begun(
         yield Folded(source, base, Pending(database, like, limits), path, stored)
 
 
-def _built(version: int, place: Path, fold: Folded, totals: Totals, *, reuse: bool) -> Built:
+def _built(version: int, place: Path, fold: Folded, totals: RowTotals, *, reuse: bool) -> Built:
     files = sorted(place.iterdir())
     ssts = tuple(file for file in files if file.suffix == _SST)
     old = {sst.local: sst for sst in fold.base.metadata.ssts} if fold.base and reuse else {}
