@@ -45,8 +45,7 @@ from statemaint.airflow.together import together_tasks
 from statemaint.queries.checks import must_be_open
 from statemaint.queries.merged import groups
 from statemaint.queries.models import Query, SavepointSettings
-from statemaint.queries.notifiers import resolve
-from statemaint.queries.problems import Problem
+from statemaint.queries.problems import Problem, resolve
 from statemaint.queries.reading import QueriesReading, in_order
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

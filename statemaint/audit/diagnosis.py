@@ -29,48 +29,29 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The result of diagnosing a checkpoint.
-
-    Attributes:
-        checkpoint: the checkpoint that was read.
-        findings: damage and notices.
-        loadable: the batches of the commit log that load in every store, ascending.
-        longest: the store with the longest chain at the newest committed version, if any loads.
-        chain: that chain.
-        took: the reading of that chain; `None` when it could not be read.
-        largest: the reading of the chain with the most bytes, where fixed costs weigh least.
-        total: bytes of all stores at that version; `None` when one of them does not load.
-        slots: the number of stores that the query's executors read at a time.
-        right: the newest loadable batch whose rows are all right, if any; sought only where those
-            of the newest version are not.
-        disputed: for each snapshot that disagrees with its log, the replaced files.
-        deep: whether rows were checked, and the files that no retained version needs.
-        resumable: whether the version that a restart reads loads in every store.
-        self_repairing: whether Spark 4.2 and later load that version nevertheless: they pass over
-            a bad snapshot, and look further down if one is missing.
-        passed_over: the bad snapshots that they then pass over.
-        waits: why `maintain` with the default policy would write no snapshot for the longest
-            chain; empty if it would, or if the chain is short.
-        versions_checked: the number of retained versions that passed, counted per store.
-    """
+    """The result of diagnosing a checkpoint."""
 
     checkpoint: Checkpoint
     findings: tuple[Finding, ...]
-    loadable: tuple[int, ...]
-    longest: Store | None = None
-    chain: Chain | None = None
-    took: Reading | None = None
-    largest: Reading | None = None
-    total: int | None = None
-    slots: int = 1
+    loadable: tuple[int, ...]  # the batches of the commit log that load in every store, ascending
+    longest: Store | None = None  # with the longest chain at the newest committed version
+    chain: Chain | None = None  # that chain
+    took: Reading | None = None  # the reading of that chain, if it could be read
+    largest: Reading | None = None  # of the chain with the most bytes: fixed costs weigh least
+    total: int | None = None  # bytes of all stores at that version, if all of them load
+    slots: int = 1  # the number of stores that the query's executors read at a time
+    # The newest loadable batch whose rows are all right, where those of the newest version are not.
     right: tuple[int, ...] = ()
-    disputed: tuple[str, ...] = ()
-    deep: bool = False
-    resumable: bool = True
+    disputed: tuple[str, ...] = ()  # for each snapshot that disagrees with its log: the reason
+    deep: bool = False  # rows were checked, and the files that no retained version needs
+    resumable: bool = True  # the version that a restart reads loads in every store
+    # Spark 4.2 and later load that version nevertheless: they pass over a bad snapshot, and look
+    # further down if one is missing.
     self_repairing: bool = False
-    passed_over: tuple[str, ...] = ()
+    passed_over: tuple[str, ...] = ()  # the bad snapshots that they then pass over
+    # Why `maintain` with the default policy would write no snapshot for the longest chain.
     waits: tuple[str, ...] = ()
-    versions_checked: int = 0
+    versions_checked: int = 0  # retained versions that passed, counted per store
 
     @property
     def rows_checked(self) -> tuple[int, int]:
@@ -83,21 +64,20 @@ class Diagnosis:
         needed = checkpoint.needed(version) if version else ()
         if version is None or any(one.damage for one in checkpoint.findings):
             return 0, len(needed)
-        of_files = (
-            one
-            for one in self.findings
-            if one.damage and one.code.about.subject is not Subject.ROWS
-        )
-        broken = {one.store for one in of_files if batch_of(version) in one.batches}
-        loads = (isinstance(one.versions.chain(version), Chain) for one in needed)
-        read = [one for one, chain in zip(needed, loads, strict=True) if chain]
-        return sum(one.id not in broken for one in read), len(needed)
+        broken = {
+            finding.store
+            for finding in self.findings
+            if finding.damage
+            and finding.code.about.subject is not Subject.ROWS
+            and batch_of(version) in finding.batches
+        }
+        loads = (store for store in needed if isinstance(store.versions.chain(version), Chain))
+        return sum(store.id not in broken for store in loads), len(needed)
 
     @property
     def unread(self) -> int:
         """Returns the number of stores that could not be listed or read: no verdict covers them."""
-        failed = {x.store for x in self.findings if x.code is FindingCode.STORAGE_FAILED}
-        return len(failed)
+        return len({x.store for x in self.findings if x.code is FindingCode.STORAGE_FAILED})
 
     @property
     def speed(self) -> float | None:
@@ -106,7 +86,7 @@ class Diagnosis:
 
     @property
     def at_least(self) -> float | None:
-        """Returns the least number of seconds that a restart takes if it reads at that speed.
+        """Returns the least number of seconds that a restart takes at that speed.
 
         Slots share the stores, and a single store is read by one of them alone.
         """
@@ -129,7 +109,7 @@ class Diagnosis:
 
     @property
     def restarts(self) -> bool:
-        """Returns whether the query can be restarted as it is, with Spark 4.2 and later."""
+        """Returns whether the query restarts as it is, with Spark 4.2 and later."""
         return not any(self.blockers) and (self.resumable or self.self_repairing)
 
     @property
@@ -155,17 +135,12 @@ class Diagnosis:
         a snapshot there is none: a rollback would move the snapshot away, which may be all that
         remains of the right state. Nor is there one while something blocks every batch.
         """
-        if self.disputed or self._in_the_way:
+        blocked = any(one.code.about.blocks is Blocks.EVERY_BATCH for one in self.blockers)
+        blocked |= any(one.code is FindingCode.BLOCKED_NAME for one in self.findings)
+        if self.disputed or blocked:
             return None
         right = [one for one in self.loadable if not self.misplaced or one in self.right]
         return newest_to_go_back_to(self.checkpoint, self.findings, right)
-
-    @property
-    def _in_the_way(self) -> bool:
-        taken = (one.code is FindingCode.BLOCKED_NAME for one in self.findings)
-        return any(taken) or any(
-            one.code.about.blocks is Blocks.EVERY_BATCH for one in self.blockers
-        )
 
     @property
     def doubtful(self) -> bool:
@@ -216,10 +191,9 @@ class Diagnosis:
             )
         elif not any(code.about.by_hand for code in self.counts):
             first = "what repair leaves" if self._repairable else "this"
-            yield (
-                f"{first} cannot be repaired from the remaining files: "
-                f"restore {self._needed} from a copy"
-            )
+            paths = {one.path for one in self.findings if one.damage and one.path}
+            way = f"restore {_some(paths)} from a copy"
+            yield f"{first} cannot be repaired from the remaining files: {way}"
 
     def _can_be_saved(self, batch: int) -> bool:
         """Returns whether a savepoint of a loadable batch has all it needs, as far as is known."""
@@ -231,19 +205,14 @@ class Diagnosis:
         )
 
     @property
-    def _needed(self) -> str:
-        return _some({one.path for one in self.findings if one.damage and one.path})
-
-    @property
     def unseen(self) -> tuple[str, ...]:
         """Returns the faults that were not checked for, or cannot be found."""
         if self.checkpoint.provider is Provider.UNKNOWN:
             return ("every store, as the provider is unknown",)
         unchecked = []
         if not self.deep:
-            unchecked.append(
-                "rows in a wrong partition or a join's stores that disagree (see --deep)"
-            )
+            rows = "rows in a wrong partition or a join's stores that disagree (see --deep)"
+            unchecked.append(rows)
         rocks = [store.rocks for store in self.checkpoint.stores]
         if any(one is None or not one.ids for one in rocks):
             unchecked.append("a whole change in another one's place above the newest snapshot")

@@ -1,15 +1,14 @@
 """Digests of the states of all stores at one version."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from statemaint.codec.integrity.digest import StateDigest
-from statemaint.fold import Engine, Source, engine_for
+from statemaint.fold import Source, engine_for
 from statemaint.fold.needs import chains_need, loading
 from statemaint.fold.state import state_digest
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.checkpoint import Store
 from statemaint.model.ids import StoreId
 from statemaint.planning import scan_checkpoint
 from statemaint.state.versions import chain_of, committed_version
@@ -44,35 +43,21 @@ def digest_stores(
     engine = engine_for(size, checkpoint.provider)
     threads = crew.threads(storage.parallel, size)
     budget = crew.budget(loading(size, checkpoint.provider))
-    digest = _Digest(reading, checkpoint, engine, ahead, budget.total)
-    jobs = [
-        Job(partial(digest.of, *one), partial(digest.need, *one), one[1].size) for one in chains
-    ]
-    digests = in_turn(jobs, threads=threads, budget=budget, stop=reading.stop)
-    return requested, tuple(
-        (store.id, one) for (store, _), one in zip(chains, digests, strict=True)
-    )
 
+    def need(store: Store, chain: Chain, source: Source) -> int:
+        return chains_need([chain], source, store)
 
-@dataclass(frozen=True, slots=True)
-class _Digest:
-    storage: Storage
-    checkpoint: Checkpoint
-    engine: Engine
-    ahead: int
-    memory: int
-
-    def need(self, store: Store, chain: Chain) -> int:
-        """Returns an estimate of the memory that a digest takes, which may exceed what there is."""
-        return chains_need([chain], self._source(store), store)
-
-    def of(self, store: Store, chain: Chain) -> Iterator[StateDigest]:
-        source = self._source(store)
-        if store.rocks is None and self.need(store, chain) > self.memory:
+    def digest(store: Store, chain: Chain, source: Source) -> Iterator[StateDigest]:
+        if store.rocks is None and need(store, chain, source) > budget.total:
             yield state_digest(source, store, chain)
         else:
-            folds = self.engine.fold(source, chain, (chain.version,), write=False)
-            yield folds.digests[chain.version]
+            fold = engine.fold(source, chain, (chain.version,), write=False)
+            yield fold.digests[chain.version]
 
-    def _source(self, store: Store) -> Source:
-        return Source.of(self.storage, store, self.checkpoint, ahead=self.ahead)
+    jobs = []
+    for store, chain in chains:
+        read = store, chain, Source.of(reading, store, checkpoint, ahead=ahead)
+        jobs.append(Job(partial(digest, *read), partial(need, *read), chain.size))
+    digests = in_turn(jobs, threads=threads, budget=budget, stop=reading.stop)
+    ids = (store.id for store, _ in chains)
+    return requested, tuple(zip(ids, digests, strict=True))

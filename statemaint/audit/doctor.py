@@ -47,17 +47,19 @@ def doctor(
     longest = max(chains, key=lambda one: (len(one[1].deltas), one[1].size), default=None)
     largest = max(chains, key=lambda one: _stored(*one), default=None)
     took = _measured(reading, checkpoint, longest)
+    every = chains and len(chains) == len(checkpoint.needed(checkpoint.resumes))
     loadable = tuple(_loadable(checkpoint, verified.findings))
+    store, chain = longest or (None, None)
     return Diagnosis(
         checkpoint=checkpoint,
         findings=verified.findings,
         loadable=loadable,
-        longest=longest[0] if longest else None,
-        chain=longest[1] if longest else None,
+        longest=store,
+        chain=chain,
         took=took,
         versions_checked=verified.versions_checked,
         largest=took if largest is longest else _measured(reading, checkpoint, largest),
-        total=_total(checkpoint, chains),
+        total=sum(_stored(*one) for one in chains) if every else None,
         slots=slots,
         disputed=tuple(_disputed(checkpoint, verified.findings)),
         right=tuple(_right(reading, verified, loadable, workers)),
@@ -112,22 +114,16 @@ def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
             yield batch
 
 
-_Chains = list[tuple[Store, Chain]]
-
-
-def _newest(checkpoint: Checkpoint) -> _Chains:
+def _newest(checkpoint: Checkpoint) -> list[tuple[Store, Chain]]:
     """Returns the chain that a restart reads of each store that loads."""
     version = checkpoint.resumes
     if version is None:
         return []
-    chains = ((store, store.versions.chain(version)) for store in checkpoint.needed(version))
-    return [(store, chain) for store, chain in chains if isinstance(chain, Chain)]
-
-
-def _total(checkpoint: Checkpoint, chains: _Chains) -> int | None:
-    if not chains or len(chains) < len(checkpoint.needed(checkpoint.resumes)):
-        return None
-    return sum(_stored(store, chain) for store, chain in chains)
+    return [
+        (store, chain)
+        for store in checkpoint.needed(version)
+        if isinstance(chain := store.versions.chain(version), Chain)
+    ]
 
 
 def _stored(store: Store, chain: Chain) -> int:
@@ -137,11 +133,11 @@ def _stored(store: Store, chain: Chain) -> int:
 
 
 def _measured(
-    storage: Storage, checkpoint: Checkpoint, found: tuple[Store, Chain] | None
+    storage: Storage, checkpoint: Checkpoint, longest: tuple[Store, Chain] | None
 ) -> Reading | None:
-    if not found or not found[1].paths:
+    if not longest or not longest[1].paths:
         return None
-    store, chain = found
+    store, chain = longest
     engine = engine_for(chain.size, checkpoint.provider)
     source, began = Source.of(storage, store, checkpoint), time.monotonic()
     try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from io import SEEK_END
 from itertools import islice
-from typing import BinaryIO, TypeVar
+from typing import TypeVar
 
 from statemaint.codec.compression import lz4 as lz4_block
 from statemaint.codec.compression.base import decode
@@ -49,34 +49,20 @@ def seems_whole(
     reading the whole file decides. `on_header` is called with the header of a changelog.
     """
     with source.storage.open(file.entry.path) as stream:
-        return _begins(source, file, stream, on_header) and _ends(source, stream)
-
-
-def _begins(
-    source: Source,
-    file: Delta | Snapshot,
-    stream: BinaryIO,
-    on_header: Callable[[Header], object],
-) -> bool:
-    payload = decode(source.compression, stream)
-    try:
-        if file.entry.path.endswith(".changelog"):
-            on_header(changelog.read_header(payload))
-        else:
-            removals = isinstance(file, Delta)
-            decoded = records.decode(payload, row_checksums=source.row_checksums, removals=removals)
-            next(decoded, None)
-    except CodecError:
-        return False
-    return True
-
-
-def _ends(source: Source, stream: BinaryIO) -> bool:
-    if not isinstance(source.compression, Lz4Block):
-        return True
-    size = stream.seek(0, SEEK_END)
-    stream.seek(max(0, size - HEADER_SIZE))
-    return lz4_block.is_end(stream.read(HEADER_SIZE))
+        payload = decode(source.compression, stream)
+        try:
+            if file.entry.path.endswith(".changelog"):
+                on_header(changelog.read_header(payload))
+            else:
+                checked, removals = source.row_checksums, isinstance(file, Delta)
+                next(records.decode(payload, row_checksums=checked, removals=removals), None)
+        except CodecError:
+            return False
+        if not isinstance(source.compression, Lz4Block):
+            return True
+        size = stream.seek(0, SEEK_END)
+        stream.seek(max(0, size - HEADER_SIZE))
+        return lz4_block.is_end(stream.read(HEADER_SIZE))
 
 
 _Bad = CheckpointError | UnsupportedError
@@ -101,15 +87,6 @@ class Depth(IntEnum):
     ROWS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """The healthy retained versions of a store, the findings, and the paths that were read."""
-
-    checked: int = 0
-    findings: tuple[Finding, ...] = ()
-    read: Collection[str] = ()
-
-
 def rebuild(
     source: Source,
     engine: Callable[[], Engine],
@@ -118,34 +95,32 @@ def rebuild(
     depth: Depth,
     *,
     lineages: bool,
-) -> Rebuilt:
-    """Returns the result of rebuilding the retained versions of a store.
+) -> tuple[int, list[Finding], Collection[str]]:
+    """Rebuilds the retained versions of a store.
 
-    The engine is requested when the first file is read whole: loading one takes time.
+    Returns the number of healthy ones, the findings, and the paths that were read. The engine is
+    requested when the first file is read whole: loading one takes time.
     """
-    if checkpoint.span is None:
-        return Rebuilt()
-    first, last = checkpoint.span
-    versions = store.versions
-    begin = 1 if depth is Depth.ROWS else first
-    suspects = {one.path: one for one in judge(store, checkpoint).suspects}
-    loads = versions.loadable(begin, last)
-    retained = range(first, last + 1)
-    one_by_one = _Rebuild(
-        source, engine, store, versions, loads, depth, suspects, retained, lineages
-    )
     findings: list[Finding] = []
+    if checkpoint.span is None:
+        return 0, findings, ()
+    first, last = checkpoint.span
+    suspects = {suspect.path: suspect for suspect in judge(store, checkpoint).suspects}
+    retained = range(first, last + 1)
+    rebuilding = _Rebuild(source, engine, store, depth, suspects, retained, lineages)
     checked = 0
-    for version in sorted(one for one in one_by_one.loads if checkpoint.asks(store.id, one)):
+    for version in sorted(rebuilding.loads):
+        if not checkpoint.asks(store.id, version):
+            continue
         try:
-            bad = one_by_one.at(version)
+            bad = rebuilding.at(version)
         except (NotFoundError, Superseded) as error:
             detail = f"{error.path} was deleted or replaced while it was read; run again"
             findings.append(Finding(FindingCode.SUPERSEDED, detail, store.id))
             break
         findings += (finding_of(store, error, checkpoint) for error in bad)
         checked += version >= first and not bad
-    return Rebuilt(checked, tuple(findings), one_by_one.read.keys())
+    return checked, findings, rebuilding.read.keys()
 
 
 def needed_deltas(store: Store, checkpoint: Checkpoint) -> Iterator[Delta]:
@@ -164,25 +139,29 @@ class _Rebuild:
     source: Source
     engine: Callable[[], Engine]
     store: Store
-    versions: Versions
-    loads: frozenset[int]
     depth: Depth
     suspects: Mapping[str, Suspect]  # these are compared separately
     retained: range  # the versions that Spark may load by lineage
     by_zips: bool  # whether the zips that lineages name must exist
     digests: dict[str, StateDigest] = field(default_factory=dict)
     read: dict[str, _Bad | None] = field(default_factory=dict)
-    trusted: set[int] = field(default_factory=set)  # equal to the log, here or when proved
     used: dict[str, frozenset[int]] = field(default_factory=dict)
-    zips: set[int] = field(default_factory=set)  # by name, as Spark does: broken ones are included
+    versions: Versions = field(init=False)
+    loads: frozenset[int] = field(init=False)
+    trusted: set[int] = field(init=False)  # equal to the log, here or when proved
+    zips: set[int] = field(init=False)  # by name, as Spark does: broken ones are included
 
     def __post_init__(self) -> None:
+        self.versions = self.store.versions
+        begin = 1 if self.depth is Depth.ROWS else self.retained.start
+        self.loads = self.versions.loadable(begin, self.retained.stop - 1)
         loaded = self.store.rocks.loaded(self.store.files) if self.store.rocks else ()
-        self.zips.update(one.version for one in loaded if isinstance(one, Snapshot))
-        proofs = {one.path: one for one in self.store.attestations if one.path not in self.suspects}
+        self.zips = {file.version for file in loaded if isinstance(file, Snapshot)}
+        proofs = {proof.path: proof for proof in self.store.attestations}
+        self.trusted = set()
         for snapshot in self.versions.snapshots.values():
             proof = proofs.get(snapshot.entry.path)
-            if proof and proof.covers(snapshot.entry):
+            if proof and proof.covers(snapshot.entry) and not self._is_suspect(snapshot):
                 self.trusted.add(snapshot.version)
 
     def at(self, version: int) -> list[_Bad]:
@@ -198,10 +177,11 @@ class _Rebuild:
         if not bad and version in self.retained:
             bad += self._unnamed(chain)
         snapshot = self.versions.snapshots.get(version)
+        if bad or not snapshot or self._is_suspect(snapshot):
+            return bad
         follows = version == 1 or version - 1 in self.loads  # the empty state always loads
         compared = follows and version in self.versions.deltas
-        compared = compared and snapshot is not None and not self._is_suspect(snapshot)
-        if snapshot and compared and snapshot.entry.path in self.digests and not bad:
+        if compared and snapshot.entry.path in self.digests:
             try:
                 self._compare(snapshot)
             except (CheckpointError, UnsupportedError) as error:
@@ -234,9 +214,10 @@ class _Rebuild:
         if header:
             self._check_families(delta, header[0], families)
         if self.depth is not Depth.HEADERS or not whole:
-            path = delta.entry.path
-            if used := self._engine_of(delta).check(self.source, path):
-                self.used[path] = used
+            small = self.store.rocks is None and delta.entry.size < _SMALL
+            engine = ClearEngine() if small else self.engine()
+            if used := engine.check(self.source, delta.entry.path):
+                self.used[delta.entry.path] = used
         if by_id and header and delta.version not in self.zips:
             self._check_lineage(delta, header[0].lineage)
 
@@ -247,10 +228,6 @@ class _Rebuild:
         if path := next((path for path, named in families.items() if named), None):
             with in_file(delta.entry.path):
                 header.must_be_like(path, column_families=True)
-
-    def _engine_of(self, delta: Delta) -> Engine:
-        small = self.store.rocks is None and delta.entry.size < _SMALL
-        return ClearEngine() if small else self.engine()
 
     def _check_lineage(self, delta: Delta, lineage: Lineage) -> None:
         ids = self.store.rocks.ids if self.store.rocks else {}
@@ -270,7 +247,7 @@ class _Rebuild:
         path = snapshot.entry.path
         if path in self.store.lapsed:
             return False
-        if any(one.path == path for one in self.store.attestations):
+        if any(proof.path == path for proof in self.store.attestations):
             return True
         # A zip is read by the scan.
         return self.store.rocks is not None or seems_whole(self.source, snapshot)

@@ -21,10 +21,10 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class StoreResult:
-    """The result for one store; `lineages`: whether the zips that lineages name had to exist."""
+    """The result for one store."""
 
     store: Store
-    lineages: bool
+    lineages: bool  # whether the zips that lineages name had to exist
     versions_checked: int
     findings: tuple[Finding, ...]
 
@@ -39,12 +39,12 @@ class StoreResult:
 
 @dataclass(frozen=True, slots=True)
 class UnitResult:
-    """The result for the rows of a partition; `read`: no file was replaced meanwhile."""
+    """The result for the rows of a partition."""
 
     stores: tuple[Store, ...]
     own: tuple[Finding, ...]
     joint: tuple[Finding, ...]
-    read: bool
+    read: bool  # no file was replaced meanwhile
 
     @property
     def id(self) -> UnitId:
@@ -59,14 +59,10 @@ class UnitResult:
 class Results:
     """The results for all stores and partitions of a checkpoint.
 
-    Attributes:
-        facts: the checkpoint without its stores; `None` if nothing was verified.
-        depth: the depth of the check.
-        stores: the results for each store; several if it was verified with and without files.
-        units: the results for the rows of each partition that was read.
+    There are several for a store or partition that was verified with and without files.
     """
 
-    facts: Checkpoint | None = None
+    facts: Checkpoint | None = None  # the checkpoint without its stores; `None` if not verified
     depth: Depth = Depth.HEADERS
     stores: Mapping[StoreId, tuple[StoreResult, ...]] = field(default_factory=dict)
     units: Mapping[UnitId, tuple[UnitResult, ...]] = field(default_factory=dict)
@@ -83,7 +79,7 @@ class Results:
         return cls(_facts(checkpoint), depth, by_store, {one.id: (one,) for one in units})
 
     def __add__(self, other: "Results") -> "Results":
-        """Returns both results; only these if the others are of other facts or another depth."""
+        """Returns both results; only the first ones if facts or depth differ."""
         if (self.facts, self.depth) != (other.facts, other.depth):
             return self
         stores, units = _both(self.stores, other.stores), _both(self.units, other.units)

@@ -9,7 +9,7 @@ Old bugs of Spark itself have broken these in real checkpoints. They are reporte
 Mirrors `SymmetricHashJoinStateManager`.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -40,26 +40,17 @@ _BY_KEY, _BY_TIME = "keyWithTsToValues", "tsWithKey"
 
 @dataclass(slots=True)
 class _Side:
-    """One side of a join in one partition, while its rows are read.
+    """One side of a join in one partition, while its rows are read."""
 
-    Attributes:
-        counts: the number of entries that each key should have.
-        entries: the number of entries that each key has, and their highest index.
-        by_key: each key and time of the store in the order of keys.
-        by_time: each key and time of the store in the order of times.
-    """
-
-    counts: dict[bytes, int] = field(default_factory=dict)
-    entries: dict[bytes, tuple[int, int]] = field(default_factory=dict)
-    by_key: set[tuple[bytes, Any]] = field(default_factory=set)
+    counts: dict[bytes, int] = field(default_factory=dict)  # the entries that each key should have
+    entries: dict[bytes, tuple[int, int]] = field(default_factory=dict)  # and has; highest index
+    by_key: set[tuple[bytes, Any]] = field(default_factory=set)  # keys and times of either store
     by_time: set[tuple[bytes, Any]] = field(default_factory=set)
 
     def faults(self) -> Iterator[str]:
-        alone = self.counts.keys() - self.entries.keys()
-        if alone:
+        if alone := self.counts.keys() - self.entries.keys():
             yield f"{len(alone)} keys are counted but have no rows"
-        orphans = self.entries.keys() - self.counts.keys()
-        if orphans:
+        if orphans := self.entries.keys() - self.counts.keys():
             yield f"{len(orphans)} keys have rows but are not counted"
         both = self.counts.keys() & self.entries.keys()
         holes = sum((self.counts[key], self.counts[key] - 1) != self.entries[key] for key in both)
@@ -120,19 +111,19 @@ def newest_right(
 
 def _is_strict(storage: Storage, checkpoint: Checkpoint) -> bool:
     try:
-        conf = logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}"))
+        return shuffles_by_all_keys(
+            logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}"))
+        )
     except NotFoundError:
         return False
-    return shuffles_by_all_keys(conf)
 
 
 def _unit(
     storage: Storage, checkpoint: Checkpoint, stores: tuple[Store, ...], known: Results
 ) -> Iterator[UnitResult]:
-    yield known.unit(stores) or _check_unit(storage, checkpoint, stores)
-
-
-def _check_unit(storage: Storage, checkpoint: Checkpoint, stores: tuple[Store, ...]) -> UnitResult:
+    if result := known.unit(stores):
+        yield result
+        return
     sides: dict[str, _Side] = defaultdict(_Side)
     own: list[Finding] = []
     whole = read = True
@@ -146,34 +137,31 @@ def _check_unit(storage: Storage, checkpoint: Checkpoint, stores: tuple[Store, .
             whole = False
     # Rows that were not read do not count as missing.
     joint = tuple(_joins(checkpoint, stores[0].id.unit, sides)) if whole else ()
-    return UnitResult(stores, tuple(own), joint, read)
+    yield UnitResult(stores, tuple(own), joint, read)
 
 
 def _check(
-    storage: Storage,
-    checkpoint: Checkpoint,
-    store: Store,
-    sides: dict[str, _Side],
+    storage: Storage, checkpoint: Checkpoint, store: Store, sides: dict[str, _Side]
 ) -> Iterator[Finding]:
     version = checkpoint.target or 0
     chain = store.versions.chain(version)
     if not isinstance(chain, Chain) or not chain.paths:
         return
     schemas = schemas_of(storage, checkpoint, store, version)
-    astray: dict[int, int] = defaultdict(int)
     with opened_state(Source.of(storage, store, checkpoint), store, chain) as state:
-        look = _RowCheck(checkpoint, store, schemas, state, sides, astray)
+        rows = _RowCheck(checkpoint, store, schemas, state, sides)
         for number, (key, value) in enumerate(state.rows, 1):
             try:
-                look.at(key, value)
+                rows.check(key, value)
             except CodecError as error:
                 detail = f"{store.id.directory}: row {number} of version {version}: {error.detail}"
                 yield Finding(FindingCode.CORRUPT_FILE, detail, store.id, version)
                 raise
-    if astray:
-        rows, places = counted(sum(astray.values()), "row"), ", ".join(map(str, sorted(astray)[:5]))
+    if rows.astray:
+        places = ", ".join(map(str, sorted(rows.astray)[:5]))
         detail = (
-            f"{store.id.directory}: version {version} has {rows} of other partitions "
+            f"{store.id.directory}: version {version} has "
+            f"{counted(rows.astray.total(), 'row')} of other partitions "
             f"(such as {places}) by the hash of their keys; files may have been swapped between "
             "partitions. The query can no longer find these rows; restore them from a copy"
         )
@@ -190,24 +178,21 @@ class _RowCheck:
         schemas: Mapping[str | None, Stored],
         state: State,
         sides: dict[str, _Side],
-        astray: dict[int, int],
     ) -> None:
-        self._store, self._sides, self._astray = store, sides, astray
+        self._store, self._sides, self._families = store, sides, state.families
+        self.astray: Counter[int] = Counter()  # the rows of each other partition
         now = checkpoint.partitions[store.id.operator]
         self._partitions = checkpoint.counts.get(checkpoint.committed or 0, now)
         self._numbers = _NUMBER if state.families else 0
         wrapping = Wrapping(self._numbers, checkpoint.row_checksums, state.delimiter)
-        operators = {one.id: one for one in checkpoint.operators}
-        self._rules: dict[str | None, _Rules | None] = {}
+        operator = {one.id: one for one in checkpoint.operators}.get(store.id.operator)
+        self._rules: dict[str | None, _Rules] = {}
         for name, stored in schemas.items():
             called = name or store.id.store
-            key = shuffle_key(
-                operators.get(store.id.operator), called, stored.layout, self._numbers
-            )
-            self._rules[name] = _Rules.of(called, key, stored, wrapping) if key else None
-        self._families = state.families
+            if key := shuffle_key(operator, called, stored.layout, self._numbers):
+                self._rules[name] = _Rules(called, key, stored, wrapping)
 
-    def at(self, key: bytes, value: bytes) -> None:
+    def check(self, key: bytes, value: bytes) -> None:
         name = None
         if self._numbers:
             name = self._families.get(int.from_bytes(key[:_NUMBER], "little", signed=True), "")
@@ -216,40 +201,30 @@ class _RowCheck:
             return
         place = rules.key.partition(key, self._partitions)
         if place != self._store.id.partition:
-            self._astray[place] += 1
-        if rules.note:
-            rules.note(self._sides[rules.side], key, value)
+            self.astray[place] += 1
+        rules.note(self._sides[rules.side], key, value)
 
 
-@dataclass(frozen=True, slots=True)
 class _Rules:
     """The rules for the rows of a store, or of a column family."""
 
-    key: ShuffleKey
-    side: str
-    note: Callable[[_Side, bytes, bytes], None] | None
+    def __init__(self, name: str, key: ShuffleKey, stored: Stored, wrapping: Wrapping) -> None:
+        self.key = key
+        self.side, _, self._kind = name.partition("-")
+        self._columns = key_reader(stored.layout, wrapping)
+        self._values = value_reader(stored.layout, wrapping)
 
-    @classmethod
-    def of(cls, name: str, key: ShuffleKey, stored: Stored, wrapping: Wrapping) -> "_Rules":
-        side, _, kind = name.partition("-")
-        columns, values = key_reader(stored.layout, wrapping), value_reader(stored.layout, wrapping)
-
-        def count(side: _Side, raw: bytes, value: bytes) -> None:
-            side.counts[key.bytes_of(raw)] = _long(values(raw, value)[0])
-
-        def entry(side: _Side, raw: bytes, _: bytes) -> None:
-            at = key.bytes_of(raw)
+    def note(self, side: _Side, raw: bytes, value: bytes) -> None:
+        """Notes a row that stores of a join must agree on."""
+        if self._kind == _COUNTS:
+            side.counts[self.key.bytes_of(raw)] = _long(self._values(raw, value)[0])
+        elif self._kind == _ENTRIES:
+            at = self.key.bytes_of(raw)
             number, most = side.entries.get(at, (0, -1))
-            side.entries[at] = number + 1, max(most, _long(columns(raw)))
-
-        def by_key(side: _Side, raw: bytes, _: bytes) -> None:
-            side.by_key.add((key.bytes_of(raw), columns(raw)[-1]))
-
-        def by_time(side: _Side, raw: bytes, _: bytes) -> None:
-            side.by_time.add((key.bytes_of(raw), columns(raw)[-1]))
-
-        notes = {_COUNTS: count, _ENTRIES: entry, _BY_KEY: by_key, _BY_TIME: by_time}
-        return cls(key, side, notes.get(kind))
+            side.entries[at] = number + 1, max(most, _long(self._columns(raw)))
+        elif self._kind in (_BY_KEY, _BY_TIME):
+            rows = side.by_key if self._kind == _BY_KEY else side.by_time
+            rows.add((self.key.bytes_of(raw), self._columns(raw)[-1]))
 
 
 def _long(row: Row) -> int:

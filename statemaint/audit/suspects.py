@@ -1,6 +1,6 @@
 """Compares snapshots whose log was replaced with that log: a restart may load either of the two."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 from statemaint.audit.rebuild import finding_of, must_equal_fold, spoiled
@@ -10,7 +10,7 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
 from statemaint.plan.findings.stale import doubted, edited_finding, replaced_finding, stale_finding
-from statemaint.plan.staleness import Suspect, judge
+from statemaint.plan.staleness import Judgement, Suspect, judge
 
 
 def check_suspects(
@@ -23,49 +23,43 @@ def check_suspects(
     replaced one on is known to be right.
     """
     judgement = judge(store, checkpoint)
-    yield from _stale(source, engine, store, checkpoint, judgement.stale)
+    for suspect in judgement.stale:
+        batches = tuple(spoiled(store, suspect.path, checkpoint))
+        if not batches or _difference(source, engine(), suspect):
+            yield replace(stale_finding(store, suspect), batches=batches)
     wrong = set[str]()
     for suspect in judgement.disputed:
-        error = differs(source, engine(), suspect)
+        error, version = _difference(source, engine(), suspect), suspect.snapshot.version
         wrong |= {suspect.path} if error else set()
         if isinstance(error, SnapshotMismatchError):  # `rebuild` finds unreadable files
-            yield replace(
-                finding_of(store, error, checkpoint), batches=in_doubt(suspect, checkpoint)
-            )
+            first = version if suspect.by_query else min((version, *suspect.replaced))
+            batches = tuple(batch for batch in checkpoint.batches if batch >= batch_of(first))
+            yield replace(finding_of(store, error, checkpoint), batches=batches)
         elif error is None and suspect.doubts:
-            finding = replaced_finding(
-                store, suspect.path, suspect.snapshot.version, suspect.doubts
-            )
-            yield with_batches(finding, suspect.snapshot.version, checkpoint)
+            finding = replaced_finding(store, suspect.path, version, suspect.doubts)
+            yield _below(finding, version, checkpoint)
+    yield from _edited(store, checkpoint, judgement, wrong)
+
+
+def _edited(
+    store: Store, checkpoint: Checkpoint, judgement: Judgement, wrong: Collection[str]
+) -> Iterator[Finding]:
+    """Yields the findings of changed logs without a suspect; `wrong` snapshots witness nothing."""
     for edited in judgement.edited:
         yield _unwitnessed(edited_finding(store, edited), store, checkpoint, wrong)
     for proof in store.attestations:
         for finding in doubted(replace(store, attestations=(proof,))):
-            yield (
-                with_batches(finding, proof.version, checkpoint)
-                if proof.files
-                else _unwitnessed(finding, store, checkpoint, wrong)
-            )
+            if proof.files:
+                yield _below(finding, proof.version, checkpoint)
+            else:
+                yield _unwitnessed(finding, store, checkpoint, wrong)
 
 
-def _stale(
-    source: Source,
-    engine: Callable[[], Engine],
-    store: Store,
-    checkpoint: Checkpoint,
-    stale: Iterable[Suspect],
-) -> Iterator[Finding]:
-    for suspect in stale:
-        batches = tuple(spoiled(store, suspect.path, checkpoint))
-        if not batches or differs(source, engine(), suspect):
-            yield replace(stale_finding(store, suspect), batches=batches)
-
-
-def with_batches(found: Finding, version: int, checkpoint: Checkpoint) -> Finding:
+def _below(finding: Finding, version: int, checkpoint: Checkpoint) -> Finding:
     """Returns a finding of a replaced log with the batches below the snapshot's version."""
-    first = batch_of(found.version or 0)
-    doubts = (one for one in checkpoint.batches if first <= one < batch_of(version))
-    return replace(found, batches=tuple(doubts))
+    first = batch_of(finding.version or 0)
+    batches = (batch for batch in checkpoint.batches if first <= batch < batch_of(version))
+    return replace(finding, batches=tuple(batches))
 
 
 def _unwitnessed(
@@ -83,7 +77,7 @@ def _unwitnessed(
     return replace(finding, batches=tuple(batches))
 
 
-def differs(
+def _difference(
     source: Source, engine: Engine, suspect: Suspect
 ) -> CheckpointError | UnsupportedError | None:
     """Returns the error of comparing a snapshot with the log; `None` if they are equal."""
@@ -94,11 +88,3 @@ def differs(
     except (CheckpointError, UnsupportedError) as error:
         return error
     return None
-
-
-def in_doubt(suspect: Suspect, checkpoint: Checkpoint) -> tuple[int, ...]:
-    """Returns the batches whose rows cannot be shown to be right or wrong."""
-    first = suspect.snapshot.version
-    if not suspect.by_query:
-        first = min((first, *suspect.replaced))
-    return tuple(batch for batch in checkpoint.batches if batch >= batch_of(first))

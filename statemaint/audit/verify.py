@@ -5,10 +5,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
 from statemaint.audit.rebuild import Depth, finding_of, needed_deltas, rebuild, spoiled
-from statemaint.audit.restart_logs import restart_logs
-from statemaint.audit.results import NO_RESULTS, Results, StoreResult
+from statemaint.audit.restart import passed_over, restart_logs
+from statemaint.audit.results import NO_RESULTS, Results, StoreResult, UnitResult
 from statemaint.audit.row_rules import check_units, row_findings
-from statemaint.audit.self_repair import passed_over
 from statemaint.audit.suspects import check_suspects
 from statemaint.codec.integrity import checksum_file
 from statemaint.errors import (
@@ -41,34 +40,23 @@ from statemaint.scan.scanner import scan
 from statemaint.storage import Storage, stoppable
 from statemaint.workers import Job, Workers, in_turn
 
-Rebuilt = Mapping[StoreId, Mapping[int, frozenset[int]]]
-"""The numbers of the column families that zips will name, by store and version."""
-
+# The findings of a listing of which `check_suspects` reads more.
+_OF_SUSPECTS = (FindingCode.STALE_SNAPSHOT, FindingCode.LOG_REPLACED)
 # Up to this size, fetching a whole file takes as long as fetching its beginning.
 _READ_WHOLE = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The result of a verification.
-
-    Attributes:
-        checkpoint: the checkpoint that was read.
-        versions_checked: the number of retained versions whose files all passed, counted per store.
-        versions: the number of retained versions that were looked at, counted per store.
-        findings: damage and notices.
-        results: the results that another verification of the same checkpoint can reuse.
-        depth: how deep it looked.
-        passed_over: the bad snapshots that Spark 4.2 and later pass over; `None` if no version
-            restarts so, or if all do.
-    """
+    """The result of a verification."""
 
     checkpoint: Checkpoint
-    versions_checked: int
-    versions: int
+    versions_checked: int  # retained versions whose files all passed, counted per store
+    versions: int  # retained versions that were looked at, counted per store
     findings: tuple[Finding, ...]
-    results: Results = field(repr=False, compare=False)
+    results: Results = field(repr=False, compare=False)  # for another one of the same checkpoint
     depth: Depth = Depth.HEADERS
+    # The bad snapshots that Spark 4.2 and later pass over; `None` if none or all Sparks restart.
     passed_over: tuple[str, ...] | None = None
 
     @property
@@ -134,8 +122,8 @@ def with_self_repair(
         return verified
 
     def again(view: Storage) -> tuple[Checkpoint, tuple[Finding, ...]]:
-        known, depth = verified.results, verified.depth
-        rest = verify_at(view, depth, only, rebuilt={}, workers=workers, known=known)
+        known = verified.results
+        rest = verify_at(view, verified.depth, only, rebuilt={}, workers=workers, known=known)
         return rest.checkpoint, rest.findings
 
     over = passed_over(storage, verified.checkpoint, verified.findings, again)
@@ -147,36 +135,38 @@ def verify_at(
     depth: Depth,
     only: Callable[[StoreId], bool] | None = None,
     *,
-    rebuilt: Rebuilt | None = None,
+    rebuilt: Mapping[StoreId, Mapping[int, frozenset[int]]] | None = None,
     workers: Workers | int | None = None,
     known: Results = NO_RESULTS,
 ) -> Verification:
-    """Verifies a checkpoint to any depth; raises as `verify` does.
+    """Verifies a checkpoint, or only some stores, to any depth.
 
-    Args:
-        storage: where it lives.
-        depth: the depth of the check.
-        only: returns whether to read a store; all by default.
-        rebuilt: the column families of the zips that will be written again, by store and version;
-            lineages may name any zip then. `None`: every zip that a lineage names must exist.
-        workers: the number of stores read at a time.
-        known: the results of an earlier verification; what they cover is not read again.
+    `rebuilt` has the column families of the zips that will be written again, by store and version;
+    lineages may name any zip then, else every zip that one names must exist. What the `known`
+    results of an earlier verification cover is not read again.
     """
     reading, crew = stoppable(storage), Workers.of(workers)
     scanning = recalling(reading)
 
     def look() -> tuple[Checkpoint, tuple[Finding, ...]]:
-        checkpoint = scan(scanning, only)
-        return checkpoint, tuple(_logs(scanning, checkpoint, whole=depth >= Depth.CHAINS))
+        checkpoint, whole = scan(scanning, only), depth >= Depth.CHAINS
+        of_logs = *diagnose_logs(checkpoint), *restart_logs(scanning, checkpoint, whole=whole)
+        return checkpoint, of_logs
 
-    scanned, log_findings = settled(look, _doubtful)
-    checkpoint = _expecting(scanned, rebuilt or {})
+    checkpoint, log_findings = settled(look, _doubtful)
+    if rebuilt:
+        stores = (
+            replace(store, rocks=replace(store.rocks, rebuilt=rebuilt[store.id]))
+            if store.rocks and store.id in rebuilt
+            else store
+            for store in checkpoint.stores
+        )
+        checkpoint = replace(checkpoint, stores=tuple(stores))
     size = sum(store.size for store in checkpoint.stores)
     engine = cache(partial(engine_for, size, checkpoint.provider))
     known = known.valid(checkpoint, depth)
     ahead = crew.ahead(storage.parallel, len(checkpoint.stores), size)
     check = _StoreCheck(reading, checkpoint, depth, rebuilt is None, engine, known, ahead)
-    deep = depth is Depth.ROWS
     findings = [*checkpoint.findings, *unfinished_rollbacks(reading), *log_findings]
     jobs = [
         Job(partial(check.at, store), partial(check.need, store), store.size)
@@ -184,37 +174,25 @@ def verify_at(
     ]
     threads = crew.threads(storage.parallel, size)
     budget = crew.budget(loading(size, checkpoint.provider) if depth > Depth.HEADERS else 0)
-    stores = tuple(in_turn(jobs, threads=threads, budget=budget, stop=reading.stop))
-    findings += (one for store in stores for one in store.findings)
-    units = (
-        tuple(check_units(reading, checkpoint, known, threads=threads, stop=reading.stop))
-        if deep
-        else ()
-    )
+    of_stores = in_turn(jobs, threads=threads, budget=budget, stop=reading.stop)
+    findings += (finding for result in of_stores for finding in result.findings)
+    units: list[UnitResult] = []
+    if depth is Depth.ROWS:
+        units = check_units(reading, checkpoint, known, threads=threads, stop=reading.stop)
     findings += row_findings(reading, checkpoint, units)
-    results = Results.of(checkpoint, depth, stores, units)
-    checked = sum(one.versions_checked for one in stores)
+    results = Results.of(checkpoint, depth, of_stores, units)
+    checked = sum(result.versions_checked for result in of_stores)
     versions = sum(_retained(checkpoint, store) for store in checkpoint.stores)
     every = tuple(dict.fromkeys(findings))
     return Verification(checkpoint, checked, versions, every, results, depth)
 
 
 def _retained(checkpoint: Checkpoint, store: Store) -> int:
-    """Returns the number of versions of a store that a restart or a rollback may need."""
+    """Counts the versions of a store that a restart or a rollback may need."""
     if checkpoint.span is None:
         return 0
     first, last = checkpoint.span
     return checkpoint.retained(store.id, store.oldest(first, last), last)
-
-
-def _expecting(checkpoint: Checkpoint, rebuilt: Rebuilt) -> Checkpoint:
-    stores = (
-        replace(one, rocks=replace(one.rocks, rebuilt=rebuilt[one.id]))
-        if one.rocks and one.id in rebuilt
-        else one
-        for one in checkpoint.stores
-    )
-    return replace(checkpoint, stores=tuple(stores)) if rebuilt else checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,38 +228,27 @@ class _StoreCheck:
         if store.unread:
             return StoreResult(store, self.lineages, 0, store.findings)
         source = Source.of(self.storage, store, checkpoint, ahead=self.ahead)
-        findings = [*_diagnosed(store, checkpoint)]
+        findings = [one for one in diagnose(store, checkpoint) if one.code not in _OF_SUSPECTS]
         findings += check_suspects(source, self.engine, store, checkpoint)
         deltas = needed_deltas(store, checkpoint)
         if self.depth is Depth.HEADERS:  # larger ones are not read whole
             deltas = (one for one in deltas if one.entry.size <= _READ_WHOLE)
         with source.fetching(deltas) as near:
-            rebuilt = rebuild(
+            checked, of_files, read = rebuild(
                 near, self.engine, store, checkpoint, self.depth, lineages=self.lineages
             )
-        findings += [*rebuilt.findings, *_purged(store, checkpoint), *_orphans(store)]
+        findings += [*of_files, *_purged(store, checkpoint), *_orphans(store)]
         if self.depth >= Depth.CHAINS:
             findings += _sides(self.storage, store, checkpoint)
         if self.depth is Depth.ROWS:
-            findings += _unneeded(source, self.engine, store, checkpoint, rebuilt.read)
-        return StoreResult(store, self.lineages, rebuilt.checked, tuple(findings))
-
-
-def _diagnosed(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Yields the findings of the listing alone; `check_suspects` reads more of replaced logs."""
-    read = (FindingCode.STALE_SNAPSHOT, FindingCode.LOG_REPLACED)
-    return (one for one in diagnose(store, checkpoint) if one.code not in read)
+            findings += _unneeded(source, self.engine, store, checkpoint, read)
+        return StoreResult(store, self.lineages, checked, tuple(findings))
 
 
 def _shares(number: int, total: int) -> Callable[[StoreId], bool]:
     if not 1 <= number <= total:
         raise ConfigError(f"share {number} of {total} is not valid; the first is 1/{total}")
     return lambda store: (store.operator + store.partition) % total == number - 1
-
-
-def _logs(reading: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
-    yield from diagnose_logs(checkpoint)
-    yield from restart_logs(reading, checkpoint, whole=whole)
 
 
 def _doubtful(
@@ -311,12 +278,12 @@ def _purged(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
 def _orphans(store: Store) -> Iterator[Finding]:
     lone = [side.entry for side in lone_checksum_files(store.files)]
     temps = [file.entry for file in store.files if isinstance(file, TempFile)]
-    for entry in lone + temps:
-        detail = f"{entry.path}: left behind by an interrupted write or deletion"
-        yield Finding(FindingCode.ORPHAN_FILE, detail, store.id, path=entry.path)
-    for entry in _unreferenced(store):
-        detail = f"{entry.path}: no snapshot refers to it; an upload was interrupted or is running"
-        yield Finding(FindingCode.ORPHAN_FILE, detail, store.id, path=entry.path)
+    left = "left behind by an interrupted write or deletion"
+    loose = "no snapshot refers to it; an upload was interrupted or is running"
+    orphans = [(entry, left) for entry in lone + temps]
+    orphans += ((entry, loose) for entry in _unreferenced(store))
+    for entry, why in orphans:
+        yield Finding(FindingCode.ORPHAN_FILE, f"{entry.path}: {why}", store.id, path=entry.path)
 
 
 def _unreferenced(store: Store) -> Iterator[Entry]:
@@ -361,25 +328,21 @@ def _sides(storage: Storage, store: Store, checkpoint: Checkpoint) -> Iterator[F
             continue
         if side.owner in unused:
             continue
+        path = side.entry.path
+        owner = path.removesuffix(side.entry.name) + side.entry.name[1:-4]
         try:
-            yield from _stale(storage, store, side, checkpoint)
+            stored = storage.read(path)
+            with in_file(path), storage.open(owner) as stream:
+                if checksum_file.hadoop_matches(stored, stream):
+                    continue
         except CodecError as error:
             yield finding_of(store, error, checkpoint)
         except NotFoundError:
             continue  # cleaned up by the query since it was listed
-
-
-def _stale(
-    storage: Storage, store: Store, side: ChecksumFile, checkpoint: Checkpoint
-) -> Iterator[Finding]:
-    owner = side.entry.path.removesuffix(side.entry.name) + side.entry.name[1:-4]
-    stored = storage.read(side.entry.path)
-    with in_file(side.entry.path), storage.open(owner) as stream:
-        fits = checksum_file.hadoop_matches(stored, stream)
-    if not fits:
-        detail = (
-            f"{side.entry.path}: does not match {owner}; a Hadoop FileSystem refuses to read it"
-        )
-        path, batches = side.entry.path, tuple(spoiled(store, side.owner, checkpoint))
-        code = FindingCode.STALE_CHECKSUM
-        yield Finding(code, detail, store.id, side.version, path=path, batches=batches)
+        else:
+            detail = f"{path}: does not match {owner}; a Hadoop FileSystem refuses to read it"
+            code, batches = (
+                FindingCode.STALE_CHECKSUM,
+                tuple(spoiled(store, side.owner, checkpoint)),
+            )
+            yield Finding(code, detail, store.id, side.version, path=path, batches=batches)

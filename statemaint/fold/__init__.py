@@ -17,7 +17,7 @@ __all__ = ["ClearEngine", "Engine", "Folding", "Pieces", "Source", "engine_for",
 def engine_for(stored: int, provider: Provider = Provider.HDFS_BACKED) -> Engine:
     """Returns the engine for a run that reads `stored` stored bytes in all."""
     if provider is Provider.ROCKSDB:
-        from statemaint.fold.rocksdb.engine import RocksEngine  # noqa: PLC0415 -- RocksDB is large
+        from statemaint.fold.rocksdb.write import RocksEngine  # noqa: PLC0415 -- RocksDB is large
 
         return RocksEngine()
     if stored < COMPILED_FROM:
@@ -28,6 +28,5 @@ def engine_for(stored: int, provider: Provider = Provider.HDFS_BACKED) -> Engine
 
 
 def must_equal(path: str, found: StateDigest, expected: StateDigest) -> None:
-    """Compares the state in a snapshot with the fold of the files below it."""
     if found != expected:
         raise SnapshotMismatchError(path, found=str(found), expected=str(expected))

@@ -3,9 +3,9 @@
 They are upper estimates for what states usually hold; `make bench` compares them with the peaks of
 real folds, and a table of docs/benchmarks.md has the result.
 
-    HDFS-backed   the table of the keys in all deltas, as if no key came twice (`compiled.table`);
+    HDFS-backed   the table of the keys in all deltas, as if no key came twice (`compiled.window`);
                   a window over the largest delta; the outputs. The base streams past.
-    RocksDB       the changes that are held before they are written (`sums.LIMITS`), twice, with
+    RocksDB       the changes that are held before they are written (`changes.LIMITS`), twice, with
                   their places and their table; RocksDB's own buffer; the indexes of the SST files.
 
 File sizes are a poor measure: a row takes 4 stored bytes or 60,000. So for a chain of some size the
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import BinaryIO, cast
 
 from statemaint.codec.compression.base import Compression
@@ -31,36 +31,28 @@ from statemaint.storage import MOST_AHEAD
 
 _MIB = 1024 * 1024
 
-# -- the program, once
-
+# The program, once.
 _NUMBA, _LOOPS, _ROCKSDB = 76 * _MIB, 58 * _MIB, 16 * _MIB
 
-# -- a fold by the compiled engine
-
+# A fold by the compiled engine.
 _FOLD = 6 * _MIB
 _PER_SNAPSHOT = 6 * _MIB  # its output, and the data that waits to be written
 _PER_KEY = 45  # of the table while it grows: 20 for an entry, a load of 0.7, old and new together
 _WINDOW, _MOST_WINDOW = 2.5, 8 * _MIB  # it grows by doubling, up to the held part of a delta
 _PER_RECORD = 3  # of the largest delta: their fates
 
-# -- a fold in plain Python: every row is an object
+_OBJECTS = 30  # a fold in plain Python: every row is an object
 
-_OBJECTS = 30
-
-# -- a fold by RocksDB
-
+# A fold by RocksDB.
 _DATABASE = 16 * _MIB
-_HELD = 65 * _MIB  # `sums.LIMITS.held`, plus one step
+_HELD = 65 * _MIB  # `changes.LIMITS.held`, plus one step
 _PER_CHANGE = 85  # its place, its entry in the table, its rank
 _MOST_BUFFER = 128 * _MIB  # two of RocksDB's write buffers
 _OF_TABLES = 0.06  # of SST files: their indexes and filters
 
-# -- files in transit from and to a far storage
+_PARTS = 6 * 8 * _MIB  # files in transit from and to a far storage
 
-_PARTS = 6 * 8 * _MIB
-
-# -- a look into a delta
-
+# A look into a delta.
 _WORTH_A_LOOK = 2 * _MIB
 _ENOUGH = 64 * 1024
 _LOOKED_AT, _MOST_RECORDS, _PIECE = 256 * 1024, 4096, 16 * 1024
@@ -68,18 +60,12 @@ _LOOKED_AT, _MOST_RECORDS, _PIECE = 256 * 1024, 4096, 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Density:
-    """The content of a store's deltas, for each stored byte.
+    """The content of a store's deltas."""
 
-    Attributes:
-        payload: uncompressed bytes for each stored byte.
-        record: the mean size of a record in the payload.
-    """
-
-    payload: float
-    record: float
+    payload: float  # uncompressed bytes for each stored byte
+    record: float  # the mean size of a record in the payload
 
     def records(self, stored: int) -> int:
-        """Returns the number of records in some stored bytes."""
         return int(stored * self.payload / self.record)
 
 
@@ -128,12 +114,12 @@ def _looked_at(source: Source, stream: BinaryIO, provider: Provider) -> Density:
 
 
 def _sizes(source: Source, payload: Iterator[bytes], provider: Provider) -> Iterator[int]:
-    sums = source.row_checksums
+    checked = source.row_checksums
     if provider is Provider.ROCKSDB:
-        changes = changelog.decode(payload, row_checksums=sums)[1]
+        changes = changelog.decode(payload, row_checksums=checked)[1]
         yield from (9 + len(key) + len(value or b"") for _, key, value in changes)
     else:
-        pairs = records.decode(payload, row_checksums=sums)
+        pairs = records.decode(payload, row_checksums=checked)
         yield from (8 + len(key) + len(value or b"") for key, value in pairs)
 
 
@@ -158,10 +144,7 @@ class _Counted:
 
 
 def chains_need(chains: Sequence[Chain], source: Source, store: Store, *, writes: int = 0) -> int:
-    """Returns an upper estimate of the memory for folding some chains of a store in succession.
-
-    The beginning of one delta is read if there are many bytes of them.
-    """
+    """Returns an upper estimate of the memory for folding some chains of a store in succession."""
     if not chains:
         return 0
     provider = Provider.ROCKSDB if store.rocks else Provider.HDFS_BACKED
@@ -181,7 +164,7 @@ def chains_need(chains: Sequence[Chain], source: Source, store: Store, *, writes
 
 
 def check_need(store: Store, source: Source, *, folds: bool = True) -> int:
-    """Returns an upper estimate of the memory that checking a store takes, in bytes.
+    """Returns an upper estimate of the memory that checking a store takes.
 
     A snapshot that turns out to be wrong is compared with more of the log than this counts.
     """
@@ -191,13 +174,15 @@ def check_need(store: Store, source: Source, *, folds: bool = True) -> int:
 
 def _between_snapshots(store: Store) -> list[Chain]:
     """Returns the chains between snapshots, each with the changes of the upper one's version."""
-    snapshots, deltas, chains = store.versions.snapshots, store.versions.deltas, []
-    below = 0
-    for version in sorted(snapshots):
-        between = tuple(deltas[number] for number in deltas if below < number <= version)
-        chains.append(Chain(version, snapshots[version], between))
-        below = version
-    return chains
+    snapshots, deltas = store.versions.snapshots, store.versions.deltas
+    return [
+        Chain(
+            version,
+            snapshots[version],
+            tuple(delta for number, delta in deltas.items() if below < number <= version),
+        )
+        for below, version in pairwise((0, *sorted(snapshots)))
+    ]
 
 
 def fold_need(
@@ -241,10 +226,9 @@ def _rocks_need(chain: Chain, content: Density, databases: int) -> int:
 
 def _moved(chain: Chain) -> int:
     """Returns the bytes in transit: of the file being read, the next ones, and the snapshot."""
-    largest = max((one.entry.size for one in (*chain.deltas, chain.base) if one), default=0)
+    largest = max((file.entry.size for file in (*chain.deltas, chain.base) if file), default=0)
     return min(2 * largest, _PARTS) + min(chain.size, _PARTS) + min(chain.size, MOST_AHEAD)
 
 
 def read_need(size: int, *, far: bool) -> int:
-    """Returns the memory for reading a file, one window at a time."""
     return _FOLD + (min(2 * size, _PARTS) if far else 0)

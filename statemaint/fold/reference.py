@@ -22,14 +22,12 @@ class ClearEngine:
     def fold(
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
     ) -> Folding:
-        """Folds a chain once, oldest file first."""
         return Folding(_pieces(source, chain, versions, write=write))
 
     def digest(self, source: Source, path: str) -> StateDigest:
         return digest(source.rows(path), source.key)
 
     def check(self, source: Source, path: str) -> frozenset[int]:
-        """Reads a delta whole; it uses no column families."""
         deque(source.records(path), maxlen=0)
         return frozenset()
 

@@ -26,12 +26,14 @@ Pieces = Generator[tuple[int, bytes], None, dict[int, StateDigest]]
 
 
 class Folding:
-    """One fold while it runs: pieces of the files of some versions, then a digest of each."""
+    """One fold while it runs: pieces of the files of some versions, then a digest of each.
+
+    Nothing is read before the first piece or digest is requested.
+    """
 
     __slots__ = ("_digests", "_pieces")
 
     def __init__(self, pieces: Pieces) -> None:
-        """Prepares the fold; nothing is read before the first piece or digest is requested."""
         self._pieces, self._digests = pieces, dict[int, StateDigest]()
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
@@ -49,7 +51,7 @@ class Folding:
 
     @property
     def digests(self) -> dict[int, StateDigest]:
-        """Returns the digest of each version's state; runs to the end, drops remaining pieces."""
+        """Returns the digest of each version's state; runs to the end and drops what remains."""
         deque(self, maxlen=0)
         return self._digests
 
@@ -69,32 +71,19 @@ class Described(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The files of one store, and how to read them.
-
-    Attributes:
-        storage: the storage of the files.
-        compression: the compression of every file.
-        row_checksums: whether each row carries its own checksum.
-        key: the key of digests, 16 bytes.
-        checksums: the path of Spark's checksum file for each file that has one.
-        families: the zip whose column families and merge operator apply to folds; `None`: that of
-            the chain's base. Ignored by the HDFS-backed provider.
-        unnamed: whether folds may have rows of families without a name.
-        sums: receives the CRC-32C of each file that is read whole, by path; `None` for none.
-        entries: receives the entry of each file that is read whole, if its storage shows it.
-        ahead: the number of files that are fetched at a time if several will be read.
-    """
+    """The files of one store, and how to read them."""
 
     storage: Storage
     compression: Compression
     row_checksums: bool
-    key: bytes
-    checksums: Mapping[str, str] = field(default_factory=dict)
+    key: bytes  # of digests, 16 bytes
+    checksums: Mapping[str, str] = field(default_factory=dict)  # Spark's, by the file they are of
+    # The zip whose column families and merge operator apply to folds; by default the chain's base.
     families: Snapshot | None = None
-    unnamed: bool = False
-    sums: dict[str, int] | None = None
-    entries: dict[str, Entry] = field(default_factory=dict)
-    ahead: int = 1
+    unnamed: bool = False  # folds may have rows of families without a name
+    sums: dict[str, int] | None = None  # receives the CRC-32C of each file that is read whole
+    entries: dict[str, Entry] = field(default_factory=dict)  # and its entry, if the storage has it
+    ahead: int = 1  # the number of files that are fetched at a time if several will be read
 
     @classmethod
     def of(
@@ -142,11 +131,7 @@ class Source:
         return replace(self, checksums={**self.checksums, path: f"{path}.crc"})
 
     def blocks(self, path: str) -> Generator[Block]:
-        """Yields a file's blocks, then compares the whole file with its checksum file, if any.
-
-        Raises:
-            StaleChecksumError: when its checksum file does not match these bytes.
-        """
+        """Yields a file's blocks, then compares the whole file with its checksum file, if any."""
         with self.opened(path) as stream, in_file(path):
             yield from self.compression.blocks(stream)
 
@@ -181,13 +166,11 @@ class Source:
             raise StaleChecksumError(beside, path)
 
     def records(self, path: str) -> Iterator[Record]:
-        """Yields a file's records in order."""
         payload = (bytes(block.payload) for block in self.blocks(path))
         with in_file(path):
             yield from records.decode(payload, row_checksums=self.row_checksums)
 
     def rows(self, path: str) -> Iterator[tuple[bytes, bytes]]:
-        """Yields a snapshot's rows in stored order."""
         with in_file(path):
             yield from records.snapshot_rows(self.records(path))
 
@@ -195,19 +178,15 @@ class Source:
 class Engine(Protocol):
     """Folds chains and reads files back; both engines give the same results and errors.
 
-    Raises:
-        CodecError: naming the file, when a file does not follow the format.
-        StaleChecksumError: when a checksum file does not match the file beside it.
-        Superseded: when a file is replaced while it is read.
-        StorageError: when a file cannot be read.
+    Besides `StorageError` they raise `CodecError`, naming the file, `StaleChecksumError`, and
+    `Superseded` when a file is replaced while it is read.
     """
 
     def fold(
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
     ) -> Folding:
-        """Folds a chain once.
+        """Folds a chain once: its own version, and at most one other that the fold passes through.
 
-        `versions` are the chain's own version, and at most one other that the fold passes through.
         Without `write` there are only digests.
         """
         ...
@@ -215,5 +194,5 @@ class Engine(Protocol):
     def digest(self, source: Source, path: str) -> StateDigest: ...
 
     def check(self, source: Source, path: str) -> frozenset[int]:
-        """Reads a delta whole, and returns the column families that it needs a zip to name."""
+        """Reads a delta whole; returns the column families, if any, that it needs a zip to name."""
         ...

@@ -11,7 +11,7 @@ from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rocksdb.changelog import DELETE, PUT, Change
 from statemaint.errors import in_file
 from statemaint.fold.source import Source
-from statemaint.fold.table import SortedTable
+from statemaint.fold.table import Row, SortedTable
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta
@@ -24,17 +24,11 @@ _BATCH = 4096
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state at a version.
+    """The state at a version."""
 
-    Attributes:
-        rows: keys and values as they are in the store, in the order of the keys' bytes.
-        families: the name of each column family by its number; empty if the store has none.
-        delimiter: the bytes between merged operands.
-    """
-
-    rows: Iterator[tuple[bytes, bytes]]
-    families: Mapping[int, str]
-    delimiter: bytes = b""
+    rows: Iterator[Row]  # as they are in the store, in the order of the keys' bytes
+    families: Mapping[int, str]  # the names of column families by their numbers, if there are any
+    delimiter: bytes = b""  # between merged operands
 
 
 @contextmanager
@@ -43,10 +37,6 @@ def opened_state(source: Source, store: Store, chain: Chain) -> Iterator[State]:
 
     Memory does not grow with the state: the rows of a large HDFS-backed store are sorted in the
     temporary directory (`fold.table`), a RocksDB store needs a copy of its database there.
-
-    Raises:
-        MissingSstError: when an SST file of its zip does not exist.
-        StaleChecksumError: when a checksum file does not match the file beside it.
     """
     if store.rocks is not None:
         with _rocks_fold(source, store, chain) as fold:
@@ -63,7 +53,7 @@ Watch = Callable[[int, Iterator[Change]], Iterator[Change]]
 def opened_pair(
     source: Source, store: Store, older: Chain, newer: Chain, watch: Watch
 ) -> Iterator[tuple[State, State]]:
-    """Opens two states of one store as `opened_state` does, with the same errors.
+    """Opens two states of one store as `opened_state` does.
 
     If one fold of an HDFS-backed store gives both, they share the bytes of their rows, and `watch`
     sees the changes of each version between the two.
@@ -71,16 +61,11 @@ def opened_pair(
     if store.rocks is None and older.begins(newer):
         before = _folded(source, older)
         after = before.fork()
-        for delta in newer.deltas[len(older.deltas) :]:
-            changes = watch(delta.version, logged(source, store, delta))
-            after.apply((key, value) for _, key, value in changes)
+        _apply(after, source, store, newer.deltas[len(older.deltas) :], watch)
         yield State(before.rows(), {}), State(after.rows(), {})
         return
-    with (
-        opened_state(source, store, older) as one,
-        opened_state(source, store, newer) as other,
-    ):
-        yield one, other
+    with opened_state(source, store, older) as first, opened_state(source, store, newer) as second:
+        yield first, second
 
 
 def logged(source: Source, store: Store, delta: Delta) -> Iterator[Change]:
@@ -97,43 +82,36 @@ def logged(source: Source, store: Store, delta: Delta) -> Iterator[Change]:
 
 
 class Watcher(Protocol):
-    """The observer of a fold."""
+    """The observer of a fold: of the base's keys, then of the changes, as a `Watch`."""
 
-    def begin(self, keys: Iterable[bytes], families: Mapping[int, str]) -> None:
-        """Receives the keys of the chain's base, and the numbers of its column families."""
-        ...
+    def begin(self, keys: Iterable[bytes], families: Mapping[int, str]) -> None: ...
 
-    def watch(self, version: int, changes: Iterator[Change]) -> Iterator[Change]:
-        """Yields the changes of a version, complete and unchanged."""
-        ...
+    def watch(self, version: int, changes: Iterator[Change]) -> Iterator[Change]: ...
 
 
 @contextmanager
 def watched_state(source: Source, store: Store, chain: Chain, watcher: Watcher) -> Iterator[State]:
-    """Opens a state as `opened_state` does, with the same errors, and informs a watcher.
-
-    Each file is read once.
-    """
+    """Opens a state as `opened_state` does, and informs a watcher; each file is read once."""
+    begin = Chain(chain.start, chain.base, ())
     if store.rocks is not None:
-        begin = Chain(chain.start, chain.base, ())
+        from statemaint.fold.rocksdb.changes import apply  # noqa: PLC0415
+
         with _rocks_fold(source, store, begin, chain.version) as fold:
             state = _rocks_state(fold)
             watcher.begin((key for key, _ in state.rows), state.families)
-            _rocks_watched(source, chain, fold, watcher)
+            apply(source, chain.deltas, fold.pending, watch=watcher.watch)
             yield _rocks_state(fold)
         return
-    rows = _folded(source, Chain(chain.start, chain.base, ()))
+    rows = _folded(source, begin)
     watcher.begin((key for key, _ in rows.fork().rows()), {})
-    for delta in chain.deltas:
-        changes = watcher.watch(delta.version, logged(source, store, delta))
-        rows.apply((key, value) for _, key, value in changes)
+    _apply(rows, source, store, chain.deltas, watcher.watch)
     yield State(rows.rows(), {})
 
 
 def state_digest(source: Source, store: Store, chain: Chain) -> StateDigest:
     """Returns the digest of the state that a chain folds to, as an engine does, but more slowly.
 
-    Memory does not grow with the state nor with its changes; raises as `opened_state` does.
+    Memory does not grow with the state nor with its changes.
     """
     from statemaint.fold.compiled.rows import Sums  # noqa: PLC0415 -- only large states need it
 
@@ -153,6 +131,14 @@ def _folded(source: Source, chain: Chain) -> SortedTable:
     return table
 
 
+def _apply(
+    table: SortedTable, source: Source, store: Store, deltas: Iterable[Delta], watch: Watch
+) -> None:
+    for delta in deltas:
+        changes = watch(delta.version, logged(source, store, delta))
+        table.apply((key, value) for _, key, value in changes)
+
+
 @contextmanager
 def _rocks_fold(
     source: Source, store: Store, chain: Chain, families_at: int | None = None
@@ -169,17 +155,3 @@ def _rocks_state(fold: "Folded") -> State:
     numbers = {number: name for name, number in fold.families.families.items()}
     delimiter = fold.like.delimiter if fold.like else None
     return State(chained.from_iterable(fold.database.rows()), numbers, delimiter or b"")
-
-
-def _rocks_watched(source: Source, chain: Chain, fold: "Folded", watcher: Watcher) -> None:
-    """Applies a chain's changelogs to the database of its base."""
-    from statemaint.fold.rocksdb.changes import Pending, decoded  # noqa: PLC0415
-    from statemaint.fold.rocksdb.sums import LIMITS  # noqa: PLC0415
-
-    pending = Pending(fold.database, fold.like, held=LIMITS.held)
-    for delta in chain.deltas:
-        with in_file(delta.entry.path):
-            header, changes = decoded(source, delta.entry.path)
-            pending.begin(header)
-            pending.take(watcher.watch(delta.version, changes))
-    pending.flush()

@@ -1,28 +1,81 @@
 """Rows, and the events of keys, in bounded memory and in key order.
 
-Changes collect in a dictionary. Whenever it is full, it is written to a temporary file as one
+Changes collect in memory. Whenever they are too many, they are written to a temporary file as one
 *run*: the records of a delta (`codec.hdfs.records`) in the order of their keys. Reading merges the
-runs and the dictionary; of each key the newest record counts, or in `SortedEvents` all of them. A
-small state never leaves the dictionary.
+runs and what is in memory; of each key the newest record counts, or in `SortedEvents` all of them.
+A small state never leaves memory.
 """
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from heapq import merge
 from operator import itemgetter
 from tempfile import TemporaryFile
+from typing import Self
 
 from statemaint.codec.hdfs import records
 from statemaint.codec.hdfs.records import Record
+from statemaint.codec.integrity.digest import StateDigest
 from statemaint.fold.temporary import temporary_directory
+
+Row = tuple[bytes, bytes]
 
 # The most bytes of changes in a dictionary, except for a single larger change.
 HELD = 24 * 1024 * 1024
+# The most bytes of rows in a `Spill`, except for a single larger row.
+SPILL_HELD = 64 * 1024 * 1024
 # The memory that a key and its value take in addition to their bytes.
 _PER_KEY = 150
-_PIECE = 64 * 1024
+# The rows of a `Spill` are in memory before they are written, and sorted once more.
+_TIMES = 3
+_PIECE, _BATCH = 64 * 1024, 512
+_LENGTHS = 8  # of a row in a file
 # Each run is an open file; more of them are merged into one.
 _MOST_RUNS = 32
+
+
+class _RunFile:
+    """Runs, one after the other, in a file that no directory names."""
+
+    def __init__(self) -> None:
+        with temporary_directory():
+            self._file = TemporaryFile()  # noqa: SIM115
+        self.size = 0
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self.close()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def add(self, content: Iterable[Record]) -> "_Run":
+        begin = self.size
+        with temporary_directory():
+            for piece in records.encode(content):
+                self.size += self._file.write(piece)
+            self._file.flush()
+        return _Run(self, begin, self.size)
+
+    def pieces(self, begin: int, end: int) -> Iterator[bytes]:
+        """Yields a part; several readers share the file, so nothing moves its position."""
+        for at in range(begin, end, _PIECE):
+            with temporary_directory():
+                piece = os.pread(self._file.fileno(), min(_PIECE, end - at), at)
+            yield piece
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Records in the order of their keys; the file is closed with the last run of it."""
+
+    file: _RunFile
+    begin: int
+    end: int
+
+    def records(self) -> Iterator[Record]:
+        return records.decode(self.file.pieces(self.begin, self.end))
 
 
 class _Sorted:
@@ -33,10 +86,10 @@ class _Sorted:
         self._size = 0
         self._runs: tuple[_Run, ...] = ()
 
-    def _spill(self, merged: Callable[[tuple["_Run", ...]], Iterable[Record]]) -> None:
+    def _spill(self, merged: Callable[[tuple[_Run, ...]], Iterable[Record]]) -> None:
         """Writes a run of what is held; of too many runs it becomes the only one."""
         full = len(self._runs) >= _MOST_RUNS
-        run = _Run(merged(self._runs if full else ()))
+        run = _RunFile().add(merged(self._runs if full else ()))
         self._runs = (run,) if full else (*self._runs, run)
         self._size = 0
 
@@ -65,7 +118,7 @@ class SortedTable(_Sorted):
         other._newest, other._size, other._runs = dict(self._newest), self._size, self._runs
         return other
 
-    def rows(self) -> Iterator[tuple[bytes, bytes]]:
+    def rows(self) -> Iterator[Row]:
         """Yields the rows in the order of their keys' bytes; no changes may follow."""
         for key, value in _newest((*self._runs, self._newest)):
             if value is not None:
@@ -73,11 +126,11 @@ class SortedTable(_Sorted):
 
     def _make_room(self) -> None:
         """Writes the dictionary to a run, unless most changes were to keys that it already had."""
-        self._size = sum(_size(key, value) for key, value in self._newest.items())
-        if self._size <= self._held // 2:
-            return
-        self._spill(lambda runs: _newest((*runs, self._newest)))
-        self._newest = {}
+        changes = self._newest.items()
+        self._size = sum(len(key) + len(value or b"") + _PER_KEY for key, value in changes)
+        if self._size > self._held // 2:
+            self._spill(lambda runs: _newest((*runs, self._newest)))
+            self._newest = {}
 
 
 class SortedEvents(_Sorted):
@@ -98,60 +151,83 @@ class SortedEvents(_Sorted):
             self._events[key] = bytearray(events + event)
         self._size += len(event)
         if self._size > self._held:
-            self._make_room()
+            self._spill(lambda runs: _all(runs, _in_order(self._events)))
+            self._events = {}
 
-    def by_key(self) -> Iterator[tuple[bytes, bytes]]:
+    def by_key(self) -> Iterator[Row]:
         """Yields each key with its concatenated events, in the order of the keys' bytes.
 
         A key with many events is yielded several times in succession.
         """
-        return _all(self._runs, self._events)
-
-    def _make_room(self) -> None:
-        self._spill(lambda runs: _all(runs, self._events))
-        self._events = {}
+        return _all(self._runs, _in_order(self._events))
 
 
-def _size(key: bytes, value: bytes | None) -> int:
-    return len(key) + len(value or b"") + _PER_KEY
+class Spill:
+    """The rows of some partitions; one temporary file has what memory has no room for."""
+
+    def __init__(self, partitions: int, key: bytes, held: int | None = None) -> None:
+        """Prepares a number of partitions; `key` is the key of their digests."""
+        from statemaint.fold.compiled.rows import Sums  # noqa: PLC0415 -- numba is large
+
+        self._held = SPILL_HELD if held is None else held
+        self._size = 0
+        self._rows: list[list[Row]] = [[] for _ in range(partitions)]
+        self._runs: list[list[_Run]] = [[] for _ in range(partitions)]
+        self._sums = [Sums(key) for _ in range(partitions)]
+        self._file = _RunFile()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    @property
+    def spilled(self) -> int:
+        """Returns the bytes in the file."""
+        return self._file.size
+
+    def add(self, partition: int, row: Row) -> None:
+        self._rows[partition].append(row)
+        self._size += len(row[0]) + len(row[1]) + _PER_KEY
+        if self._size > self._held:
+            self._sort()
+            for rows, runs in zip(self._rows, self._runs, strict=True):
+                if rows:
+                    runs.append(self._file.add(rows))
+                    rows.clear()
+            self._size = 0
+
+    def end(self) -> list[StateDigest]:
+        """Ends the adding of rows, and returns the digest of each partition."""
+        self._sort()
+        return [sums.digest() for sums in self._sums]
+
+    def rows(self, partition: int) -> Iterator[Row]:
+        """Yields a partition's rows in the order of their keys, once all are added."""
+        return _all(self._runs[partition], self._rows[partition])
+
+    def _sort(self) -> None:
+        for rows, sums in zip(self._rows, self._sums, strict=True):
+            rows.sort()
+            for start in range(0, len(rows), _BATCH):
+                sums.add(rows[start : start + _BATCH])
 
 
-class _Run:
-    """Records in the order of their keys, in a file that no directory names.
-
-    Forks share it, so it is closed with the last table that has it.
-    """
-
-    def __init__(self, content: Iterable[Record]) -> None:
-        with temporary_directory():
-            self._file = TemporaryFile()  # noqa: SIM115
-            self._file.writelines(records.encode(content))
-            self._file.flush()
-            self._size = self._file.tell()
-
-    def __del__(self) -> None:
-        if file := getattr(self, "_file", None):
-            file.close()
-
-    def records(self) -> Iterator[Record]:
-        return records.decode(self._pieces())
-
-    def _pieces(self) -> Iterator[bytes]:
-        """Yields the content; forks read one file side by side, so nothing moves its position."""
-        for at in range(0, self._size, _PIECE):
-            with temporary_directory():
-                piece = os.pread(self._file.fileno(), _PIECE, at)
-            yield piece
+def taken_by(rows: int, size: int) -> tuple[int, int]:
+    """Returns the most that rows of a `Spill` take in memory while written, and on disk."""
+    held = size + rows * _PER_KEY
+    return _TIMES * min(held, SPILL_HELD), size + rows * _LENGTHS if held > SPILL_HELD else 0
 
 
-def _all(
-    runs: Iterable[_Run], newest: Mapping[bytes, bytes | bytearray]
-) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the records of each key, oldest first, in the order of the keys."""
-    held = ((key, bytes(newest[key])) for key in sorted(newest))
+def _all(runs: Iterable[_Run], held: Iterable[Row]) -> Iterator[Row]:
+    """Merges runs and what is held, in the order of keys; of equal keys the oldest comes first."""
     streams = [records.snapshot_rows(run.records()) for run in runs]
-    # Equal keys come in the order of the runs.
-    yield from merge(*streams, held, key=itemgetter(0)) if streams else held
+    return merge(*streams, held, key=itemgetter(0)) if streams else iter(held)
+
+
+def _in_order(events: Mapping[bytes, bytes | bytearray]) -> Iterator[Row]:
+    return ((key, bytes(events[key])) for key in sorted(events))
 
 
 def _newest(tables: Iterable[_Run | dict[bytes, bytes | None]]) -> Iterator[Record]:

@@ -8,6 +8,7 @@ from itertools import repeat
 
 from statemaint.fold import Source
 from statemaint.fold.state import opened_state
+from statemaint.fold.table import taken_by
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.plan.actions import WriteSnapshot
@@ -59,8 +60,6 @@ def forecast(planned: SavepointPlan, workers: Workers) -> tuple[OperatorForecast
 
 
 def _of_operator(operator: int, tallies: Sequence[_Tally]) -> OperatorForecast:
-    from statemaint.fold.spill import taken_by  # noqa: PLC0415 -- numba is large
-
     before, after = Counter[int](), Counter[int]()
     for tally in tallies:
         before[tally.store.id.partition] += tally.sizes.total()

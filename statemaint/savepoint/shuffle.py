@@ -28,6 +28,7 @@ from statemaint.errors import CodecError, DamagedError, UnsupportedError, in_fil
 from statemaint.execute.publish import Published, publish, publish_zip
 from statemaint.fold import Folding, Pieces, Source, must_equal
 from statemaint.fold.state import State, opened_state
+from statemaint.fold.table import Spill
 from statemaint.fold.temporary import workplace
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Provider, Store
@@ -39,7 +40,7 @@ from statemaint.state.versions import Layouts
 from statemaint.storage import Storage
 
 if TYPE_CHECKING:
-    from statemaint.fold.spill import Spill
+    pass
 
 Row = tuple[bytes, bytes]
 _INT, _VERSION = struct.Struct("<i"), b"\0"
@@ -81,10 +82,9 @@ class Shuffle:
 @contextmanager
 def spilled(
     shuffle: Shuffle, sources: Sequence[Source]
-) -> Iterator["tuple[Spill, list[StateDigest]]"]:
+) -> Iterator[tuple[Spill, list[StateDigest]]]:
     """Puts the rows of all stores apart by their new partitions; yields them with their digests."""
     from statemaint.fold.compiled.rows import Sums  # noqa: PLC0415 -- numba is large
-    from statemaint.fold.spill import Spill  # noqa: PLC0415
 
     read, families = [], []
     with Spill(len(shuffle.targets), sources[0].key) as spill:

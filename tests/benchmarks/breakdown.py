@@ -10,7 +10,7 @@ from typing import Any
 from statemaint.fold.compiled.input import Scanner
 from statemaint.fold.compiled.kernels import records
 from statemaint.fold.compiled.output import Output
-from statemaint.fold.compiled.table import Table
+from statemaint.fold.compiled.window import Table
 from tests.benchmarks import ours
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.cases import Case

@@ -26,8 +26,7 @@ from statemaint.codec.integrity.digest import StateDigest, digest, digest_key
 from statemaint.codec.rocksdb import changelog, snapshot_zip
 from statemaint.codec.rocksdb.changelog import DELETE, PUT, Change, Header
 from statemaint.fold import Source
-from statemaint.fold.rocksdb import Built, build
-from statemaint.fold.rocksdb.engine import RocksEngine
+from statemaint.fold.rocksdb import Built, RocksEngine, build
 from statemaint.model.chain import Chain
 from statemaint.model.files import ROCKS_NAMES, Delta, Snapshot, StateFile
 from statemaint.storage import MemoryStorage, Storage

@@ -43,28 +43,9 @@ from statemaint.errors import CodecError, Superseded, UnsupportedError
 from statemaint.fold.compiled.input import Scanner, Work, new_work
 from statemaint.fold.compiled.kernels import records as kernels
 from statemaint.fold.compiled.kernels.compiled import expand_lzf, pack_lzf
-from statemaint.fold.compiled.kernels.records import (
-    AT,
-    BATCH,
-    BOUNDARY,
-    CAPACITY,
-    CHECKED,
-    FIRST,
-    FLOOR,
-    FULL,
-    KEYS,
-    LIMIT,
-    LOWER,
-    MORE,
-    NEXT,
-    OUTPUTS,
-    STATUS,
-    TARGET,
-    Runs,
-)
+from statemaint.fold.compiled.kernels.records import BATCH, Runs
 from statemaint.fold.compiled.output import Output
-from statemaint.fold.compiled.table import Table
-from statemaint.fold.compiled.window import PayloadWindow
+from statemaint.fold.compiled.window import PayloadWindow, Table
 from statemaint.fold.source import Folding, Pieces, Source
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta
@@ -76,23 +57,15 @@ _MOST_RECORDS = (1 << 32) - 2 * BATCH
 
 @dataclass(frozen=True, slots=True)
 class FastEngine:
-    """The engine with compiled loops, which run without the GIL.
+    """The engine with compiled loops, which run without the GIL."""
 
-    Attributes:
-        window: the window's bytes of a file that is read once; they should stay in a core's cache.
-        held: a delta of up to this many bytes is decoded once and held; a larger one is decoded
-            twice.
-        runs: the stretches of records that are picked before they are copied; more than `BATCH`.
-    """
-
-    window: int = 512 * 1024
-    held: int = 8 * 1024 * 1024
-    runs: int = 8192
+    window: int = 512 * 1024  # bytes of a file that is read once; they fit into a core's cache
+    held: int = 8 * 1024 * 1024  # a delta of up to this size is decoded once, a larger one twice
+    runs: int = 8192  # stretches of records that are picked before they are copied; above `BATCH`
 
     def fold(
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
     ) -> Folding:
-        """Folds a chain once, newest file first."""
         return Folding(self._pieces(source, chain, versions, write=write))
 
     def _pieces(
@@ -109,41 +82,36 @@ class FastEngine:
             return fold.digests()
 
     def digest(self, source: Source, path: str) -> StateDigest:
-        return StateDigest.of_words(_read(self.window, _compiled(source), path, snapshot=True))
+        return StateDigest.of_words(self._read(source, path, snapshot=True))
 
     def check(self, source: Source, path: str) -> frozenset[int]:
-        """Reads a delta whole; it uses no column families."""
-        _read(self.window, _compiled(source), path, snapshot=False)
+        self._read(source, path, snapshot=False)
         return frozenset()
+
+    def _read(self, source: Source, path: str, *, snapshot: bool) -> _Words:
+        """Reads a file whole, and returns the sums of its rows."""
+        near, window, work, sums = _compiled(source), PayloadWindow(), new_work(), _no_sums()
+        key = np.frombuffer(source.key, "<u8")
+        with closing(Scanner(near, path, snapshot, window, work, self.window)) as scanner:
+            scanner.start(self.window)
+            while True:
+                kernels.pick_all(window.buffer, window.end, work, sums, key)
+                if not scanner.goes_on():
+                    row: _Words = sums[0]
+                    return row
 
 
 def _compiled(source: Source) -> Source:
     """Returns the source with the fastest form of its compression."""
     if not isinstance(source.compression, Lzf):
         return source
-    return replace(
-        source, compression=replace(source.compression, expand=expand_lzf, pack=pack_lzf)
-    )
+    compression = replace(source.compression, expand=expand_lzf, pack=pack_lzf)
+    return replace(source, compression=compression)
 
 
-def _read(step: int, source: Source, path: str, *, snapshot: bool) -> _Words:
-    window, work, sums = PayloadWindow(), new_work(), _sums()
-    with closing(Scanner(source, path, snapshot, window, work, step)) as scanner:
-        scanner.start(step)
-        while True:
-            kernels.pick_all(window.buffer, window.end, work, sums, _words(source.key))
-            if not scanner.goes_on():
-                row: _Words = sums[0]
-                return row
-
-
-def _sums() -> _Words:
+def _no_sums() -> _Words:
     """Returns, for each output: low and high word of the sum of hashes, rows, bytes."""
     return np.zeros((2, 4), np.uint64)
-
-
-def _words(key: bytes) -> _Words:
-    return np.frombuffer(key, "<u8")
 
 
 class _Fold:
@@ -158,8 +126,7 @@ class _Fold:
         *,
         write: bool,
     ) -> None:
-        self._engine = engine
-        self._source = source
+        self._engine, self._source = engine, source
         others = [version for version in versions if version != chain.version]
         self._versions = [chain.version, *others]
         self._floor = others[0] if others else None
@@ -167,22 +134,20 @@ class _Fold:
         self._window, self._work, self._table = PayloadWindow(), new_work(), Table()
         self._fates = np.empty(0, np.uint8)
         self._runs, self._counts = np.empty((2, engine.runs, 2), np.int64), np.zeros(2, np.int64)
-        self._sums, self._key = _sums(), _words(source.key)
+        self._sums, self._key = _no_sums(), np.frombuffer(source.key, "<u8")
         self._settled = 0
         self._bytes = max(1, sum(delta.entry.size for delta in chain.deltas))
         self._passed = 0
         self._expansion = 3.0  # payload for each stored byte: a guess, then the last delta's
-        self._work[OUTPUTS] = TARGET | FLOOR if others else TARGET
-        self._work[NEXT] = 1
+        self._work[kernels.OUTPUTS] = kernels.TARGET | kernels.FLOOR if others else kernels.TARGET
+        self._work[kernels.NEXT] = 1
         self._fit_table()
-
-    # -- deltas
 
     def delta(self, delta: Delta) -> Iterator[tuple[int, bytes]]:
         """Decides a delta's keys, then yields the pieces that its records add to the outputs."""
         if self._floor is not None and delta.version <= self._floor:
             self._below_floor()
-        self._work[FIRST] = self._work[NEXT]
+        self._work[kernels.FIRST] = self._work[kernels.NEXT]
         with closing(self._scanner(delta.entry.path, snapshot=False)) as scanner:
             scanner.start(self._engine.held)
             held = scanner.whole
@@ -193,9 +158,9 @@ class _Fold:
 
     def _below_floor(self) -> None:
         """Marks that from now on the newest records are also the newest for the floor."""
-        if not self._work[LOWER]:
-            self._work[LOWER] = 1
-            self._work[BOUNDARY] = self._work[NEXT]
+        if not self._work[kernels.LOWER]:
+            self._work[kernels.LOWER] = 1
+            self._work[kernels.BOUNDARY] = self._work[kernels.NEXT]
 
     def _scanner(self, path: str, *, snapshot: bool) -> Scanner:
         return Scanner(self._source, path, snapshot, self._window, self._work, self._engine.window)
@@ -204,38 +169,27 @@ class _Fold:
         window, work = self._window, self._work
         while True:
             self._fit_fates()
-            kernels.decide(
-                window.buffer,
-                window.end,
-                work,
-                self._table.entries,
-                self._fates,
-                self._table.secret,
-            )
-            if work[STATUS] == FULL:
-                self._table.grow(
-                    int(work[KEYS]), self._share(scanner, delta), first=not self._passed
-                )
+            entries, secret = self._table.entries, self._table.secret
+            kernels.decide(window.buffer, window.end, work, entries, self._fates, secret)
+            if work[kernels.STATUS] == kernels.FULL:
+                read = self._passed + min(delta.entry.size, scanner.taken / self._expansion)
+                keys = int(work[kernels.KEYS])
+                self._table.grow(keys, read / self._bytes, first=not self._passed)
                 self._fit_table()
             elif not scanner.goes_on():
                 return
 
-    def _share(self, scanner: Scanner, delta: Delta) -> float:
-        """Returns the estimated share of all deltas that has been read."""
-        read = min(delta.entry.size, scanner.taken / self._expansion)
-        return (self._passed + read) / self._bytes
-
     def _fit_table(self) -> None:
-        self._work[CAPACITY], self._work[LIMIT] = self._table.capacity, self._table.limit
+        self._work[kernels.CAPACITY] = self._table.capacity
+        self._work[kernels.LIMIT] = self._table.limit
 
     def _fit_fates(self) -> None:
         """Makes room for the fate of each record that the window may contain."""
-        taken = int(self._work[NEXT] - self._work[FIRST])
-        need = taken + int(self._window.end - self._work[AT]) // 8 + BATCH
-        if self._work[NEXT] + need > _MOST_RECORDS:
-            raise UnsupportedError(
-                self._source.storage.root, "a chain of more than 4 billion records", "shorter ones"
-            )
+        taken = int(self._work[kernels.NEXT] - self._work[kernels.FIRST])
+        need = taken + int(self._window.end - self._work[kernels.AT]) // 8 + BATCH
+        if self._work[kernels.NEXT] + need > _MOST_RECORDS:
+            what = "a chain of more than 4 billion records"
+            raise UnsupportedError(self._source.storage.root, what, "shorter ones")
         if need > len(self._fates):
             fates = np.empty(max(need, 2 * taken), np.uint8)
             fates[:taken] = self._fates[:taken]
@@ -255,23 +209,22 @@ class _Fold:
 
     def _pick(self, scanner: Scanner) -> Iterator[tuple[int, bytes]]:
         window, work = self._window, self._work
-        following = int(work[NEXT])
-        work[AT] = 0
-        work[CHECKED] = 0  # they are checked already, and those of removals are overwritten now
-        work[NEXT] = 0
+        following = int(work[kernels.NEXT])
+        work[kernels.AT] = 0
+        work[kernels.CHECKED] = (
+            0  # they are checked already, and those of removals are overwritten now
+        )
+        work[kernels.NEXT] = 0
         yield from self._stream(
             scanner,
             lambda: kernels.pick_decided(
                 window.buffer, window.end, work, self._fates, *self._picked()
             ),
-            lambda: int(work[AT]),
+            lambda: int(work[kernels.AT]),
         )
-        work[NEXT] = following
-
-    # -- the base
+        work[kernels.NEXT] = following
 
     def base(self, path: str) -> Iterator[tuple[int, bytes]]:
-        """Yields the pieces that the base adds to the outputs."""
         if self._floor is not None:
             self._below_floor()
         window, work, table = self._window, self._work, self._table
@@ -287,13 +240,11 @@ class _Fold:
 
     def _whole_blocks(self) -> int:
         """Returns the end of the last block that has been taken whole, so that it may pass."""
-        taken = int(self._work[AT])
-        if self._work[STATUS] != MORE:
+        taken = int(self._work[kernels.AT])
+        if self._work[kernels.STATUS] != kernels.MORE:
             return taken
         ends = [end for _, end, stored in self._window.blocks if stored and end <= taken]
         return max(ends, default=taken)
-
-    # -- deltas and the base
 
     def _picked(self) -> tuple[Runs, Work, _Words, _Words]:
         return self._runs, self._counts, self._sums, self._key
@@ -309,7 +260,10 @@ class _Fold:
             yield from self._settle(upto())
             if not scanner.goes_on(keep=self._settled):
                 return
-            self._forget(scanner.moved)
+            for number, runs in enumerate(self._runs):  # those left move with the window
+                count = self._counts[number]
+                self._counts[number] = kernels.retain(runs, count, self._settled, scanner.moved)
+            self._settled -= scanner.moved
 
     def _settle(self, upto: int) -> Iterator[tuple[int, bytes]]:
         """Passes the kept records of the window, up to a position, to the outputs."""
@@ -319,14 +273,6 @@ class _Fold:
             if ready := output.drain():
                 yield self._versions[number], ready
         self._settled = upto
-
-    def _forget(self, moved: int) -> None:
-        """Drops the settled runs, and moves the others with the window."""
-        for number in range(len(self._counts)):
-            self._counts[number] = kernels.retain(
-                self._runs[number], self._counts[number], self._settled, moved
-            )
-        self._settled -= moved
 
     def end(self) -> Iterator[tuple[int, bytes]]:
         for version, output in zip(self._versions, self._outputs, strict=False):

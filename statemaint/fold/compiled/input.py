@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass
 from io import BytesIO
-from typing import BinaryIO, NoReturn, Protocol, cast
+from typing import BinaryIO, NoReturn, cast
 
 import google_crc32c
 import numpy as np
@@ -25,25 +25,6 @@ class UnsureError(Exception):
     """A compiled reader found bytes that it leaves to the reference reader."""
 
 
-class Input(Protocol):
-    """The payload of one file, from its start to its end."""
-
-    def fill(self, window: PayloadWindow, wish: int) -> bool:
-        """Appends payload until there are `wish` bytes; returns whether the file may have more.
-
-        Raises `UnsureError` when the file has to be read by `Source.records` from the start.
-        """
-        ...
-
-    def close(self) -> None: ...
-
-
-def open_input(source: Source, path: str) -> Input:
-    """Returns the fastest input for a file."""
-    made = _Stretches if isinstance(source.compression, Lz4Block) else _Blocks
-    return made(source, path)
-
-
 class _Blocks:
     """The input for any compression."""
 
@@ -51,6 +32,10 @@ class _Blocks:
         self._blocks = source.blocks(path)
 
     def fill(self, window: PayloadWindow, wish: int) -> bool:
+        """Appends payload until there are `wish` bytes; returns whether the file may have more.
+
+        `_Stretches` raises `UnsureError` when `Source.records` has to read the file from the start.
+        """
         while window.end < wish:
             block = next(self._blocks, None)
             if block is None:
@@ -86,7 +71,10 @@ class _Stretches:
         rest = np.empty(0, np.uint8)
         with source.opened(path) as stream:
             while content := stream.read(max(_STEP, len(rest))):
-                piece, end = _joined(rest, content)
+                end = len(rest) + len(content)
+                piece = np.empty(end + SLACK, np.uint8)
+                piece[: len(rest)] = rest
+                piece[len(rest) : end] = np.frombuffer(content, np.uint8)
                 yield from self._unpack(piece, end)
                 rest = piece[self._state[lz4.FROM] : end]
                 if self._state[lz4.STATUS] == lz4.ODD:
@@ -128,17 +116,15 @@ class _Rest:
         return self._rest.read(size) or self._stream.read(size)
 
 
-def _joined(rest: Bytes, content: bytes) -> tuple[Bytes, int]:
-    """Returns the rest and the next part of a file in one buffer, and their end."""
-    end = len(rest) + len(content)
-    piece = np.empty(end + SLACK, np.uint8)
-    piece[: len(rest)] = rest
-    piece[len(rest) : end] = np.frombuffer(content, np.uint8)
-    return piece, end
+Input = _Blocks | _Stretches
+
+
+def open_input(source: Source, path: str) -> Input:
+    made = _Stretches if isinstance(source.compression, Lz4Block) else _Blocks
+    return made(source, path)
 
 
 # -- records
-
 
 Work = npt.NDArray[np.int64]
 
@@ -149,35 +135,22 @@ def new_work() -> Work:
 
 @dataclass(slots=True)
 class Scanner:
-    """One pass over a file: `start`, then a kernel on the window as long as it `goes_on`.
-
-    Attributes:
-        source: the files of the store that the file belongs to.
-        path: the path of the file.
-        snapshot: whether every record must have a value.
-        window: the window over the payload; the kernel takes `buffer` up to `end`.
-        work: the kernel's row of numbers.
-        step: the least number of bytes that the window reads when it moves on.
-        whole: whether the window has reached the end of the file.
-        moved: the distance of the window's last move.
-        crc32c: the CRC-32C of the payload of a file that did not fit into the window whole.
-    """
+    """One pass over a file: `start`, then a kernel on the window as long as it `goes_on`."""
 
     source: Source
     path: str
-    snapshot: bool
+    snapshot: bool  # whether every record must have a value
     window: PayloadWindow
     work: Work
-    step: int
-    whole: bool = False
-    moved: int = 0
-    crc32c: int = 0
+    step: int  # the least number of bytes that the window reads when it moves on
+    whole: bool = False  # whether the window has reached the end of the file
+    moved: int = 0  # the distance of the window's last move
+    crc32c: int = 0  # of the payload of a file that did not fit into the window whole
     _summed: bool = False
     _behind: int = 0
     _input: Input | None = None
 
     def start(self, wish: int) -> None:
-        """Fills the window from the start of the file, up to `wish` bytes."""
         self.window.clear()
         self._input = open_input(self.source, self.path)
         self.whole, self.crc32c = False, 0
@@ -203,7 +176,6 @@ class Scanner:
 
     @property
     def taken(self) -> int:
-        """Returns the number of payload bytes that the kernel has taken."""
         return self._behind + int(self.work[records.AT])
 
     def goes_on(self, keep: int | None = None) -> bool:
@@ -215,7 +187,8 @@ class Scanner:
         status = self.work[records.STATUS]
         self.moved = 0
         if status == records.END:
-            self._must_end()
+            if self.work[records.AT] != self.window.end or self._more(self.window.end + 1):
+                self._raise_damage()
             return False
         if status not in (records.MORE, records.PAUSED) or (status == records.MORE and self.whole):
             self._raise_damage()
@@ -231,10 +204,6 @@ class Scanner:
         # A record larger than the window makes it grow, at most to twice its content.
         wish = self.window.end + max(self.step, self.window.end)
         self._fill(wish)
-
-    def _must_end(self) -> None:
-        if self.work[records.AT] != self.window.end or self._more(self.window.end + 1):
-            self._raise_damage()
 
     def _raise_damage(self) -> NoReturn:
         """Raises the reference reader's error for the file, with its offset and message."""

@@ -33,7 +33,8 @@ class Output:
         """Takes the picked records in a range of the window; whole blocks of it pass as stored."""
         for block in self._whole(window, picked, begin, end):
             self._copy(window, picked, begin, block[0])
-            self._pass(block[2] or b"")
+            self._cut(self._at)
+            self._ready.append(block[2] or b"")
             begin = block[1]
         self._copy(window, picked, begin, end)
 
@@ -45,14 +46,14 @@ class Output:
             self._at, run = kernels.gather(
                 window.buffer, runs, count, run, start, stop, self._buffer, self._at
             )
-            self._compress()
+            self._cut(self._at - self._at % self._block)
 
     def _whole(self, window: PayloadWindow, picked: Picked, begin: int, end: int) -> list[Placed]:
         """Returns the blocks of a range that are picked whole and may pass as stored."""
         blocks = [
             block
             for block in window.blocks
-            if begin <= block[0] and block[1] <= end and self._worth(block)
+            if begin <= block[0] and block[1] <= end and self._passes(block)
         ]
         begins = np.array([block[0] for block in blocks], np.int64)
         ends = np.array([block[1] for block in blocks], np.int64)
@@ -60,17 +61,10 @@ class Output:
         kernels.covered(*picked, begins, ends, covered)
         return [block for block, whole in zip(blocks, covered, strict=True) if whole]
 
-    def _worth(self, block: Placed) -> bool:
+    def _passes(self, block: Placed) -> bool:
         # Each block that passes ends the one before it early. Short blocks are merged again;
         # otherwise the blocks of a state that is snapshotted often would become ever shorter.
         return block[2] is not None and 2 * (block[1] - block[0]) >= self._block
-
-    def _pass(self, stored: Buffer) -> None:
-        self._cut(self._at)
-        self._ready.append(stored)
-
-    def _compress(self) -> None:
-        self._cut(self._at - self._at % self._block)
 
     def _cut(self, upto: int) -> None:
         """Compresses everything below a position and moves the rest to the front."""
@@ -85,18 +79,13 @@ class Output:
         """Writes the end of the records and of the stream."""
         self._buffer[self._at : self._at + len(_END)] = np.frombuffer(_END, np.uint8)
         self._at += len(_END)
-        self._compress()
         self._cut(self._at)
         self._ready.append(self._encoder.end())
 
     def drain(self) -> bytes:
-        """Returns the bytes that are ready to be stored."""
         ready = b"".join(self._ready)
         self._ready.clear()
         return ready
-
-
-# -- compression of payload: block by block, or in stretches
 
 
 Compressor = Callable[[Bytes, int], Buffer]
@@ -111,18 +100,15 @@ def compressor_for(compression: Compression, encoder: Encoder) -> Compressor:
     size = compression.block_size
     if isinstance(compression, Lz4Block) and size <= lz4.MOST:
         level, table = compression.level, np.empty(lz4.TABLE, np.uint8)
-        return lambda payload, upto: _stretches(payload, upto, size, level, table)
+
+        def stretches(payload: Bytes, upto: int) -> Buffer:
+            stored = np.empty(upto + -(-upto // size) * HEADER_SIZE + SLACK, np.uint8)
+            return stored.data[: lz4.pack(payload, upto, size, level, stored, table)]
+
+        return stretches
 
     def blocks(payload: Bytes, upto: int) -> Buffer:
         pieces = (payload[start : min(start + size, upto)] for start in range(0, upto, size))
         return b"".join(encoder.block(piece.data) for piece in pieces)
 
     return blocks
-
-
-def _stretches(payload: Bytes, upto: int, size: int, level: int, table: Bytes) -> Buffer:
-    """Compresses and checksums many blocks of LZ4 in one loop, without the GIL."""
-    count = -(-upto // size)
-    stored = np.empty(upto + count * HEADER_SIZE + SLACK, np.uint8)
-    end = lz4.pack(payload, upto, size, level, stored, table)
-    return stored.data[:end]

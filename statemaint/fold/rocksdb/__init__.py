@@ -4,8 +4,7 @@ RocksDB itself opens, reads and writes the files, through `rocksdict` and in thi
 decides the effect of the changelogs, and `database` gives RocksDB the resulting commands.
 """
 
-from statemaint.fold.rocksdb.engine import RocksEngine
-from statemaint.fold.rocksdb.sums import Limits
-from statemaint.fold.rocksdb.write import Built, Fresh, build, build_rows
+from statemaint.fold.rocksdb.changes import Limits
+from statemaint.fold.rocksdb.write import Built, Fresh, RocksEngine, build, build_rows
 
 __all__ = ["Built", "Fresh", "Limits", "RocksEngine", "build", "build_rows"]

@@ -13,29 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from statemaint.codec.integrity.digest import StateDigest
-from statemaint.codec.rocksdb.changelog import Header, read_header
+from statemaint.codec.rocksdb.changelog import read_header
 from statemaint.errors import in_file
 from statemaint.fold.compiled.input import Input, UnsureError, open_input
 from statemaint.fold.compiled.kernels import changes as kernels
-from statemaint.fold.compiled.kernels.changes import (
-    AT,
-    BATCH,
-    CAPACITY,
-    COUNT,
-    END,
-    FULL,
-    KEYS,
-    LIMIT,
-    MORE,
-    STATUS,
-    TAGGED,
-    WORK,
-)
-from statemaint.fold.compiled.table import Table
-from statemaint.fold.compiled.window import PayloadWindow
+from statemaint.fold.compiled.kernels.records import BATCH
+from statemaint.fold.compiled.window import PayloadWindow, Table
 from statemaint.fold.rocksdb.changes import Pending, apply
-from statemaint.fold.rocksdb.database import Change, Database
-from statemaint.fold.rocksdb.sums import KnownRows
+from statemaint.fold.rocksdb.database import Change, KnownRows
 from statemaint.fold.source import Source
 from statemaint.model.files import Delta
 
@@ -62,19 +47,19 @@ class ChangelogBatch:
 
     def __init__(self) -> None:
         self.window = PayloadWindow()
-        self._work = np.zeros(WORK, np.int64)
+        self._work = np.zeros(kernels.WORK, np.int64)
         self._starts = np.empty(0, np.int64)
         self._keys, self._values = np.empty(0, np.int32), np.empty(0, np.int32)
         self._table = Table()
 
     @property
     def count(self) -> int:
-        return int(self._work[COUNT])
+        return int(self._work[kernels.COUNT])
 
     @property
     def left(self) -> int:
-        """Returns the number of bytes in the window that are not yet taken as changes."""
-        return self.window.end - int(self._work[AT])
+        """Returns the size of what is in the window and not yet taken as changes."""
+        return self.window.end - int(self._work[kernels.AT])
 
     def more(self, payload: Input, step: int) -> bool:
         """Appends about `step` bytes of payload; returns whether the file may have more."""
@@ -84,35 +69,29 @@ class ChangelogBatch:
 
     def begin(self, size: int, *, tagged: bool) -> None:
         """Begins a changelog, whose header of `size` bytes comes next in the window."""
-        self._work[AT] += size
-        self._work[TAGGED] = tagged
+        self._work[kernels.AT] += size
+        self._work[kernels.TAGGED] = tagged
 
     def enter(self, share: float, *, first: bool) -> int:
         """Takes the whole changes in the window, after a `share` of all bytes with keys.
 
         Returns the reason for stopping; `first`: no changelog has been taken whole yet.
         """
-        status = FULL
-        while status == FULL:
+        status = kernels.FULL
+        while status == kernels.FULL:
             self._fit()
-            kernels.enter(
-                self.window.buffer,
-                self.window.end,
-                self._work,
-                self._starts,
-                self._keys,
-                self._values,
-                self._table.entries,
-                self._table.secret,
-            )
-            status = int(self._work[STATUS])
-            if status == FULL:
-                self._table.grow(int(self._work[KEYS]), share, first=first)
+            window, changes = self.window, (self._starts, self._keys, self._values)
+            entries, secret = self._table.entries, self._table.secret
+            kernels.enter(window.buffer, window.end, self._work, *changes, entries, secret)
+            status = int(self._work[kernels.STATUS])
+            if status == kernels.FULL:
+                self._table.grow(int(self._work[kernels.KEYS]), share, first=first)
         return status
 
     def _fit(self) -> None:
         """Makes room for every change that the window may contain."""
-        self._work[CAPACITY], self._work[LIMIT] = self._table.capacity, self._table.limit
+        self._work[kernels.CAPACITY] = self._table.capacity
+        self._work[kernels.LIMIT] = self._table.limit
         need = self.count + self.left // _LEAST + BATCH
         if need > len(self._starts):
             size = max(need, 2 * self.count)
@@ -121,16 +100,15 @@ class ChangelogBatch:
             self._values = _grown(self._values, size, self.count)
 
     def clear(self) -> None:
-        """Drops all changes; the bytes after the last one stay in the window."""
-        self.window.shift(int(self._work[AT]))
-        self._work[[AT, COUNT, KEYS]] = 0
+        self.window.shift(int(self._work[kernels.AT]))
+        self._work[[kernels.AT, kernels.COUNT, kernels.KEYS]] = 0
         self._table = Table()
 
     # -- the newest changes
 
     def newest(self, *, removals: bool) -> Numbers:
         """Returns the numbers of the changes that count, in key order."""
-        numbers = np.empty(int(self._work[KEYS]), np.uint32)
+        numbers = np.empty(int(self._work[kernels.KEYS]), np.uint32)
         kernels.newest(self._table.entries, self._table.capacity, numbers)
         picked = numbers if removals else numbers[self._values[numbers] >= 0]
         return picked[self._order(picked)] if len(picked) else picked
@@ -145,14 +123,10 @@ class ChangelogBatch:
         starts = self._starts[picked] + 4
         middles = starts + self._keys[picked]
         sizes = self._values[picked]
-        keys = [
-            payload[start:end] for start, end in zip(starts.tolist(), middles.tolist(), strict=True)
-        ]
-        begins, ends = (middles + 4).tolist(), (middles + 4 + sizes).tolist()
-        values = [
-            payload[begin:end] if begin <= end else None
-            for begin, end in zip(begins, ends, strict=True)
-        ]
+        of_keys = zip(starts.tolist(), middles.tolist(), strict=True)
+        keys = [payload[begin:end] for begin, end in of_keys]
+        of_values = zip((middles + 4).tolist(), (middles + 4 + sizes).tolist(), strict=True)
+        values = [payload[begin:end] if begin <= end else None for begin, end in of_values]
         return zip(keys, values, strict=True)
 
     def digest(self, picked: Numbers, key: bytes) -> StateDigest:
@@ -190,14 +164,9 @@ class ChangelogBatch:
     def _untied(
         self, picked: Numbers, order: npt.NDArray[np.intp], tied: npt.NDArray[np.intp]
     ) -> npt.NDArray[np.intp]:
-        """Sorts the keys that one word did not distinguish.
+        """Sorts by their whole bytes the runs of keys that one word did not distinguish.
 
-        Of the keys in `order`, those at 2, 3 and 4 have the same eight bytes, and those at 7 and 8:
-
-            place   0  1  2  3  4  5  6  7  8
-            word    a  b  c  c  c  d  e  f  f
-            tied          2  3           7          places whose next key has the same word
-            runs          2..4           7..8       sorted by their whole bytes
+        `tied` has the places whose next key has the same word.
         """
         for run in np.split(tied, np.flatnonzero(np.diff(tied) > 1) + 1) if len(tied) else ():
             places = slice(run[0], run[-1] + 2)
@@ -211,10 +180,9 @@ class ChangelogBatch:
 
     def _order_of_bytes(self, picked: Numbers) -> npt.NDArray[np.intp]:
         payload = self.window.buffer.data
-        starts, sizes = (self._starts[picked] + 4).tolist(), self._keys[picked].tolist()
-        keys = [
-            bytes(payload[start : start + size]) for start, size in zip(starts, sizes, strict=True)
-        ]
+        starts = self._starts[picked] + 4
+        places = zip(starts.tolist(), (starts + self._keys[picked]).tolist(), strict=True)
+        keys = [bytes(payload[begin:end]) for begin, end in places]
         return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.intp)
 
 
@@ -231,19 +199,18 @@ class FastPath:
     the database, and the plain path continues with the next change.
     """
 
-    def __init__(self, source: Source, pending: Pending, database: Database, *, held: int) -> None:
-        self._source, self._pending, self._database = source, pending, database
-        self._batch = ChangelogBatch()
-        self._held = held
+    def __init__(self, source: Source, pending: Pending) -> None:
+        self._source, self._pending, self._batch = source, pending, ChangelogBatch()
+        self._held = pending.limits.held
         self._handed = 0
         self._read, self._size = 0, 1
-        self.known: KnownRows | None = None
+        self._known: KnownRows | None = None
 
-    def apply(self, deltas: tuple[Delta, ...]) -> None:
+    def apply(self, deltas: tuple[Delta, ...]) -> KnownRows | None:
         """Takes the changes of some changelogs, oldest first, and writes all to the database.
 
-        Afterwards `known` describes all rows, if the database was empty before and no changes had
-        to be written in between.
+        Describes all rows, if the database was empty before and no changes had to be written in
+        between.
         """
         self._size = max(1, sum(delta.entry.size for delta in deltas))
         # Memory that is never touched costs nothing; moving its content later is expensive.
@@ -254,65 +221,57 @@ class FastPath:
                 taken = self._handed + self._batch.count - before
                 self._hand_over()
                 apply(self._source, deltas[number:], self._pending, taken)
-                self.known = None
-                return
+                return None
             self._read += delta.entry.size
         self._hand_over()
+        return self._known
 
     def _take(self, delta: Delta) -> bool:
-        """Takes a changelog's changes; returns whether all of them are puts or deletes."""
+        """Returns whether all changes of a changelog are puts or deletes, which are now taken."""
         with closing(open_input(self._source, delta.entry.path)) as payload:
             try:
-                return self._begin(payload, delta) and self._enter(payload, delta)
+                self._begin(payload, delta)
+                return self._enter(payload, delta)
             except UnsureError:
                 return False
 
-    def _begin(self, payload: Input, delta: Delta) -> bool:
+    def _begin(self, payload: Input, delta: Delta) -> None:
         window, begin = self._batch.window, self._batch.window.end
         self._batch.more(payload, _HEADER)
         content = window.buffer[begin : min(window.end, begin + _HEADER)].tobytes()
         with in_file(delta.entry.path):
             header = read_header([content])
             self._pending.begin(header)
-        self._batch.begin(_size(header, content), tagged=header.column_families)
-        return True
+        size = 0 if header.format == 1 else 4
+        if header.format in _WITH_LINEAGE:
+            size += 2 + int.from_bytes(content[4:6])
+        self._batch.begin(size, tagged=header.column_families)
 
     def _enter(self, payload: Input, delta: Delta) -> bool:
         batch, step, more = self._batch, _STEP, True
         share = (self._read + delta.entry.size) / self._size
-        while (status := batch.enter(share, first=not self._read)) == MORE:
+        while (status := batch.enter(share, first=not self._read)) == kernels.MORE:
             if not more:
                 return False
             if batch.window.end > self._held:
                 self._hand_over()
             step = max(step, batch.left)  # a large change doubles the data
             more = batch.more(payload, step)
-        if status != END or batch.left:
+        if status != kernels.END or batch.left:
             return False
         return not batch.more(payload, 1)
 
     def _hand_over(self) -> None:
-        """Writes the newest changes to the database."""
-        batch, database = self._batch, self._database
+        batch, database = self._batch, self._pending.database
         if self._handed and not batch.count:
             return
         picked = batch.newest(removals=not database.empty)
-        self.known = None
+        self._known = None
         if database.empty:
             digest = batch.digest(picked, self._source.key)
-            self.known = KnownRows(digest, batch.families(picked))
-        if not len(picked):
-            pass
-        elif database.empty:
-            database.ingest(batch.changes(picked))
-        else:
-            database.write(batch.changes(picked))
+            self._known = KnownRows(digest, batch.families(picked))
+        if len(picked):
+            put = database.ingest if database.empty else database.write
+            put(batch.changes(picked))
         self._handed += batch.count
         batch.clear()
-
-
-def _size(header: Header, content: bytes) -> int:
-    if header.format == 1:
-        return 0
-    lineage = 2 + int.from_bytes(content[4:6]) if header.format in _WITH_LINEAGE else 0
-    return 4 + lineage

@@ -9,37 +9,43 @@ Mirrors `RocksDB.replayChangelog`. `rocksdict` cannot write merges, so their res
 put instead; RocksDB does the same when it compacts.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 
 from statemaint.codec.rocksdb import changelog
-from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Header
+from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Change, Header
 from statemaint.errors import CodecError, in_file
 from statemaint.fold.rocksdb.database import Database
 from statemaint.fold.rocksdb.fetch import Zip
 from statemaint.fold.source import Source
 from statemaint.model.files import Delta
 
-_Change = tuple[int, bytes, bytes | None]
-
 # The memory that a key and its value take in addition to their bytes.
 _PER_KEY = 150
 _PLAIN = (PUT, DELETE)
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The thresholds between ways of working."""
+
+    compiled: int = 512 * 1024  # stored bytes: plain loops end sooner than compiled ones are loaded
+    held: int = 64 * 1024 * 1024  # the most bytes of held changes, except for a single larger one
+
+
+LIMITS = Limits()
+
+
 class Pending:
     """The newest value of each changed key, not yet written to a database.
 
-    Attributes:
-        database: the database that changes are written to.
-        like: a zip of the same store, which gives its families and delimiter; `None`: unknown.
-        tagged: whether a changelog had column families.
+    `like` is a zip of the same store, which gives its families and delimiter.
     """
 
-    def __init__(self, database: Database, like: Zip | None, *, held: int) -> None:
-        """Begins without changes; at most `held` bytes of them are held back."""
-        self.database, self.like, self._held = database, like, held
-        self.tagged = False
+    def __init__(self, database: Database, like: Zip | None, limits: Limits = LIMITS) -> None:
+        self.database, self.like, self.limits = database, like, limits
+        self.tagged = False  # whether a changelog had column families
         self._values: dict[bytes, bytes | bytearray | None] = {}
         self._size = 0
 
@@ -49,12 +55,7 @@ class Pending:
             families = bool(self.like.metadata.families)
             header.must_be_like(self.like.path, column_families=families)
 
-    def take(self, changes: Iterable[_Change]) -> None:
-        """Takes changes in their order.
-
-        Raises:
-            CodecError: when there is a merge, and the delimiter between operands is unknown.
-        """
+    def take(self, changes: Iterable[Change]) -> None:
         values = self._values
         for kind, key, value in changes:
             if kind in _PLAIN:
@@ -64,17 +65,16 @@ class Pending:
             elif value is not None:
                 self._drop(key, value)
             self._size += len(key) + len(value or b"") + _PER_KEY
-            if self._size > self._held:
+            if self._size > self.limits.held:
                 self.flush()
 
     def flush(self) -> None:
-        self.database.write(self._rows())
+        changes = self._values.items()
+        self.database.write(
+            (key, value if value is None else bytes(value)) for key, value in changes
+        )
         self._values.clear()
         self._size = 0
-
-    def _rows(self) -> Iterator[tuple[bytes, bytes | None]]:
-        for key, value in self._values.items():
-            yield key, value if value is None else bytes(value)
 
     def _merge(self, key: bytes, operand: bytes) -> None:
         delimiter = self.like.delimiter if self.like else None
@@ -96,20 +96,27 @@ class Pending:
             self.database.delete_range(first, end)
 
 
-def apply(source: Source, deltas: Iterable[Delta], pending: Pending, skip: int = 0) -> None:
+def apply(
+    source: Source,
+    deltas: Iterable[Delta],
+    pending: Pending,
+    skip: int = 0,
+    watch: Callable[[int, Iterator[Change]], Iterator[Change]] = lambda _, changes: changes,
+) -> None:
     """Takes the changes of some changelogs, oldest first, and writes all to the database.
 
-    The first `skip` changes of the first changelog have already been taken.
+    The first `skip` changes of the first changelog have already been taken; `watch` sees the
+    changes of each version.
     """
     for delta in deltas:
         with in_file(delta.entry.path):
             header, changes = decoded(source, delta.entry.path)
             pending.begin(header)
-            pending.take(islice(changes, skip, None))
+            pending.take(watch(delta.version, islice(changes, skip, None)))
         skip = 0
     pending.flush()
 
 
-def decoded(source: Source, path: str) -> tuple[Header, Iterator[_Change]]:
+def decoded(source: Source, path: str) -> tuple[Header, Iterator[Change]]:
     payload = (bytes(block.payload) for block in source.blocks(path))
     return changelog.decode(payload, row_checksums=source.row_checksums)

@@ -1,14 +1,13 @@
-"""One RocksDB database in a local directory.
+"""One RocksDB database in a local directory, and the digests of its rows.
 
 It is opened without automatic compactions, so that nothing changes in the background while it is
-filled; `settle` then lets RocksDB compact as it would in Spark. Its options are text of RocksDB's
-own options file.
+filled; `settle` then lets RocksDB compact as it would in Spark.
 
 `rocksdict` has no method for a merge operator, but RocksDB makes one from the text of an options
-file, of the same class that Spark uses. So every database is opened with a file that we write. The
-options of a store are read from the options file in each zip: only that file has the delimiter
-between the operands of a merge (`mergeOperatorVersion` 1: a comma, 2: nothing). One thread opens
-the files of a database: they are local, and sixteen, RocksDB's default, take longer to start.
+file, of the same class that Spark uses. So every database is opened with a file that we write. Only
+the options file in a store's zip has the delimiter between the operands of a merge
+(`mergeOperatorVersion` 1: a comma, 2: nothing). One thread opens the files of a database: they are
+local, and sixteen, RocksDB's default, take longer to start.
 
 Mirrors the options in zips of Spark 4.0.5 and 4.3.0: LZ4, blocks of 4 KiB, a Bloom filter of 10
 bits, table format 5, which every rocksdbjni since 8.3.2 (Spark 3.5) reads. Zips of Spark 3.5.9
@@ -18,13 +17,19 @@ Importing this module raises `NotInstalledError` without `rocksdict`, an extra o
 """
 
 import re
+import struct
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
+from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import cast
 
+from statemaint.codec.integrity.digest import StateDigest
+from statemaint.codec.integrity.digest import digest as clear_digest
+from statemaint.codec.rocksdb.snapshot_zip import ZipMetadata
 from statemaint.errors import CodecError, NotInstalledError, StorageError
 
 try:
@@ -58,6 +63,7 @@ _DAMAGE = (
     "IO error: No such file or directory",
 )
 
+_FAMILY = struct.Struct("<h")
 _OPTIONS, _NUMBER = "OPTIONS-", "000001"
 _OPERATOR = re.compile(r"^\s*merge_operator\s*=\s*(.*?)\s*$", re.MULTILINE)
 _APPEND = re.compile(r"\{(?:id=)?StringAppendOperator;\s*delimiter=([^;{}\\#]?);?\s*\}")
@@ -84,11 +90,41 @@ _TEXT = """[Version]
 """
 
 
+@dataclass(frozen=True, slots=True)
+class RowTotals:
+    """The digest of all rows, and the number of keys outside and in internal families."""
+
+    digest: StateDigest
+    keys: int
+    internal: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRows:
+    """The digest of all rows, and the number of keys by their first two bytes.
+
+    A key begins with the number of its column family (<h) where the store has families.
+    """
+
+    digest: StateDigest
+    prefixes: Mapping[bytes, int]
+
+    def totals(self, families: ZipMetadata) -> RowTotals:
+        """Counts keys as Spark's zips do: those of internal families separately."""
+        names = {number: name for name, number in families.families.items()}
+        internal = 0
+        for prefix, count in self.prefixes.items() if names else ():
+            number = _FAMILY.unpack(prefix)[0] if len(prefix) == _FAMILY.size else None
+            if number not in names:
+                raise CodecError(f"{count} keys of the unknown column family {number}", offset=0)
+            internal += count if families.internal.get(names[number], False) else 0
+        return RowTotals(self.digest, self.digest.rows - internal, internal)
+
+
 class Database:
     """An open database, for one thread at a time; nothing is in files before `flush`.
 
-    Attributes:
-        empty: whether it is new and nothing has been written to it yet.
+    `empty`: it is new and nothing has been written to it yet.
     """
 
     def __init__(self, path: str, place: Path, delimiter: bytes | None, *, create: bool) -> None:
@@ -105,7 +141,7 @@ class Database:
         self._family: Options = family
 
     def close(self) -> None:
-        """Closes the database; unflushed data are lost."""
+        """Loses unflushed data."""
         self._db.close()
 
     def get(self, key: bytes) -> bytes | None:
@@ -116,9 +152,19 @@ class Database:
 
     def write(self, changes: Iterable[Change]) -> None:
         """Writes some changes, each key once; key order is fastest."""
-        remaining = iter(self._needed(changes))
-        while some := [*islice(remaining, _BATCH)]:
-            self._commit(some)
+        changes = (one for one in changes if one[1] is not None) if self.empty else iter(changes)
+        while batch := [*islice(changes, _BATCH)]:
+            writes = WriteBatch(raw_mode=True)
+            for key, value in batch:
+                if value is None:
+                    writes.delete(key)
+                else:
+                    writes.put(key, value)
+            with _translated(self._path):
+                self._db.write(writes, self._write)
+            self.empty = False
+            if self._twin:
+                self._twin.write(batch)
 
     def delete_range(self, first: bytes, end: bytes) -> None:
         """Deletes every key from `first` up to, but not including, `end`."""
@@ -129,17 +175,6 @@ class Database:
                 self._db.write(batch, self._write)
             if self._twin:
                 self._twin.delete_range(first, end)
-
-    def _needed(self, changes: Iterable[Change]) -> Iterable[Change]:
-        """Returns the changes without removals if there is nothing to remove."""
-        return (one for one in changes if one[1] is not None) if self.empty else changes
-
-    def _commit(self, changes: list[Change]) -> None:
-        with _translated(self._path):
-            self._db.write(_batch(changes), self._write)
-        self.empty = False
-        if self._twin:
-            self._twin.write(changes)
 
     @contextmanager
     def twin(self, place: Path) -> Iterator["Database"]:
@@ -189,24 +224,17 @@ class Database:
             idle = 0
             while idle < len(_BUSY):
                 idle = 0 if any(map(self._db.property_int_value, _BUSY)) else idle + 1
-                self._must_work()
+                if self._db.property_int_value("rocksdb.background-errors"):
+                    raise StorageError("the temporary directory", "RocksDB could not compact there")
                 time.sleep(_PAUSE)
             self._db.set_options({"disable_auto_compactions": "true"})
-
-    def _must_work(self) -> None:
-        if self._db.property_int_value("rocksdb.background-errors"):
-            raise StorageError("the temporary directory", "RocksDB could not compact there")
 
     def checkpoint(self, target: Path) -> None:
         with _translated(self._path):
             Checkpoint(self._db).create_checkpoint(str(target))
 
     def rows(self) -> Iterator[list[Row]]:
-        """Yields all rows in key order, about a mebibyte at a time.
-
-        Raises:
-            CodecError: when a file of the database is damaged.
-        """
+        """Yields all rows in key order, about a mebibyte at a time."""
         with _translated(self._path):
             items = cast("Iterator[Row]", self._db.items())
             last, count = None, 1
@@ -217,6 +245,25 @@ class Database:
                 size = sum(len(key) + len(value) for key, value in sample) // len(sample)
                 count = min(_PIECE // (size + 1) + 1, _BATCH)
             _must_end(self._db.iter(), last)
+
+    def totals(self, key: bytes, families: ZipMetadata, *, compiled: bool) -> RowTotals:
+        """Digests and counts all rows; only the families of the metadata are used."""
+        counts: Counter[bytes] = Counter()
+        rows = self._counted(counts) if families.families else self.rows()
+        if not compiled:
+            digest = clear_digest(chain.from_iterable(rows), key)
+            return KnownRows(digest, counts).totals(families)
+        from statemaint.fold.compiled.rows import Sums  # noqa: PLC0415 -- numba is large
+
+        sums = Sums(key)
+        for batch in rows:
+            sums.add(batch)
+        return KnownRows(sums.digest(), counts).totals(families)
+
+    def _counted(self, counts: Counter[bytes]) -> Iterator[list[Row]]:
+        for batch in self.rows():
+            counts.update([row[0][: _FAMILY.size] for row in batch])
+            yield batch
 
 
 def _must_end(rows: RdictIter, last: bytes | None) -> None:
@@ -229,16 +276,6 @@ def _must_end(rows: RdictIter, last: bytes | None) -> None:
     rows.status()
     if rows.valid():
         raise RuntimeError("NotFound: an iteration has ended early")  # pragma: no cover
-
-
-def _batch(changes: Iterable[Change]) -> WriteBatch:
-    batch = WriteBatch(raw_mode=True)
-    for key, value in changes:
-        if value is None:
-            batch.delete(key)
-        else:
-            batch.put(key, value)
-    return batch
 
 
 @contextmanager
@@ -292,15 +329,12 @@ def delimiter_of(members: Mapping[str, bytes]) -> bytes | None:
 def load_options(place: Path, delimiter: bytes | None, *, create: bool) -> tuple[Options, Options]:
     """Returns the options of a database and of its only column family, by a file in `place`."""
     place.mkdir(parents=True, exist_ok=True)
-    text = _TEXT.format(create=str(create).lower(), operator=_operator(delimiter))
+    operator = "nullptr"
+    if delimiter is not None:
+        operator = f"{{id=StringAppendOperator;delimiter={delimiter.decode()};}}"
+    text = _TEXT.format(create=str(create).lower(), operator=operator)
     (place / f"{_OPTIONS}{_NUMBER}").write_text(text)
     (place / "CURRENT").write_text(f"MANIFEST-{_NUMBER}\n")
     (place / "rocksdict-config.json").write_text('{"raw_mode":true,"prefix_extractors":{}}')
     options, families = Options.load_latest(str(place))
     return options, families["default"]
-
-
-def _operator(delimiter: bytes | None) -> str:
-    if delimiter is None:
-        return "nullptr"
-    return f"{{id=StringAppendOperator;delimiter={delimiter.decode()};}}"

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from statemaint.codec.rocksdb import log_records, snapshot_zip
 from statemaint.codec.rocksdb.snapshot_zip import METADATA, ImmutableFile, ZipMetadata
@@ -25,15 +24,12 @@ _PIECE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Zip:
-    """A snapshot's zip, with RocksDB's own small files.
-
-    The delimiter is the bytes between merged operands; `None` without a merge operator.
-    """
+    """A snapshot's zip, with RocksDB's own small files."""
 
     path: str
     metadata: ZipMetadata
     members: Mapping[str, bytes]
-    delimiter: bytes | None
+    delimiter: bytes | None  # between merged operands; `None` without a merge operator
 
 
 def read_zip(source: Source, snapshot: Snapshot) -> Zip:
@@ -54,10 +50,6 @@ def fetch(source: Source, archive: Zip, target: Path) -> None:
 
     A file whose size differs from the zip's record is not read: a stray one may be of any size.
     Archived logs are not copied: RocksDB does not read them to open a database.
-
-    Raises:
-        MissingSstError: when one of the SST files does not exist.
-        Superseded: when the zip no longer exists, either.
     """
     with temporary_directory():
         target.mkdir(parents=True)
@@ -82,7 +74,6 @@ def blaming(archive: Zip | None) -> Iterator[None]:
 
 
 def stored_at(zip_path: str, name: str, folder: str = SSTS) -> str:
-    """Returns the stored path of a file that belongs to a zip."""
     return f"{zip_path.rpartition('/')[0]}/{folder}/{name}"
 
 
@@ -90,8 +81,8 @@ def _fetch(source: Source, owner: str, sst: ImmutableFile, target: Path) -> None
     path = stored_at(owner, sst.stored)
     try:
         _must_have(sst, source.storage.stat(path).size, owner, path)
-        with source.opened(path) as stream:
-            size = _copy(stream, target)
+        with source.opened(path) as stream, temporary_directory(), target.open("xb") as copy:
+            size = sum(copy.write(piece) for piece in iter(lambda: stream.read(_PIECE), b""))
     except NotFoundError as error:
         _must_be_there(source, owner)
         raise MissingSstError(owner, path) from error
@@ -110,8 +101,3 @@ def _must_be_there(source: Source, owner: str) -> None:
         source.storage.stat(owner)
     except NotFoundError as error:
         raise Superseded(owner, "was deleted while it was read") from error
-
-
-def _copy(stream: BinaryIO, target: Path) -> int:
-    with temporary_directory(), target.open("xb") as copy:
-        return sum(copy.write(piece) for piece in iter(lambda: stream.read(_PIECE), b""))

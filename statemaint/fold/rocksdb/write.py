@@ -1,4 +1,4 @@
-"""From a chain to the files of a snapshot."""
+"""From a chain to its digests, and to the files of a snapshot."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,14 +8,15 @@ from pathlib import Path
 from uuid import uuid4
 
 from statemaint.codec.integrity.digest import StateDigest
+from statemaint.codec.rocksdb.changelog import families_used
 from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, ZipMetadata, ZipShape
-from statemaint.errors import UnsupportedError, in_file
-from statemaint.fold.rocksdb.changes import Pending, apply
-from statemaint.fold.rocksdb.database import Database, Row, opened
+from statemaint.errors import CodecError, UnsupportedError, in_file
+from statemaint.fold.rocksdb.changes import LIMITS, Limits, Pending, apply, decoded
+from statemaint.fold.rocksdb.database import Database, KnownRows, Row, RowTotals, opened
 from statemaint.fold.rocksdb.fetch import Zip, blaming, fetch, read_zip
-from statemaint.fold.rocksdb.sums import LIMITS, Found, KnownRows, Limits, count_all, digest_all
-from statemaint.fold.source import Source
+from statemaint.fold.source import Folding, Pieces, Source
 from statemaint.fold.temporary import temporary_directory, workplace
+from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
 
@@ -36,52 +37,33 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A snapshot that is not in storage yet.
-
-    Attributes:
-        version: the state version that it holds.
-        metadata: the metadata of its zip.
-        members: RocksDB's small files, for `snapshot_zip.render`.
-        new: the SST files to write.
-        reused: the SST files of the base that it names again, under their old names.
-        digest: the digest of all its rows.
-    """
+    """A snapshot that is not in storage yet."""
 
     version: int
     metadata: ZipMetadata
-    members: Mapping[str, bytes]
+    members: Mapping[str, bytes]  # RocksDB's small files, for `snapshot_zip.render`
     new: tuple[Fresh, ...]
-    reused: tuple[ImmutableFile, ...]
+    reused: tuple[ImmutableFile, ...]  # of the base, named again under their old names
     digest: StateDigest
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A chain folded into a database.
-
-    Attributes:
-        source: the files of the chain's store.
-        database: the database with all rows.
-        base: the zip that it began with.
-        pending: the receiver of the changes before they are written to the database.
-        path: the file that errors in its rows name.
-        stored: the stored bytes of the chain, and of the SST files that it began with.
-        known: the digest and counts of its rows, if they are known from the fold.
-        limits: the thresholds between ways of working.
-    """
+    """A chain folded into a database, through its pending changes."""
 
     source: Source
-    database: Database
     base: Zip | None
     pending: Pending
-    path: str
-    stored: int
-    known: KnownRows | None
-    limits: Limits
+    path: str  # the file that errors in its rows name
+    stored: int  # bytes of the chain, and of the SST files that it began with
+    known: KnownRows | None = None  # if the fold gives the digest and counts of its rows
+
+    @property
+    def database(self) -> Database:
+        return self.pending.database
 
     @property
     def like(self) -> Zip | None:
-        """Returns the zip that names the column families; `None` if there is none."""
         return self.pending.like
 
     @property
@@ -92,37 +74,27 @@ class Folded:
         """Applies the changelogs that follow, and returns the longer chain's fold."""
         if not deltas:
             return self
+        size = sum(delta.entry.size for delta in deltas)
         with self.source.fetching(deltas) as near:
-            known = _apply(near, deltas, self.pending, self.database, self.limits)
-        stored = self.stored + sum(delta.entry.size for delta in deltas)
-        return replace(self, path=deltas[-1].entry.path, stored=stored, known=known)
+            known = self._apply(near, deltas, size)
+        return replace(self, path=deltas[-1].entry.path, stored=self.stored + size, known=known)
 
-    def on(self, database: Database) -> "Folded":
-        """Returns the same fold in a database with the same changes."""
-        self.pending.database = database
-        return replace(self, database=database)
+    def _apply(self, source: Source, deltas: tuple[Delta, ...], size: int) -> KnownRows | None:
+        if size < self.pending.limits.compiled or source.row_checksums:
+            apply(source, deltas, self.pending)
+            return None
+        from statemaint.fold.rocksdb.changelog_batch import FastPath  # noqa: PLC0415 -- small runs never pay for it
 
-    def found(self) -> Found:
-        return self._found(self.families)
+        return FastPath(source, self.pending).apply(deltas)
 
-    def digest(self) -> StateDigest:
-        """Returns the digest of all its rows, whether or not their families have names."""
-        return self._found(_NOTHING).digest
-
-    def _found(self, families: ZipMetadata) -> Found:
+    def totals(self, *, named: bool = True) -> RowTotals:
+        """Digests and counts all rows; unless `named`, families without a name are accepted."""
+        families = self.families if named else _NOTHING
         with in_file(self.path):
             if self.known:
-                return count_all(self.known, families)
-            compiled = self.stored >= self.limits.compiled
-            rows = self.database.rows()
-            return digest_all(rows, self.source.key, families, compiled=compiled)
-
-    def must_know_families(self) -> None:
-        """Raises `UnsupportedError` when there are column families, and no zip names them."""
-        if self.pending.tagged and self.like is None:
-            raise UnsupportedError(
-                self.path, "a store with column families and no snapshot", "one that has one"
-            )
+                return self.known.totals(families)
+            compiled = self.stored >= self.pending.limits.compiled
+            return self.database.totals(self.source.key, families, compiled=compiled)
 
 
 def build(
@@ -136,20 +108,11 @@ def build(
 ) -> tuple[Built, ...]:
     """Folds chains of which each begins the next into the files of their snapshots, in one fold.
 
-    Args:
-        source: the files of the chains' store.
-        chains: the chains, the shortest first; without a base they start from the empty state.
-        workdir: an empty directory, in which the new files stay until the caller has stored them.
-        families_from: the snapshot whose column families and merge operator apply to all of them;
-            `None`: the base's.
-        reuse: let the longest chain's snapshot name files of the base again if they have not
-            changed. Set it only if nothing deletes them before the new zip is seen.
-        limits: the thresholds between ways of working.
-
-    Raises:
-        MissingSstError: when an SST file of the base does not exist.
-        UnsupportedError: when there are column families, and no zip names them.
-        StaleChecksumError: when a checksum file does not match the file beside it.
+    The shortest chain comes first; without a base they start from the empty state. The new files
+    stay in `workdir`, an empty directory, until the caller has stored them. The column families and
+    merge operator of `families_from` apply to all chains, by default the base's. With `reuse` the
+    longest chain's snapshot names unchanged files of the base again: only if nothing deletes them
+    before the new zip is seen.
     """
     *shorter, longest = chains
     with begun(source, longest, workdir, families_from, limits=limits) as base:
@@ -158,7 +121,8 @@ def build(
             for chain in shorter:
                 fold, done = fold.further(chain.deltas[done:]), len(chain.deltas)
                 made.append(_saved(fold, chain, workdir, reuse=False))
-            fold = fold.on(database).further(longest.deltas[done:])
+            base.pending.database = database
+            fold = fold.further(longest.deltas[done:])
             made.append(_saved(fold, longest, workdir, reuse=reuse, settle=True))
     return tuple(made)
 
@@ -166,22 +130,17 @@ def build(
 def build_rows(
     rows: Iterator[Row], version: int, source: Source, like: Zip | None, *, workdir: Path, path: str
 ) -> Built:
-    """Writes rows, in the order of their keys, into the files of a snapshot.
+    """Writes all rows of a version, in the order of their keys, into the files of a snapshot.
 
-    Args:
-        rows: all rows, each key once, as they are stored.
-        version: the state version that they are.
-        source: gives the key of the digest.
-        like: the zip whose column families and merge operator it gets.
-        workdir: an empty directory, in which the files stay until the caller has stored them.
-        path: the file that errors name.
+    It gets the column families and merge operator of a zip `like` it, and its digest the key of
+    `source`. The files stay in `workdir`, an empty directory, until the caller has stored them;
+    errors name the file at `path`.
     """
     delimiter = like.delimiter if like else None
     with opened(path, workdir, delimiter, create=True) as database:
         if first := next(rows, None):
             database.ingest(chained((first,), rows))
-        pending = Pending(database, like, held=LIMITS.held)
-        fold = Folded(source, database, None, pending, path, LIMITS.compiled, None, LIMITS)
+        fold = Folded(source, None, Pending(database, like), path, LIMITS.compiled)
         return _saved(fold, Chain(version, None, ()), workdir, reuse=False)
 
 
@@ -207,8 +166,10 @@ def _saved(
     Only the newest snapshot is compacted: later ones continue with it.
     """
     place = workdir / f"checkpoint-{chain.version}"
-    fold.must_know_families()
-    totals = fold.found()
+    if fold.pending.tagged and fold.like is None:
+        what = "a store with column families and no snapshot"
+        raise UnsupportedError(fold.path, what, "one that has one")
+    totals = fold.totals()
     fold.database.flush()
     if settle:
         fold.database.settle()
@@ -224,10 +185,7 @@ def folded(
     *,
     limits: Limits = LIMITS,
 ) -> Iterator[Folded]:
-    """Applies a chain to a database in a directory that is deleted afterwards.
-
-    Raises the same errors as `build`.
-    """
+    """Applies a chain to a database in a directory that is deleted afterwards."""
     with (
         workplace() as workdir,
         begun(source, chain, workdir, families_from, limits=limits) as fold,
@@ -244,7 +202,7 @@ def begun(
     *,
     limits: Limits = LIMITS,
 ) -> Iterator[Folded]:
-    """Opens a database with the base of a chain; raises the same errors as `build`."""
+    """Opens a database with the base of a chain."""
     base = read_zip(source, chain.base) if chain.base else None
     like = read_zip(source, families_from) if families_from else base
     if base:
@@ -252,35 +210,12 @@ def begun(
     path = base.path if base else chain.paths[-1] if chain.paths else ""
     stored = sum(sst.size for sst in base.metadata.ssts) if base else 0
     stored += chain.base.entry.size if chain.base else 0
-    delimiter = like.delimiter if like else None
-    with (
-        blaming(base),
-        opened(path, workdir, delimiter, create=base is None) as database,
-    ):
-        pending = Pending(database, like, held=limits.held)
-        yield Folded(source, database, base, pending, path, stored, None, limits)
+    delimiter, create = like.delimiter if like else None, base is None
+    with blaming(base), opened(path, workdir, delimiter, create=create) as database:
+        yield Folded(source, base, Pending(database, like, limits), path, stored)
 
 
-def _apply(
-    source: Source,
-    deltas: tuple[Delta, ...],
-    pending: Pending,
-    database: Database,
-    limits: Limits,
-) -> KnownRows | None:
-    """Applies changelogs; returns the digest and counts of all rows afterwards, if known."""
-    size = sum(delta.entry.size for delta in deltas)
-    if size < limits.compiled or source.row_checksums:
-        apply(source, deltas, pending)
-        return None
-    from statemaint.fold.rocksdb.changelog_batch import FastPath  # noqa: PLC0415 -- small runs never pay for it
-
-    fast = FastPath(source, pending, database, held=limits.held)
-    fast.apply(deltas)
-    return fast.known
-
-
-def _built(version: int, place: Path, fold: Folded, totals: Found, *, reuse: bool) -> Built:
+def _built(version: int, place: Path, fold: Folded, totals: RowTotals, *, reuse: bool) -> Built:
     files = sorted(place.iterdir())
     ssts = tuple(file for file in files if file.suffix == _SST)
     old = {sst.local: sst for sst in fold.base.metadata.ssts} if fold.base and reuse else {}
@@ -299,13 +234,56 @@ def _built(version: int, place: Path, fold: Folded, totals: Found, *, reuse: boo
         keys=totals.keys,
         internal_keys=totals.internal,
     )
-    return Built(version, metadata, _members(files), tuple(new), tuple(reused), totals.digest)
-
-
-def _members(files: list[Path]) -> dict[str, bytes]:
+    small = (file for file in files if file.suffix != _SST and file.name not in _LEFT_OUT)
     with temporary_directory():
-        return {
-            file.name: file.read_bytes()
-            for file in files
-            if file.suffix != _SST and file.name not in _LEFT_OUT
-        }
+        members = {file.name: file.read_bytes() for file in small}
+    return Built(version, metadata, members, tuple(new), tuple(reused), totals.digest)
+
+
+# -- behind the engine interface
+
+
+@dataclass(frozen=True, slots=True)
+class RocksEngine:
+    """The engine that folds with RocksDB on local disk, in a directory that is deleted afterwards.
+
+    It yields no files: `build` makes those of a snapshot.
+    """
+
+    limits: Limits = LIMITS
+
+    def fold(
+        self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
+    ) -> Folding:
+        if write:
+            raise ValueError("the files of a RocksDB snapshot are made by `build`")
+        return Folding(self._pieces(source, chain, versions))
+
+    def _pieces(self, source: Source, chain: Chain, versions: tuple[int, ...]) -> Pieces:
+        yield from ()
+        return {version: self._digest_at(source, chain, version) for version in versions}
+
+    def _digest_at(self, source: Source, chain: Chain, version: int) -> StateDigest:
+        deltas = tuple(delta for delta in chain.deltas if delta.version <= version)
+        chain = replace(chain, version=version, deltas=deltas)
+        with folded(source, chain, source.families, limits=self.limits) as fold:
+            return fold.totals(named=not source.unnamed).digest
+
+    def digest(self, source: Source, path: str) -> StateDigest:
+        """Returns the digest of a zip and its SST files, read back whole.
+
+        The number of keys must be the zip's. Only in a store with column families it may differ:
+        Spark 4.3 still counts the keys of a deleted range, and 4.0 counts the keys of internal
+        families among the others on replay.
+        """
+        chain = Chain(0, Snapshot(0, Entry(path, 0, None)), ())
+        with folded(source, chain, limits=self.limits) as fold:
+            totals, metadata = fold.totals(), fold.families
+        if not metadata.families and 0 <= metadata.keys != totals.keys:
+            text = f"it holds {totals.keys} keys and records {metadata.keys}"
+            raise CodecError(text, offset=0, path=path)
+        return totals.digest
+
+    def check(self, source: Source, path: str) -> frozenset[int]:
+        with in_file(path):
+            return families_used(*decoded(source, path))

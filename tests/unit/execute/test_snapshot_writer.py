@@ -11,7 +11,7 @@ from statemaint.execute.snapshot_writer import SnapshotWriter, StoreFolds
 from statemaint.execute.store_record import RunContext, StoreRecord
 from statemaint.execute.stores import StoreExecutor
 from statemaint.fold import ClearEngine, Engine, Folding, Source, engine_for
-from statemaint.fold.rocksdb.engine import RocksEngine
+from statemaint.fold.rocksdb import RocksEngine
 from statemaint.maintain import maintain
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from statemaint.fold import Source
-from statemaint.fold.spill import HELD, taken_by
 from statemaint.fold.state import opened_state
+from statemaint.fold.table import SPILL_HELD, taken_by
 from statemaint.model.chain import Chain
 from statemaint.planning import scan_checkpoint
 from statemaint.records.savepoints import Shape
@@ -74,4 +74,4 @@ def test_a_skew_has_the_largest_and_the_median_partition() -> None:
 
 def test_rows_spill_once_memory_has_no_room_for_them() -> None:
     assert taken_by(10, 1000)[1] == 0
-    assert taken_by(1000, HELD) == (3 * HELD, HELD + 8000)
+    assert taken_by(1000, SPILL_HELD) == (3 * SPILL_HELD, SPILL_HELD + 8000)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from statemaint.audit import digest_stores, doctor, verify
 from statemaint.checkpoint import OpenCheckpoint
 from statemaint.errors import ConfigError, DamagedError, UnsupportedError
-from statemaint.fold.spill import Spill
+from statemaint.fold.table import Spill
 from statemaint.planning import scan_checkpoint
 from statemaint.records.savepoints import Shape
 from statemaint.savepoint import savepoint

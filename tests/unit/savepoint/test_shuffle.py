@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from statemaint.codec.rows.state_row import NoPrefix, PrefixScan, RowLayout
 from statemaint.codec.rows.types import StructType, parse_struct
 from statemaint.errors import UnsupportedError
-from statemaint.fold.spill import Spill
 from statemaint.fold.state import State
+from statemaint.fold.table import Spill
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Provider, Store
 from statemaint.model.ids import StoreId

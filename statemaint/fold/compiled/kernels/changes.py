@@ -17,6 +17,7 @@ from statemaint.fold.compiled.kernels.machine import (
     store32,
     store64,
 )
+from statemaint.fold.compiled.kernels.records import BATCH, add_row
 from statemaint.fold.compiled.kernels.siphash import siphash_rows
 from statemaint.fold.compiled.kernels.table import ENTRY, find, touch
 
@@ -30,7 +31,6 @@ WORK = 8
 # a change.
 MORE, END, FULL, ODD = range(4)
 
-BATCH = 256
 _PUT, _DELETE, _LAST = 1, 16, 0
 _GONE = -1
 
@@ -145,7 +145,8 @@ def words(window, starts, keys, picked, offset, found):
 
 @compiled
 def digest(window, starts, keys, values, picked, sums, key):
-    """Adds up the hashes of the picked rows: low and high word, rows, bytes."""
+    """Adds up the hashes of the picked rows."""
+    totals = address(sums)
     places, sizes = np.empty(BATCH, np.int64), np.empty(BATCH, np.int64)
     lows, highs = np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint64)
     for begin in range(0, picked.shape[0], BATCH):
@@ -156,8 +157,4 @@ def digest(window, starts, keys, values, picked, sums, key):
             sizes[place] = keys[number] + values[number] + 8
         siphash_rows(window, places, sizes, count, key, lows, highs)
         for place in range(count):
-            total = sums[0] + lows[place]
-            sums[1] += highs[place] + uint64(total < sums[0])
-            sums[0] = total
-            sums[2] += uint64(1)
-            sums[3] += uint64(sizes[place] - 8)
+            add_row(totals, 0, lows[place], highs[place], sizes[place] - 8)

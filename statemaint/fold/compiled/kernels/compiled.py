@@ -63,7 +63,6 @@ class _QuickCache(FunctionCache):  # type: ignore[misc]
     _on_miss = _KEPT
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Returns the code compiled for some types; `None` if there is none."""
         if numba.version_info.short in _TRIED:
             target_context = _Unrefreshed(target_context)
         overload = super().load_overload(sig, target_context)
@@ -117,7 +116,7 @@ def _say(what: str) -> None:
 
 @cache
 def _place() -> Path | None:
-    """Returns the folder of this release's results, created if possible; `None` without one."""
+    """Returns the folder of this release's results, created if possible."""
     below = config.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
         place = Path(below).expanduser() / "statemaint" / fingerprint()

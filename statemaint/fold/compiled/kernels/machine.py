@@ -102,7 +102,7 @@ def copy(_typing: Any, target: Any, _to: Any, source: Any, _from: Any, _count: A
 
 @intrinsic
 def trailing_zeros(_typing: Any, _value: Any) -> Any:
-    """Returns how many of a number's lowest bits are zero; the number itself must not be zero."""
+    """Returns the number of zero bits below a number's lowest one; the number must not be zero."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))

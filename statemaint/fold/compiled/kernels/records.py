@@ -24,22 +24,9 @@ from statemaint.fold.compiled.kernels.table import find, look_up, touch
 
 Runs = npt.NDArray[np.int64]
 
-# The fields of `work`.
-(
-    AT,
-    STATUS,
-    KEYS,
-    LIMIT,
-    FIRST,
-    NEXT,
-    LOWER,
-    BOUNDARY,
-    CAPACITY,
-    CHECKED,
-    SNAPSHOT,
-    OUTPUTS,
-    SEEN,
-) = range(13)
+# The fields of `work`: position, outcome and table of a loop; then the records and what to do.
+AT, STATUS, KEYS, LIMIT, CAPACITY, SEEN = range(6)
+FIRST, NEXT, LOWER, BOUNDARY, CHECKED, SNAPSHOT, OUTPUTS = range(6, 13)
 WORK = 13
 
 # The values of STATUS.
@@ -54,13 +41,11 @@ _TOMBSTONE = -1
 
 @compiled
 def _three():
-    """Returns room for three numbers of each record of a batch."""
     return np.empty(BATCH, np.int64), np.empty(BATCH, np.int64), np.empty(BATCH, np.int64)
 
 
 @compiled
 def _hashes():
-    """Returns room for the low and high words of a batch's hashes."""
     return np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint64)
 
 
@@ -101,9 +86,12 @@ def _parse(window, end, work, starts, keys, values, most):
 @compiled
 def _checked(window, at, key, value):
     """Returns whether a record's own checksum, in the place of its format, is right."""
-    if value >= 0:
-        return value >= 4 and row_fits(window, at + 4, key, at + 12 + key, value - 4)
-    return key >= 4 and crc32c(window, at + 8, key - 4, uint32(0)) == load32(window, at + 4)
+    if value < 0:
+        return key >= 4 and crc32c(window, at + 8, key - 4, uint32(0)) == load32(window, at + 4)
+    if value < 4:
+        return False
+    of_key, row = crc32c(window, at + 4, key, uint32(0)), at + 12 + key
+    return crc32c(window, row, value - 4, of_key) == load32(window, row - 4)
 
 
 @compiled
@@ -223,7 +211,7 @@ def pick_all(window, end, work, sums, key):
             kept += int(values[number] >= 0)
         siphash_rows(window, starts, keys, kept, key, lows, highs)
         for number in range(kept):
-            _add(address(sums), 0, lows[number], highs[number], keys[number] - 8)
+            add_row(address(sums), 0, lows[number], highs[number], keys[number] - 8)
         if count < BATCH:
             return
 
@@ -237,7 +225,7 @@ def _keep(window, starts, sizes, fates, count, runs, counts, sums, key, lows, hi
         start, size = starts[number], sizes[number]
         for output in range(2):
             if fates[number] & (1 << output):
-                _add(totals, output, lows[number], highs[number], size - 8)
+                add_row(totals, output, lows[number], highs[number], size - 8)
                 last = counts[output] - 1
                 apart = int(last < 0 or runs[output, last, 1] != start)
                 last += apart
@@ -247,7 +235,7 @@ def _keep(window, starts, sizes, fates, count, runs, counts, sums, key, lows, hi
 
 
 @compiled
-def _add(sums, output, low, high, size):
+def add_row(sums, output, low, high, size):
     """Adds a row to an output's sums: four words at an address."""
     at = 32 * output
     total = load64(sums, at) + low
@@ -340,10 +328,3 @@ def crc32c(data, start, count, value):
         )
         at += 1
     return uint32(~uint32(crc))
-
-
-@compiled
-def row_fits(data, key, key_size, row, row_size):
-    """Returns whether the checksum before a row is that of its key and the row itself."""
-    expected = load32(data, row - 4)
-    return crc32c(data, row, row_size, crc32c(data, key, key_size, uint32(0))) == expected

@@ -1,22 +1,30 @@
-"""Checks the logs that a restart reads before any state: the newest two offsets, and source logs.
+"""What a restart reads before any state, and the bad snapshots that it may pass over.
+
+Before any state it reads the newest two offsets, and source logs:
 
     offsets/<b>, offsets/<b - 1>   of the newest batch b
     sources/<i>/<n>[.compact]      the files that source i has seen: v1, then a JSON line for each;
                                    a compact entry replaces all before it as well
 
 Mirrors `MicroBatchExecution.populateStartOffsets`; `scan.query_logs` has the rules of the second.
+Snapshots are passed over by Spark 4.2 and later, as in `AutoSnapshotLoader.loadSnapshot`.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, NotFoundError
-from statemaint.model.checkpoint import Checkpoint
+from statemaint.model.checkpoint import Checkpoint, Provider
+from statemaint.model.files import ChecksumFile, Snapshot
 from statemaint.model.findings import Finding, FindingCode
+from statemaint.plan.findings.names import names_snapshot
+from statemaint.plan.findings.restart import OF_SNAPSHOTS, is_replayable, resumes
 from statemaint.scan.query_logs import SOURCE_LOG_ADVICE, SourceLog
-from statemaint.storage import Storage
+from statemaint.storage import Storage, Without
+
+Findings = tuple[Finding, ...]
 
 _PIECE = 1024 * 1024
 # Each line names one file; Hadoop's file systems allow names of a few thousand bytes.
@@ -49,12 +57,7 @@ def _offsets(storage: Storage, batch: int) -> logs.Offsets | CodecError | None:
 
 
 def _sources(
-    storage: Storage,
-    batch: int,
-    end: logs.Offsets,
-    start: logs.Offsets | None,
-    *,
-    whole: bool,
+    storage: Storage, batch: int, end: logs.Offsets, start: logs.Offsets | None, *, whole: bool
 ) -> Iterator[Finding]:
     counted = start is not None and (start.format, end.format) == (1, 1)
     if start and counted and len(start.sources) != len(end.sources):
@@ -85,18 +88,14 @@ def _sources(
 def _entries(storage: Storage, log: SourceLog) -> Iterator[Finding]:
     needed = (name for number, name in log.entries.items() if number >= log.base)
     for path in sorted(f"{log.folder}/{name}" for name in needed):
-        yield from _unreadable(storage, path)
-
-
-def _unreadable(storage: Storage, path: str) -> Iterator[Finding]:
-    try:
-        with storage.open(path) as stream:
-            _parse(stream)
-    except NotFoundError:
-        return  # compacted since it was listed
-    except (ValueError, RecursionError, CodecError) as error:
-        detail = f"{path} cannot be read ({error}): {SOURCE_LOG_ADVICE}"
-        yield Finding(FindingCode.MISSING_SOURCE_LOG, detail, path=path)
+        try:
+            with storage.open(path) as stream:
+                _parse(stream)
+        except NotFoundError:
+            continue  # compacted since it was listed
+        except (ValueError, RecursionError, CodecError) as error:
+            detail = f"{path} cannot be read ({error}): {SOURCE_LOG_ADVICE}"
+            yield Finding(FindingCode.MISSING_SOURCE_LOG, detail, path=path)
 
 
 def _parse(stream: BinaryIO) -> None:
@@ -116,3 +115,54 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
         if len(rest) > _LONGEST:
             raise CodecError(f"a line is longer than {_LONGEST:,} bytes", offset=0)
     yield rest
+
+
+def passed_over(
+    storage: Storage,
+    checkpoint: Checkpoint,
+    findings: Findings,
+    again: Callable[[Storage], tuple[Checkpoint, Findings]],
+) -> tuple[str, ...] | None:
+    """Returns the bad snapshots without which a restart succeeds; `None` if it does not.
+
+    If the newest snapshot does not load, the one below is tried, and finally the empty state, each
+    with the changes above it; with unique ids, the empty state only if the lineage of the version
+    goes back to it.
+    In HDFS-backed stores a directory that is named like a snapshot also makes this fail. `again`
+    verifies the checkpoint once more without these snapshots.
+    """
+    folders = {one.path for one in findings if one.path and names_snapshot(one)}
+    if folders and checkpoint.provider is Provider.HDFS_BACKED:
+        return None
+    bad = frozenset(folders | {*_bad_snapshots(checkpoint, findings)})
+    headless = any(one.code is FindingCode.LINEAGE_BROKEN for one in findings)
+    if not (bad or headless):
+        return None
+    sides = {
+        file.entry.path
+        for store in checkpoint.stores
+        for file in store.files
+        if isinstance(file, ChecksumFile) and file.owner in bad
+    }
+    below = {entry.path for folder in folders for entry in storage.list(folder)}
+    below |= {f"{folder}/" for folder in folders}
+    without, rest = again(Without(storage, bad | sides | below))
+    loads = is_replayable(without, findings) and resumes(without, rest)
+    return tuple(sorted(bad)) if loads else None
+
+
+def _bad_snapshots(checkpoint: Checkpoint, findings: Findings) -> Iterator[str]:
+    """Yields the snapshots that are a bad file, own it, or refer to it."""
+    stores = {store.id: store for store in checkpoint.stores}
+    for finding in findings:
+        if finding.code not in OF_SNAPSHOTS or finding.store not in stores:
+            continue
+        store = stores[finding.store]
+        sides = {
+            side.entry.path: side.owner for side in store.files if isinstance(side, ChecksumFile)
+        }
+        bad = sides.get(finding.path or "", finding.path)
+        parts = store.rocks.parts if store.rocks else {}
+        for snapshot in (file for file in store.files if isinstance(file, Snapshot)):
+            if snapshot.entry.path == bad or bad in parts.get(snapshot.entry.path, ()):
+                yield snapshot.entry.path
