@@ -33,7 +33,6 @@ class Explained(StrEnum):
     meaning: str
 
     def __new__(cls, value: str, meaning: str = "") -> Self:
-        """Returns a member; its value alone finds it."""
         member = str.__new__(cls, value)
         member._value_, member.meaning = value, meaning
         return member

@@ -17,7 +17,6 @@ class Chain:
 
     @property
     def start(self) -> int:
-        """Returns the version that the chain starts from: the base's, or 0."""
         return self.base.version if self.base else 0
 
     @property
@@ -27,7 +26,6 @@ class Chain:
 
     @property
     def size(self) -> int:
-        """Returns the stored bytes of all its files."""
         base = self.base.entry.size if self.base else 0
         return base + sum(delta.entry.size for delta in self.deltas)
 
@@ -51,14 +49,12 @@ class Gap:
 class Unnamed:
     """The reason that a version of a RocksDB store with column families does not load.
 
-    A changelog has only the numbers of families; the zip that the chain begins with has to name
-    them. Spark fails with a `NullPointerException` in `RocksDB.getColumnFamilyInfo`.
+    A changelog has only the numbers of families; the zip below has to name them. Spark fails with
+    a `NullPointerException` in `RocksDB.getColumnFamilyInfo`.
 
     Attributes:
-        version: the version that does not load.
         base: the zip that its chain begins with; `None` if there is none.
         delta: the first changelog with changes of a family without a name.
-        families: the numbers of these families, ascending.
     """
 
     version: int
@@ -68,7 +64,6 @@ class Unnamed:
 
     @property
     def why(self) -> str:
-        """Returns the reason as a clause, which names the changelog."""
         numbers = ", ".join(map(str, self.families))
         family = f"column famil{'y' if len(self.families) == 1 else 'ies'} {numbers}"
         names = f"{self.base.entry.path} does not name" if self.base else "no earlier zip names"
@@ -84,8 +79,6 @@ class Versions:
     """The deltas and snapshots of one store, by version.
 
     Attributes:
-        deltas: the deltas or changelogs.
-        snapshots: the snapshots or zips.
         named: the numbers of the column families that a zip names, by the zip's path.
         used: the numbers of the column families that a changelog changes, by its path; only those
             of changelogs that were read for it.
@@ -107,7 +100,7 @@ class Versions:
         return cls(MappingProxyType(deltas), MappingProxyType(snapshots))
 
     def without(self, paths: Collection[str]) -> "Versions":
-        kept = {v: one for v, one in self.snapshots.items() if one.entry.path not in paths}
+        kept = {v: file for v, file in self.snapshots.items() if file.entry.path not in paths}
         return replace(self, snapshots=kept)
 
     @property
@@ -139,16 +132,13 @@ class Versions:
                 yield Unnamed(chain.version, chain.base, delta, lacking)
 
     def _lacking(self, delta: Delta, base: Snapshot | None) -> tuple[int, ...]:
-        """Returns the families that a changelog changes and the base of its chain does not name.
-
-        Of a zip that cannot be read it is unknown what it names.
-        """
+        """Returns the changed families that a base does not name; an unreadable one may name all."""
         if base and base.entry.path not in self.named:
             return ()
         used = self.used.get(delta.entry.path, ())
         named = self.named[base.entry.path] if base else DEFAULT_FAMILY
         start = base.version if base else 0
-        if nearest := max((one for one in self.rebuilt if start < one <= delta.version), default=0):
+        if nearest := max((v for v in self.rebuilt if start < v <= delta.version), default=0):
             named = self.rebuilt[nearest]
         return tuple(sorted(number for number in used if number not in named))
 

@@ -36,10 +36,6 @@ class Store:
     """One store.
 
     Attributes:
-        id: the id of the store.
-        files: the files in its directory.
-        attestations: the attestations of its snapshots in the ledger.
-        findings: the findings of the scan.
         written: the paths of the newest snapshots that we wrote, or were about to write.
         rocks: the additional facts about a RocksDB store; `None` for another provider.
         since: the target version when we first wrote a snapshot here, or first noted executors'.
@@ -79,7 +75,6 @@ class Store:
 
     @property
     def size(self) -> int:
-        """Returns the bytes of its files."""
         return sum(file.entry.size for file in self.files)
 
     @property
@@ -96,25 +91,25 @@ class Store:
     @property
     def lapsed(self) -> frozenset[str]:
         """Returns the paths of snapshots that are no longer the files that were proved."""
-        return frozenset(one.path for one in self.former)
+        return frozenset(proof.path for proof in self.former)
 
     def families_at(self, version: int) -> Snapshot | None:
-        """Returns the zip with the column families and the merge operator of a version.
+        """Returns the zip with the column families and the merge operator of a version, if any.
 
         It is the nearest one that names every family that changes up to the version are known to
         use: the newest at or below, else the lowest above, as a zip names all families before it.
-        Its tables may be missing. `None` without any, and for another provider.
+        Its tables may be missing.
         """
         if self.rocks is None:
             return None
         loaded = self.rocks.versions(self.rocks.loaded(self.files))
         readable = loaded.without(self.rocks.unreadable)
-        changes = (one for one in readable.deltas.values() if one.version <= version)
-        used = frozenset().union(*(self.rocks.used.get(one.entry.path, ()) for one in changes))
+        changes = [file for file in readable.deltas.values() if file.version <= version]
+        used = frozenset().union(*(self.rocks.used.get(file.entry.path, ()) for file in changes))
         base = readable.base(version)
-        above = (readable.snapshots[one] for one in sorted(readable.snapshots) if one > version)
-        nearest = [*((base,) if base else ()), *above]
-        names_all = (one for one in nearest if used <= {*readable.named.get(one.entry.path, used)})
+        zips = [zip_ for number, zip_ in sorted(readable.snapshots.items()) if number > version]
+        nearest = [base, *zips] if base else zips
+        names_all = (it for it in nearest if used <= {*readable.named.get(it.entry.path, used)})
         return next(names_all, nearest[0] if nearest else None)
 
     @property
@@ -131,10 +126,9 @@ class Store:
     def oldest(self, required: int, target: int) -> int:
         """Returns the oldest version that must load of those that the commit log has.
 
-        Mirrors `RocksDBFileManager.deleteOldVersions`, which keeps as many versions as Spark keeps
-        batches, while the commit log has one batch more: its oldest version may be missing. Then
-        only a zip is left below the next version, and only files that a late task has written since
-        are below that zip.
+        The commit log has one batch more than `RocksDBFileManager.deleteOldVersions` keeps
+        versions, so the oldest may be missing. Then only a zip is left below the next version, and
+        below that zip only files that a late task has written since.
         """
         snapshots = self.versions.snapshots if self.rocks else {}
         first = min(snapshots, default=0)
@@ -148,10 +142,10 @@ class Store:
     @property
     def foreign(self) -> tuple[Snapshot, ...]:
         """Returns the snapshots that executors wrote since we first wrote one, ascending."""
-        since = self._first_written()
-        if since is None:
-            return ()
-        return tuple(one for one in self.theirs if one.version > since)
+        ours = (snapshot_version(path) for path in self.written)
+        first = min((version for version in ours if version is not None), default=None)
+        since = self.since if self.rocks else first
+        return () if since is None else tuple(file for file in self.theirs if file.version > since)
 
     @property
     def ours(self) -> frozenset[str]:
@@ -161,8 +155,7 @@ class Store:
     def beside(self, version: int) -> Entry | None:
         """Returns the query's own file whose readers are those of its state at a version (S22).
 
-        It is the change of that version, or of the nearest one below or above; if there is no
-        change, a snapshot that executors wrote.
+        It is the change of that version or of the nearest one, or a snapshot that executors wrote.
         """
         files: tuple[Delta | Snapshot, ...] = tuple(self.versions.deltas.values()) or self.theirs
         below = max((one for one in files if one.version <= version), key=_version, default=None)
@@ -172,15 +165,10 @@ class Store:
     @property
     def theirs(self) -> tuple[Snapshot, ...]:
         """Returns the listed snapshots that executors wrote, as far as is known, ascending."""
-        files = [file for file in self.files if isinstance(file, Snapshot)]
-        theirs = [one for one in files if one.entry.path not in self.ours]
-        return tuple(sorted(theirs, key=lambda one: (one.version, one.entry.path)))
-
-    def _first_written(self) -> int | None:
-        if self.rocks:
-            return self.since
-        ours = (snapshot_version(path) for path in self.written)
-        return min((version for version in ours if version is not None), default=None)
+        ours = self.ours
+        zips = (file for file in self.files if isinstance(file, Snapshot))
+        theirs = (file for file in zips if file.entry.path not in ours)
+        return tuple(sorted(theirs, key=lambda file: (file.version, file.entry.path)))
 
     def is_forced(self, snapshot: Snapshot) -> bool:
         """Returns whether the batch of a zip had to write it, as its column families are new.
@@ -207,11 +195,9 @@ class Store:
         return all(one in versions.snapshots and one not in versions.deltas for one in wanted)
 
     def snapshot_path(self, version: int) -> str:
-        """Returns the path that a version's snapshot has, or would have."""
         return self._path(version, "snapshot", "zip")
 
     def change_path(self, version: int) -> str:
-        """Returns the path that a version's delta or changelog has, or would have."""
         return self._path(version, "delta", "changelog")
 
     def _path(self, version: int, kind: str, kind_of_rocks: str) -> str:
@@ -236,10 +222,7 @@ class Operator:
     """A stateful operator as its metadata describe it (written by Spark 4.0+).
 
     Attributes:
-        id: the operator's number.
         name: Spark's name for its kind, such as `stateStoreSave`.
-        stores: the names of its stores.
-        partitions: the number of partitions that its metadata declare.
         declared_id: the number in its metadata, which differs from `id` in a copied folder.
     """
 
@@ -264,18 +247,12 @@ class Checkpoint:
     """Everything that one scan found.
 
     Attributes:
-        root: the address it was read from.
         query_id: from `metadata`; empty when that file is missing.
         batches: the committed batches still in `commits/`, ascending.
         offsets: the batches still in `offsets/`, ascending; the last may not be committed.
         lacks: the paths of the missing schema files that the operators' metadata promise.
         schemas: the schema file of each store that has its own.
-        provider: the state store provider of every operator.
         codec: the compression of every state file, by Spark's short name.
-        row_checksums: whether every record in them carries a checksum.
-        operators: the operators, by their metadata.
-        stores: every store, ascending by id.
-        findings: the findings of the whole checkpoint.
         unclassified: files under `state/` that belong to no store: kept, never touched.
         directories: the directories inside a store's own that have the name of a state file.
         left_out: the number of further stores that were not requested.
@@ -284,7 +261,6 @@ class Checkpoint:
         pinned: the number of shuffle partitions of the newest committed batch; `None` if unknown.
         commit_times: the storage's time of each entry of the commit log, by batch.
         planned: the storage's time of each entry of the offset log, by batch.
-        commit: the newest entry of the commit log, as listed.
         running: the offset log entry of the next batch, if it has begun.
         file_sources: the newest entry that the newest batch reads of each file source's own log.
         pins: the pins that hold, by id.
@@ -316,12 +292,6 @@ class Checkpoint:
     pins: tuple[Pin, ...] = ()
 
     def asks(self, store: StoreId, version: int | None) -> bool:
-        """Returns whether a load of a version needs a store's partition.
-
-        Spark's repartition (4.3) leaves the files of partitions that only older batches have. The
-        offsets of a batch give its number of partitions; if these are missing, every partition
-        is needed.
-        """
         return asks(self.counts, store, version)
 
     def needed(self, version: int | None) -> tuple[Store, ...]:
@@ -333,10 +303,10 @@ class Checkpoint:
 
         The work is bounded by the batches of known counts, however wide the range is.
         """
-        known = [one for one in map(version_of, self.counts) if first <= one <= last]
-        others = max(0, last - first + 1 - len(known))
+        counted = [version for version in map(version_of, self.counts) if first <= version <= last]
+        others = max(0, last - first + 1 - len(counted))
         rest = not self.counts or store.partition < max(self.counts.values())
-        return others * rest + sum(1 for one in known if asks(self.counts, store, one))
+        return others * rest + sum(self.asks(store, version) for version in counted)
 
     def moved(self, older: int, newer: int) -> bool:
         """Returns whether rows are in different partitions at two versions."""
@@ -384,7 +354,11 @@ class Checkpoint:
 
 
 def asks(counts: Mapping[int, int], store: StoreId, version: int | None) -> bool:
-    """Returns whether a load of a version needs a store's partition; see `Checkpoint.asks`."""
+    """Returns whether a load of a version needs a store's partition, by the counts of batches.
+
+    Spark's repartition (4.3) leaves the files of partitions that only older batches have. If the
+    offsets that give a batch's number of partitions are missing, every partition is needed.
+    """
     if not counts or version is None:
         return True
     return store.partition < counts.get(batch_of(version), max(counts.values()))

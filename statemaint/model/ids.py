@@ -60,7 +60,6 @@ class StoreId:
 
     @property
     def unit(self) -> "UnitId":
-        """Returns the partition that this store is maintained with."""
         return UnitId(self.operator, self.partition)
 
     def __str__(self) -> str:

@@ -35,7 +35,6 @@ class Trace:
     """The attempts that lead to a version, as far down as they are known.
 
     Attributes:
-        items: the attempts from the version down, without a gap.
         begins: whether the state was empty before the lowest of them.
         unread: the changelog to read for more; `None` when there is none.
         lost: the contradiction below the lowest of them, if any.
@@ -48,7 +47,6 @@ class Trace:
 
     @property
     def lowest(self) -> Item:
-        """Returns the oldest known attempt."""
         return self.items[-1]
 
 
@@ -133,14 +131,9 @@ def leads_nowhere(
 ) -> str | None:
     """Returns why Spark cannot load an attempt by the lineage in its own changelog; else `None`.
 
-    Mirrors `RocksDB.loadWithCheckpointId`, which reads no other changelog.
-
-    Args:
-        item: the attempt.
-        lineage: the attempts before it, by its changelog.
-        ids: the id that counts at each version.
-        zips: the versions whose counting zip exists; `None` to ignore zips: from Spark 4.2 on other
-            changelogs are read if no zip of the lineage loads.
+    Mirrors `RocksDB.loadWithCheckpointId`, which reads no other changelog. `ids` has the id that
+    counts at each version, `zips` the versions whose counting zip exists: `None` ignores zips, as
+    from Spark 4.2 on other changelogs are read if no zip of the lineage loads.
     """
     whole = sorted((*lineage, item))
     if any(later[0] != earlier[0] + 1 for earlier, later in pairwise(whole)):

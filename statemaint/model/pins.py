@@ -10,10 +10,8 @@ class Pin:
     """A pin, as its file has it; times are by the storage's clock.
 
     Attributes:
-        path: its file.
         batch: the batch whose state stays loadable; `None` for every batch, if the file cannot be
             read.
-        created: when it was written first.
         until: when it ends unless it is renewed.
         by: who made it, and why; of a file that cannot be read, the reason.
     """

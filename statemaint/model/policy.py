@@ -26,7 +26,6 @@ def seconds(text: str) -> float:
 
 
 def in_seconds(value: float | str | timedelta) -> float:
-    """Returns the seconds of a time as a script gives it; raises `ConfigError` as `seconds`."""
     if isinstance(value, str):
         return seconds(value)
     return value.total_seconds() if isinstance(value, timedelta) else value
@@ -45,11 +44,8 @@ class Setting:
     """A setting of the policy, as flags, queries files, forms and documents show it.
 
     Attributes:
-        name: its name, with underscores.
         kind: `int` for a number, `float` for a time in seconds, `bool` for a switch.
         default: its value in the preset `safe`; `None` is without limit.
-        least: the least value.
-        meaning: what it does, as a sentence.
     """
 
     name: str

@@ -22,9 +22,6 @@ class FileRecord(NamedTuple):
     """A file as it was when it was read; a tuple, because there is one for each file of a fleet.
 
     Attributes:
-        path: relative to the checkpoint.
-        size: bytes of the stored file.
-        modified: the storage's time of the stored file.
         tag: the storage's own mark of its content; `None` if it has none.
         sum: CRC-32C of the stored bytes; `None` if they were not read whole.
     """
@@ -37,16 +34,13 @@ class FileRecord(NamedTuple):
 
     @classmethod
     def of(cls, entry: Entry, sums: Mapping[str, int]) -> "FileRecord":
-        """Returns the record of a listed file, with the fingerprint of its bytes if known."""
         path = entry.path
         return cls(path, entry.size, entry.modified, entry.tag, sums.get(path))
 
     def identifies(self, entry: Entry, at: float) -> bool:
         """Returns whether a listed file is certainly this one, by the listing alone.
 
-        Args:
-            entry: the file as it is listed now.
-            at: when this record was made, in seconds by the storage's clock.
+        `at` is when this record was made, in seconds by the storage's clock.
         """
         if self.size != entry.size:
             return False
@@ -67,22 +61,14 @@ class Attestation:
     """Proof that a snapshot was read back whole and equals the fold of the files it replaces (S6).
 
     Attributes:
-        path: the path of the snapshot, relative to the checkpoint.
-        version: the state version it holds.
-        size: bytes of the stored file.
-        modified: the storage's time of the stored file.
         digest: 32 hexadecimal digits, order-free over all rows.
-        rows: the number of keys in the state.
         bytes: key and value bytes of all rows.
         files: the number of files it was compared with; 0 when no file below it was left.
         start: the version that their chain starts from, 0 for the empty state.
         target: the target version of the run that read it; `None` when that is not known.
-        tag: the storage's own mark of the snapshot's content.
         sum: CRC-32C of the snapshot's stored bytes.
         at: when the run that proved it was planned, by the storage's clock.
-        ours: whether we wrote the snapshot.
         readable: whether every reader of the log beside it is known to be able to read it.
-        inputs: the files that it was folded from or compared with.
         parts: the shared files that the snapshot refers to, read back with it.
         doubted: files of the log that something other than the query has replaced and that no
             snapshot confirms: the state agrees at this version, but may differ at their versions.
@@ -116,7 +102,6 @@ class Attestation:
         return Entry(self.path, self.size, self.modified, self.tag)
 
     def covers(self, entry: Entry) -> bool:
-        """Returns whether a listed file is the one that was attested, by its identity."""
         return self.entry == entry
 
     def shown(self) -> dict[str, Any]:
@@ -141,8 +126,12 @@ class Attestation:
 
         The readers of the original may not be able to read a copy.
         """
-        own = self.own.listed_as(same[self.own]) if self.own in same else self.own
-        copied = any(one in same for one in (self.own, *self.parts))
+
+        def refreshed(records: tuple[FileRecord, ...]) -> tuple[FileRecord, ...]:
+            return tuple(it.listed_as(same[it]) if it in same else it for it in records)
+
+        (own,) = refreshed((self.own,))
+        copied = any(record in same for record in (self.own, *self.parts))
         return replace(
             self,
             size=own.size,
@@ -150,19 +139,13 @@ class Attestation:
             tag=own.tag,
             readable=self.readable and not copied,
             at=at,
-            inputs=_refreshed(self.inputs, same),
-            parts=_refreshed(self.parts, same),
-            doubted=_refreshed(self.doubted, same),
+            inputs=refreshed(self.inputs),
+            parts=refreshed(self.parts),
+            doubted=refreshed(self.doubted),
         )
 
 
 _SHOWN_FIELDS = tuple(one.name for one in fields(Attestation) if one.name not in RECORDS)
-
-
-def _refreshed(
-    records: tuple[FileRecord, ...], same: Mapping[FileRecord, Entry]
-) -> tuple[FileRecord, ...]:
-    return tuple(one.listed_as(same[one]) if one in same else one for one in records)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,7 @@ class Replay:
     """The files that a load of one version of a store reads.
 
     Attributes:
-        chain: the deltas that it replays.
         files: the files that it reads, including those that a zip refers to.
-        bytes: their size.
     """
 
     chain: int

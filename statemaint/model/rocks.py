@@ -19,7 +19,6 @@ class Rocks:
         ours: the zips with our mark: an executor may write its own zip under the same name.
         unsound: the zips that cannot be loaded, by path, each with the reason.
         unreadable: those of them whose references are unknown.
-        families: the number of each column family that a zip names, by the zip's path.
         used: the numbers of the column families that a changelog changes, by its path; only those
             of changelogs that were read because a zip that names them may be missing.
         rebuilt: the numbers of the column families that zips will name once a repair has written
@@ -42,7 +41,6 @@ class Rocks:
     unsettled: bool = False
 
     def id_at(self, version: int) -> str | None:
-        """Returns the unique id of the attempt that counts at a version, if it has one."""
         return self.ids.get(version)
 
     def counts(self, file: Delta | Snapshot) -> bool:
@@ -73,10 +71,7 @@ class Rocks:
         return (file for file in self.loaded(files) if file.entry.path not in self.unsound)
 
     def versions(self, files: Iterable[StateFile]) -> Versions:
-        """Returns the changelogs and zips among some files, with what is known of their families.
-
-        Both are the store's files, or some of them.
-        """
+        """Returns the changelogs and zips among files, with what is known of their families."""
         named = {path: frozenset(one.values()) for path, one in self.families.items()}
         versions = Versions.of(files)
         return replace(versions, named=named, used=self.used, rebuilt=self.rebuilt)
@@ -93,13 +88,7 @@ MOST_NOTED = 64
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A snapshot of an executor, as it was when it was first seen.
-
-    Attributes:
-        version: the state version that it holds.
-        path: the path of the snapshot, relative to the checkpoint.
-        modified: the storage's time of the snapshot.
-    """
+    """A snapshot of an executor, as it was when it was first seen."""
 
     version: int
     path: str

@@ -30,10 +30,6 @@ class WriteSnapshot:
     """Fold a chain and write the snapshot of its version.
 
     Attributes:
-        store: the store.
-        path: the path of the snapshot.
-        chain: the chain that it is folded from.
-        reason: why it is written.
         checksum: whether it gets a Spark checksum file, as the query's newest files do.
         id: the unique id of the version, if versions have one.
         families: the zip that names the column families of that version.
@@ -77,15 +73,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """A due snapshot that is not written: its chain is over the limit, or the run requests it.
-
-    Attributes:
-        store: the store.
-        version: the version that the snapshot would hold.
-        due: why it is due.
-        replay: the files that a load of that version reads without it.
-        wait: why it is not written, and until when.
-    """
+    """A due snapshot that is not written: its chain is over the limit, or the run requests it."""
 
     store: StoreId
     version: int
@@ -175,9 +163,6 @@ class Request:
         target: the version to snapshot, fixed by the first plan of a run so that all partitions
             end with one common version; the newest committed one by default.
         force_snapshot: snapshot the target however short its chain is.
-        operators: only these operators; all when empty.
-        partitions: only these partitions; all when empty.
-        stores: only stores of these names; all when empty.
     """
 
     target: int | None = None
@@ -203,13 +188,9 @@ class StorePlan:
     """The plan for one store.
 
     Attributes:
-        store: the store as it was scanned.
         base: the path of the snapshot that every deletion below it relies on; `None` when there is
             none. Without an attestation of it nothing is deleted.
         actions: in the order in which they must happen.
-        kept: every other file of the store.
-        findings: what is wrong with the store; damage means that there are no actions.
-        withheld: the due snapshots that are not written.
     """
 
     store: Store
@@ -234,7 +215,6 @@ class StorePlan:
 
     @property
     def attestations(self) -> tuple[Attestation, ...]:
-        """Returns the attestations that the ledger already has."""
         return self.store.attestations
 
 
@@ -243,21 +223,9 @@ class Plan:
     """Everything that one run would do; a value.
 
     Attributes:
-        root: the checkpoint's address.
-        query_id: the query that the checkpoint belongs to.
-        committed: the newest committed batch; `None` when there is none.
-        target: the version that long chains are snapshotted at; `None` when there is none.
         floor: the oldest version that stays loadable; `None` when there is none.
-        policy: the policy that it follows.
         stores: one plan for each requested store.
-        findings: those of the whole checkpoint.
-        codec: the compression of every state file, by Spark's short name.
-        row_checksums: whether every record in them carries a checksum.
-        provider: the state store provider of every operator.
         now: when it was made, by the storage's clock.
-        request: the scope that it was restricted to.
-        unclassified: files under `state/` that belong to no store.
-        commit: the newest entry of the commit log, as it was listed.
         counts: the number of partitions of each batch, if a repartition has changed it.
         pins: the pins that hold, by id.
         verdict: the verdict on the checkpoint, by its logs and listings.
@@ -297,7 +265,6 @@ class Plan:
         return sum(1 for version, count in loads.items() if count == self._needed(version))
 
     def _needed(self, version: int) -> int:
-        """Returns the number of its stores that a load of a version needs."""
         if not self.counts:
             return len(self.stores)
         return sum(1 for one in self.stores if asks(self.counts, one.store.id, version))
@@ -309,7 +276,6 @@ class Plan:
 
     @property
     def idle(self) -> bool:
-        """Returns whether there is nothing to do."""
         return self.halted or not any(store.actions or store.unnoted for store in self.stores)
 
     @property
@@ -322,7 +288,6 @@ class Plan:
 
     @property
     def all_findings(self) -> tuple[Finding, ...]:
-        """Returns the checkpoint's findings and those of every store."""
         return self.findings + tuple(one for store in self.stores for one in store.findings)
 
     @property

@@ -19,14 +19,10 @@ class Window:
     """The versions that a store's plan keeps loadable, `floor` to `target`, at time `now`.
 
     Attributes:
-        floor: the oldest version that stays loadable.
         required: the oldest version that the commit log still requires.
         target: the newest version that the plan considers.
         newest: the newest committed version; above the target if the query has continued since
             the target was fixed.
-        now: seconds since the epoch by the storage's clock.
-        policy: when to snapshot and what to keep.
-        force_snapshot: snapshot the target however short its chain is.
         skewed: clocks disagree, so ages mean nothing and nothing is deleted.
         forced: the operators whose first batch has to write a zip.
     """
@@ -64,12 +60,9 @@ class Facts:
 
     Attributes:
         store: as it was listed, stale snapshots included.
-        window: the versions that stay loadable.
-        judgement: the consequences of its outdated proofs.
         versions: its deltas and snapshots without the stale snapshots: these are about to be
             deleted, and no load, fold or deletion relies on them.
         floor: the lowest version of the window that loads.
-        stale: the stale snapshots, by path.
         proved: the versions of the snapshots that an attestation covers.
         doubted: the versions at which the log may be wrong.
         candidates: the snapshots that deletion may rely on once they are old enough and proved.

@@ -126,7 +126,6 @@ class WithheldReason(Explained):
     to_do: str
 
     def __new__(cls, value: str, meaning: str = "", to_do: str = "") -> Self:
-        """Returns a member; its value alone finds it."""
         reason = str.__new__(cls, value)
         reason._value_, reason.meaning, reason.to_do = value, meaning, to_do
         return reason

@@ -12,8 +12,6 @@ class PutBack:
     """The decision about one file of a run's trash.
 
     Attributes:
-        path: its old path.
-        entry: the file in the trash.
         reason: why it stays there; empty if it is restored.
     """
 
@@ -31,8 +29,6 @@ class UndoPlan:
     """The plan of an undo.
 
     Attributes:
-        root: the address of the checkpoint.
-        run: the run that moved the files to its trash.
         verb: repair or rollback; `None` for maintenance. The files of a rollback are restored all
             or none.
         files: the decisions, in the order in which the files are restored: the newest first.

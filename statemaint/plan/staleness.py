@@ -27,7 +27,6 @@ class Suspect:
     """A snapshot whose log was replaced.
 
     Attributes:
-        snapshot: the file.
         instead: the chain that gives its version without it.
         replaced: the versions of the log that were replaced, ascending.
         by_query: whether the query replaced them after a rewind.

@@ -27,8 +27,6 @@ class Waiting:
     """The due snapshots of several stores that are withheld for one reason.
 
     Attributes:
-        reason: the reason.
-        snapshots: their number.
         at_floor: the number of those that are due at the floor only.
         chain: the longest of their chains, in deltas.
         restart: the most deltas that a restart replays in one of the stores now; 0 if only

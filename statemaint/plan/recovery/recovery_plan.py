@@ -38,8 +38,6 @@ class Remove:
     """Move one file to the trash.
 
     Attributes:
-        entry: the file.
-        reason: why it is moved.
         store: the store that it belongs to; `None` for an entry of a log.
         version: the state version that it belongs to; 0 if it belongs to none.
     """
@@ -76,7 +74,6 @@ class RepairStep:
     """One step of a repair, which ends one finding.
 
     Attributes:
-        finding: the finding.
         removes: the removed files, a checksum before its file; none if a snapshot is missing.
         version: the version whose state must be the same without them; 0 for files of no version.
         rebuild: the snapshot that takes the place of a bad or a missing one; `None` if none is
@@ -108,13 +105,9 @@ class RecoveryPlan:
     """Everything that a repair or a rollback would do; a value (S14).
 
     Attributes:
-        verb: repair or rollback.
-        root: the checkpoint's address.
-        query_id: the query that the checkpoint belongs to.
         batch: the committed batch that the query restarts after.
         removes: the files that a rollback moves to the trash, in order.
         repairs: the steps of a repair, in order.
-        findings: the findings that remain afterwards.
         unrepaired: why each remaining damage is not repaired.
         versions_checked: the number of versions rebuilt without those files, as the proof.
     """
