@@ -129,7 +129,7 @@ class CodecError(CheckpointError):
 
     def at(self, path: str) -> "CodecError":
         """Returns the same error with the path of the file."""
-        return CodecError(self.detail, offset=self.offset, path=path)
+        return type(self)(self.detail, offset=self.offset, path=path)
 
 
 @contextmanager
@@ -144,15 +144,11 @@ def in_file(path: str) -> Iterator[None]:
 class WrongKindError(CodecError):
     """A directory where Spark has a file, or a file where it has a directory."""
 
-    def __init__(self, detail: str, *, path: str = "") -> None:
-        super().__init__(detail, offset=0, path=path)
+    def __init__(self, detail: str, *, offset: int = 0, path: str = "") -> None:
+        super().__init__(detail, offset=offset, path=path)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.detail}"
-
-    def at(self, path: str) -> "WrongKindError":
-        """Returns the same error with the path of the file or directory."""
-        return WrongKindError(self.detail, path=path)
 
 
 class StaleChecksumError(CheckpointError):
@@ -202,7 +198,6 @@ class StorageError(_PathError):
 
     @classmethod
     def of_os(cls, path: str, error: OSError) -> "StorageError":
-        """Returns an error of the operating system about a file of the storage."""
         failure = cls(path, error.strerror or str(error))
         failure.lasting = error.errno in _DENIED
         return failure

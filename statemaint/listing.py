@@ -59,5 +59,4 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """Returns the last part of the path."""
         return self.path.rpartition("/")[2]

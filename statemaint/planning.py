@@ -47,22 +47,18 @@ def settled(look: Callable[[], Seen], doubtful: Callable[[Seen], Collection[obje
 def scan_checkpoint(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Checkpoint:
     """Returns a checkpoint whose findings a second scan has confirmed.
 
-    Args:
-        storage: the storage of the checkpoint.
-        only: the filter of stores to read; all of them by default.
+    `only` is the filter of stores to read; all of them by default.
     """
     reading = recalling(storage)
     return settled(lambda: scan(reading, only), damage)
 
 
 def not_committed(root: str, batch: int, batches: Sequence[int]) -> ConfigError:
-    """Returns the error of a batch that is not among those of the commit log, ascending."""
     has = f"has batches {batches[0]} to {batches[-1]}" if batches else "is empty"
     return ConfigError(f"{root}: batch {batch} is not committed, the commit log {has}")
 
 
 def damage(checkpoint: Checkpoint) -> frozenset[Finding]:
-    """Returns the findings of damage, in the logs and in the stores."""
     stores = (finding for store in checkpoint.stores for finding in diagnose(store, checkpoint))
     return frozenset(finding for finding in (*checkpoint.findings, *stores) if finding.damage)
 
@@ -70,10 +66,8 @@ def damage(checkpoint: Checkpoint) -> frozenset[Finding]:
 def chains_at(checkpoint: Checkpoint, batch: int, refused: str) -> tuple[tuple[Store, Chain], ...]:
     """Returns the stores that a restart after a committed batch reads, each with its chain.
 
-    Raises:
-        ConfigError: when the batch is not in the commit log.
-        DamagedError: when the restart would fail, or load wrong rows, as far as names show; after
-            the words that something is refused.
+    Raises `DamagedError`, which begins with `refused`, when the restart would fail or load wrong
+    rows as far as names show.
     """
     if batch not in checkpoint.batches:
         raise not_committed(checkpoint.root, batch, checkpoint.batches)
@@ -121,7 +115,10 @@ def plan_checkpoint(  # noqa: PLR0913 -- each is a separate choice
         NotACheckpointError: when there is no checkpoint.
         UnsupportedError: when it is of a kind that cannot be maintained.
     """
-    part = _part(request, handover)
+    part = None
+    if handover and request and request.operators and request.partitions:
+        pairs = product(request.operators, request.partitions)
+        part = ScanPart(handover, frozenset(UnitId(*pair) for pair in pairs))
     reading = Recalling(storage, part.handover) if part else recalling(storage)
     only = request.covers if request else None
 
@@ -143,21 +140,10 @@ def plan_checkpoint(  # noqa: PLR0913 -- each is a separate choice
     return settled(look, lambda seen: damage(seen[0]) | _trusted(seen[1]))
 
 
-def _part(request: Request | None, handover: Handover | None) -> ScanPart | None:
-    if not (handover and request and request.operators and request.partitions):
-        return None
-    pairs = product(request.operators, request.partitions)
-    return ScanPart(handover, frozenset(UnitId(*one) for one in pairs))
-
-
 def _trusted(decided: Plan) -> frozenset[str]:
-    """Returns the unproved snapshots that the plan starts from."""
-    paths = set()
-    for store in decided.stores:
-        bases = [base for action in store.actions if (base := _begins_at(action))]
-        proofs = store.attestations
-        paths |= {base.path for base in bases if not any(proof.covers(base) for proof in proofs)}
-    return frozenset(paths)
+    bases = {base for action in decided.actions if (base := _begins_at(action))}
+    proved = {proof.entry for store in decided.stores for proof in store.store.attestations}
+    return frozenset(base.path for base in bases - proved)
 
 
 def _begins_at(action: Action) -> Entry | None:

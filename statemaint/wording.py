@@ -39,5 +39,4 @@ class Explained(StrEnum):
 
     @property
     def words(self) -> str:
-        """Returns the string as a person reads it."""
         return self.value.replace("_", " ")

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from types import MappingProxyType
 
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, StateFile
@@ -53,7 +54,6 @@ class Unnamed:
     a `NullPointerException` in `RocksDB.getColumnFamilyInfo`.
 
     Attributes:
-        base: the zip that its chain begins with; `None` if there is none.
         delta: the first changelog with changes of a family without a name.
     """
 
@@ -121,9 +121,9 @@ class Versions:
         start = base.version if base else 0
         if chain := self._chain_from(start, version):
             return next(self.unnamed(chain), chain)
-        present = sorted(number for number in self.deltas if start < number <= version)
-        lacking = version - start - len(present)
-        return Gap(version, start, _first_absent(present, start + 1), lacking)
+        first = next(number for number in count(start + 1) if number not in self.deltas)
+        present = sum(start < number <= version for number in self.deltas)
+        return Gap(version, start, first, version - start - present)
 
     def unnamed(self, chain: Chain) -> Iterator[Unnamed]:
         """Yields each changelog of a chain, as far as known, whose families its base lacks."""
@@ -132,7 +132,7 @@ class Versions:
                 yield Unnamed(chain.version, chain.base, delta, lacking)
 
     def _lacking(self, delta: Delta, base: Snapshot | None) -> tuple[int, ...]:
-        """Returns the changed families that a base does not name; an unreadable one may name all."""
+        """Returns the changed families that a base does not name; an unreadable one names all."""
         if base and base.entry.path not in self.named:
             return ()
         used = self.used.get(delta.entry.path, ())
@@ -140,7 +140,7 @@ class Versions:
         start = base.version if base else 0
         if nearest := max((v for v in self.rebuilt if start < v <= delta.version), default=0):
             named = self.rebuilt[nearest]
-        return tuple(sorted(number for number in used if number not in named))
+        return tuple(sorted(set(used).difference(named)))
 
     def from_log(self, version: int, *, proved: Collection[int]) -> Chain | None:
         """Returns the chain below a version's own snapshot that trusts as little as possible.
@@ -179,14 +179,6 @@ class Versions:
             if loads and version >= first:
                 versions.add(version)
         return frozenset(versions)
-
-
-def _first_absent(present: list[int], expected: int) -> int:
-    for number in present:
-        if number != expected:
-            break
-        expected += 1
-    return expected
 
 
 def lone_checksum_files(files: Iterable[StateFile]) -> tuple[ChecksumFile, ...]:

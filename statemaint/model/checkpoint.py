@@ -6,7 +6,7 @@ from enum import StrEnum, unique
 from itertools import pairwise
 
 from statemaint.listing import Entry
-from statemaint.model.chain import Versions
+from statemaint.model.chain import Chain, Versions
 from statemaint.model.files import Delta, Snapshot, StateFile, snapshot_version
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, batch_of, version_of
@@ -17,10 +17,7 @@ from statemaint.model.rocks import NOTHING_SEEN, Rocks, Uploads
 
 @unique
 class Provider(StrEnum):
-    """The state store providers that can be maintained, by their class names.
-
-    `UNKNOWN` stands for the one of a checkpoint whose logs and files do not show it.
-    """
+    """The state store providers, by class name; `UNKNOWN` if neither logs nor files show it."""
 
     HDFS_BACKED = "HDFSBackedStateStoreProvider"
     ROCKSDB = "RocksDBStateStoreProvider"
@@ -80,7 +77,7 @@ class Store:
     @property
     def unread(self) -> bool:
         """Returns whether it could not be listed or read, so that nothing else is known of it."""
-        return any(one.code is FindingCode.STORAGE_FAILED for one in self.findings)
+        return any(finding.code is FindingCode.STORAGE_FAILED for finding in self.findings)
 
     @property
     def outside(self) -> tuple[Entry, ...]:
@@ -135,9 +132,8 @@ class Store:
         if not required < first <= target:
             return required
         files = (file for file in self.files if isinstance(file, Delta | Snapshot))
-        beneath = [file for file in files if file.version < first]
-        late = all(_is_later(file, snapshots[first]) for file in beneath)
-        return first if late else required
+        beneath = (file for file in files if file.version < first)
+        return first if all(_is_later(file, snapshots[first]) for file in beneath) else required
 
     @property
     def foreign(self) -> tuple[Snapshot, ...]:
@@ -182,9 +178,9 @@ class Store:
             return False
         if snapshot.version == 1 or snapshot.version in self.rocks.evolved:
             return True
-        zips = [one for one in self.files if isinstance(one, Snapshot)]
-        below = [one for one in zips if one.version < snapshot.version]
-        last = max((one for one in below if one.entry.path in families), key=_version, default=None)
+        zips = (file for file in self.files if isinstance(file, Snapshot))
+        below = [it for it in zips if it.version < snapshot.version and it.entry.path in families]
+        last = max(below, key=_version, default=None)
         return last is not None and families[last.entry.path] != families[snapshot.entry.path]
 
     def snapshot_per_batch(self, first: int, last: int) -> bool:
@@ -251,7 +247,6 @@ class Checkpoint:
         batches: the committed batches still in `commits/`, ascending.
         offsets: the batches still in `offsets/`, ascending; the last may not be committed.
         lacks: the paths of the missing schema files that the operators' metadata promise.
-        schemas: the schema file of each store that has its own.
         codec: the compression of every state file, by Spark's short name.
         unclassified: files under `state/` that belong to no store: kept, never touched.
         directories: the directories inside a store's own that have the name of a state file.
@@ -295,7 +290,6 @@ class Checkpoint:
         return asks(self.counts, store, version)
 
     def needed(self, version: int | None) -> tuple[Store, ...]:
-        """Returns the stores that a load of a version needs; a repartition may have left others."""
         return tuple(store for store in self.stores if self.asks(store.id, version))
 
     def retained(self, store: StoreId, first: int, last: int) -> int:
@@ -315,7 +309,6 @@ class Checkpoint:
 
     @property
     def repartitioned(self) -> frozenset[int]:
-        """Returns the versions that a repartition has written, as far as the logs show."""
         batches = sorted(self.counts)
         changed = (b for a, b in pairwise(batches) if self.counts[a] != self.counts[b])
         return frozenset(version_of(batch) for batch in changed)
@@ -362,3 +355,42 @@ def asks(counts: Mapping[int, int], store: StoreId, version: int | None) -> bool
     if not counts or version is None:
         return True
     return store.partition < counts.get(batch_of(version), max(counts.values()))
+
+
+# -- the files that a restart reads of a store
+
+
+# An estimate of the time that it takes, for ranking and alerting: a file costs one request, and its
+# bytes are read and decoded at that speed.
+FILE_SECONDS, BYTES_PER_SECOND = 0.01, 20e6
+LONG_CHAIN, LONG_SECONDS = 200, 300
+"""A restart that replays more deltas, or takes longer, is long: the alerts' thresholds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The files that a load of one version of a store reads.
+
+    Attributes:
+        files: the files that it reads, including those that a zip refers to.
+    """
+
+    chain: int
+    files: int
+    bytes: int
+
+    @property
+    def seconds(self) -> float:
+        return self.files * FILE_SECONDS + self.bytes / BYTES_PER_SECOND
+
+
+def replay_of(store: Store, version: int | None) -> Replay | None:
+    chain = None if version is None else store.versions.chain(version)
+    return replay_of_chain(store, chain) if isinstance(chain, Chain) else None
+
+
+def replay_of_chain(store: Store, chain: Chain) -> Replay:
+    rocks = store.rocks
+    parts = rocks.parts.get(chain.base.entry.path, {}) if rocks and chain.base else {}
+    files = len(chain.paths) + len(parts)
+    return Replay(len(chain.deltas), files, chain.size + sum(parts.values()))

@@ -92,7 +92,6 @@ class UnknownFile:
 
 
 def spark_checksums(files: Iterable["StateFile"]) -> dict[str, str]:
-    """Returns the path of Spark's checksum file for each file that has one."""
     sides = (file for file in files if isinstance(file, ChecksumFile))
     return {side.owner: side.entry.path for side in sides if side.by_spark}
 
@@ -108,10 +107,7 @@ _SHARED = rf"(?P<shared>[0-9]{{1,18}}-{UUID}\.(?:sst|log))"
 
 
 def with_companions(name: str) -> str:
-    """Returns a pattern of a name and of the files that its atomic write and Hadoop put beside it.
-
-    It is for the files of the driver, which writes no checksum files itself.
-    """
+    """Returns a pattern of a driver's file and of those that its write and Hadoop put beside it."""
     return rf"{name}|\.{name}\.crc|\.{{1,2}}{name}{_TEMP_END}(?:\.crc)?"
 
 
@@ -164,7 +160,6 @@ def classify(entry: Entry) -> StateFile:
 
 
 def classify_any(entry: Entry) -> StateFile:
-    """Returns a file in a store's directory, of any provider."""
     file = HDFS_NAMES.classify(entry)
     return ROCKS_NAMES.classify(entry) if isinstance(file, UnknownFile) else file
 

@@ -149,11 +149,7 @@ class FindingCode(StrEnum):
     )
     UNSUPPORTED = "UNSUPPORTED"
     PURGED_BY_SPARK = "PURGED_BY_SPARK", _NOTICE
-    WRONG_PARTITION = (
-        "WRONG_PARTITION",
-        _ROWS,
-        "restore the files of these partitions from a copy",
-    )
+    WRONG_PARTITION = "WRONG_PARTITION", _ROWS, "restore the files of these partitions from a copy"
     JOIN_MISMATCH = "JOIN_MISMATCH", _ROWS, "restore all stores of the join from one time"
     # The batch runs again.
     MISSING_COMMIT = "MISSING_COMMIT", About(subject=Subject.LOGS), _ENTRIES
@@ -169,8 +165,7 @@ class FindingCode(StrEnum):
     UNUSED_STORE = (
         "UNUSED_STORE",
         About(
-            damage=False,
-            tidy="move {paths} away as `statemaint scan` says: no restart reads it",
+            damage=False, tidy="move {paths} away as `statemaint scan` says: no restart reads it"
         ),
     )
     UNDECLARED_OPERATOR = (

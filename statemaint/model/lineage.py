@@ -71,7 +71,6 @@ class Attempts:
         self._before, self._disputed = _order(lineages)
 
     def trace(self, item: Item) -> Trace:
-        """Returns the trace that leads to an attempt, down to the empty state if that is known."""
         items = [item]
         while (lowest := items[-1])[0] > 1:
             if lowest in self._disputed:

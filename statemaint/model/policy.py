@@ -55,7 +55,6 @@ class Setting:
     meaning: str
 
     def shown(self, value: Any) -> str:
-        """Returns a value as a person writes it."""
         if value is None:
             return "unlimited"
         if self.kind is bool:

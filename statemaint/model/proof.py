@@ -153,7 +153,6 @@ class Outdated:
     """A proof that no longer counts because files of the log were replaced since.
 
     Attributes:
-        proof: the proof as it was made.
         replaced: the inputs that now have other bytes, as they are listed.
         swapped: whether one of them has the bytes of another input, which no query writes.
     """
@@ -172,7 +171,6 @@ class Outdated:
 
     @property
     def why(self) -> str:
-        """Returns the replaced files and what to do, as the end of a sentence."""
         names = ", ".join(entry.name for entry in self.replaced[:_SHOWN])
         more = len(self.replaced) - _SHOWN
         many = f" and {more} more were" if more > 0 else " were" if self.replaced[1:] else " was"

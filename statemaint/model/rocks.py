@@ -71,7 +71,6 @@ class Rocks:
         return (file for file in self.loaded(files) if file.entry.path not in self.unsound)
 
     def versions(self, files: Iterable[StateFile]) -> Versions:
-        """Returns the changelogs and zips among files, with what is known of their families."""
         named = {path: frozenset(one.values()) for path, one in self.families.items()}
         versions = Versions.of(files)
         return replace(versions, named=named, used=self.used, rebuilt=self.rebuilt)
@@ -100,7 +99,6 @@ class Uploads:
     """The habits of a store's executors, which outlive the files that show them.
 
     Attributes:
-        newest: the newest of their snapshots, ascending by version.
         widest_gap: the largest number of versions between one of them and the one before.
     """
 

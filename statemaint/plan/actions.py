@@ -6,14 +6,12 @@ from dataclasses import dataclass, field
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Provider, Store, asks
+from statemaint.model.checkpoint import Provider, Replay, Store, asks
 from statemaint.model.files import Snapshot
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
-from statemaint.model.proof import Attestation
-from statemaint.model.replay import Replay
 from statemaint.model.verdict import Verdict
 from statemaint.plan.reasons import (
     AttestReason,
@@ -86,9 +84,9 @@ class Withheld:
 class Attest:
     """Read a snapshot back whole and compare it with the fold of the files below it (S6).
 
-    `against` is `None` if the files below are already deleted; the snapshot is then only
-    decoded whole. `doubts` are files of the log below it that something other than the query has
-    replaced. `why` ends the sentence that reports a mismatch.
+    `against` is `None` if these are already deleted: the snapshot is then only decoded whole.
+    `doubts` are files of the log that something other than the query has replaced. `why` ends the
+    sentence that reports a mismatch.
     """
 
     store: StoreId
@@ -131,7 +129,6 @@ class Delete:
 
     @property
     def order(self) -> tuple[bool, int, int, str]:
-        """Returns the sort key of deletions: oldest version first, shared files last."""
         return self.version == 0, self.version, self.rank, self.path
 
 
@@ -184,6 +181,46 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """The versions that a store's plan keeps loadable, `floor` to `target`, at time `now`.
+
+    Attributes:
+        required: the oldest version that the commit log still requires.
+        target: the newest version that the plan considers.
+        newest: the newest committed version; above the target if the query has continued since
+            the target was fixed.
+        skewed: clocks disagree, so ages mean nothing and nothing is deleted.
+        forced: the operators whose first batch has to write a zip.
+    """
+
+    floor: int
+    required: int
+    target: int
+    newest: int
+    now: float
+    policy: Policy
+    force_snapshot: bool = False
+    skewed: bool = False
+    forced: frozenset[int] = frozenset()
+
+    @property
+    def hold(self) -> KeepReason | None:
+        """Returns why nothing at all may be deleted; `None` if deletion is allowed."""
+        if self.skewed:
+            return KeepReason.CLOCK_SKEW
+        return None if self.policy.verify else KeepReason.VERIFY_OFF
+
+    def guard(self, entry: Entry) -> KeepReason | None:
+        """Returns why an orphan is kept: the hold or its age; `None` if it may be deleted."""
+        old = self.is_older(entry, self.policy.orphan_age)
+        return self.hold or (None if old else KeepReason.YOUNG)
+
+    def is_older(self, entry: Entry, age: float) -> bool:
+        """Returns whether a file is at least `age` seconds old; an unknown age never is (S5)."""
+        return entry.modified is not None and self.now - entry.modified >= age
+
+
+@dataclass(frozen=True, slots=True)
 class StorePlan:
     """The plan for one store.
 
@@ -202,20 +239,15 @@ class StorePlan:
 
     @property
     def halted(self) -> bool:
-        """Returns whether damage halts the store (S16)."""
         return damaged(self.findings)
 
     @property
     def unnoted(self) -> bool:
-        """Returns whether the store has executors' snapshots that the ledger does not list (S9).
+        """Returns whether the ledger does not list all uploads of executors yet (S9).
 
-        They are noted when they are first seen, because the next scan may find them deleted.
+        They are noted when first seen: the next scan may find them deleted.
         """
         return self.store.rocks is not None and observed(self.store) != self.store.uploads
-
-    @property
-    def attestations(self) -> tuple[Attestation, ...]:
-        return self.store.attestations
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +256,7 @@ class Plan:
 
     Attributes:
         floor: the oldest version that stays loadable; `None` when there is none.
-        stores: one plan for each requested store.
-        now: when it was made, by the storage's clock.
         counts: the number of partitions of each batch, if a repartition has changed it.
-        pins: the pins that hold, by id.
-        verdict: the verdict on the checkpoint, by its logs and listings.
     """
 
     root: str
@@ -252,10 +280,7 @@ class Plan:
 
     @property
     def loadable(self) -> int:
-        """Returns the number of versions from floor to target that load in every store it covers.
-
-        A version that loads stays loadable; what is missing already does not come back.
-        """
+        """Returns the number of versions from floor to target that load in all of its stores."""
         if self.floor is None or self.target is None:
             return 0
         stores, loads = [one.store for one in self.stores], Counter[int]()
@@ -271,7 +296,6 @@ class Plan:
 
     @property
     def halted(self) -> bool:
-        """Returns whether damage to the checkpoint's own logs forbids every action."""
         return damaged(self.findings)
 
     @property
@@ -284,14 +308,14 @@ class Plan:
 
     @property
     def withheld(self) -> tuple[Withheld, ...]:
-        return tuple(one for store in self.stores for one in store.withheld)
+        return tuple(withheld for store in self.stores for withheld in store.withheld)
 
     @property
     def all_findings(self) -> tuple[Finding, ...]:
-        return self.findings + tuple(one for store in self.stores for one in store.findings)
+        of_stores = (finding for store in self.stores for finding in store.findings)
+        return (*self.findings, *of_stores)
 
     @property
     def units(self) -> tuple[UnitId, ...]:
-        """Returns the partitions that have actions, damage or unnoted uploads, ascending."""
-        busy = (one for one in self.stores if one.actions or one.halted or one.unnoted)
-        return tuple(sorted({store.store.id.unit for store in busy}))
+        busy = (plan for plan in self.stores if plan.actions or plan.halted or plan.unnoted)
+        return tuple(sorted({plan.store.id.unit for plan in busy}))

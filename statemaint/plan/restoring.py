@@ -26,11 +26,10 @@ class PutBack:
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """The plan of an undo.
+    """The plan of an undo; the files of a rollback are restored all or none.
 
     Attributes:
-        verb: repair or rollback; `None` for maintenance. The files of a rollback are restored all
-            or none.
+        verb: repair or rollback; `None` for maintenance.
         files: the decisions, in the order in which the files are restored: the newest first.
         batch: the newest committed batch that a rollback removed, if any.
     """
@@ -55,7 +54,6 @@ class UndoPlan:
 
     @property
     def sequel(self) -> str:
-        """Returns what follows once the files are back, as a sentence; empty if none comes back."""
         if not self.coming:
             return ""
         if self.verb is RecoveryVerb.ROLLBACK:

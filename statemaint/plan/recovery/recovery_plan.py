@@ -35,11 +35,9 @@ class RemoveReason(Explained):
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Move one file to the trash.
+    """Move one file to the trash: of a store, or of a log, then without a store.
 
-    Attributes:
-        store: the store that it belongs to; `None` for an entry of a log.
-        version: the state version that it belongs to; 0 if it belongs to none.
+    Its version is 0 if it belongs to none.
     """
 
     entry: Entry
@@ -58,8 +56,6 @@ class Proof:
 
     Attributes:
         digest: 32 hexadecimal digits, order-free over all rows.
-        rows: the number of keys.
-        files: the number of files that it was folded from.
         start: the version that they start from, 0 for the empty state.
     """
 
@@ -78,7 +74,6 @@ class RepairStep:
         version: the version whose state must be the same without them; 0 for files of no version.
         rebuild: the snapshot that takes the place of a bad or a missing one; `None` if none is
             needed.
-        proof: the proof of the state at that version without them; `None` until it is made.
     """
 
     finding: Finding
@@ -106,10 +101,9 @@ class RecoveryPlan:
 
     Attributes:
         batch: the committed batch that the query restarts after.
-        removes: the files that a rollback moves to the trash, in order.
-        repairs: the steps of a repair, in order.
+        findings: those that remain afterwards.
         unrepaired: why each remaining damage is not repaired.
-        versions_checked: the number of versions rebuilt without those files, as the proof.
+        versions_checked: the number of versions rebuilt without the files, as the proof.
     """
 
     verb: RecoveryVerb
