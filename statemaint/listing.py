@@ -18,21 +18,13 @@ def valid_time(value: Any) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The rights to a file, on a storage with modes: the POSIX model with ACLs.
+    """The rights to a file, on a storage with modes: the POSIX model with ACLs."""
 
-    Attributes:
-        owner: the owner's name, or number if the storage uses numbers.
-        group: the name or number of the owning group.
-        mode: the permission bits; with ACL entries the group's bits are the mask of these.
-        group_bits: the bits of the owning group itself, if there are ACL entries.
-        named: the ACL entries: `user` or `group`, its name, its bits.
-    """
-
-    owner: str
-    group: str
-    mode: int
-    group_bits: int | None = None
-    named: tuple[tuple[str, str, int], ...] = ()
+    owner: str  # the owner's name, or number if the storage uses numbers
+    group: str  # the name or number of the owning group
+    mode: int  # the permission bits; with ACL entries the group's bits are the mask of these
+    group_bits: int | None = None  # the bits of the owning group itself, if there are ACL entries
+    named: tuple[tuple[str, str, int], ...] = ()  # ACL: `user` or `group`, its name, its bits
 
 
 @dataclass(frozen=True, slots=True, order=True)

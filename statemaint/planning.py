@@ -125,15 +125,15 @@ def plan_checkpoint(  # noqa: PLR0913 -- each is a separate choice
     def look() -> tuple[Checkpoint, Plan]:
         checkpoint, now = scan(reading, only, part=part), reading.now()
         # A task looks again: one may have begun, and been killed, before the run had its lease.
-        found = (*checkpoint.findings, *unfinished_rollbacks(reading))
-        found += () if part else tuple(missing_source_logs(reading, checkpoint))
-        checkpoint = replace(checkpoint, findings=found)
+        findings = (*checkpoint.findings, *unfinished_rollbacks(reading))
+        findings += () if part else tuple(missing_source_logs(reading, checkpoint))
+        checkpoint = replace(checkpoint, findings=findings)
         ages = now if as_of is None else as_of
         decided = plan(checkpoint, policy, ages, request=request, skew=skew, seen=now)
         if dry and decided.actions and (why := storage.obstacle):
             detail = NotExclusiveError(storage.root, why).detail
             refused = Finding(FindingCode.UNSUPPORTED, detail)
-            checkpoint = replace(checkpoint, findings=(*found, refused))
+            checkpoint = replace(checkpoint, findings=(*findings, refused))
             return checkpoint, plan(checkpoint, policy, ages, request=request, seen=now)
         return checkpoint, decided
 

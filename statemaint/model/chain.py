@@ -52,14 +52,11 @@ class Unnamed:
 
     A changelog has only the numbers of families; the zip below has to name them. Spark fails with
     a `NullPointerException` in `RocksDB.getColumnFamilyInfo`.
-
-    Attributes:
-        delta: the first changelog with changes of a family without a name.
     """
 
     version: int
     base: Snapshot | None
-    delta: Delta
+    delta: Delta  # the first changelog with changes of a family without a name
     families: tuple[int, ...]
 
     @property

@@ -154,7 +154,7 @@ class Store:
         It is the change of that version or of the nearest one, or a snapshot that executors wrote.
         """
         files: tuple[Delta | Snapshot, ...] = tuple(self.versions.deltas.values()) or self.theirs
-        below = max((one for one in files if one.version <= version), key=_version, default=None)
+        below = max((file for file in files if file.version <= version), key=_version, default=None)
         nearest = below or min(files, key=_version, default=None)
         return nearest.entry if nearest else None
 
@@ -215,18 +215,13 @@ def _version(file: Delta | Snapshot) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A stateful operator as its metadata describe it (written by Spark 4.0+).
-
-    Attributes:
-        name: Spark's name for its kind, such as `stateStoreSave`.
-        declared_id: the number in its metadata, which differs from `id` in a copied folder.
-    """
+    """A stateful operator as its metadata describe it (written by Spark 4.0+)."""
 
     id: int
-    name: str
+    name: str  # Spark's name for its kind, such as `stateStoreSave`
     stores: tuple[str, ...]
     partitions: int
-    declared_id: int | None = None
+    declared_id: int | None = None  # the number in its metadata: another one in a copied folder
 
     @property
     def has_families(self) -> bool:
@@ -304,7 +299,7 @@ class Checkpoint:
 
     def moved(self, older: int, newer: int) -> bool:
         """Returns whether rows are in different partitions at two versions."""
-        counts = {self.counts.get(batch_of(one)) for one in (older, newer) if one}
+        counts = {self.counts.get(batch_of(version)) for version in (older, newer) if version}
         return bool(self.counts) and (None in counts or len(counts) > 1)
 
     @property
@@ -369,14 +364,10 @@ LONG_CHAIN, LONG_SECONDS = 200, 300
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The files that a load of one version of a store reads.
-
-    Attributes:
-        files: the files that it reads, including those that a zip refers to.
-    """
+    """The files that a load of one version of a store reads."""
 
     chain: int
-    files: int
+    files: int  # the files that it reads, including those that a zip refers to
     bytes: int
 
     @property

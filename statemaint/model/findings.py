@@ -29,29 +29,18 @@ class Blocks(Enum):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is known of all findings of a code.
+    """What is known of all findings of a code."""
 
-    Attributes:
-        damage: the operator must act; the store (or checkpoint) is halted until then.
-        misleads: it is damage only where batches are known to load wrong rows.
-        repairable: the log may be enough to repair it.
-        by_hand: the operator moves files, and neither a repair nor a copy is needed.
-        advised: although it is no damage, the operator should change something.
-        passes: it ends by itself: the next run does what this one did not.
-        next: the step to take; without one, the runbook has it.
-        tidy: the step that a notice suggests for its `{paths}`.
-    """
-
-    damage: bool = True
-    misleads: bool = False
+    damage: bool = True  # the operator must act; the store (or checkpoint) is halted until then
+    misleads: bool = False  # it is damage only where batches are known to load wrong rows
     subject: Subject = Subject.FILES
     blocks: Blocks = Blocks.NOTHING
-    repairable: bool = False
-    by_hand: bool = False
-    advised: bool = False
-    passes: bool = False
-    next: str = ""
-    tidy: str = ""
+    repairable: bool = False  # the log may be enough to repair it
+    by_hand: bool = False  # the operator moves files, and neither a repair nor a copy is needed
+    advised: bool = False  # although it is no damage, the operator should change something
+    passes: bool = False  # it ends by itself: the next run does what this one did not
+    next: str = ""  # the step to take; without one, the runbook has it
+    tidy: str = ""  # the step that a notice suggests for its `{paths}`
 
 
 _DAMAGE, _REPAIRABLE = About(), About(repairable=True)

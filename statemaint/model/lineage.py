@@ -32,18 +32,12 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The attempts that lead to a version, as far down as they are known.
-
-    Attributes:
-        begins: whether the state was empty before the lowest of them.
-        unread: the changelog to read for more; `None` when there is none.
-        lost: the contradiction below the lowest of them, if any.
-    """
+    """The attempts that lead to a version, as far down as they are known."""
 
     items: tuple[Item, ...]
-    begins: bool = False
-    unread: Delta | None = None
-    lost: Lost | None = None
+    begins: bool = False  # whether the state was empty before the lowest of them
+    unread: Delta | None = None  # the changelog to read for more; `None` when there is none
+    lost: Lost | None = None  # the contradiction below the lowest of them, if any
 
     @property
     def lowest(self) -> Item:

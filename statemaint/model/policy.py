@@ -41,16 +41,11 @@ def duration(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting of the policy, as flags, queries files, forms and documents show it.
-
-    Attributes:
-        kind: `int` for a number, `float` for a time in seconds, `bool` for a switch.
-        default: its value in the preset `safe`; `None` is without limit.
-    """
+    """A setting of the policy, as flags, queries files, forms and documents show it."""
 
     name: str
-    kind: type
-    default: Any
+    kind: type  # `int` for a number, `float` for a time in seconds, `bool` for a switch
+    default: Any  # its value in the preset `safe`; `None` is without limit
     least: int
     meaning: str
 

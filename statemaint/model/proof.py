@@ -19,18 +19,13 @@ RECORDS = ("inputs", "parts", "doubted")
 
 
 class FileRecord(NamedTuple):
-    """A file as it was when it was read; a tuple, because there is one for each file of a fleet.
-
-    Attributes:
-        tag: the storage's own mark of its content; `None` if it has none.
-        sum: CRC-32C of the stored bytes; `None` if they were not read whole.
-    """
+    """A file as it was when it was read; a tuple, because there is one for each file of a fleet."""
 
     path: str
     size: int
     modified: float | None
-    tag: str | None = None
-    sum: int | None = None
+    tag: str | None = None  # the storage's own mark of its content; `None` if it has none
+    sum: int | None = None  # CRC-32C of the stored bytes; `None` if they were not read whole
 
     @classmethod
     def of(cls, entry: Entry, sums: Mapping[str, int]) -> "FileRecord":
@@ -112,9 +107,9 @@ class Attestation:
 
         Their earlier records stay among the inputs, because the former files may be restored.
         """
-        doubted = {one.path: one for one in (*before.doubted, *doubts)}
-        old = {one.path: one for one in before.inputs if one.path in doubted}
-        inputs = [old.pop(one.path, one) for one in self.inputs]
+        doubted = {record.path: record for record in (*before.doubted, *doubts)}
+        old = {record.path: record for record in before.inputs if record.path in doubted}
+        inputs = [old.pop(record.path, record) for record in self.inputs]
         return replace(
             self,
             inputs=(*inputs, *old.values()),  # includes those it was not compared with this time
@@ -150,16 +145,11 @@ _SHOWN_FIELDS = tuple(one.name for one in fields(Attestation) if one.name not in
 
 @dataclass(frozen=True, slots=True)
 class Outdated:
-    """A proof that no longer counts because files of the log were replaced since.
-
-    Attributes:
-        replaced: the inputs that now have other bytes, as they are listed.
-        swapped: whether one of them has the bytes of another input, which no query writes.
-    """
+    """A proof that no longer counts because files of the log were replaced since."""
 
     proof: Attestation
-    replaced: tuple[Entry, ...]
-    swapped: bool = False
+    replaced: tuple[Entry, ...]  # the inputs that now have other bytes, as they are listed
+    swapped: bool = False  # one of them has the bytes of another input, which no query writes
 
     @property
     def path(self) -> str:

@@ -71,7 +71,7 @@ class Rocks:
         return (file for file in self.loaded(files) if file.entry.path not in self.unsound)
 
     def versions(self, files: Iterable[StateFile]) -> Versions:
-        named = {path: frozenset(one.values()) for path, one in self.families.items()}
+        named = {path: frozenset(numbers.values()) for path, numbers in self.families.items()}
         versions = Versions.of(files)
         return replace(versions, named=named, used=self.used, rebuilt=self.rebuilt)
 
@@ -96,17 +96,13 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """The habits of a store's executors, which outlive the files that show them.
-
-    Attributes:
-        widest_gap: the largest number of versions between one of them and the one before.
-    """
+    """The habits of a store's executors, which outlive the files that show them."""
 
     newest: tuple[Upload, ...] = ()
-    widest_gap: int = 0
+    widest_gap: int = 0  # the largest number of versions between one of them and the one before
 
     def before(self, version: int) -> int | None:
-        below = (one.version for one in self.newest if one.version < version)
+        below = (upload.version for upload in self.newest if upload.version < version)
         return max(below, default=None)
 
     def noting(self, upload: Upload, gap: int) -> "Uploads":

@@ -51,7 +51,7 @@ class Verdict(StrEnum):
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    return max(verdicts, key=lambda one: one.rank)
+    return max(verdicts, key=lambda verdict: verdict.rank)
 
 
 @unique

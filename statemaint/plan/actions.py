@@ -25,23 +25,16 @@ from statemaint.plan.uploads import observed
 
 @dataclass(frozen=True, slots=True)
 class WriteSnapshot:
-    """Fold a chain and write the snapshot of its version.
-
-    Attributes:
-        checksum: whether it gets a Spark checksum file, as the query's newest files do.
-        id: the unique id of the version, if versions have one.
-        families: the zip that names the column families of that version.
-        reuse: whether the new zip may refer to shared files of the chain's base.
-    """
+    """Fold a chain and write the snapshot of its version."""
 
     store: StoreId
     path: str
     chain: Chain
     reason: SnapshotReason
-    checksum: bool = False
-    id: str | None = None
-    families: Snapshot | None = None
-    reuse: bool = False
+    checksum: bool = False  # whether it gets a Spark checksum file, as the query's newest files do
+    id: str | None = None  # the unique id of the version, if versions have one
+    families: Snapshot | None = None  # the zip that names the column families of that version
+    reuse: bool = False  # whether the new zip may refer to shared files of the chain's base
 
     @property
     def version(self) -> int:
@@ -55,18 +48,11 @@ class WriteSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a due snapshot waits for.
+    """What a due snapshot waits for."""
 
-    Attributes:
-        reason: why it is not written.
-        version: the newest committed version from which on this no longer holds, at the latest;
-            `None` if no version ends it.
-        time: the same in seconds since the epoch; `None` if no time ends it.
-    """
-
-    reason: WithheldReason
-    version: int | None = None
-    time: float | None = None
+    reason: WithheldReason  # why it is not written
+    version: int | None = None  # the committed version that ends it at the latest, if one does
+    time: float | None = None  # the time in seconds since the epoch that ends it, if one does
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,26 +168,17 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The versions that a store's plan keeps loadable, `floor` to `target`, at time `now`.
-
-    Attributes:
-        required: the oldest version that the commit log still requires.
-        target: the newest version that the plan considers.
-        newest: the newest committed version; above the target if the query has continued since
-            the target was fixed.
-        skewed: clocks disagree, so ages mean nothing and nothing is deleted.
-        forced: the operators whose first batch has to write a zip.
-    """
+    """The versions that a store's plan keeps loadable, `floor` to `target`, at time `now`."""
 
     floor: int
-    required: int
-    target: int
-    newest: int
+    required: int  # the oldest version that the commit log still requires
+    target: int  # the newest version that the plan considers
+    newest: int  # the newest committed version: above a target that was fixed earlier
     now: float
     policy: Policy
     force_snapshot: bool = False
-    skewed: bool = False
-    forced: frozenset[int] = frozenset()
+    skewed: bool = False  # clocks disagree, so ages mean nothing and nothing is deleted
+    forced: frozenset[int] = frozenset()  # the operators whose first batch has to write a zip
 
     @property
     def hold(self) -> KeepReason | None:
@@ -252,18 +229,13 @@ class StorePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that one run would do; a value.
-
-    Attributes:
-        floor: the oldest version that stays loadable; `None` when there is none.
-        counts: the number of partitions of each batch, if a repartition has changed it.
-    """
+    """Everything that one run would do; a value."""
 
     root: str
     query_id: str
     committed: int | None
     target: int | None
-    floor: int | None
+    floor: int | None  # the oldest version that stays loadable; `None` when there is none
     policy: Policy
     stores: tuple[StorePlan, ...]
     findings: tuple[Finding, ...]
@@ -274,7 +246,7 @@ class Plan:
     request: Request = field(default_factory=Request)
     unclassified: tuple[Kept, ...] = ()
     commit: Entry | None = None
-    counts: Mapping[int, int] = field(default_factory=dict)
+    counts: Mapping[int, int] = field(default_factory=dict)  # of each batch, once repartitioned
     pins: tuple[Pin, ...] = ()
     verdict: Verdict = Verdict.HEALTHY
 
@@ -283,16 +255,16 @@ class Plan:
         """Returns the number of versions from floor to target that load in all of its stores."""
         if self.floor is None or self.target is None:
             return 0
-        stores, loads = [one.store for one in self.stores], Counter[int]()
-        for one in stores:
-            versions = one.versions.loadable(self.floor, self.target)
-            loads.update(version for version in versions if asks(self.counts, one.id, version))
+        loads = Counter[int]()
+        for store in (plan.store for plan in self.stores):
+            versions = store.versions.loadable(self.floor, self.target)
+            loads.update(version for version in versions if asks(self.counts, store.id, version))
         return sum(1 for version, count in loads.items() if count == self._needed(version))
 
     def _needed(self, version: int) -> int:
         if not self.counts:
             return len(self.stores)
-        return sum(1 for one in self.stores if asks(self.counts, one.store.id, version))
+        return sum(1 for plan in self.stores if asks(self.counts, plan.store.id, version))
 
     @property
     def halted(self) -> bool:

@@ -14,35 +14,20 @@ from statemaint.plan.staleness import Judgement, Suspect, doubts_of, was_replace
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The input of every later step of a store's decision.
+    """The input of every later step of a store's decision."""
 
-    Attributes:
-        store: as it was listed, stale snapshots included.
-        versions: its deltas and snapshots without the stale snapshots: these are about to be
-            deleted, and no load, fold or deletion relies on them.
-        floor: the lowest version of the window that loads.
-        proved: the versions of the snapshots that an attestation covers.
-        doubted: the versions at which the log may be wrong.
-        candidates: the snapshots that deletion may rely on once they are old enough and proved.
-        replaced: whether a file of the log was replaced, so that its lineage does not show which
-            attempts count.
-        uploading: whether an executor may hold a snapshot that it has not uploaded yet.
-        loaded_from: the oldest version whose zip an executor may have begun with; `None` if no
-            executor holds SST files back: the store has no zips, or every batch uploads its own.
-    """
-
-    store: Store
+    store: Store  # as it was listed, stale snapshots included
     window: Window
     judgement: Judgement
-    versions: Versions
-    floor: int
+    versions: Versions  # without stale snapshots: these are deleted, and nothing relies on them
+    floor: int  # the lowest version of the window that loads
     stale: Mapping[str, Suspect]
-    proved: frozenset[int]
-    doubted: frozenset[int]
-    candidates: tuple[Snapshot, ...]
-    replaced: bool
-    uploading: bool
-    loaded_from: int | None
+    proved: frozenset[int]  # the versions of the snapshots that an attestation covers
+    doubted: frozenset[int]  # the versions at which the log may be wrong
+    candidates: tuple[Snapshot, ...]  # reliable for deletion once old enough and proved
+    replaced: bool  # a file of the log was: the lineage does not show which attempts count
+    uploading: bool  # whether an executor may hold a snapshot that it has not uploaded yet
+    loaded_from: int | None  # the oldest zip that an executor may have begun with, if that matters
 
 
 def gather(

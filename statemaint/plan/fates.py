@@ -183,17 +183,11 @@ def _executors_of(facts: Facts, file: Delta | Snapshot) -> Executors:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The shared files that the snapshots of a store refer to.
+    """The shared files that the snapshots of a store refer to."""
 
-    Attributes:
-        kept: those of snapshots that are kept or about to be written.
-        below_base: those of snapshots that are deleted because they are below the base.
-        unreadable: whether a kept snapshot cannot be read; it may refer to any file.
-    """
-
-    kept: frozenset[str]
-    below_base: frozenset[str]
-    unreadable: bool
+    kept: frozenset[str]  # those of snapshots that are kept or about to be written
+    below_base: frozenset[str]  # those of snapshots that are deleted below the base
+    unreadable: bool  # whether a kept snapshot cannot be read; it may refer to any file
 
 
 def _shared_fates(facts: Facts, fates: Fates, writes: Collection[WriteSnapshot]) -> Fates:

@@ -116,7 +116,7 @@ def _window(
         policy=policy,
         force_snapshot=request.force_snapshot,
         skewed=skewed,
-        forced=frozenset(one.id for one in checkpoint.operators if one.has_families),
+        forced=frozenset(operator.id for operator in checkpoint.operators if operator.has_families),
     )
 
 

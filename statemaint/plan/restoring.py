@@ -9,15 +9,11 @@ from statemaint.wording import command
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """The decision about one file of a run's trash.
-
-    Attributes:
-        reason: why it stays there; empty if it is restored.
-    """
+    """The decision about one file of a run's trash."""
 
     path: str
     entry: Entry
-    reason: str = ""
+    reason: str = ""  # why it stays there; empty if it is restored
 
     @property
     def comes_back(self) -> bool:
@@ -26,31 +22,25 @@ class PutBack:
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """The plan of an undo; the files of a rollback are restored all or none.
-
-    Attributes:
-        verb: repair or rollback; `None` for maintenance.
-        files: the decisions, in the order in which the files are restored: the newest first.
-        batch: the newest committed batch that a rollback removed, if any.
-    """
+    """The plan of an undo; the files of a rollback are restored all or none."""
 
     root: str
     run: str
-    verb: RecoveryVerb | None
-    files: tuple[PutBack, ...]
-    batch: int | None = None
+    verb: RecoveryVerb | None  # repair or rollback; `None` for maintenance
+    files: tuple[PutBack, ...]  # in the order in which they are restored: the newest first
+    batch: int | None = None  # the newest committed batch that a rollback removed, if any
 
     @property
     def coming(self) -> tuple[PutBack, ...]:
-        return tuple(one for one in self.files if one.comes_back)
+        return tuple(file for file in self.files if file.comes_back)
 
     @property
     def left(self) -> dict[str, str]:
-        return {one.path: one.reason for one in self.files if not one.comes_back}
+        return {file.path: file.reason for file in self.files if not file.comes_back}
 
     @property
     def bytes(self) -> int:
-        return sum(one.entry.size for one in self.coming)
+        return sum(file.entry.size for file in self.coming)
 
     @property
     def sequel(self) -> str:

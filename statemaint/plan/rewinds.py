@@ -116,10 +116,10 @@ def contestable(found: Iterable[Loose], store: Store) -> Iterator[tuple[Snapshot
     Once the commits of a rewind have been purged, nothing tells a log that was written again from
     one that was restored or edited; only a comparison shows whether the snapshot is of that log.
     """
-    for one in found:
-        chain = store.versions.from_log(one.proof.version, proved=one.grounded)
-        if chain is not None and chain.start in {0, *one.grounded}:
-            yield one.snapshot, one.again[0]
+    for suspect in found:
+        chain = store.versions.from_log(suspect.proof.version, proved=suspect.grounded)
+        if chain is not None and chain.start in {0, *suspect.grounded}:
+            yield suspect.snapshot, suspect.again[0]
 
 
 def _is_grounded(

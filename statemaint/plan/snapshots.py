@@ -103,7 +103,7 @@ def _condemned(facts: Facts, version: int) -> Wait | None:
 def checksums_left_of(facts: Facts, version: int) -> tuple[ChecksumFile, ...]:
     """Returns the checksum files of a version's snapshot if the snapshot is missing."""
     path = facts.store.snapshot_path(version)
-    return tuple(one for one in lone_checksum_files(facts.store.files) if one.owner == path)
+    return tuple(side for side in lone_checksum_files(facts.store.files) if side.owner == path)
 
 
 def _write(facts: Facts, loaded: Chain, reason: SnapshotReason) -> WriteSnapshot:

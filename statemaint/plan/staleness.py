@@ -24,21 +24,14 @@ from statemaint.plan.rewinds import (
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A snapshot whose log was replaced.
-
-    Attributes:
-        instead: the chain that gives its version without it.
-        by_query: whether the query replaced them after a rewind.
-        why: what was replaced, as the end of a sentence.
-        proved: whether it was once proved equal to that log.
-    """
+    """A snapshot whose log was replaced."""
 
     snapshot: Snapshot
-    instead: Chain
+    instead: Chain  # the chain that gives its version without it
     replaced: tuple[int, ...]
-    by_query: bool
-    why: str
-    proved: bool = True
+    by_query: bool  # whether the query replaced them after a rewind
+    why: str  # what was replaced, as the end of a sentence
+    proved: bool = True  # whether it was once proved equal to that log
 
     @property
     def path(self) -> str:
@@ -54,20 +47,12 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The consequences of a store's outdated proofs.
+    """The consequences of a store's outdated proofs."""
 
-    Attributes:
-        stale: our own snapshots from before a rewind; the log takes their place.
-        disputed: snapshots to compare with the log before any other action.
-        lost: snapshots from before a rewind that nothing can replace.
-        edited: snapshots whose log was replaced, but not by the query, and that nothing is left
-            to compare with.
-    """
-
-    stale: tuple[Suspect, ...] = ()
-    disputed: tuple[Suspect, ...] = ()
-    lost: tuple[Outdated, ...] = ()
-    edited: tuple[Outdated, ...] = ()
+    stale: tuple[Suspect, ...] = ()  # ours, from before a rewind; the log takes their place
+    disputed: tuple[Suspect, ...] = ()  # snapshots to compare with the log before any other action
+    lost: tuple[Outdated, ...] = ()  # snapshots from before a rewind that nothing can replace
+    edited: tuple[Outdated, ...] = ()  # log edited by hand, with nothing to compare it with
 
     @property
     def suspects(self) -> tuple[Suspect, ...]:
@@ -94,7 +79,7 @@ def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
     found = tuple(loose(store, checkpoint, target))
     below = tuple(written_below(found, store, checkpoint, target))
     earlier = (*earlier_than_their_log(store, target), *contestable(found, store))
-    early = {one.version: (one, delta) for one, delta in earlier}
+    early = {snapshot.version: (snapshot, delta) for snapshot, delta in earlier}
     doubted = any(proof.doubted for proof in store.attestations)
     replaced = any(former.replaced for former in store.former)
     if not (store.outdated or early or below or doubted or replaced):
@@ -116,10 +101,10 @@ class _Judge:
         self._store, self._checkpoint, self._target = store, checkpoint, target
         self._versions, self._early = store.versions, early
         self._outdated = (*store.outdated, *below)
-        suspects = {one.path for one in self._outdated}
-        suspects |= {one.entry.path for one, _ in early.values()}
+        suspects = {proof.path for proof in self._outdated}
+        suspects |= {snapshot.entry.path for snapshot, _ in early.values()}
         self._trusted = self._versions.without(suspects)
-        self._proved = {one.version for one in store.attestations if one.path not in suspects}
+        self._proved = {it.version for it in store.attestations if it.path not in suspects}
         self._stale: list[Suspect] = []
         self._disputed: list[Suspect] = []
         self._lost: list[Outdated] = []
@@ -247,10 +232,10 @@ def _unproved(snapshot: Snapshot, delta: Delta, instead: Chain) -> Suspect:
 def doubts_of(store: Store) -> Iterator[tuple[Attestation, tuple[Delta, ...]]]:
     """Yields each proof that leaves files in doubt, with those that still exist, ascending."""
     doubting = [proof for proof in store.attestations if proof.doubted]
-    listed = {one.entry.path: one for one in store.versions.deltas.values()} if doubting else {}
+    listed = {it.entry.path: it for it in store.versions.deltas.values()} if doubting else {}
     for proof in doubting:
-        records = (one for one in proof.doubted if one.path in listed)
-        same = [listed[one.path] for one in records if one == one.listed_as(listed[one.path].entry)]
+        records = (record for record in proof.doubted if record.path in listed)
+        same = [listed[it.path] for it in records if it == it.listed_as(listed[it.path].entry)]
         if same:
             yield proof, tuple(sorted(same, key=lambda delta: delta.version))
 
@@ -258,7 +243,7 @@ def doubts_of(store: Store) -> Iterator[tuple[Attestation, tuple[Delta, ...]]]:
 def was_replaced(store: Store) -> bool:
     """Returns whether a file of the log was replaced since it was compared."""
     proofs = (*store.outdated, *store.former)
-    return any(one.replaced for one in proofs) or any(True for _ in doubts_of(store))
+    return any(proof.replaced for proof in proofs) or any(True for _ in doubts_of(store))
 
 
 def _replaced(outdated: Outdated, versions: Versions) -> tuple[int, ...]:

@@ -42,7 +42,7 @@ def _first_without(store: Store, file: Snapshot) -> int:
     least = max(0, file.version - MOST_INFERRED)
     if store.since is None:
         return least
-    changed = {one.version for one in store.files if isinstance(one, Delta)}
+    changed = {change.version for change in store.files if isinstance(change, Delta)}
     first = file.version - 1
     while first in changed:
         first -= 1
@@ -75,10 +75,10 @@ def _written_by(store: Store, file: Snapshot, time: float) -> int:
 
     Copies have the times of the copying.
     """
-    logs = [one for one in store.files if isinstance(one, Delta) and one.version <= file.version]
-    if any(one.entry.modified is None for one in logs):
+    logs = [log for log in store.files if isinstance(log, Delta) and log.version <= file.version]
+    if any(log.entry.modified is None for log in logs):
         return 0
-    ages = sorted((one.version, (one.entry.modified or 0.0) > time) for one in logs)
+    ages = sorted((log.version, (log.entry.modified or 0.0) > time) for log in logs)
     turns = [early for (early, old), (_, new) in pairwise(ages) if old != new]
     rises = bool(ages) and not ages[0][1] and ages[-1][1] and len(turns) == 1
     return turns[0] if rises else 0

@@ -22,26 +22,17 @@ _NOTICED = (
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The due snapshots of several stores that are withheld for one reason.
-
-    Attributes:
-        at_floor: the number of those that are due at the floor only.
-        restart: the most deltas that a restart replays in one of the stores now; 0 if only
-            snapshots at the floor are withheld.
-        restart_then: the same when the wait ends by a version.
-        version: the newest committed version that ends the last of the waits, if one does.
-        time: the time that does, in seconds since the epoch.
-    """
+    """The due snapshots of several stores that are withheld for one reason."""
 
     reason: WithheldReason
     snapshots: int
-    at_floor: int
+    at_floor: int  # the number of those that are due at the floor only
     chain: int
-    restart: int
-    restart_then: int
+    restart: int  # the most deltas that a restart of a store replays now; 0 if only at the floor
+    restart_then: int  # the same when the wait ends by a version
     seconds: float
-    version: int | None = None
-    time: float | None = None
+    version: int | None = None  # the committed version that ends the last of the waits, if one does
+    time: float | None = None  # the time that does, in seconds since the epoch
 
     def __add__(self, other: "Waiting") -> "Waiting":
         return Waiting(
@@ -89,18 +80,18 @@ def together(waiting: Iterable[Waiting]) -> tuple[Waiting, ...]:
     return tuple(sums[reason] for reason in WithheldReason if reason in sums)
 
 
-def _alone(one: Withheld) -> Waiting:
-    at_floor, wait = one.due is SnapshotReason.REBASE, one.wait
-    restart = 0 if at_floor else one.replay.chain
-    more = 0 if at_floor or wait.version is None else max(0, wait.version - one.version)
+def _alone(snapshot: Withheld) -> Waiting:
+    at_floor, wait = snapshot.due is SnapshotReason.REBASE, snapshot.wait
+    restart = 0 if at_floor else snapshot.replay.chain
+    more = 0 if at_floor or wait.version is None else max(0, wait.version - snapshot.version)
     return Waiting(
         wait.reason,
         snapshots=1,
         at_floor=int(at_floor),
-        chain=one.replay.chain,
+        chain=snapshot.replay.chain,
         restart=restart,
         restart_then=restart + more,
-        seconds=0.0 if at_floor else one.replay.seconds,
+        seconds=0.0 if at_floor else snapshot.replay.seconds,
         version=wait.version,
         time=wait.time,
     )

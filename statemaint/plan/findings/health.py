@@ -122,7 +122,7 @@ def _why(store: Store, gap: Gap) -> str:
 
 
 def _unsound(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Iterator[Finding]:
-    """Yields the findings of the zips that retained versions load from, now or once stale ones go."""
+    """Yields the findings of zips that retained versions load from, or will without stale ones."""
     rocks = store.rocks
     if rocks is None:
         return
@@ -153,7 +153,7 @@ def _unreadable(store: Store, first: int, last: int) -> Iterator[Finding]:
 def batches_through(versions: Versions, path: str, first: int, last: int) -> Iterator[int]:
     """Yields the batches of a closed range of versions that are loaded from a file."""
     # No chain is put together: there may be a hundred, of thousands of deltas each.
-    at = next((one.version for one in versions.deltas.values() if one.entry.path == path), 0)
+    at = next((delta.version for delta in versions.deltas.values() if delta.entry.path == path), 0)
     for version in sorted(versions.loadable(first, last)):
         base = versions.base(version)
         start = base.version if base else 0
@@ -246,7 +246,7 @@ def replaced_finding(store: Store, path: str, version: int, doubts: tuple[int, .
 
     It is a notice until its batches are filled in: from the first doubted version to the one below.
     """
-    names = ", ".join(store.versions.deltas[one].entry.name for one in doubts[:3])
+    names = ", ".join(store.versions.deltas[number].entry.name for number in doubts[:3])
     more = f" and {len(doubts) - 3} more" if len(doubts) > 3 else ""  # noqa: PLR2004
     span = f"{doubts[0]} to {version - 1}" if version - 1 > doubts[0] else f"{doubts[0]}"
     detail = (

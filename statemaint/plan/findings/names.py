@@ -75,7 +75,7 @@ def blocks_load(finding: Finding, checkpoint: Checkpoint) -> bool:
     version = checkpoint.resumes
     if not names_snapshot(finding) or finding.version is None or version is None:
         return False
-    store = next(one for one in checkpoint.stores if one.id == finding.store)
+    store = next(candidate for candidate in checkpoint.stores if candidate.id == finding.store)
     base = store.versions.base(version)
     return (base.version if base else 0) < finding.version <= version
 

@@ -20,7 +20,7 @@ _MOST_CHANGES = 500
 
 def verdict_by_names(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Verdict:
     """Returns the verdict of a look at logs and listings, of which bad zips are left out."""
-    rest = [one for one in findings if one.code not in OF_SNAPSHOTS]
+    rest = [finding for finding in findings if finding.code not in OF_SNAPSHOTS]
     passes = resumes(checkpoint, rest) and is_replayable(checkpoint, findings)
     return verdict(checkpoint, findings, self_repairing=passes)
 
@@ -31,7 +31,7 @@ def verdict(
     """Returns the verdict; `self_repairing`: Spark 4.2 and later pass over what is bad."""
     loads = self_repairing or resumes(checkpoint, findings)
     return Verdict.of(
-        unread=any(one.code is FindingCode.STORAGE_FAILED for one in findings),
+        unread=any(finding.code is FindingCode.STORAGE_FAILED for finding in findings),
         blocked=not loads or any(blockers(checkpoint, findings)),
         damaged=damaged(findings),
         committed=checkpoint.committed is not None,
@@ -43,7 +43,7 @@ def resumes(checkpoint: Checkpoint, findings: Iterable[Finding]) -> bool:
     if version is None:
         return True
     findings = [*findings]
-    if any(blocks_load(one, checkpoint) for one in findings):
+    if any(blocks_load(finding, checkpoint) for finding in findings):
         return False
     # Findings in the logs that stop a restart are `blockers`.
     of_state = (it for it in findings if it.code.about.subject is not Subject.LOGS)
@@ -57,7 +57,7 @@ def resumes(checkpoint: Checkpoint, findings: Iterable[Finding]) -> bool:
 def is_replayable(checkpoint: Checkpoint, findings: Iterable[Finding]) -> bool:
     """Returns whether a load that has passed over bad snapshots is short enough for Spark."""
     version = checkpoint.resumes or 0
-    headless = {one.store for one in findings if one.code is FindingCode.LINEAGE_BROKEN}
+    headless = {finding.store for finding in findings if finding.code is FindingCode.LINEAGE_BROKEN}
     return all(
         isinstance(chain := store.versions.chain(version), Chain)
         and len(chain.deltas) <= _MOST_CHANGES

@@ -52,34 +52,22 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The state of a version without the removed files.
+    """The state of a version without the removed files."""
 
-    Attributes:
-        digest: 32 hexadecimal digits, order-free over all rows.
-        start: the version that they start from, 0 for the empty state.
-    """
-
-    digest: str
+    digest: str  # 32 hexadecimal digits, order-free over all rows
     rows: int
     files: int
-    start: int
+    start: int  # the version that they start from, 0 for the empty state
 
 
 @dataclass(frozen=True, slots=True)
 class RepairStep:
-    """One step of a repair, which ends one finding.
-
-    Attributes:
-        removes: the removed files, a checksum before its file; none if a snapshot is missing.
-        version: the version whose state must be the same without them; 0 for files of no version.
-        rebuild: the snapshot that takes the place of a bad or a missing one; `None` if none is
-            needed.
-    """
+    """One step of a repair, which ends one finding."""
 
     finding: Finding
-    removes: tuple[Remove, ...]
-    version: int
-    rebuild: WriteSnapshot | None = None
+    removes: tuple[Remove, ...]  # a checksum before its file; none if a snapshot is missing
+    version: int  # the version whose state must be the same without them; 0 for files of no version
+    rebuild: WriteSnapshot | None = None  # in place of a bad or a missing snapshot
     proof: Proof | None = None
 
     @property
@@ -92,29 +80,22 @@ class RepairStep:
 
     @property
     def paths(self) -> frozenset[str]:
-        return frozenset(one.path for one in self.removes)
+        return frozenset(remove.path for remove in self.removes)
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
-    """Everything that a repair or a rollback would do; a value (S14).
-
-    Attributes:
-        batch: the committed batch that the query restarts after.
-        findings: those that remain afterwards.
-        unrepaired: why each remaining damage is not repaired.
-        versions_checked: the number of versions rebuilt without the files, as the proof.
-    """
+    """Everything that a repair or a rollback would do; a value (S14)."""
 
     verb: RecoveryVerb
     root: str
     query_id: str
-    batch: int | None
+    batch: int | None  # the committed batch that the query restarts after
     removes: tuple[Remove, ...] = ()
     repairs: tuple[RepairStep, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    unrepaired: tuple[str, ...] = ()
-    versions_checked: int = 0
+    findings: tuple[Finding, ...] = ()  # those that remain afterwards
+    unrepaired: tuple[str, ...] = ()  # why each remaining damage is not repaired
+    versions_checked: int = 0  # the number of versions rebuilt without the files, as the proof
 
     @property
     def actions(self) -> tuple[Remove | WriteSnapshot, ...]:

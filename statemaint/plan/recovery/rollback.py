@@ -53,8 +53,8 @@ def newest_to_go_back_to(
     A restart reads its commit, its offsets, and the offsets of the batch after or before it.
     Mirrors `MicroBatchExecution.populateStartOffsets`.
     """
-    bad = {one.path for one in findings if one.damage}
-    offsets = {one for one in checkpoint.offsets if f"offsets/{one}" not in bad}
+    bad = {finding.path for finding in findings if finding.damage}
+    offsets = {offset for offset in checkpoint.offsets if f"offsets/{offset}" not in bad}
     for batch in sorted(loadable, reverse=True):
         beside = batch == 0 or batch - 1 in offsets or batch + 1 in offsets
         if batch in offsets and beside and f"commits/{batch}" not in bad:
