@@ -172,7 +172,6 @@ class SnapshotMismatchError(CheckpointError):
         self.found, self.expected, self.why = found, expected, why
 
     def because(self, why: str) -> "SnapshotMismatchError":
-        """Returns the same error with the reason why the two differ."""
         return SnapshotMismatchError(
             self.path, found=self.found, expected=self.expected, why=why or self.why
         )
@@ -206,8 +205,7 @@ class StorageError(_PathError):
 class IncompleteListingError(StorageError):
     """Some directories could not be listed; raised after everything else was yielded.
 
-    Attributes:
-        refused: the error of each such directory, with its own path.
+    `refused` has the error of each, with its own path.
     """
 
     def __init__(self, refused: Sequence[StorageError]) -> None:

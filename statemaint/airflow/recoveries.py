@@ -14,8 +14,7 @@ from statemaint.maintain import undo
 from statemaint.maintain.record import note_verification, recorded_recovery
 from statemaint.model.findings import damaged
 from statemaint.plan.actions import WriteSnapshot
-from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
-from statemaint.plan.restoring import UndoPlan
+from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove, UndoPlan
 from statemaint.recover import RecoveryReport, apply_recovery
 from statemaint.report.plan_file import MaintenanceFile, RecoveryFile, parse_plan
 from statemaint.report.recovery_json import recovered_json, recovery_json, undo_plan_json

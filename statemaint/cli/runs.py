@@ -21,7 +21,7 @@ from statemaint.errors import CheckpointError, ConfigError
 from statemaint.maintain import list_runs, undo
 from statemaint.maintain.record import recorded_recovery
 from statemaint.maintain.runs import Run, list_actions
-from statemaint.plan.restoring import UndoPlan
+from statemaint.plan.recovery.recovery_plan import UndoPlan
 from statemaint.report.recovery_json import undo_plan_json
 from statemaint.storage import Storage, open_storage
 from statemaint.undo.run import Undone, plan_undo

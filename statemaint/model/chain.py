@@ -73,20 +73,15 @@ DEFAULT_FAMILY = frozenset({1})
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The deltas and snapshots of one store, by version.
-
-    Attributes:
-        named: the numbers of the column families that a zip names, by the zip's path.
-        used: the numbers of the column families that a changelog changes, by its path; only those
-            of changelogs that were read for it.
-        rebuilt: the numbers of the families that zips will name once they are written again, by
-            version.
-    """
+    """The deltas and snapshots of one store, by version."""
 
     deltas: Mapping[int, Delta]
     snapshots: Mapping[int, Snapshot]
+    # The numbers of the column families that a zip names, by the zip's path.
     named: Mapping[str, Collection[int]] = field(default_factory=dict)
+    # The numbers of those that a changelog changes, by its path, of changelogs read for it.
     used: Mapping[str, Collection[int]] = field(default_factory=dict)
+    # The numbers of the families that zips will name once they are written again, by version.
     rebuilt: Mapping[int, Collection[int]] = field(default_factory=dict)
 
     @classmethod

@@ -30,32 +30,21 @@ MAINTAINED = (Provider.HDFS_BACKED, Provider.ROCKSDB)
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """One store.
-
-    Attributes:
-        written: the paths of the newest snapshots that we wrote, or were about to write.
-        rocks: the additional facts about a RocksDB store; `None` for another provider.
-        since: the target version when we first wrote a snapshot here, or first noted executors'.
-        outdated: the proofs that no longer count because their inputs were replaced.
-        former: the proofs of snapshots that were replaced, or whose SST files were, with their
-            replaced inputs.
-        listed: when its files were listed, by the storage's clock.
-        uploads: the noted uploads of executors, which may have been deleted since.
-        unreadable: our snapshots that a reader of the log beside them cannot read, by path, and
-            why, as far as a listing shows.
-    """
+    """One store."""
 
     id: StoreId
     files: tuple[StateFile, ...] = ()
     attestations: tuple[Attestation, ...] = ()
     findings: tuple[Finding, ...] = ()
-    written: tuple[str, ...] = ()
-    rocks: Rocks | None = None
-    since: int | None = None
-    outdated: tuple[Outdated, ...] = ()
+    written: tuple[str, ...] = ()  # the newest snapshots that we wrote, or were about to write
+    rocks: Rocks | None = None  # `None` for another provider
+    since: int | None = None  # the target when we first wrote here, or first noted an upload
+    outdated: tuple[Outdated, ...] = ()  # they no longer count: their inputs were replaced
+    # Those of snapshots that were replaced, or whose SST files were, with their replaced inputs.
     former: tuple[Outdated, ...] = ()
-    listed: float = 0.0
-    uploads: Uploads = NOTHING_SEEN
+    listed: float = 0.0  # when its files were listed, by the storage's clock
+    uploads: Uploads = NOTHING_SEEN  # as noted; they may have been deleted since
+    # Why a reader of the log beside it cannot read a snapshot of ours, by its path, as listed.
     unreadable: Mapping[str, str] = field(default_factory=dict)
     # A plan uses them many times; `replace` forgets them.
     _versions: Versions | None = field(default=None, init=False, repr=False, compare=False)
@@ -235,51 +224,36 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Everything that one scan found.
-
-    Attributes:
-        query_id: from `metadata`; empty when that file is missing.
-        batches: the committed batches still in `commits/`, ascending.
-        offsets: the batches still in `offsets/`, ascending; the last may not be committed.
-        lacks: the paths of the missing schema files that the operators' metadata promise.
-        codec: the compression of every state file, by Spark's short name.
-        unclassified: files under `state/` that belong to no store: kept, never touched.
-        directories: the directories inside a store's own that have the name of a state file.
-        left_out: the number of further stores that were not requested.
-        partitions: the number of partitions of each operator, by its number.
-        counts: the number of partitions of each batch, if a repartition has changed it.
-        pinned: the number of shuffle partitions of the newest committed batch; `None` if unknown.
-        commit_times: the storage's time of each entry of the commit log, by batch.
-        planned: the storage's time of each entry of the offset log, by batch.
-        running: the offset log entry of the next batch, if it has begun.
-        file_sources: the newest entry that the newest batch reads of each file source's own log.
-        pins: the pins that hold, by id.
-    """
+    """Everything that one scan found."""
 
     root: str
-    query_id: str = ""
-    batches: tuple[int, ...] = ()
+    query_id: str = ""  # from `metadata`; empty when that file is missing
+    batches: tuple[int, ...] = ()  # the committed batches still in `commits/`, ascending
     provider: Provider = Provider.HDFS_BACKED
-    codec: str = "lz4"
+    codec: str = "lz4"  # the compression of every state file, by Spark's short name
     row_checksums: bool = False
     operators: tuple[Operator, ...] = ()
     stores: tuple[Store, ...] = ()
     findings: tuple[Finding, ...] = ()
-    unclassified: tuple[Entry, ...] = field(default=())
-    directories: tuple[str, ...] = ()
-    left_out: int = 0
+    unclassified: tuple[Entry, ...] = ()  # of `state/`, but of no store: kept, never touched
+    directories: tuple[str, ...] = ()  # in a store's own, with the name of a state file
+    left_out: int = 0  # the number of further stores that were not requested
+    # The number of partitions of each operator, by its number.
     partitions: Mapping[int, int] = field(default_factory=dict)
-    offsets: tuple[int, ...] = ()
-    lacks: tuple[str, ...] = ()
+    offsets: tuple[int, ...] = ()  # still in `offsets/`, ascending; the last may be uncommitted
+    lacks: tuple[str, ...] = ()  # the missing schema files that the operators' metadata promise
     schemas: Mapping[StoreId, Entry] = field(default_factory=dict)
+    # The storage's time of each entry of the commit log, and of the offset log, by batch.
     commit_times: Mapping[int, float | None] = field(default_factory=dict)
     planned: Mapping[int, float | None] = field(default_factory=dict)
     commit: Entry | None = None
-    running: Entry | None = None
+    running: Entry | None = None  # the offset log entry of the next batch, if it has begun
+    # The number of partitions of each batch, if a repartition has changed it.
     counts: Mapping[int, int] = field(default_factory=dict)
-    pinned: int | None = None
+    pinned: int | None = None  # the shuffle partitions of the newest committed batch, if known
+    # The newest entry that the newest batch reads of each file source's own log.
     file_sources: Mapping[str, int] = field(default_factory=dict)
-    pins: tuple[Pin, ...] = ()
+    pins: tuple[Pin, ...] = ()  # the pins that hold, by id
 
     def asks(self, store: StoreId, version: int | None) -> bool:
         return asks(self.counts, store, version)

@@ -188,23 +188,17 @@ OF_STORAGE = frozenset(one for one in FindingCode if one.about.subject is Subjec
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """One finding, in one line.
-
-    Attributes:
-        detail: what, where and what to do, for the operator.
-        store: the affected store; `None` when it concerns the whole checkpoint.
-        batches: the batches of the commit log that cannot be loaded because of it, ascending.
-        lasting: whether the storage would refuse another attempt in the same way.
-    """
+    """One finding, in one line."""
 
     code: FindingCode
-    detail: str
-    store: StoreId | None = None
+    detail: str  # what, where and what to do, for the operator
+    store: StoreId | None = None  # `None` when it concerns the whole checkpoint
     version: int | None = None
     path: str | None = None
     offset: int | None = None
-    batches: tuple[int, ...] = field(default=(), compare=False)  # they change while the query runs
-    lasting: bool = field(default=False, compare=False)
+    # Those of the commit log that it keeps from loading, ascending: they change as the query runs.
+    batches: tuple[int, ...] = field(default=(), compare=False)
+    lasting: bool = field(default=False, compare=False)  # another attempt fails in the same way
 
     @property
     def damage(self) -> bool:

@@ -14,7 +14,7 @@ Value = float | str | timedelta | None
 
 
 def seconds(text: str) -> float:
-    """Returns the seconds of a duration such as `90s`, `15m`, `1h`, `7d`; refuses any other text."""
+    """Returns the seconds of a duration such as `90s`, `15m`, `1h`, `7d`; refuses other texts."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
     if not match:
         raise ConfigError(f"not a duration: {text!r}; write it like 90s, 15m, 1h or 7d")

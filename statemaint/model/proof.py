@@ -47,45 +47,32 @@ class FileRecord(NamedTuple):
         return fine or self.modified < at - _RACY
 
     def listed_as(self, entry: Entry) -> "FileRecord":
-        """Returns the record of the same bytes under their currently listed identity."""
         return self._replace(size=entry.size, modified=entry.modified, tag=entry.tag)
 
 
 @dataclass(frozen=True, slots=True)
 class Attestation:
-    """Proof that a snapshot was read back whole and equals the fold of the files it replaces (S6).
-
-    Attributes:
-        digest: 32 hexadecimal digits, order-free over all rows.
-        bytes: key and value bytes of all rows.
-        files: the number of files it was compared with; 0 when no file below it was left.
-        start: the version that their chain starts from, 0 for the empty state.
-        target: the target version of the run that read it; `None` when that is not known.
-        sum: CRC-32C of the snapshot's stored bytes.
-        at: when the run that proved it was planned, by the storage's clock.
-        readable: whether every reader of the log beside it is known to be able to read it.
-        parts: the shared files that the snapshot refers to, read back with it.
-        doubted: files of the log that something other than the query has replaced and that no
-            snapshot confirms: the state agrees at this version, but may differ at their versions.
-    """
+    """Proof that a snapshot was read back whole and equals the fold of what it replaces (S6)."""
 
     path: str
     version: int
     size: int
     modified: float | None
-    digest: str
+    digest: str  # 32 hexadecimal digits, order-free over all rows
     rows: int
-    bytes: int
-    files: int = 0
-    start: int = 0
-    target: int | None = None
+    bytes: int  # key and value bytes of all rows
+    files: int = 0  # the number of files it was compared with; 0 when no file below it was left
+    start: int = 0  # the version that their chain starts from, 0 for the empty state
+    target: int | None = None  # the target version of the run that read it, if known
     tag: str | None = None
-    sum: int | None = None
-    at: float = 0.0
+    sum: int | None = None  # CRC-32C of the snapshot's stored bytes
+    at: float = 0.0  # when the run that proved it was planned, by the storage's clock
     ours: bool = False
-    readable: bool = False
+    readable: bool = False  # by every reader of the log beside it, as far as is known for certain
     inputs: tuple[FileRecord, ...] = ()
-    parts: tuple[FileRecord, ...] = ()
+    parts: tuple[FileRecord, ...] = ()  # the shared files that it refers to, read back with it
+    # Files of the log that something other than the query has replaced and no snapshot confirms:
+    # the state agrees at this version, but may differ at their versions.
     doubted: tuple[FileRecord, ...] = ()
 
     @property

@@ -68,19 +68,14 @@ class Withheld:
 
 @dataclass(frozen=True, slots=True)
 class Attest:
-    """Read a snapshot back whole and compare it with the fold of the files below it (S6).
-
-    `against` is `None` if these are already deleted: the snapshot is then only decoded whole.
-    `doubts` are files of the log that something other than the query has replaced. `why` ends the
-    sentence that reports a mismatch.
-    """
+    """Read a snapshot back whole and compare it with the fold of the files below it (S6)."""
 
     store: StoreId
     snapshot: Snapshot
-    against: Chain | None
+    against: Chain | None  # `None` if these are already deleted: it is then only decoded whole
     reason: AttestReason = AttestReason.BASE_OF_DELETION
-    doubts: tuple[Entry, ...] = ()
-    why: str = ""
+    doubts: tuple[Entry, ...] = ()  # files of the log below that another than the query replaced
+    why: str = ""  # ends the sentence that reports a mismatch
 
     @property
     def path(self) -> str:
@@ -93,16 +88,13 @@ class Attest:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete one file of a store; its version is 0 when snapshots of any version may share it.
-
-    `instead` is the chain that gives a stale snapshot's version without it; it must fold first.
-    """
+    """Delete one file of a store."""
 
     store: StoreId
-    version: int
+    version: int  # 0 if snapshots of any version may share it
     entry: Entry
     reason: DeleteReason
-    instead: Chain | None = None
+    instead: Chain | None = None  # gives a stale snapshot's version without it; it must fold first
 
     @property
     def path(self) -> str:
@@ -140,16 +132,12 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The scope of one run, in addition to the policy.
+    """The scope of one run, in addition to the policy; an empty set is without limit."""
 
-    Attributes:
-        target: the version to snapshot, fixed by the first plan of a run so that all partitions
-            end with one common version; the newest committed one by default.
-        force_snapshot: snapshot the target however short its chain is.
-    """
-
+    # The version to snapshot, fixed by the first plan of a run so that all partitions end with one
+    # common version; the newest committed one by default.
     target: int | None = None
-    force_snapshot: bool = False
+    force_snapshot: bool = False  # snapshot the target however short its chain is
     operators: frozenset[int] = frozenset()
     partitions: frozenset[int] = frozenset()
     stores: frozenset[str] = frozenset()
@@ -199,17 +187,13 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class StorePlan:
-    """The plan for one store.
-
-    Attributes:
-        base: the path of the snapshot that every deletion below it relies on; `None` when there is
-            none. Without an attestation of it nothing is deleted.
-        actions: in the order in which they must happen.
-    """
+    """The plan for one store."""
 
     store: Store
+    # The path of the snapshot that every deletion below it relies on, if there is one. Without an
+    # attestation of it nothing is deleted.
     base: str | None
-    actions: tuple[Action, ...]
+    actions: tuple[Action, ...]  # in the order in which they must happen
     kept: tuple[Kept, ...]
     findings: tuple[Finding, ...]
     withheld: tuple[Withheld, ...] = ()

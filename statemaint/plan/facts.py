@@ -88,18 +88,14 @@ class Boundary:
                    | deleted    | deleted later | kept            | kept           | untouched
 
     Once the newest snapshot at or below the floor is old enough, cut and eventual are one.
-
-    Attributes:
-        base: the newest snapshot at or below the floor that is old enough to rely on (S4) and is
-            attested, or will be before it is relied on (S6). Everything that a version from the
-            floor to the target needs is at the base or above it. `None` if there is none.
-        cut: files of lower versions are deletable now; 0 without a base.
-        eventual: files of lower versions are deletable once every snapshot is old enough.
     """
 
+    # The newest snapshot at or below the floor that is old enough to rely on (S4) and is attested,
+    # or will be before it is relied on (S6). Everything that a version from the floor to the target
+    # needs is at the base or above it.
     base: Snapshot | None
-    cut: int
-    eventual: int
+    cut: int  # files of lower versions are deletable now; 0 without a base
+    eventual: int  # files of lower versions are deletable once every snapshot is old enough
 
 
 def boundary_of(facts: Facts, writes: Collection[WriteSnapshot]) -> Boundary:

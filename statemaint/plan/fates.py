@@ -54,7 +54,6 @@ def _of_temp(facts: Facts, file: TempFile) -> Fate:
 
 
 def _of_checksum(facts: Facts, side: ChecksumFile, owner: Fate | None) -> Fate:
-    """Returns the fate of a checksum file by that of its file; `None` if the file is missing."""
     if side.version > facts.window.target:
         return KeepReason.ABOVE_TARGET
     match owner:

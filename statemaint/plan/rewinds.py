@@ -41,20 +41,14 @@ def earlier_than_their_log(store: Store, target: int) -> Iterator[tuple[Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Loose:
-    """A snapshot whose proof does not name everything below it, some of which is younger.
-
-    Attributes:
-        again: the changes that are younger, downward from its version until one is not.
-        shown: whether the commit of one of them exists. Files that were restored from the trash or
-            a copy are as young, and most have none.
-        grounded: the versions below whose proofs reach the beginning of the log.
-    """
+    """A snapshot whose proof does not name everything below it, some of which is younger."""
 
     proof: Attestation
     snapshot: Snapshot
-    again: tuple[Delta, ...]
+    again: tuple[Delta, ...]  # the younger changes, downward from its version until one is not
+    # Whether the commit of one of them exists: most files that were restored are as young, without.
     shown: bool
-    grounded: frozenset[int]
+    grounded: frozenset[int]  # the versions below whose proofs reach the beginning of the log
 
     @property
     def unnamed(self) -> tuple[Entry, ...]:

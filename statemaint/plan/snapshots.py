@@ -1,6 +1,7 @@
 """The snapshots that a run writes into a store, and those that it compares with the log. Pure."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from itertools import count
 
 from statemaint.model.chain import Chain, Versions, lone_checksum_files
@@ -117,16 +118,12 @@ def _write(facts: Facts, loaded: Chain, reason: SnapshotReason) -> WriteSnapshot
     base = facts.versions.base(version) if store.rocks else None
     newest = version == facts.window.target
     reuse = newest and not facts.uploading and may_share(store, chain)
-    return written(store, chain, reason, base or store.families_at(version), reuse=reuse)
+    write = written(store, chain, reason, base or store.families_at(version))
+    return replace(write, reuse=reuse)
 
 
 def written(
-    store: Store,
-    chain: Chain,
-    reason: SnapshotReason,
-    families: Snapshot | None,
-    *,
-    reuse: bool = False,
+    store: Store, chain: Chain, reason: SnapshotReason, families: Snapshot | None
 ) -> WriteSnapshot:
     """Returns the write of a store's snapshot; it has a checksum if its newest change has one."""
     return WriteSnapshot(
@@ -137,7 +134,6 @@ def written(
         checksum=chain.deltas[-1].entry.path in spark_checksums(store.files),
         id=store.rocks.id_at(chain.version) if store.rocks else None,
         families=families,
-        reuse=reuse,
     )
 
 

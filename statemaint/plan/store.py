@@ -7,8 +7,6 @@ comparisons  the comparisons before all else        statemaint.plan.snapshots
 boundary     the version to delete files below      statemaint.plan.facts
 fates        the fate of each file, with a reason   statemaint.plan.fates
 deletions    the order of the deletions             statemaint.plan.fates
-
-A partition that a repartition has left behind takes none of them.
 """
 
 from collections.abc import Iterator

@@ -7,8 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from statemaint.plan.actions import WriteSnapshot
-from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove, RepairStep
-from statemaint.plan.restoring import UndoPlan
+from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove, RepairStep, UndoPlan
 from statemaint.report.outcome import SnapshotWritten
 from statemaint.report.to_json import action_json, attestation_json, findings_json, id_json
 

@@ -1,7 +1,4 @@
-"""The plan of a repair or a rollback: files for the trash, and snapshots to rebuild. Pure.
-
-Neither deletes anything: `undo` restores every removed file, byte for byte.
-"""
+"""The plans of a repair, a rollback, and an undo, which restores all that these remove. Pure."""
 
 from dataclasses import dataclass
 from enum import unique
@@ -10,7 +7,7 @@ from statemaint.listing import Entry
 from statemaint.model.findings import Finding
 from statemaint.model.ids import RecoveryVerb, StoreId
 from statemaint.plan.actions import WriteSnapshot
-from statemaint.wording import Explained
+from statemaint.wording import Explained, command
 
 
 @unique
@@ -35,15 +32,12 @@ class RemoveReason(Explained):
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Move one file to the trash: of a store, or of a log, then without a store.
-
-    Its version is 0 if it belongs to none.
-    """
+    """Move one file to the trash."""
 
     entry: Entry
     reason: RemoveReason
-    store: StoreId | None = None
-    version: int = 0
+    store: StoreId | None = None  # `None` for an entry of a log
+    version: int = 0  # 0 if it belongs to none
 
     @property
     def path(self) -> str:
@@ -103,3 +97,53 @@ class RecoveryPlan:
         for step in self.repairs:
             actions += [*step.removes, *([step.rebuild] if step.rebuild else [])]
         return tuple(actions)
+
+
+# -- the files that an undo restores from a run's trash, and why others stay
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """The decision about one file of a run's trash."""
+
+    path: str
+    entry: Entry
+    reason: str = ""  # why it stays there; empty if it is restored
+
+    @property
+    def comes_back(self) -> bool:
+        return not self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class UndoPlan:
+    """The plan of an undo; the files of a rollback are restored all or none."""
+
+    root: str
+    run: str
+    verb: RecoveryVerb | None  # repair or rollback; `None` for maintenance
+    files: tuple[PutBack, ...]  # in the order in which they are restored: the newest first
+    batch: int | None = None  # the newest committed batch that a rollback removed, if any
+
+    @property
+    def coming(self) -> tuple[PutBack, ...]:
+        return tuple(file for file in self.files if file.comes_back)
+
+    @property
+    def left(self) -> dict[str, str]:
+        return {file.path: file.reason for file in self.files if not file.comes_back}
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.entry.size for file in self.coming)
+
+    @property
+    def sequel(self) -> str:
+        if not self.coming:
+            return ""
+        if self.verb is RecoveryVerb.ROLLBACK:
+            where = "" if self.batch is None else f" after batch {self.batch}"
+            return f"the query continues{where}, as before the rollback"
+        if self.verb is RecoveryVerb.REPAIR:
+            return f"the repair had moved them away as damage: see `{command('doctor', self.root)}`"
+        return "the next maintain deletes them again unless its policy retains more"

@@ -1,7 +1,4 @@
-"""The steps that might end findings of damage, by the listing alone. Pure.
-
-`recover.repair` proves them.
-"""
+"""The steps that might end findings, by the listing alone; `recover.repair` proves them. Pure."""
 
 from collections.abc import Iterable, Iterator
 
@@ -50,14 +47,12 @@ def of_checksum(finding: Finding) -> bool:
     return finding.code is FindingCode.STALE_CHECKSUM or (finding.path or "").endswith(".crc")
 
 
-_OF_SNAPSHOTS = frozenset(
-    {
-        FindingCode.CORRUPT_FILE,
-        FindingCode.SNAPSHOT_MISMATCH,
-        FindingCode.STALE_SNAPSHOT,
-        FindingCode.MISSING_SST,
-        FindingCode.UNREADABLE_BY_QUERY,
-    }
+_OF_SNAPSHOTS = (
+    FindingCode.CORRUPT_FILE,
+    FindingCode.SNAPSHOT_MISMATCH,
+    FindingCode.STALE_SNAPSHOT,
+    FindingCode.MISSING_SST,
+    FindingCode.UNREADABLE_BY_QUERY,
 )
 
 
