@@ -129,7 +129,7 @@ class CodecError(CheckpointError):
 
     def at(self, path: str) -> "CodecError":
         """Returns the same error with the path of the file."""
-        return CodecError(self.detail, offset=self.offset, path=path)
+        return type(self)(self.detail, offset=self.offset, path=path)
 
 
 @contextmanager
@@ -144,15 +144,11 @@ def in_file(path: str) -> Iterator[None]:
 class WrongKindError(CodecError):
     """A directory where Spark has a file, or a file where it has a directory."""
 
-    def __init__(self, detail: str, *, path: str = "") -> None:
-        super().__init__(detail, offset=0, path=path)
+    def __init__(self, detail: str, *, offset: int = 0, path: str = "") -> None:
+        super().__init__(detail, offset=offset, path=path)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.detail}"
-
-    def at(self, path: str) -> "WrongKindError":
-        """Returns the same error with the path of the file or directory."""
-        return WrongKindError(self.detail, path=path)
 
 
 class StaleChecksumError(CheckpointError):
@@ -176,7 +172,6 @@ class SnapshotMismatchError(CheckpointError):
         self.found, self.expected, self.why = found, expected, why
 
     def because(self, why: str) -> "SnapshotMismatchError":
-        """Returns the same error with the reason why the two differ."""
         return SnapshotMismatchError(
             self.path, found=self.found, expected=self.expected, why=why or self.why
         )
@@ -202,7 +197,6 @@ class StorageError(_PathError):
 
     @classmethod
     def of_os(cls, path: str, error: OSError) -> "StorageError":
-        """Returns an error of the operating system about a file of the storage."""
         failure = cls(path, error.strerror or str(error))
         failure.lasting = error.errno in _DENIED
         return failure
@@ -211,8 +205,7 @@ class StorageError(_PathError):
 class IncompleteListingError(StorageError):
     """Some directories could not be listed; raised after everything else was yielded.
 
-    Attributes:
-        refused: the error of each such directory, with its own path.
+    `refused` has the error of each, with its own path.
     """
 
     def __init__(self, refused: Sequence[StorageError]) -> None:

@@ -18,46 +18,28 @@ def valid_time(value: Any) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The rights to a file, on a storage with modes: the POSIX model with ACLs.
+    """The rights to a file, on a storage with modes: the POSIX model with ACLs."""
 
-    Attributes:
-        owner: the owner's name, or number if the storage uses numbers.
-        group: the name or number of the owning group.
-        mode: the permission bits; with ACL entries the group's bits are the mask of these.
-        group_bits: the bits of the owning group itself, if there are ACL entries.
-        named: the ACL entries: `user` or `group`, its name, its bits.
-    """
-
-    owner: str
-    group: str
-    mode: int
-    group_bits: int | None = None
-    named: tuple[tuple[str, str, int], ...] = ()
+    owner: str  # the owner's name, or number if the storage uses numbers
+    group: str  # the name or number of the owning group
+    mode: int  # the permission bits; with ACL entries the group's bits are the mask of these
+    group_bits: int | None = None  # the bits of the owning group itself, if there are ACL entries
+    named: tuple[tuple[str, str, int], ...] = ()  # ACL: `user` or `group`, its name, its bits
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """A file as its storage lists it.
+    """A file as its storage lists it."""
 
-    Attributes:
-        path: relative to the checkpoint's root, with `/` between its parts.
-        size: in bytes.
-        modified: seconds since the epoch by the storage's own clock; `None` if it has none.
-        tag: the storage's own mark of the content, such as an ETag; `None` if it has none.
-        access: the rights to it, without ACL entries, if the listing includes them at no cost.
-        outside: whether a link leads to it and its real place is outside the root (S24).
-
-    The last two do not count when entries are compared.
-    """
-
-    path: str
-    size: int
-    modified: float | None
-    tag: str | None = None
+    path: str  # relative to the checkpoint's root, with `/` between its parts
+    size: int  # in bytes
+    modified: float | None  # since the epoch by the storage's own clock; `None` if it has none
+    tag: str | None = None  # the storage's own mark of the content, such as an ETag, if it has one
+    # The rights, without ACL entries, if the listing includes them at no cost; not compared.
     access: Access | None = field(default=None, compare=False, repr=False)
+    # Whether a link leads to it and its real place is outside the root (S24); not compared.
     outside: bool = field(default=False, compare=False, repr=False)
 
     @property
     def name(self) -> str:
-        """Returns the last part of the path."""
         return self.path.rpartition("/")[2]

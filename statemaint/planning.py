@@ -47,22 +47,18 @@ def settled(look: Callable[[], Seen], doubtful: Callable[[Seen], Collection[obje
 def scan_checkpoint(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Checkpoint:
     """Returns a checkpoint whose findings a second scan has confirmed.
 
-    Args:
-        storage: the storage of the checkpoint.
-        only: the filter of stores to read; all of them by default.
+    `only` is the filter of stores to read; all of them by default.
     """
     reading = recalling(storage)
     return settled(lambda: scan(reading, only), damage)
 
 
 def not_committed(root: str, batch: int, batches: Sequence[int]) -> ConfigError:
-    """Returns the error of a batch that is not among those of the commit log, ascending."""
     has = f"has batches {batches[0]} to {batches[-1]}" if batches else "is empty"
     return ConfigError(f"{root}: batch {batch} is not committed, the commit log {has}")
 
 
 def damage(checkpoint: Checkpoint) -> frozenset[Finding]:
-    """Returns the findings of damage, in the logs and in the stores."""
     stores = (finding for store in checkpoint.stores for finding in diagnose(store, checkpoint))
     return frozenset(finding for finding in (*checkpoint.findings, *stores) if finding.damage)
 
@@ -70,10 +66,8 @@ def damage(checkpoint: Checkpoint) -> frozenset[Finding]:
 def chains_at(checkpoint: Checkpoint, batch: int, refused: str) -> tuple[tuple[Store, Chain], ...]:
     """Returns the stores that a restart after a committed batch reads, each with its chain.
 
-    Raises:
-        ConfigError: when the batch is not in the commit log.
-        DamagedError: when the restart would fail, or load wrong rows, as far as names show; after
-            the words that something is refused.
+    Raises `DamagedError`, which begins with `refused`, when the restart would fail or load wrong
+    rows as far as names show.
     """
     if batch not in checkpoint.batches:
         raise not_committed(checkpoint.root, batch, checkpoint.batches)
@@ -121,43 +115,35 @@ def plan_checkpoint(  # noqa: PLR0913 -- each is a separate choice
         NotACheckpointError: when there is no checkpoint.
         UnsupportedError: when it is of a kind that cannot be maintained.
     """
-    part = _part(request, handover)
+    part = None
+    if handover and request and request.operators and request.partitions:
+        pairs = product(request.operators, request.partitions)
+        part = ScanPart(handover, frozenset(UnitId(*pair) for pair in pairs))
     reading = Recalling(storage, part.handover) if part else recalling(storage)
     only = request.covers if request else None
 
     def look() -> tuple[Checkpoint, Plan]:
         checkpoint, now = scan(reading, only, part=part), reading.now()
         # A task looks again: one may have begun, and been killed, before the run had its lease.
-        found = (*checkpoint.findings, *unfinished_rollbacks(reading))
-        found += () if part else tuple(missing_source_logs(reading, checkpoint))
-        checkpoint = replace(checkpoint, findings=found)
+        findings = (*checkpoint.findings, *unfinished_rollbacks(reading))
+        findings += () if part else tuple(missing_source_logs(reading, checkpoint))
+        checkpoint = replace(checkpoint, findings=findings)
         ages = now if as_of is None else as_of
         decided = plan(checkpoint, policy, ages, request=request, skew=skew, seen=now)
         if dry and decided.actions and (why := storage.obstacle):
             detail = NotExclusiveError(storage.root, why).detail
             refused = Finding(FindingCode.UNSUPPORTED, detail)
-            checkpoint = replace(checkpoint, findings=(*found, refused))
+            checkpoint = replace(checkpoint, findings=(*findings, refused))
             return checkpoint, plan(checkpoint, policy, ages, request=request, seen=now)
         return checkpoint, decided
 
     return settled(look, lambda seen: damage(seen[0]) | _trusted(seen[1]))
 
 
-def _part(request: Request | None, handover: Handover | None) -> ScanPart | None:
-    if not (handover and request and request.operators and request.partitions):
-        return None
-    pairs = product(request.operators, request.partitions)
-    return ScanPart(handover, frozenset(UnitId(*one) for one in pairs))
-
-
 def _trusted(decided: Plan) -> frozenset[str]:
-    """Returns the unproved snapshots that the plan starts from."""
-    paths = set()
-    for store in decided.stores:
-        bases = [base for action in store.actions if (base := _begins_at(action))]
-        proofs = store.attestations
-        paths |= {base.path for base in bases if not any(proof.covers(base) for proof in proofs)}
-    return frozenset(paths)
+    bases = {base for action in decided.actions if (base := _begins_at(action))}
+    proved = {proof.entry for store in decided.stores for proof in store.store.attestations}
+    return frozenset(base.path for base in bases - proved)
 
 
 def _begins_at(action: Action) -> Entry | None:

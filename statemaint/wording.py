@@ -33,12 +33,10 @@ class Explained(StrEnum):
     meaning: str
 
     def __new__(cls, value: str, meaning: str = "") -> Self:
-        """Returns a member; its value alone finds it."""
         member = str.__new__(cls, value)
         member._value_, member.meaning = value, meaning
         return member
 
     @property
     def words(self) -> str:
-        """Returns the string as a person reads it."""
         return self.value.replace("_", " ")

@@ -19,8 +19,7 @@ from statemaint.maintain import undo
 from statemaint.maintain.record import note_verification, recorded_recovery
 from statemaint.model.findings import damaged
 from statemaint.plan.actions import WriteSnapshot
-from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
-from statemaint.plan.restoring import UndoPlan
+from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove, UndoPlan
 from statemaint.queries.checks import absolute_address
 from statemaint.records.savepoints import PROVIDERS, SAME, Shape
 from statemaint.recover import RecoveryReport, apply_recovery

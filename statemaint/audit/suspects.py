@@ -9,7 +9,7 @@ from statemaint.fold import Engine, Source
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
-from statemaint.plan.findings.stale import doubted, edited_finding, replaced_finding, stale_finding
+from statemaint.plan.findings.health import doubted, edited_finding, replaced_finding, stale_finding
 from statemaint.plan.staleness import Judgement, Suspect, judge
 
 

@@ -28,10 +28,9 @@ from statemaint.cli.targets import Address, CheckpointName, of_queries
 from statemaint.errors import ConfigError, NotACheckpointError
 from statemaint.maintain import maintain
 from statemaint.maintain.record import recorded
-from statemaint.model.checkpoint import Store
+from statemaint.model.checkpoint import Store, replay_of
 from statemaint.model.findings import Finding
 from statemaint.model.policy import Policy, duration
-from statemaint.model.replay import replay_of
 from statemaint.model.verdict import Looked
 from statemaint.plan.actions import Plan, Request
 from statemaint.plan.withheld import by_reason

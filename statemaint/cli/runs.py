@@ -31,7 +31,7 @@ from statemaint.maintain.pins import end_pin_of, list_pins, pin_batch
 from statemaint.maintain.record import recorded_recovery
 from statemaint.maintain.runs import Run, list_actions
 from statemaint.model.pins import Pin
-from statemaint.plan.restoring import PutBack, UndoPlan
+from statemaint.plan.recovery.recovery_plan import PutBack, UndoPlan
 from statemaint.records.claims import me
 from statemaint.report.to_json import fields_json, pin_json, undo_plan_json
 from statemaint.storage import Storage, open_storage

@@ -1,4 +1,1 @@
-"""The parts of a checkpoint: ids, file names, chains, commits, proofs, findings, policy. Pure.
-
-No bytes are parsed here (`codec`), and nothing is decided (`plan`).
-"""
+"""The parts of a checkpoint. Pure: no bytes are parsed here (`codec`), nothing decided (`plan`)."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from types import MappingProxyType
 
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, StateFile
@@ -17,7 +18,6 @@ class Chain:
 
     @property
     def start(self) -> int:
-        """Returns the version that the chain starts from: the base's, or 0."""
         return self.base.version if self.base else 0
 
     @property
@@ -27,7 +27,6 @@ class Chain:
 
     @property
     def size(self) -> int:
-        """Returns the stored bytes of all its files."""
         base = self.base.entry.size if self.base else 0
         return base + sum(delta.entry.size for delta in self.deltas)
 
@@ -51,24 +50,17 @@ class Gap:
 class Unnamed:
     """The reason that a version of a RocksDB store with column families does not load.
 
-    A changelog has only the numbers of families; the zip that the chain begins with has to name
-    them. Spark fails with a `NullPointerException` in `RocksDB.getColumnFamilyInfo`.
-
-    Attributes:
-        version: the version that does not load.
-        base: the zip that its chain begins with; `None` if there is none.
-        delta: the first changelog with changes of a family without a name.
-        families: the numbers of these families, ascending.
+    A changelog has only the numbers of families; the zip below has to name them. Spark fails with
+    a `NullPointerException` in `RocksDB.getColumnFamilyInfo`.
     """
 
     version: int
     base: Snapshot | None
-    delta: Delta
+    delta: Delta  # the first changelog with changes of a family without a name
     families: tuple[int, ...]
 
     @property
     def why(self) -> str:
-        """Returns the reason as a clause, which names the changelog."""
         numbers = ", ".join(map(str, self.families))
         family = f"column famil{'y' if len(self.families) == 1 else 'ies'} {numbers}"
         names = f"{self.base.entry.path} does not name" if self.base else "no earlier zip names"
@@ -81,22 +73,15 @@ DEFAULT_FAMILY = frozenset({1})
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The deltas and snapshots of one store, by version.
-
-    Attributes:
-        deltas: the deltas or changelogs.
-        snapshots: the snapshots or zips.
-        named: the numbers of the column families that a zip names, by the zip's path.
-        used: the numbers of the column families that a changelog changes, by its path; only those
-            of changelogs that were read for it.
-        rebuilt: the numbers of the families that zips will name once they are written again, by
-            version.
-    """
+    """The deltas and snapshots of one store, by version."""
 
     deltas: Mapping[int, Delta]
     snapshots: Mapping[int, Snapshot]
+    # The numbers of the column families that a zip names, by the zip's path.
     named: Mapping[str, Collection[int]] = field(default_factory=dict)
+    # The numbers of those that a changelog changes, by its path, of changelogs read for it.
     used: Mapping[str, Collection[int]] = field(default_factory=dict)
+    # The numbers of the families that zips will name once they are written again, by version.
     rebuilt: Mapping[int, Collection[int]] = field(default_factory=dict)
 
     @classmethod
@@ -107,7 +92,7 @@ class Versions:
         return cls(MappingProxyType(deltas), MappingProxyType(snapshots))
 
     def without(self, paths: Collection[str]) -> "Versions":
-        kept = {v: one for v, one in self.snapshots.items() if one.entry.path not in paths}
+        kept = {v: file for v, file in self.snapshots.items() if file.entry.path not in paths}
         return replace(self, snapshots=kept)
 
     @property
@@ -128,9 +113,9 @@ class Versions:
         start = base.version if base else 0
         if chain := self._chain_from(start, version):
             return next(self.unnamed(chain), chain)
-        present = sorted(number for number in self.deltas if start < number <= version)
-        lacking = version - start - len(present)
-        return Gap(version, start, _first_absent(present, start + 1), lacking)
+        first = next(number for number in count(start + 1) if number not in self.deltas)
+        present = sum(start < number <= version for number in self.deltas)
+        return Gap(version, start, first, version - start - present)
 
     def unnamed(self, chain: Chain) -> Iterator[Unnamed]:
         """Yields each changelog of a chain, as far as known, whose families its base lacks."""
@@ -139,18 +124,15 @@ class Versions:
                 yield Unnamed(chain.version, chain.base, delta, lacking)
 
     def _lacking(self, delta: Delta, base: Snapshot | None) -> tuple[int, ...]:
-        """Returns the families that a changelog changes and the base of its chain does not name.
-
-        Of a zip that cannot be read it is unknown what it names.
-        """
+        """Returns the changed families that a base does not name; an unreadable one names all."""
         if base and base.entry.path not in self.named:
             return ()
         used = self.used.get(delta.entry.path, ())
         named = self.named[base.entry.path] if base else DEFAULT_FAMILY
         start = base.version if base else 0
-        if nearest := max((one for one in self.rebuilt if start < one <= delta.version), default=0):
+        if nearest := max((v for v in self.rebuilt if start < v <= delta.version), default=0):
             named = self.rebuilt[nearest]
-        return tuple(sorted(number for number in used if number not in named))
+        return tuple(sorted(set(used).difference(named)))
 
     def from_log(self, version: int, *, proved: Collection[int]) -> Chain | None:
         """Returns the chain below a version's own snapshot that trusts as little as possible.
@@ -189,14 +171,6 @@ class Versions:
             if loads and version >= first:
                 versions.add(version)
         return frozenset(versions)
-
-
-def _first_absent(present: list[int], expected: int) -> int:
-    for number in present:
-        if number != expected:
-            break
-        expected += 1
-    return expected
 
 
 def lone_checksum_files(files: Iterable[StateFile]) -> tuple[ChecksumFile, ...]:

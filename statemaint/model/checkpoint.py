@@ -6,7 +6,7 @@ from enum import StrEnum, unique
 from itertools import pairwise
 
 from statemaint.listing import Entry
-from statemaint.model.chain import Versions
+from statemaint.model.chain import Chain, Versions
 from statemaint.model.files import Delta, Snapshot, StateFile, snapshot_version
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, batch_of, version_of
@@ -17,10 +17,7 @@ from statemaint.model.rocks import NOTHING_SEEN, Rocks, Uploads
 
 @unique
 class Provider(StrEnum):
-    """The state store providers that can be maintained, by their class names.
-
-    `UNKNOWN` stands for the one of a checkpoint whose logs and files do not show it.
-    """
+    """The state store providers, by class name; `UNKNOWN` if neither logs nor files show it."""
 
     HDFS_BACKED = "HDFSBackedStateStoreProvider"
     ROCKSDB = "RocksDBStateStoreProvider"
@@ -33,36 +30,21 @@ MAINTAINED = (Provider.HDFS_BACKED, Provider.ROCKSDB)
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """One store.
-
-    Attributes:
-        id: the id of the store.
-        files: the files in its directory.
-        attestations: the attestations of its snapshots in the ledger.
-        findings: the findings of the scan.
-        written: the paths of the newest snapshots that we wrote, or were about to write.
-        rocks: the additional facts about a RocksDB store; `None` for another provider.
-        since: the target version when we first wrote a snapshot here, or first noted executors'.
-        outdated: the proofs that no longer count because their inputs were replaced.
-        former: the proofs of snapshots that were replaced, or whose SST files were, with their
-            replaced inputs.
-        listed: when its files were listed, by the storage's clock.
-        uploads: the noted uploads of executors, which may have been deleted since.
-        unreadable: our snapshots that a reader of the log beside them cannot read, by path, and
-            why, as far as a listing shows.
-    """
+    """One store."""
 
     id: StoreId
     files: tuple[StateFile, ...] = ()
     attestations: tuple[Attestation, ...] = ()
     findings: tuple[Finding, ...] = ()
-    written: tuple[str, ...] = ()
-    rocks: Rocks | None = None
-    since: int | None = None
-    outdated: tuple[Outdated, ...] = ()
+    written: tuple[str, ...] = ()  # the newest snapshots that we wrote, or were about to write
+    rocks: Rocks | None = None  # `None` for another provider
+    since: int | None = None  # the target when we first wrote here, or first noted an upload
+    outdated: tuple[Outdated, ...] = ()  # they no longer count: their inputs were replaced
+    # Those of snapshots that were replaced, or whose SST files were, with their replaced inputs.
     former: tuple[Outdated, ...] = ()
-    listed: float = 0.0
-    uploads: Uploads = NOTHING_SEEN
+    listed: float = 0.0  # when its files were listed, by the storage's clock
+    uploads: Uploads = NOTHING_SEEN  # as noted; they may have been deleted since
+    # Why a reader of the log beside it cannot read a snapshot of ours, by its path, as listed.
     unreadable: Mapping[str, str] = field(default_factory=dict)
     # A plan uses them many times; `replace` forgets them.
     _versions: Versions | None = field(default=None, init=False, repr=False, compare=False)
@@ -79,13 +61,12 @@ class Store:
 
     @property
     def size(self) -> int:
-        """Returns the bytes of its files."""
         return sum(file.entry.size for file in self.files)
 
     @property
     def unread(self) -> bool:
         """Returns whether it could not be listed or read, so that nothing else is known of it."""
-        return any(one.code is FindingCode.STORAGE_FAILED for one in self.findings)
+        return any(finding.code is FindingCode.STORAGE_FAILED for finding in self.findings)
 
     @property
     def outside(self) -> tuple[Entry, ...]:
@@ -96,25 +77,25 @@ class Store:
     @property
     def lapsed(self) -> frozenset[str]:
         """Returns the paths of snapshots that are no longer the files that were proved."""
-        return frozenset(one.path for one in self.former)
+        return frozenset(proof.path for proof in self.former)
 
     def families_at(self, version: int) -> Snapshot | None:
-        """Returns the zip with the column families and the merge operator of a version.
+        """Returns the zip with the column families and the merge operator of a version, if any.
 
         It is the nearest one that names every family that changes up to the version are known to
         use: the newest at or below, else the lowest above, as a zip names all families before it.
-        Its tables may be missing. `None` without any, and for another provider.
+        Its tables may be missing.
         """
         if self.rocks is None:
             return None
         loaded = self.rocks.versions(self.rocks.loaded(self.files))
         readable = loaded.without(self.rocks.unreadable)
-        changes = (one for one in readable.deltas.values() if one.version <= version)
-        used = frozenset().union(*(self.rocks.used.get(one.entry.path, ()) for one in changes))
+        changes = [file for file in readable.deltas.values() if file.version <= version]
+        used = frozenset().union(*(self.rocks.used.get(file.entry.path, ()) for file in changes))
         base = readable.base(version)
-        above = (readable.snapshots[one] for one in sorted(readable.snapshots) if one > version)
-        nearest = [*((base,) if base else ()), *above]
-        names_all = (one for one in nearest if used <= {*readable.named.get(one.entry.path, used)})
+        zips = [zip_ for number, zip_ in sorted(readable.snapshots.items()) if number > version]
+        nearest = [base, *zips] if base else zips
+        names_all = (it for it in nearest if used <= {*readable.named.get(it.entry.path, used)})
         return next(names_all, nearest[0] if nearest else None)
 
     @property
@@ -131,27 +112,25 @@ class Store:
     def oldest(self, required: int, target: int) -> int:
         """Returns the oldest version that must load of those that the commit log has.
 
-        Mirrors `RocksDBFileManager.deleteOldVersions`, which keeps as many versions as Spark keeps
-        batches, while the commit log has one batch more: its oldest version may be missing. Then
-        only a zip is left below the next version, and only files that a late task has written since
-        are below that zip.
+        The commit log has one batch more than `RocksDBFileManager.deleteOldVersions` keeps
+        versions, so the oldest may be missing. Then only a zip is left below the next version, and
+        below that zip only files that a late task has written since.
         """
         snapshots = self.versions.snapshots if self.rocks else {}
         first = min(snapshots, default=0)
         if not required < first <= target:
             return required
         files = (file for file in self.files if isinstance(file, Delta | Snapshot))
-        beneath = [file for file in files if file.version < first]
-        late = all(_is_later(file, snapshots[first]) for file in beneath)
-        return first if late else required
+        beneath = (file for file in files if file.version < first)
+        return first if all(_is_later(file, snapshots[first]) for file in beneath) else required
 
     @property
     def foreign(self) -> tuple[Snapshot, ...]:
         """Returns the snapshots that executors wrote since we first wrote one, ascending."""
-        since = self._first_written()
-        if since is None:
-            return ()
-        return tuple(one for one in self.theirs if one.version > since)
+        ours = (snapshot_version(path) for path in self.written)
+        first = min((version for version in ours if version is not None), default=None)
+        since = self.since if self.rocks else first
+        return () if since is None else tuple(file for file in self.theirs if file.version > since)
 
     @property
     def ours(self) -> frozenset[str]:
@@ -161,26 +140,20 @@ class Store:
     def beside(self, version: int) -> Entry | None:
         """Returns the query's own file whose readers are those of its state at a version (S22).
 
-        It is the change of that version, or of the nearest one below or above; if there is no
-        change, a snapshot that executors wrote.
+        It is the change of that version or of the nearest one, or a snapshot that executors wrote.
         """
         files: tuple[Delta | Snapshot, ...] = tuple(self.versions.deltas.values()) or self.theirs
-        below = max((one for one in files if one.version <= version), key=_version, default=None)
+        below = max((file for file in files if file.version <= version), key=_version, default=None)
         nearest = below or min(files, key=_version, default=None)
         return nearest.entry if nearest else None
 
     @property
     def theirs(self) -> tuple[Snapshot, ...]:
         """Returns the listed snapshots that executors wrote, as far as is known, ascending."""
-        files = [file for file in self.files if isinstance(file, Snapshot)]
-        theirs = [one for one in files if one.entry.path not in self.ours]
-        return tuple(sorted(theirs, key=lambda one: (one.version, one.entry.path)))
-
-    def _first_written(self) -> int | None:
-        if self.rocks:
-            return self.since
-        ours = (snapshot_version(path) for path in self.written)
-        return min((version for version in ours if version is not None), default=None)
+        ours = self.ours
+        zips = (file for file in self.files if isinstance(file, Snapshot))
+        theirs = (file for file in zips if file.entry.path not in ours)
+        return tuple(sorted(theirs, key=lambda file: (file.version, file.entry.path)))
 
     def is_forced(self, snapshot: Snapshot) -> bool:
         """Returns whether the batch of a zip had to write it, as its column families are new.
@@ -194,9 +167,9 @@ class Store:
             return False
         if snapshot.version == 1 or snapshot.version in self.rocks.evolved:
             return True
-        zips = [one for one in self.files if isinstance(one, Snapshot)]
-        below = [one for one in zips if one.version < snapshot.version]
-        last = max((one for one in below if one.entry.path in families), key=_version, default=None)
+        zips = (file for file in self.files if isinstance(file, Snapshot))
+        below = [it for it in zips if it.version < snapshot.version and it.entry.path in families]
+        last = max(below, key=_version, default=None)
         return last is not None and families[last.entry.path] != families[snapshot.entry.path]
 
     def snapshot_per_batch(self, first: int, last: int) -> bool:
@@ -207,11 +180,9 @@ class Store:
         return all(one in versions.snapshots and one not in versions.deltas for one in wanted)
 
     def snapshot_path(self, version: int) -> str:
-        """Returns the path that a version's snapshot has, or would have."""
         return self._path(version, "snapshot", "zip")
 
     def change_path(self, version: int) -> str:
-        """Returns the path that a version's delta or changelog has, or would have."""
         return self._path(version, "delta", "changelog")
 
     def _path(self, version: int, kind: str, kind_of_rocks: str) -> str:
@@ -233,21 +204,13 @@ def _version(file: Delta | Snapshot) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A stateful operator as its metadata describe it (written by Spark 4.0+).
-
-    Attributes:
-        id: the operator's number.
-        name: Spark's name for its kind, such as `stateStoreSave`.
-        stores: the names of its stores.
-        partitions: the number of partitions that its metadata declare.
-        declared_id: the number in its metadata, which differs from `id` in a copied folder.
-    """
+    """A stateful operator as its metadata describe it (written by Spark 4.0+)."""
 
     id: int
-    name: str
+    name: str  # Spark's name for its kind, such as `stateStoreSave`
     stores: tuple[str, ...]
     partitions: int
-    declared_id: int | None = None
+    declared_id: int | None = None  # the number in its metadata: another one in a copied folder
 
     @property
     def has_families(self) -> bool:
@@ -261,71 +224,41 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Everything that one scan found.
-
-    Attributes:
-        root: the address it was read from.
-        query_id: from `metadata`; empty when that file is missing.
-        batches: the committed batches still in `commits/`, ascending.
-        offsets: the batches still in `offsets/`, ascending; the last may not be committed.
-        lacks: the paths of the missing schema files that the operators' metadata promise.
-        schemas: the schema file of each store that has its own.
-        provider: the state store provider of every operator.
-        codec: the compression of every state file, by Spark's short name.
-        row_checksums: whether every record in them carries a checksum.
-        operators: the operators, by their metadata.
-        stores: every store, ascending by id.
-        findings: the findings of the whole checkpoint.
-        unclassified: files under `state/` that belong to no store: kept, never touched.
-        directories: the directories inside a store's own that have the name of a state file.
-        left_out: the number of further stores that were not requested.
-        partitions: the number of partitions of each operator, by its number.
-        counts: the number of partitions of each batch, if a repartition has changed it.
-        pinned: the number of shuffle partitions of the newest committed batch; `None` if unknown.
-        commit_times: the storage's time of each entry of the commit log, by batch.
-        planned: the storage's time of each entry of the offset log, by batch.
-        commit: the newest entry of the commit log, as listed.
-        running: the offset log entry of the next batch, if it has begun.
-        file_sources: the newest entry that the newest batch reads of each file source's own log.
-        pins: the pins that hold, by id.
-    """
+    """Everything that one scan found."""
 
     root: str
-    query_id: str = ""
-    batches: tuple[int, ...] = ()
+    query_id: str = ""  # from `metadata`; empty when that file is missing
+    batches: tuple[int, ...] = ()  # the committed batches still in `commits/`, ascending
     provider: Provider = Provider.HDFS_BACKED
-    codec: str = "lz4"
+    codec: str = "lz4"  # the compression of every state file, by Spark's short name
     row_checksums: bool = False
     operators: tuple[Operator, ...] = ()
     stores: tuple[Store, ...] = ()
     findings: tuple[Finding, ...] = ()
-    unclassified: tuple[Entry, ...] = field(default=())
-    directories: tuple[str, ...] = ()
-    left_out: int = 0
+    unclassified: tuple[Entry, ...] = ()  # of `state/`, but of no store: kept, never touched
+    directories: tuple[str, ...] = ()  # in a store's own, with the name of a state file
+    left_out: int = 0  # the number of further stores that were not requested
+    # The number of partitions of each operator, by its number.
     partitions: Mapping[int, int] = field(default_factory=dict)
-    offsets: tuple[int, ...] = ()
-    lacks: tuple[str, ...] = ()
+    offsets: tuple[int, ...] = ()  # still in `offsets/`, ascending; the last may be uncommitted
+    lacks: tuple[str, ...] = ()  # the missing schema files that the operators' metadata promise
     schemas: Mapping[StoreId, Entry] = field(default_factory=dict)
+    # The storage's time of each entry of the commit log, and of the offset log, by batch.
     commit_times: Mapping[int, float | None] = field(default_factory=dict)
     planned: Mapping[int, float | None] = field(default_factory=dict)
     commit: Entry | None = None
-    running: Entry | None = None
+    running: Entry | None = None  # the offset log entry of the next batch, if it has begun
+    # The number of partitions of each batch, if a repartition has changed it.
     counts: Mapping[int, int] = field(default_factory=dict)
-    pinned: int | None = None
+    pinned: int | None = None  # the shuffle partitions of the newest committed batch, if known
+    # The newest entry that the newest batch reads of each file source's own log.
     file_sources: Mapping[str, int] = field(default_factory=dict)
-    pins: tuple[Pin, ...] = ()
+    pins: tuple[Pin, ...] = ()  # the pins that hold, by id
 
     def asks(self, store: StoreId, version: int | None) -> bool:
-        """Returns whether a load of a version needs a store's partition.
-
-        Spark's repartition (4.3) leaves the files of partitions that only older batches have. The
-        offsets of a batch give its number of partitions; if these are missing, every partition
-        is needed.
-        """
         return asks(self.counts, store, version)
 
     def needed(self, version: int | None) -> tuple[Store, ...]:
-        """Returns the stores that a load of a version needs; a repartition may have left others."""
         return tuple(store for store in self.stores if self.asks(store.id, version))
 
     def retained(self, store: StoreId, first: int, last: int) -> int:
@@ -333,19 +266,18 @@ class Checkpoint:
 
         The work is bounded by the batches of known counts, however wide the range is.
         """
-        known = [one for one in map(version_of, self.counts) if first <= one <= last]
-        others = max(0, last - first + 1 - len(known))
+        counted = [version for version in map(version_of, self.counts) if first <= version <= last]
+        others = max(0, last - first + 1 - len(counted))
         rest = not self.counts or store.partition < max(self.counts.values())
-        return others * rest + sum(1 for one in known if asks(self.counts, store, one))
+        return others * rest + sum(self.asks(store, version) for version in counted)
 
     def moved(self, older: int, newer: int) -> bool:
         """Returns whether rows are in different partitions at two versions."""
-        counts = {self.counts.get(batch_of(one)) for one in (older, newer) if one}
+        counts = {self.counts.get(batch_of(version)) for version in (older, newer) if version}
         return bool(self.counts) and (None in counts or len(counts) > 1)
 
     @property
     def repartitioned(self) -> frozenset[int]:
-        """Returns the versions that a repartition has written, as far as the logs show."""
         batches = sorted(self.counts)
         changed = (b for a, b in pairwise(batches) if self.counts[a] != self.counts[b])
         return frozenset(version_of(batch) for batch in changed)
@@ -384,7 +316,46 @@ class Checkpoint:
 
 
 def asks(counts: Mapping[int, int], store: StoreId, version: int | None) -> bool:
-    """Returns whether a load of a version needs a store's partition; see `Checkpoint.asks`."""
+    """Returns whether a load of a version needs a store's partition, by the counts of batches.
+
+    Spark's repartition (4.3) leaves the files of partitions that only older batches have. If the
+    offsets that give a batch's number of partitions are missing, every partition is needed.
+    """
     if not counts or version is None:
         return True
     return store.partition < counts.get(batch_of(version), max(counts.values()))
+
+
+# -- the files that a restart reads of a store
+
+
+# An estimate of the time that it takes, for ranking and alerting: a file costs one request, and its
+# bytes are read and decoded at that speed.
+FILE_SECONDS, BYTES_PER_SECOND = 0.01, 20e6
+LONG_CHAIN, LONG_SECONDS = 200, 300
+"""A restart that replays more deltas, or takes longer, is long: the alerts' thresholds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The files that a load of one version of a store reads."""
+
+    chain: int
+    files: int  # the files that it reads, including those that a zip refers to
+    bytes: int
+
+    @property
+    def seconds(self) -> float:
+        return self.files * FILE_SECONDS + self.bytes / BYTES_PER_SECOND
+
+
+def replay_of(store: Store, version: int | None) -> Replay | None:
+    chain = None if version is None else store.versions.chain(version)
+    return replay_of_chain(store, chain) if isinstance(chain, Chain) else None
+
+
+def replay_of_chain(store: Store, chain: Chain) -> Replay:
+    rocks = store.rocks
+    parts = rocks.parts.get(chain.base.entry.path, {}) if rocks and chain.base else {}
+    files = len(chain.paths) + len(parts)
+    return Replay(len(chain.deltas), files, chain.size + sum(parts.values()))

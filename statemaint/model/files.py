@@ -32,27 +32,22 @@ from statemaint.listing import Entry
 
 
 @dataclass(frozen=True, slots=True)
-class Delta:
-    """The changes of one version: a delta, or a changelog of RocksDB.
-
-    `id` distinguishes attempts at one version, if the checkpoint's structure has unique ids.
-    """
-
+class _LoadedFile:
     version: int
     entry: Entry
-    id: str | None = None
+    id: str | None = None  # of an attempt at the version, if the structure has unique ids
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The whole state at one version: a snapshot, or a zip of RocksDB.
+class Delta(_LoadedFile):
+    """The changes of one version: a delta, or a changelog of RocksDB."""
 
-    `id` distinguishes attempts at one version, if the checkpoint's structure has unique ids.
-    """
+    __slots__ = ()
 
-    version: int
-    entry: Entry
-    id: str | None = None
+
+class Snapshot(_LoadedFile):
+    """The whole state at one version: a snapshot, or a zip of RocksDB."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +92,6 @@ class UnknownFile:
 
 
 def spark_checksums(files: Iterable["StateFile"]) -> dict[str, str]:
-    """Returns the path of Spark's checksum file for each file that has one."""
     sides = (file for file in files if isinstance(file, ChecksumFile))
     return {side.owner: side.entry.path for side in sides if side.by_spark}
 
@@ -113,10 +107,7 @@ _SHARED = rf"(?P<shared>[0-9]{{1,18}}-{UUID}\.(?:sst|log))"
 
 
 def with_companions(name: str) -> str:
-    """Returns a pattern of a name and of the files that its atomic write and Hadoop put beside it.
-
-    It is for the files of the driver, which writes no checksum files itself.
-    """
+    """Returns a pattern of a driver's file and of those that its write and Hadoop put beside it."""
     return rf"{name}|\.{name}\.crc|\.{{1,2}}{name}{_TEMP_END}(?:\.crc)?"
 
 
@@ -140,7 +131,10 @@ class FileNames:
     def classify(self, entry: Entry) -> StateFile:
         name = entry.name
         if match := self._owner.fullmatch(name):
-            return self._own(match, entry)
+            if match["version"] is None:
+                return SstFile(entry)
+            kind = Delta if match["kind"] == self._delta else Snapshot
+            return kind(int(match["version"]), entry, match["id"] if self._has_ids else None)
         if match := self._side.fullmatch(name):
             owner = entry.path.removesuffix(name) + match["owner"]
             return ChecksumFile(_version(match), owner, entry)
@@ -148,14 +142,7 @@ class FileNames:
             return TempFile(_version(match), entry)
         return UnknownFile(entry)
 
-    def _own(self, match: re.Match[str], entry: Entry) -> StateFile:
-        if match["version"] is None:
-            return SstFile(entry)
-        kind = Delta if match["kind"] == self._delta else Snapshot
-        return kind(int(match["version"]), entry, match["id"] if self._has_ids else None)
-
     def snapshot_version(self, path: str) -> int | None:
-        """Returns the version in a snapshot's path; `None` for any other path."""
         match = self._versioned.fullmatch(path.rpartition("/")[2])
         return int(match["version"]) if match and match["kind"] != self._delta else None
 
@@ -173,9 +160,8 @@ def classify(entry: Entry) -> StateFile:
 
 
 def classify_any(entry: Entry) -> StateFile:
-    """Returns the kind of a file in a store's directory, of any provider."""
-    kinds = (names.classify(entry) for names in (HDFS_NAMES, ROCKS_NAMES))
-    return next((one for one in kinds if not isinstance(one, UnknownFile)), UnknownFile(entry))
+    file = HDFS_NAMES.classify(entry)
+    return ROCKS_NAMES.classify(entry) if isinstance(file, UnknownFile) else file
 
 
 def checksum_file_of(entry: Entry) -> ChecksumFile | None:

@@ -8,10 +8,7 @@ DEFAULT_STORE = "default"
 
 
 def version_of(batch: int) -> int:
-    """Returns the state version that a batch writes.
-
-    Mirrors Spark: batch b reads version b and writes version b + 1.
-    """
+    """Returns the state version that a batch writes: batch b reads version b and writes b + 1."""
     return batch + 1
 
 
@@ -26,10 +23,7 @@ def batch_in(path: str, log: str) -> int:
 
 
 def run_folder(run: str) -> str:
-    """Returns the name of the folders that belong to a run, valid on any file system.
-
-    Airflow's run ids contain times, and Hadoop's paths cannot contain colons.
-    """
+    """Returns a run's folder: Airflow's run ids contain times, and Hadoop's paths no colons."""
     return re.sub(r"[^A-Za-z0-9_.@=-]", "-", run).lstrip(".") or "-"
 
 
@@ -60,7 +54,6 @@ class StoreId:
 
     @property
     def unit(self) -> "UnitId":
-        """Returns the partition that this store is maintained with."""
         return UnitId(self.operator, self.partition)
 
     def __str__(self) -> str:

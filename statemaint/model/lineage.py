@@ -32,23 +32,15 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The attempts that lead to a version, as far down as they are known.
-
-    Attributes:
-        items: the attempts from the version down, without a gap.
-        begins: whether the state was empty before the lowest of them.
-        unread: the changelog to read for more; `None` when there is none.
-        lost: the contradiction below the lowest of them, if any.
-    """
+    """The attempts that lead to a version, as far down as they are known."""
 
     items: tuple[Item, ...]
-    begins: bool = False
-    unread: Delta | None = None
-    lost: Lost | None = None
+    begins: bool = False  # whether the state was empty before the lowest of them
+    unread: Delta | None = None  # the changelog to read for more; `None` when there is none
+    lost: Lost | None = None  # the contradiction below the lowest of them, if any
 
     @property
     def lowest(self) -> Item:
-        """Returns the oldest known attempt."""
         return self.items[-1]
 
 
@@ -73,7 +65,6 @@ class Attempts:
         self._before, self._disputed = _order(lineages)
 
     def trace(self, item: Item) -> Trace:
-        """Returns the trace that leads to an attempt, down to the empty state if that is known."""
         items = [item]
         while (lowest := items[-1])[0] > 1:
             if lowest in self._disputed:
@@ -133,14 +124,9 @@ def leads_nowhere(
 ) -> str | None:
     """Returns why Spark cannot load an attempt by the lineage in its own changelog; else `None`.
 
-    Mirrors `RocksDB.loadWithCheckpointId`, which reads no other changelog.
-
-    Args:
-        item: the attempt.
-        lineage: the attempts before it, by its changelog.
-        ids: the id that counts at each version.
-        zips: the versions whose counting zip exists; `None` to ignore zips: from Spark 4.2 on other
-            changelogs are read if no zip of the lineage loads.
+    Mirrors `RocksDB.loadWithCheckpointId`, which reads no other changelog. `ids` has the id that
+    counts at each version, `zips` the versions whose counting zip exists: `None` ignores zips, as
+    from Spark 4.2 on other changelogs are read if no zip of the lineage loads.
     """
     whole = sorted((*lineage, item))
     if any(later[0] != earlier[0] + 1 for earlier, later in pairwise(whole)):

@@ -7,22 +7,13 @@ from statemaint.model.ids import version_of
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A pin, as its file has it; times are by the storage's clock.
-
-    Attributes:
-        path: its file.
-        batch: the batch whose state stays loadable; `None` for every batch, if the file cannot be
-            read.
-        created: when it was written first.
-        until: when it ends unless it is renewed.
-        by: who made it, and why; of a file that cannot be read, the reason.
-    """
+    """A pin, as its file has it; times are by the storage's clock."""
 
     path: str
-    batch: int | None
+    batch: int | None  # it stays loadable; `None`, for every batch, if the file is unreadable
     created: float
-    until: float
-    by: str
+    until: float  # when it ends unless it is renewed
+    by: str  # who made it, and why; of a file that cannot be read, the reason
 
     @property
     def id(self) -> str:

@@ -14,11 +14,7 @@ Value = float | str | timedelta | None
 
 
 def seconds(text: str) -> float:
-    """Returns the seconds of a duration such as `90s`, `15m`, `1h`, `7d`.
-
-    Raises:
-        ConfigError: when the text is not such a duration.
-    """
+    """Returns the seconds of a duration such as `90s`, `15m`, `1h`, `7d`; refuses other texts."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
     if not match:
         raise ConfigError(f"not a duration: {text!r}; write it like 90s, 15m, 1h or 7d")
@@ -26,7 +22,6 @@ def seconds(text: str) -> float:
 
 
 def in_seconds(value: float | str | timedelta) -> float:
-    """Returns the seconds of a time as a script gives it; raises `ConfigError` as `seconds`."""
     if isinstance(value, str):
         return seconds(value)
     return value.total_seconds() if isinstance(value, timedelta) else value
@@ -42,24 +37,15 @@ def duration(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting of the policy, as flags, queries files, forms and documents show it.
-
-    Attributes:
-        name: its name, with underscores.
-        kind: `int` for a number, `float` for a time in seconds, `bool` for a switch.
-        default: its value in the preset `safe`; `None` is without limit.
-        least: the least value.
-        meaning: what it does, as a sentence.
-    """
+    """A setting of the policy, as flags, queries files, forms and documents show it."""
 
     name: str
-    kind: type
-    default: Any
+    kind: type  # `int` for a number, `float` for a time in seconds, `bool` for a switch
+    default: Any  # its value in the preset `safe`; `None` is without limit
     least: int
     meaning: str
 
     def shown(self, value: Any) -> str:
-        """Returns a value as a person writes it."""
         if value is None:
             return "unlimited"
         if self.kind is bool:

@@ -19,34 +19,23 @@ RECORDS = ("inputs", "parts", "doubted")
 
 
 class FileRecord(NamedTuple):
-    """A file as it was when it was read; a tuple, because there is one for each file of a fleet.
-
-    Attributes:
-        path: relative to the checkpoint.
-        size: bytes of the stored file.
-        modified: the storage's time of the stored file.
-        tag: the storage's own mark of its content; `None` if it has none.
-        sum: CRC-32C of the stored bytes; `None` if they were not read whole.
-    """
+    """A file as it was when it was read; a tuple, because there is one for each file of a fleet."""
 
     path: str
     size: int
     modified: float | None
-    tag: str | None = None
-    sum: int | None = None
+    tag: str | None = None  # the storage's own mark of its content; `None` if it has none
+    sum: int | None = None  # CRC-32C of the stored bytes; `None` if they were not read whole
 
     @classmethod
     def of(cls, entry: Entry, sums: Mapping[str, int]) -> "FileRecord":
-        """Returns the record of a listed file, with the fingerprint of its bytes if known."""
         path = entry.path
         return cls(path, entry.size, entry.modified, entry.tag, sums.get(path))
 
     def identifies(self, entry: Entry, at: float) -> bool:
         """Returns whether a listed file is certainly this one, by the listing alone.
 
-        Args:
-            entry: the file as it is listed now.
-            at: when this record was made, in seconds by the storage's clock.
+        `at` is when this record was made, in seconds by the storage's clock.
         """
         if self.size != entry.size:
             return False
@@ -58,53 +47,32 @@ class FileRecord(NamedTuple):
         return fine or self.modified < at - _RACY
 
     def listed_as(self, entry: Entry) -> "FileRecord":
-        """Returns the record of the same bytes under their currently listed identity."""
         return self._replace(size=entry.size, modified=entry.modified, tag=entry.tag)
 
 
 @dataclass(frozen=True, slots=True)
 class Attestation:
-    """Proof that a snapshot was read back whole and equals the fold of the files it replaces (S6).
-
-    Attributes:
-        path: the path of the snapshot, relative to the checkpoint.
-        version: the state version it holds.
-        size: bytes of the stored file.
-        modified: the storage's time of the stored file.
-        digest: 32 hexadecimal digits, order-free over all rows.
-        rows: the number of keys in the state.
-        bytes: key and value bytes of all rows.
-        files: the number of files it was compared with; 0 when no file below it was left.
-        start: the version that their chain starts from, 0 for the empty state.
-        target: the target version of the run that read it; `None` when that is not known.
-        tag: the storage's own mark of the snapshot's content.
-        sum: CRC-32C of the snapshot's stored bytes.
-        at: when the run that proved it was planned, by the storage's clock.
-        ours: whether we wrote the snapshot.
-        readable: whether every reader of the log beside it is known to be able to read it.
-        inputs: the files that it was folded from or compared with.
-        parts: the shared files that the snapshot refers to, read back with it.
-        doubted: files of the log that something other than the query has replaced and that no
-            snapshot confirms: the state agrees at this version, but may differ at their versions.
-    """
+    """Proof that a snapshot was read back whole and equals the fold of what it replaces (S6)."""
 
     path: str
     version: int
     size: int
     modified: float | None
-    digest: str
+    digest: str  # 32 hexadecimal digits, order-free over all rows
     rows: int
-    bytes: int
-    files: int = 0
-    start: int = 0
-    target: int | None = None
+    bytes: int  # key and value bytes of all rows
+    files: int = 0  # the number of files it was compared with; 0 when no file below it was left
+    start: int = 0  # the version that their chain starts from, 0 for the empty state
+    target: int | None = None  # the target version of the run that read it, if known
     tag: str | None = None
-    sum: int | None = None
-    at: float = 0.0
+    sum: int | None = None  # CRC-32C of the snapshot's stored bytes
+    at: float = 0.0  # when the run that proved it was planned, by the storage's clock
     ours: bool = False
-    readable: bool = False
+    readable: bool = False  # by every reader of the log beside it, as far as is known for certain
     inputs: tuple[FileRecord, ...] = ()
-    parts: tuple[FileRecord, ...] = ()
+    parts: tuple[FileRecord, ...] = ()  # the shared files that it refers to, read back with it
+    # Files of the log that something other than the query has replaced and no snapshot confirms:
+    # the state agrees at this version, but may differ at their versions.
     doubted: tuple[FileRecord, ...] = ()
 
     @property
@@ -116,7 +84,6 @@ class Attestation:
         return Entry(self.path, self.size, self.modified, self.tag)
 
     def covers(self, entry: Entry) -> bool:
-        """Returns whether a listed file is the one that was attested, by its identity."""
         return self.entry == entry
 
     def shown(self) -> dict[str, Any]:
@@ -127,9 +94,9 @@ class Attestation:
 
         Their earlier records stay among the inputs, because the former files may be restored.
         """
-        doubted = {one.path: one for one in (*before.doubted, *doubts)}
-        old = {one.path: one for one in before.inputs if one.path in doubted}
-        inputs = [old.pop(one.path, one) for one in self.inputs]
+        doubted = {record.path: record for record in (*before.doubted, *doubts)}
+        old = {record.path: record for record in before.inputs if record.path in doubted}
+        inputs = [old.pop(record.path, record) for record in self.inputs]
         return replace(
             self,
             inputs=(*inputs, *old.values()),  # includes those it was not compared with this time
@@ -141,8 +108,12 @@ class Attestation:
 
         The readers of the original may not be able to read a copy.
         """
-        own = self.own.listed_as(same[self.own]) if self.own in same else self.own
-        copied = any(one in same for one in (self.own, *self.parts))
+
+        def refreshed(records: tuple[FileRecord, ...]) -> tuple[FileRecord, ...]:
+            return tuple(it.listed_as(same[it]) if it in same else it for it in records)
+
+        (own,) = refreshed((self.own,))
+        copied = any(record in same for record in (self.own, *self.parts))
         return replace(
             self,
             size=own.size,
@@ -150,34 +121,22 @@ class Attestation:
             tag=own.tag,
             readable=self.readable and not copied,
             at=at,
-            inputs=_refreshed(self.inputs, same),
-            parts=_refreshed(self.parts, same),
-            doubted=_refreshed(self.doubted, same),
+            inputs=refreshed(self.inputs),
+            parts=refreshed(self.parts),
+            doubted=refreshed(self.doubted),
         )
 
 
 _SHOWN_FIELDS = tuple(one.name for one in fields(Attestation) if one.name not in RECORDS)
 
 
-def _refreshed(
-    records: tuple[FileRecord, ...], same: Mapping[FileRecord, Entry]
-) -> tuple[FileRecord, ...]:
-    return tuple(one.listed_as(same[one]) if one in same else one for one in records)
-
-
 @dataclass(frozen=True, slots=True)
 class Outdated:
-    """A proof that no longer counts because files of the log were replaced since.
-
-    Attributes:
-        proof: the proof as it was made.
-        replaced: the inputs that now have other bytes, as they are listed.
-        swapped: whether one of them has the bytes of another input, which no query writes.
-    """
+    """A proof that no longer counts because files of the log were replaced since."""
 
     proof: Attestation
-    replaced: tuple[Entry, ...]
-    swapped: bool = False
+    replaced: tuple[Entry, ...]  # the inputs that now have other bytes, as they are listed
+    swapped: bool = False  # one of them has the bytes of another input, which no query writes
 
     @property
     def path(self) -> str:
@@ -189,7 +148,6 @@ class Outdated:
 
     @property
     def why(self) -> str:
-        """Returns the replaced files and what to do, as the end of a sentence."""
         names = ", ".join(entry.name for entry in self.replaced[:_SHOWN])
         more = len(self.replaced) - _SHOWN
         many = f" and {more} more were" if more > 0 else " were" if self.replaced[1:] else " was"

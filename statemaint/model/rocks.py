@@ -9,40 +9,25 @@ from statemaint.model.files import Delta, Snapshot, StateFile
 
 @dataclass(frozen=True, slots=True)
 class Rocks:
-    """The additional facts about a RocksDB store.
+    """The additional facts about a RocksDB store; those of zips and changelogs are by path."""
 
-    Attributes:
-        ids: the unique id that counts at each version, as far down as it is known.
-        plain: the newest version below those that has no unique id, like every version below it; 0
-            if that is not known.
-        parts: the shared files that each zip refers to, by the zip's path, with their sizes.
-        ours: the zips with our mark: an executor may write its own zip under the same name.
-        unsound: the zips that cannot be loaded, by path, each with the reason.
-        unreadable: those of them whose references are unknown.
-        families: the number of each column family that a zip names, by the zip's path.
-        used: the numbers of the column families that a changelog changes, by its path; only those
-            of changelogs that were read because a zip that names them may be missing.
-        rebuilt: the numbers of the column families that zips will name once a repair has written
-            them again, by version.
-        evolved: the versions that were the first with their column families, by their schemas.
-        unsettled: whether nothing but a zip shows the format of a zip's metadata that its Spark
-            reads: with unique ids, that of Spark 4.0 depends on its sessions.
-    """
-
-    ids: Mapping[int, str] = field(default_factory=dict)
-    plain: int = 0
-    parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    ours: frozenset[str] = frozenset()
-    unsound: Mapping[str, str] = field(default_factory=dict)
-    unreadable: frozenset[str] = frozenset()
-    families: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    ids: Mapping[int, str] = field(default_factory=dict)  # those that count, as far down as known
+    plain: int = 0  # the newest version below those without an id, as all below it; 0 if unknown
+    parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # of each zip, with sizes
+    ours: frozenset[str] = frozenset()  # zips with our mark: an executor may write one of that name
+    unsound: Mapping[str, str] = field(default_factory=dict)  # why a zip cannot be loaded
+    unreadable: frozenset[str] = frozenset()  # those of them whose references are unknown
+    families: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # numbers by name
+    # The families that a changelog changes, of those read because a zip may be missing.
     used: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    # The families that zips will name once a repair has written them again, by version.
     rebuilt: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    evolved: frozenset[int] = frozenset()
+    evolved: frozenset[int] = frozenset()  # the first with their column families, by the schemas
+    # Whether nothing but a zip shows the format of a zip's metadata that its Spark reads: with
+    # unique ids, that of Spark 4.0 depends on its sessions.
     unsettled: bool = False
 
     def id_at(self, version: int) -> str | None:
-        """Returns the unique id of the attempt that counts at a version, if it has one."""
         return self.ids.get(version)
 
     def counts(self, file: Delta | Snapshot) -> bool:
@@ -63,7 +48,6 @@ class Rocks:
         return known and not self.counts(file)
 
     def loaded(self, files: Iterable[StateFile]) -> Iterator[StateFile]:
-        """Yields the changelogs and zips that Spark would load."""
         for file in files:
             if isinstance(file, Delta | Snapshot) and self.counts(file):
                 yield file
@@ -73,11 +57,7 @@ class Rocks:
         return (file for file in self.loaded(files) if file.entry.path not in self.unsound)
 
     def versions(self, files: Iterable[StateFile]) -> Versions:
-        """Returns the changelogs and zips among some files, with what is known of their families.
-
-        Both are the store's files, or some of them.
-        """
-        named = {path: frozenset(one.values()) for path, one in self.families.items()}
+        named = {path: frozenset(numbers.values()) for path, numbers in self.families.items()}
         versions = Versions.of(files)
         return replace(versions, named=named, used=self.used, rebuilt=self.rebuilt)
 
@@ -93,13 +73,7 @@ MOST_NOTED = 64
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A snapshot of an executor, as it was when it was first seen.
-
-    Attributes:
-        version: the state version that it holds.
-        path: the path of the snapshot, relative to the checkpoint.
-        modified: the storage's time of the snapshot.
-    """
+    """A snapshot of an executor, as it was when it was first seen."""
 
     version: int
     path: str
@@ -108,18 +82,13 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """The habits of a store's executors, which outlive the files that show them.
-
-    Attributes:
-        newest: the newest of their snapshots, ascending by version.
-        widest_gap: the largest number of versions between one of them and the one before.
-    """
+    """The habits of a store's executors, which outlive the files that show them."""
 
     newest: tuple[Upload, ...] = ()
-    widest_gap: int = 0
+    widest_gap: int = 0  # the largest number of versions between one of them and the one before
 
     def before(self, version: int) -> int | None:
-        below = (one.version for one in self.newest if one.version < version)
+        below = (upload.version for upload in self.newest if upload.version < version)
         return max(below, default=None)
 
     def noting(self, upload: Upload, gap: int) -> "Uploads":

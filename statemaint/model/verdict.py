@@ -18,7 +18,6 @@ class Verdict(StrEnum):
     def __new__(
         cls, value: str, meaning: str = "", exit_code: int = 0, mark: str = "plain"
     ) -> Self:
-        """Returns a verdict; its word alone finds it."""
         verdict = str.__new__(cls, value)
         verdict._value_ = value
         verdict.meaning, verdict.exit_code, verdict.mark = meaning, exit_code, mark
@@ -41,11 +40,7 @@ class Verdict(StrEnum):
 
     @classmethod
     def of(cls, *, unread: bool, blocked: bool, damaged: bool, committed: bool) -> "Verdict":
-        """Returns the verdict on a checkpoint.
-
-        `unread` is whether a part of it could not be read, `blocked` whether a restart fails, or
-        loads what it must not.
-        """
+        """Returns the verdict; `blocked`: a restart fails, or loads what it must not."""
         if unread:
             return cls.UNKNOWN
         if blocked:
@@ -56,7 +51,7 @@ class Verdict(StrEnum):
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    return max(verdicts, key=lambda one: one.rank)
+    return max(verdicts, key=lambda verdict: verdict.rank)
 
 
 @unique

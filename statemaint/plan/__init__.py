@@ -1,4 +1,1 @@
-"""The decision: from a checkpoint, a policy and a time to a list of actions. Pure.
-
-No storage, no clock and no SDK: everything that a decision depends on is an argument.
-"""
+"""The decision: from a checkpoint, a policy and a time, all of them arguments, to actions. Pure."""

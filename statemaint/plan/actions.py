@@ -6,14 +6,12 @@ from dataclasses import dataclass, field
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Provider, Store, asks
+from statemaint.model.checkpoint import Provider, Replay, Store, asks
 from statemaint.model.files import Snapshot
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
-from statemaint.model.proof import Attestation
-from statemaint.model.replay import Replay
 from statemaint.model.verdict import Verdict
 from statemaint.plan.reasons import (
     AttestReason,
@@ -27,27 +25,16 @@ from statemaint.plan.uploads import observed
 
 @dataclass(frozen=True, slots=True)
 class WriteSnapshot:
-    """Fold a chain and write the snapshot of its version.
-
-    Attributes:
-        store: the store.
-        path: the path of the snapshot.
-        chain: the chain that it is folded from.
-        reason: why it is written.
-        checksum: whether it gets a Spark checksum file, as the query's newest files do.
-        id: the unique id of the version, if versions have one.
-        families: the zip that names the column families of that version.
-        reuse: whether the new zip may refer to shared files of the chain's base.
-    """
+    """Fold a chain and write the snapshot of its version."""
 
     store: StoreId
     path: str
     chain: Chain
     reason: SnapshotReason
-    checksum: bool = False
-    id: str | None = None
-    families: Snapshot | None = None
-    reuse: bool = False
+    checksum: bool = False  # whether it gets a Spark checksum file, as the query's newest files do
+    id: str | None = None  # the unique id of the version, if versions have one
+    families: Snapshot | None = None  # the zip that names the column families of that version
+    reuse: bool = False  # whether the new zip may refer to shared files of the chain's base
 
     @property
     def version(self) -> int:
@@ -61,31 +48,16 @@ class WriteSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a due snapshot waits for.
+    """What a due snapshot waits for."""
 
-    Attributes:
-        reason: why it is not written.
-        version: the newest committed version from which on this no longer holds, at the latest;
-            `None` if no version ends it.
-        time: the same in seconds since the epoch; `None` if no time ends it.
-    """
-
-    reason: WithheldReason
-    version: int | None = None
-    time: float | None = None
+    reason: WithheldReason  # why it is not written
+    version: int | None = None  # the committed version that ends it at the latest, if one does
+    time: float | None = None  # the time in seconds since the epoch that ends it, if one does
 
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """A due snapshot that is not written: its chain is over the limit, or the run requests it.
-
-    Attributes:
-        store: the store.
-        version: the version that the snapshot would hold.
-        due: why it is due.
-        replay: the files that a load of that version reads without it.
-        wait: why it is not written, and until when.
-    """
+    """A due snapshot that is not written: its chain is over the limit, or the run requests it."""
 
     store: StoreId
     version: int
@@ -96,19 +68,14 @@ class Withheld:
 
 @dataclass(frozen=True, slots=True)
 class Attest:
-    """Read a snapshot back whole and compare it with the fold of the files below it (S6).
-
-    `against` is `None` if the files below are already deleted; the snapshot is then only
-    decoded whole. `doubts` are files of the log below it that something other than the query has
-    replaced. `why` ends the sentence that reports a mismatch.
-    """
+    """Read a snapshot back whole and compare it with the fold of the files below it (S6)."""
 
     store: StoreId
     snapshot: Snapshot
-    against: Chain | None
+    against: Chain | None  # `None` if these are already deleted: it is then only decoded whole
     reason: AttestReason = AttestReason.BASE_OF_DELETION
-    doubts: tuple[Entry, ...] = ()
-    why: str = ""
+    doubts: tuple[Entry, ...] = ()  # files of the log below that another than the query replaced
+    why: str = ""  # ends the sentence that reports a mismatch
 
     @property
     def path(self) -> str:
@@ -121,16 +88,13 @@ class Attest:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete one file of a store; its version is 0 when snapshots of any version may share it.
-
-    `instead` is the chain that gives a stale snapshot's version without it; it must fold first.
-    """
+    """Delete one file of a store."""
 
     store: StoreId
-    version: int
+    version: int  # 0 if snapshots of any version may share it
     entry: Entry
     reason: DeleteReason
-    instead: Chain | None = None
+    instead: Chain | None = None  # gives a stale snapshot's version without it; it must fold first
 
     @property
     def path(self) -> str:
@@ -143,7 +107,6 @@ class Delete:
 
     @property
     def order(self) -> tuple[bool, int, int, str]:
-        """Returns the sort key of deletions: oldest version first, shared files last."""
         return self.version == 0, self.version, self.rank, self.path
 
 
@@ -169,19 +132,12 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The scope of one run, in addition to the policy.
+    """The scope of one run, in addition to the policy; an empty set is without limit."""
 
-    Attributes:
-        target: the version to snapshot, fixed by the first plan of a run so that all partitions
-            end with one common version; the newest committed one by default.
-        force_snapshot: snapshot the target however short its chain is.
-        operators: only these operators; all when empty.
-        partitions: only these partitions; all when empty.
-        stores: only stores of these names; all when empty.
-    """
-
+    # The version to snapshot, fixed by the first plan of a run so that all partitions end with one
+    # common version; the newest committed one by default.
     target: int | None = None
-    force_snapshot: bool = False
+    force_snapshot: bool = False  # snapshot the target however short its chain is
     operators: frozenset[int] = frozenset()
     partitions: frozenset[int] = frozenset()
     stores: frozenset[str] = frozenset()
@@ -199,75 +155,71 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class StorePlan:
-    """The plan for one store.
+class Window:
+    """The versions that a store's plan keeps loadable, `floor` to `target`, at time `now`."""
 
-    Attributes:
-        store: the store as it was scanned.
-        base: the path of the snapshot that every deletion below it relies on; `None` when there is
-            none. Without an attestation of it nothing is deleted.
-        actions: in the order in which they must happen.
-        kept: every other file of the store.
-        findings: what is wrong with the store; damage means that there are no actions.
-        withheld: the due snapshots that are not written.
-    """
+    floor: int
+    required: int  # the oldest version that the commit log still requires
+    target: int  # the newest version that the plan considers
+    newest: int  # the newest committed version: above a target that was fixed earlier
+    now: float
+    policy: Policy
+    force_snapshot: bool = False
+    skewed: bool = False  # clocks disagree, so ages mean nothing and nothing is deleted
+    forced: frozenset[int] = frozenset()  # the operators whose first batch has to write a zip
+
+    @property
+    def hold(self) -> KeepReason | None:
+        """Returns why nothing at all may be deleted; `None` if deletion is allowed."""
+        if self.skewed:
+            return KeepReason.CLOCK_SKEW
+        return None if self.policy.verify else KeepReason.VERIFY_OFF
+
+    def guard(self, entry: Entry) -> KeepReason | None:
+        """Returns why an orphan is kept: the hold or its age; `None` if it may be deleted."""
+        old = self.is_older(entry, self.policy.orphan_age)
+        return self.hold or (None if old else KeepReason.YOUNG)
+
+    def is_older(self, entry: Entry, age: float) -> bool:
+        """Returns whether a file is at least `age` seconds old; an unknown age never is (S5)."""
+        return entry.modified is not None and self.now - entry.modified >= age
+
+
+@dataclass(frozen=True, slots=True)
+class StorePlan:
+    """The plan for one store."""
 
     store: Store
+    # The path of the snapshot that every deletion below it relies on, if there is one. Without an
+    # attestation of it nothing is deleted.
     base: str | None
-    actions: tuple[Action, ...]
+    actions: tuple[Action, ...]  # in the order in which they must happen
     kept: tuple[Kept, ...]
     findings: tuple[Finding, ...]
     withheld: tuple[Withheld, ...] = ()
 
     @property
     def halted(self) -> bool:
-        """Returns whether damage halts the store (S16)."""
         return damaged(self.findings)
 
     @property
     def unnoted(self) -> bool:
-        """Returns whether the store has executors' snapshots that the ledger does not list (S9).
+        """Returns whether the ledger does not list all uploads of executors yet (S9).
 
-        They are noted when they are first seen, because the next scan may find them deleted.
+        They are noted when first seen: the next scan may find them deleted.
         """
         return self.store.rocks is not None and observed(self.store) != self.store.uploads
-
-    @property
-    def attestations(self) -> tuple[Attestation, ...]:
-        """Returns the attestations that the ledger already has."""
-        return self.store.attestations
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that one run would do; a value.
-
-    Attributes:
-        root: the checkpoint's address.
-        query_id: the query that the checkpoint belongs to.
-        committed: the newest committed batch; `None` when there is none.
-        target: the version that long chains are snapshotted at; `None` when there is none.
-        floor: the oldest version that stays loadable; `None` when there is none.
-        policy: the policy that it follows.
-        stores: one plan for each requested store.
-        findings: those of the whole checkpoint.
-        codec: the compression of every state file, by Spark's short name.
-        row_checksums: whether every record in them carries a checksum.
-        provider: the state store provider of every operator.
-        now: when it was made, by the storage's clock.
-        request: the scope that it was restricted to.
-        unclassified: files under `state/` that belong to no store.
-        commit: the newest entry of the commit log, as it was listed.
-        counts: the number of partitions of each batch, if a repartition has changed it.
-        pins: the pins that hold, by id.
-        verdict: the verdict on the checkpoint, by its logs and listings.
-    """
+    """Everything that one run would do; a value."""
 
     root: str
     query_id: str
     committed: int | None
     target: int | None
-    floor: int | None
+    floor: int | None  # the oldest version that stays loadable; `None` when there is none
     policy: Policy
     stores: tuple[StorePlan, ...]
     findings: tuple[Finding, ...]
@@ -278,38 +230,32 @@ class Plan:
     request: Request = field(default_factory=Request)
     unclassified: tuple[Kept, ...] = ()
     commit: Entry | None = None
-    counts: Mapping[int, int] = field(default_factory=dict)
+    counts: Mapping[int, int] = field(default_factory=dict)  # of each batch, once repartitioned
     pins: tuple[Pin, ...] = ()
     verdict: Verdict = Verdict.HEALTHY
 
     @property
     def loadable(self) -> int:
-        """Returns the number of versions from floor to target that load in every store it covers.
-
-        A version that loads stays loadable; what is missing already does not come back.
-        """
+        """Returns the number of versions from floor to target that load in all of its stores."""
         if self.floor is None or self.target is None:
             return 0
-        stores, loads = [one.store for one in self.stores], Counter[int]()
-        for one in stores:
-            versions = one.versions.loadable(self.floor, self.target)
-            loads.update(version for version in versions if asks(self.counts, one.id, version))
+        loads = Counter[int]()
+        for store in (plan.store for plan in self.stores):
+            versions = store.versions.loadable(self.floor, self.target)
+            loads.update(version for version in versions if asks(self.counts, store.id, version))
         return sum(1 for version, count in loads.items() if count == self._needed(version))
 
     def _needed(self, version: int) -> int:
-        """Returns the number of its stores that a load of a version needs."""
         if not self.counts:
             return len(self.stores)
-        return sum(1 for one in self.stores if asks(self.counts, one.store.id, version))
+        return sum(1 for plan in self.stores if asks(self.counts, plan.store.id, version))
 
     @property
     def halted(self) -> bool:
-        """Returns whether damage to the checkpoint's own logs forbids every action."""
         return damaged(self.findings)
 
     @property
     def idle(self) -> bool:
-        """Returns whether there is nothing to do."""
         return self.halted or not any(store.actions or store.unnoted for store in self.stores)
 
     @property
@@ -318,15 +264,14 @@ class Plan:
 
     @property
     def withheld(self) -> tuple[Withheld, ...]:
-        return tuple(one for store in self.stores for one in store.withheld)
+        return tuple(withheld for store in self.stores for withheld in store.withheld)
 
     @property
     def all_findings(self) -> tuple[Finding, ...]:
-        """Returns the checkpoint's findings and those of every store."""
-        return self.findings + tuple(one for store in self.stores for one in store.findings)
+        of_stores = (finding for store in self.stores for finding in store.findings)
+        return (*self.findings, *of_stores)
 
     @property
     def units(self) -> tuple[UnitId, ...]:
-        """Returns the partitions that have actions, damage or unnoted uploads, ascending."""
-        busy = (one for one in self.stores if one.actions or one.halted or one.unnoted)
-        return tuple(sorted({store.store.id.unit for store in busy}))
+        busy = (plan for plan in self.stores if plan.actions or plan.halted or plan.unnoted)
+        return tuple(sorted({plan.store.id.unit for plan in busy}))

@@ -1,4 +1,4 @@
-"""The fate of each file of a store: the reason to keep it or to delete it. Pure.
+"""The fate of each file of a store, and the deletions that follow, in their order. Pure.
 
 A file that is kept here is never deleted. A file that is deleted here may still have to wait,
 because a run has a limit. In each function the first rule that applies decides. A guard is `hold`
@@ -13,9 +13,10 @@ from typing import assert_never
 from statemaint.listing import Entry
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempFile, UnknownFile
 from statemaint.model.rocks import Rocks
-from statemaint.plan.actions import WriteSnapshot
+from statemaint.plan.actions import Delete, Kept, WriteSnapshot
 from statemaint.plan.facts import Boundary, Facts
 from statemaint.plan.reasons import DeleteReason, KeepReason
+from statemaint.plan.snapshots import checksums_left_of
 
 Fate = KeepReason | DeleteReason
 Fates = dict[Entry, Fate]
@@ -53,7 +54,6 @@ def _of_temp(facts: Facts, file: TempFile) -> Fate:
 
 
 def _of_checksum(facts: Facts, side: ChecksumFile, owner: Fate | None) -> Fate:
-    """Returns the fate of a checksum file by that of its file; `None` if the file is missing."""
     if side.version > facts.window.target:
         return KeepReason.ABOVE_TARGET
     match owner:
@@ -124,7 +124,6 @@ def traits_of(facts: Facts, boundary: Boundary, file: Delta | Snapshot) -> State
 
 
 def state_fate(file: StateTraits) -> Fate:
-    """Returns the fate of a file that a version is loaded from."""
     hold = None if file.guard is KeepReason.YOUNG else file.guard
     if file.place is VersionPlace.ABOVE_TARGET:
         return KeepReason.ABOVE_TARGET
@@ -183,17 +182,11 @@ def _executors_of(facts: Facts, file: Delta | Snapshot) -> Executors:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The shared files that the snapshots of a store refer to.
+    """The shared files that the snapshots of a store refer to."""
 
-    Attributes:
-        kept: those of snapshots that are kept or about to be written.
-        below_base: those of snapshots that are deleted because they are below the base.
-        unreadable: whether a kept snapshot cannot be read; it may refer to any file.
-    """
-
-    kept: frozenset[str]
-    below_base: frozenset[str]
-    unreadable: bool
+    kept: frozenset[str]  # those of snapshots that are kept or about to be written
+    below_base: frozenset[str]  # those of snapshots that are deleted below the base
+    unreadable: bool  # whether a kept snapshot cannot be read; it may refer to any file
 
 
 def _shared_fates(facts: Facts, fates: Fates, writes: Collection[WriteSnapshot]) -> Fates:
@@ -238,3 +231,49 @@ def references(
 
 def _parts(rocks: Rocks, zips: Iterable[str]) -> frozenset[str]:
     return frozenset(part for path in zips for part in rocks.parts.get(path, ()))
+
+
+# -- the deletions of a run
+
+
+def deletions(facts: Facts, fates: Mapping[Entry, Fate]) -> tuple[Delete, ...]:
+    """Returns the deletions of a store, in the order in which they happen.
+
+        version 1: checksum, file | version 2: checksum, file | ... | SST files: checksum, file
+
+    Lower versions come before higher ones and a checksum before its file, so that an interrupted
+    run leaves neither a gap nor a lone checksum. Shared files come after all snapshots (S7).
+    """
+    deletes = []
+    for file in facts.store.files:
+        reason, suspect = fates[file.entry], facts.stale.get(file.entry.path)
+        if isinstance(reason, DeleteReason) and not isinstance(file, UnknownFile):
+            instead = suspect.instead if suspect else None
+            deletes.append(Delete(facts.store.id, file.version, file.entry, reason, instead))
+    return tuple(sorted(deletes, key=lambda delete: delete.order))
+
+
+def clearances(
+    facts: Facts, deletes: Iterable[Delete], writes: Collection[WriteSnapshot]
+) -> tuple[Delete, ...]:
+    """Returns the deletions that must happen before the snapshots are written.
+
+    These are the checksum files that outlived their snapshots, and the stale snapshots, each with
+    its checksums, up to the last that has the name of a new one. A stale snapshot hides those below
+    it: if it alone were deleted, a restart would begin with one of them.
+    """
+    left = tuple(
+        Delete(facts.store.id, side.version, side.entry, DeleteReason.STALE_SIDE)
+        for write in writes
+        for side in checksums_left_of(facts, write.version)
+    )
+    last = max((write.version for write in writes if write.path in facts.stale), default=0)
+    sides = (file for file in facts.store.files if isinstance(file, ChecksumFile) and last)
+    owners = {side.entry.path: side.owner for side in sides}
+    stale = (it for it in deletes if owners.get(it.path, it.path) in facts.stale)
+    return left + tuple(delete for delete in stale if delete.version <= last)
+
+
+def kept_files(fates: Mapping[Entry, Fate]) -> tuple[Kept, ...]:
+    kept = (Kept(entry, fate) for entry, fate in fates.items() if isinstance(fate, KeepReason))
+    return tuple(sorted(kept, key=lambda kept_file: kept_file.entry.path))

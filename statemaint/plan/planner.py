@@ -1,31 +1,30 @@
 """The decision for a checkpoint."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TypeGuard
 
 from statemaint.errors import ConfigError
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import StateFile
 from statemaint.model.findings import Finding, FindingCode, damaged
-from statemaint.model.ids import StoreId
 from statemaint.model.pins import Pin
 from statemaint.model.policy import Policy
-from statemaint.plan.actions import Action, Delete, Kept, Plan, Request, StorePlan
-from statemaint.plan.facts import Window
+from statemaint.plan.actions import Delete, Kept, Plan, Request, StorePlan, Window
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.findings.restart import verdict_by_names
-from statemaint.plan.old_partitions import decide_old, is_old
 from statemaint.plan.reasons import DeleteReason, KeepReason
 from statemaint.plan.staleness import judge
-from statemaint.plan.store import decide, halt
+from statemaint.plan.store import decide, decide_old, halt, is_old
 from statemaint.plan.withheld import long_waits
 
 _STATE = "spark.sql.streaming.stateStore"
+# A file in the way of a new snapshot never waits, nor does one that a restart must not load.
+_FIRST = (DeleteReason.STALE_SIDE, DeleteReason.STALE_SNAPSHOT)
 # Clocks further apart than this make ages meaningless (S19).
 MOST_SKEW = 300.0
+# The versions between executors' snapshots that make them rare. With unique ids the header of each
+# changelog names all versions since its executor's last snapshot, and Spark fails once the header
+# exceeds 65,535 bytes, at some 860 versions.
 _NEVER, _MOST_WITH_IDS = 1_000_000, 500
 
 
@@ -43,16 +42,9 @@ def plan(
     The same input gives the same plan, whatever the order of the listing. Damage to the
     checkpoint's own logs, or no committed batch, gives a plan without actions.
 
-    Args:
-        checkpoint: the result of a scan.
-        policy: when to snapshot and what to keep.
-        now: seconds since the epoch by the storage's clock.
-        request: the scope to restrict the run to.
-        skew: seconds by which the storage's stamps were seen to be ahead of its clock (S19).
-        seen: the time of the scan if that is later than `now`, as when a plan is made again.
-
-    Raises:
-        ConfigError: when the request names a store or version that does not exist.
+    `now` is in seconds since the epoch by the storage's clock, and `seen` the time of the scan if
+    that is later, as when a plan is made again. `skew` is by how many seconds the storage's stamps
+    were seen to be ahead of its clock (S19).
     """
     scope = request or Request()
     stores = _requested(checkpoint, scope)
@@ -61,8 +53,8 @@ def plan(
     checkpoint = replace(checkpoint, pins=pins)
     window = _window(checkpoint, policy, now, scope, skewed=bool(skewed))
     decided = _store_plans(checkpoint, stores, window)
-    waits = long_waits(one for store in decided for one in store.withheld)
-    of_stores = (one for store in decided for one in store.findings)
+    waits = long_waits(withheld for store in decided for withheld in store.withheld)
+    of_stores = (finding for store in decided for finding in store.findings)
     return Plan(
         root=checkpoint.root,
         query_id=checkpoint.query_id,
@@ -78,7 +70,7 @@ def plan(
         now=now,
         request=scope,
         unclassified=tuple(
-            Kept(one, KeepReason.NOT_STATE) for one in sorted(checkpoint.unclassified)
+            Kept(it, KeepReason.NOT_STATE) for it in sorted(checkpoint.unclassified)
         ),
         commit=checkpoint.commit,
         counts=checkpoint.counts,
@@ -88,33 +80,17 @@ def plan(
 
 
 def _requested(checkpoint: Checkpoint, request: Request) -> tuple[Store, ...]:
-    stores = tuple(
-        sorted((one for one in checkpoint.stores if request.covers(one.id)), key=lambda one: one.id)
-    )
+    stores = [store for store in checkpoint.stores if request.covers(store.id)]
     if (checkpoint.stores or checkpoint.left_out) and not stores:
         raise ConfigError(
             f"{checkpoint.root}: no store matches the operators {sorted(request.operators)}, "
             f"partitions {sorted(request.partitions)}, stores {sorted(request.stores)}"
         )
-    return stores
-
-
-def _target(checkpoint: Checkpoint, request: Request, newest: int) -> int:
-    if request.target is None:
-        return newest
-    if not 1 <= request.target <= newest:
-        raise ConfigError(
-            f"{checkpoint.root}: version {request.target} cannot be the target, the committed "
-            f"versions end at {newest}"
-        )
-    return request.target
+    return tuple(sorted(stores, key=lambda store: store.id))
 
 
 def _floor(policy: Policy, target: int, required: int, pins: Iterable[Pin]) -> int:
-    """Returns the oldest version to keep: the policy's, the commit log's or the lowest pin's (S3).
-
-    What would be deleted without a pin may be kept for it, and never the other way round.
-    """
+    """Returns the lowest of the policy's floor, the commit log's and the pins' (S3)."""
     pinned = (pin.version for pin in pins)
     return max(1, min(target - policy.min_batches_to_retain, required, *pinned))
 
@@ -125,7 +101,12 @@ def _window(
     newest, required = checkpoint.target, checkpoint.required
     if newest is None or required is None:
         return None
-    target = _target(checkpoint, request, newest)
+    target = newest if request.target is None else request.target
+    if not 1 <= target <= newest:
+        raise ConfigError(
+            f"{checkpoint.root}: version {target} cannot be the target, the committed "
+            f"versions end at {newest}"
+        )
     return Window(
         floor=_floor(policy, target, required, checkpoint.pins),
         required=required,
@@ -135,31 +116,23 @@ def _window(
         policy=policy,
         force_snapshot=request.force_snapshot,
         skewed=skewed,
-        forced=frozenset(one.id for one in checkpoint.operators if one.has_families),
+        forced=frozenset(operator.id for operator in checkpoint.operators if operator.has_families),
     )
-
-
-def _large(stores: tuple[Store, ...]) -> int:
-    """Returns the number of versions between executors' snapshots that makes them rare.
-
-    With unique ids the header of each changelog names all versions since its executor's last
-    snapshot, and Spark fails once the header exceeds 65,535 bytes, at some 860 versions.
-    """
-    with_ids = any(store.rocks and store.rocks.ids for store in stores)
-    return _MOST_WITH_IDS if with_ids else _NEVER
 
 
 def _foreign(checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yields the finding that executors still write snapshots (S9)."""
     stores, by_repartition = checkpoint.stores, checkpoint.repartitioned
     snapshots = (one for store in stores for one in store.foreign if not store.is_forced(one))
-    theirs = [one for one in snapshots if one.version not in by_repartition]
+    theirs = [snapshot for snapshot in snapshots if snapshot.version not in by_repartition]
     if theirs:
-        newest = max(theirs, key=lambda one: (one.version, one.entry.path))
+        newest = max(theirs, key=lambda snapshot: (snapshot.version, snapshot.entry.path))
+        with_ids = any(store.rocks and store.rocks.ids for store in stores)
+        rarely = _MOST_WITH_IDS if with_ids else _NEVER
         detail = (
             f"{newest.entry.path} and {len(theirs) - 1} more snapshots were written by executors: "
             f"their maintenance runs as well. Set {_STATE}.minDeltasForSnapshot to "
-            f"{_large(stores)} for the query and leave its maintenanceInterval as it is; from "
+            f"{rarely} for the query and leave its maintenanceInterval as it is; from "
             "Spark 4.2 on also set "
             f"{_STATE}.forceSnapshotUploadOnLag=false, and only then "
             f"{_STATE}.coordinatorReportSnapshotUploadLag=false"
@@ -186,55 +159,39 @@ def _skewed(stores: tuple[Store, ...], now: float, skew: float) -> Iterator[Find
 def _store_plans(
     checkpoint: Checkpoint, stores: tuple[Store, ...], window: Window | None
 ) -> tuple[StorePlan, ...]:
-    sorted_stores = (
-        replace(store, files=tuple(sorted(store.files, key=_path))) for store in stores
-    )
-    if window is None or damaged(checkpoint.findings):
-        return tuple(halt(one, diagnose(one, checkpoint), window) for one in sorted_stores)
-    plans = (_decided(one, checkpoint, window) for one in sorted_stores)
-    return _bounded(tuple(plans), window.policy.max_deletes_per_run)
-
-
-def _decided(store: Store, checkpoint: Checkpoint, window: Window) -> StorePlan:
-    findings = diagnose(store, checkpoint)
-    if is_old(store, checkpoint, window):
-        return decide_old(store, checkpoint, window, findings)
-    return decide(store, window, findings, judge(store, checkpoint))
+    halted, plans = damaged(checkpoint.findings), []
+    for unsorted in stores:
+        files = tuple(sorted(unsorted.files, key=lambda file: file.entry.path))
+        store = replace(unsorted, files=files)
+        findings = diagnose(store, checkpoint)
+        if window is None or halted:
+            plans.append(halt(store, findings, window))
+        elif is_old(store, checkpoint, window):
+            plans.append(decide_old(store, checkpoint, window, findings))
+        else:
+            plans.append(decide(store, window, findings, judge(store, checkpoint)))
+    return _bounded(tuple(plans), window.policy.max_deletes_per_run) if window else tuple(plans)
 
 
 def _bounded(stores: tuple[StorePlan, ...], most: int) -> tuple[StorePlan, ...]:
     """Returns the plans with at most `most` deletions, the oldest versions first (S12)."""
-    deletes = [one for store in stores for one in store.actions if _may_wait(one)]
-    if len(deletes) <= most:
-        return stores
-    later: dict[StoreId, set[Entry]] = defaultdict(set)
+    deletes = [
+        action
+        for store in stores
+        for action in store.actions
+        if isinstance(action, Delete) and action.reason not in _FIRST
+    ]
     # Shared files wait for all snapshots: a snapshot that waits may be the last to refer to one.
     # The stores are in order, and a sort by version alone keeps that order.
-    for one in sorted(deletes, key=lambda one: (one.version == 0, one.version))[most:]:
-        later[one.store].add(one.entry)
-    return tuple(_postponed(store, later.get(store.store.id, set())) for store in stores)
+    deletes.sort(key=lambda delete: (delete.version == 0, delete.version))
+    later = {delete.entry for delete in deletes[most:]}
+    return tuple(_postponed(store, later) for store in stores) if later else stores
 
 
-def _path(file: StateFile) -> str:
-    return file.entry.path
-
-
-_FIRST = (DeleteReason.STALE_SIDE, DeleteReason.STALE_SNAPSHOT)
-
-
-def _may_wait(action: Action) -> TypeGuard[Delete]:
-    # A file in the way of a new snapshot never waits, nor does one that a restart must not load.
-    return isinstance(action, Delete) and action.reason not in _FIRST
-
-
-def _postponed(store: StorePlan, mine: set[Entry]) -> StorePlan:
-    if not mine:
-        return store
+def _postponed(store: StorePlan, later: set[Entry]) -> StorePlan:
+    waits = [it.entry for it in store.actions if isinstance(it, Delete) and it.entry in later]
     actions = tuple(
-        one for one in store.actions if not (isinstance(one, Delete) and one.entry in mine)
+        it for it in store.actions if not (isinstance(it, Delete) and it.entry in later)
     )
-    kept = (
-        *store.kept,
-        *(Kept(entry, KeepReason.LIMIT) for entry in sorted(mine, key=lambda one: one.path)),
-    )
-    return replace(store, actions=actions, kept=kept)
+    kept = (Kept(entry, KeepReason.LIMIT) for entry in sorted(waits))
+    return replace(store, actions=actions, kept=(*store.kept, *kept))

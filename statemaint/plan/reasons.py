@@ -71,10 +71,7 @@ class DeleteReason(Explained):
         "old_partition",
         "it is of batches before a repartition, which no restart loads, and older than orphan_age",
     )
-    ORPHAN_SST = (
-        "orphan_sst",
-        "no snapshot refers to it, and it is older than orphan_age",
-    )
+    ORPHAN_SST = "orphan_sst", "no snapshot refers to it, and it is older than orphan_age"
 
 
 @unique
@@ -90,10 +87,7 @@ class KeepReason(Explained):
         "executor_may_build_on_it",
         "an executor that uploads snapshots may still build on it (see FOREIGN_MAINTAINER)",
     )
-    UNREADABLE = (
-        "unreadable_snapshot_may_use_it",
-        "a snapshot that cannot be read may refer to it",
-    )
+    UNREADABLE = "unreadable_snapshot_may_use_it", "a snapshot that cannot be read may refer to it"
     ABOVE_TARGET = "above_target", "it belongs to a batch that is not committed"
     SIDE_FILE = "side_file_of_kept", "it belongs to a file that is kept"
     GRACE = "base_within_grace", "the snapshot above it is too young to rely on (grace)"
@@ -102,20 +96,11 @@ class KeepReason(Explained):
         "batches before a repartition need it, although the newest has no such partition",
     )
     YOUNG = "orphan_too_young", "nothing refers to it, but it is younger than orphan_age"
-    UNKNOWN = (
-        "unknown_file",
-        "it is not a file that Spark writes; unknown files are never deleted",
-    )
+    UNKNOWN = "unknown_file", "it is not a file that Spark writes; unknown files are never deleted"
     HALTED = "store_halted", "damage halts its store: nothing in it is written or deleted"
     VERIFY_OFF = "verify_off", "nothing is deleted without verification, which is off"
-    CLOCK_SKEW = (
-        "clock_skew",
-        "the clocks differ too much to know its age (see CLOCK_SKEW)",
-    )
-    LIMIT = (
-        "run_limit",
-        "the run reached max_deletes_per_run; a later run continues",
-    )
+    CLOCK_SKEW = "clock_skew", "the clocks differ too much to know its age (see CLOCK_SKEW)"
+    LIMIT = "run_limit", "the run reached max_deletes_per_run; a later run continues"
     NOT_STATE = "not_a_state_file", "it is metadata or a schema, and no state"
 
 
@@ -126,7 +111,6 @@ class WithheldReason(Explained):
     to_do: str
 
     def __new__(cls, value: str, meaning: str = "", to_do: str = "") -> Self:
-        """Returns a member; its value alone finds it."""
         reason = str.__new__(cls, value)
         reason._value_, reason.meaning, reason.to_do = value, meaning, to_do
         return reason

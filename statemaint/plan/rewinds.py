@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Versions
@@ -15,10 +16,10 @@ from statemaint.model.proof import Attestation, Outdated
 def earlier_than_their_log(store: Store, target: int) -> Iterator[tuple[Snapshot, Delta]]:
     """Yields the snapshots without a proof that are older than a change up to their version.
 
-    Both executors and maintenance write a snapshot after all of these changes. A rewound query
-    writes some of them again and leaves the earlier snapshot; a copy may give them any times.
+    All writers snapshot after these changes. A rewound query writes some of them again and leaves
+    the earlier snapshot; a copy may give them any times.
     """
-    with_proof = {one.path for one in store.attestations} | {one.path for one in store.outdated}
+    with_proof = {it.path for it in store.attestations} | {it.path for it in store.outdated}
     files = {file.entry.path for file in store.files if isinstance(file, Snapshot)}
     if files <= with_proof:
         return  # the usual case, checked first because sorting out all files takes longer
@@ -40,26 +41,17 @@ def earlier_than_their_log(store: Store, target: int) -> Iterator[tuple[Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Loose:
-    """A snapshot whose proof does not name everything below it, some of which is younger.
-
-    Attributes:
-        proof: the proof, of this very file.
-        snapshot: the file.
-        again: the changes that are younger, downward from its version until one is not.
-        shown: whether the commit of one of them exists. Files that were restored from the trash or
-            a copy are as young, and most have none.
-        grounded: the versions below whose proofs reach the beginning of the log.
-    """
+    """A snapshot whose proof does not name everything below it, some of which is younger."""
 
     proof: Attestation
     snapshot: Snapshot
-    again: tuple[Delta, ...]
+    again: tuple[Delta, ...]  # the younger changes, downward from its version until one is not
+    # Whether the commit of one of them exists: most files that were restored are as young, without.
     shown: bool
-    grounded: frozenset[int]
+    grounded: frozenset[int]  # the versions below whose proofs reach the beginning of the log
 
     @property
     def unnamed(self) -> tuple[Entry, ...]:
-        """Returns the younger changes that the proof does not name."""
         named = {one.path for one in self.proof.inputs}
         return tuple(one.entry for one in self.again if one.entry.path not in named)
 
@@ -81,11 +73,13 @@ def loose(store: Store, checkpoint: Checkpoint, target: int) -> Iterator[Loose]:
             versions.add(proof.version)
         elif entry and proof.version <= target and _any_later(store, proof.version, entry.modified):
             snapshot = store.versions.snapshots.get(proof.version)
-            again = tuple(_rewritten(store.versions, proof.version, entry))
-            shown = any(batch_of(one.version) in checkpoint.commit_times for one in again)
-            found = snapshot and Loose(proof, snapshot, again, shown, frozenset(versions))
-            if found and found.snapshot.entry == entry and found.unnamed:
-                yield found
+            if snapshot is None or snapshot.entry != entry:
+                continue
+            again = tuple(_rewritten(store.versions, snapshot))
+            shown = any(batch_of(delta.version) in checkpoint.commit_times for delta in again)
+            candidate = Loose(proof, snapshot, again, shown, frozenset(versions))
+            if candidate.unnamed:
+                yield candidate
 
 
 def written_below(
@@ -95,9 +89,18 @@ def written_below(
 
     The query may write the named files again with the bytes that they had before.
     """
-    for one in found:
-        outdated = Outdated(_as_proved(one.proof, one.again), one.unnamed)
-        if one.shown and written_by_query(outdated, store.versions, checkpoint, target):
+    for candidate in found:
+        if not candidate.shown:
+            continue
+        rewritten = {delta.entry.path for delta in candidate.again}
+        # An input that was written after its snapshot may be named as it is listed now, if it has
+        # its former bytes: its time shows nothing.
+        inputs = (
+            record._replace(modified=None) if record.path in rewritten else record
+            for record in candidate.proof.inputs
+        )
+        outdated = Outdated(replace(candidate.proof, inputs=tuple(inputs)), candidate.unnamed)
+        if written_by_query(outdated, store.versions, checkpoint, target):
             yield outdated
 
 
@@ -107,10 +110,10 @@ def contestable(found: Iterable[Loose], store: Store) -> Iterator[tuple[Snapshot
     Once the commits of a rewind have been purged, nothing tells a log that was written again from
     one that was restored or edited; only a comparison shows whether the snapshot is of that log.
     """
-    for one in found:
-        chain = store.versions.from_log(one.proof.version, proved=one.grounded)
-        if chain is not None and chain.start in {0, *one.grounded}:
-            yield one.snapshot, one.again[0]
+    for suspect in found:
+        chain = store.versions.from_log(suspect.proof.version, proved=suspect.grounded)
+        if chain is not None and chain.start in {0, *suspect.grounded}:
+            yield suspect.snapshot, suspect.again[0]
 
 
 def _is_grounded(
@@ -122,27 +125,15 @@ def _is_grounded(
     return entry.modified is not None and not _any_later(store, proof.version, entry.modified)
 
 
-def _as_proved(proof: Attestation, rewritten: tuple[Delta, ...]) -> Attestation:
-    """Returns the proof without the times of the inputs that were written after its snapshot.
-
-    If such an input has its former bytes, the proof names it as it is listed now.
-    """
-    again = {one.entry.path for one in rewritten}
-    inputs = (one._replace(modified=None) if one.path in again else one for one in proof.inputs)
-    return replace(proof, inputs=tuple(inputs))
-
-
 def _any_later(store: Store, version: int, modified: float | None) -> bool:
     deltas = (one for one in store.files if isinstance(one, Delta) and one.version <= version)
     return any(_later(one.entry.modified, modified) for one in deltas)
 
 
-def _rewritten(versions: Versions, version: int, snapshot: Entry) -> Iterator[Delta]:
-    """Yields the changes younger than a version's snapshot, downward until one is not younger."""
-    for one in sorted((one for one in versions.deltas if one <= version), reverse=True):
-        if not _later(versions.deltas[one].entry.modified, snapshot.modified):
-            return
-        yield versions.deltas[one]
+def _rewritten(versions: Versions, snapshot: Snapshot) -> Iterator[Delta]:
+    below = [number for number in versions.deltas if number <= snapshot.version]
+    downward = (versions.deltas[number] for number in sorted(below, reverse=True))
+    return takewhile(lambda it: _later(it.entry.modified, snapshot.entry.modified), downward)
 
 
 def written_by_query(
@@ -183,9 +174,8 @@ def written_by_query(
 
 
 def ascending(times: list[float | None]) -> bool:
-    """Returns whether all times are known and none is earlier than the one before."""
-    known_times = [one for one in times if one is not None]
-    return len(known_times) == len(times) and known_times == sorted(known_times)
+    stamped = [time for time in times if time is not None]
+    return len(stamped) == len(times) and stamped == sorted(stamped)
 
 
 def _committed(delta: Delta, commits: Mapping[int, float | None], begun: float | None) -> bool:

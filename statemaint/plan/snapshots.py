@@ -1,14 +1,15 @@
-"""The snapshots that a run writes into a store, and the chains that they are folded from. Pure."""
+"""The snapshots that a run writes into a store, and those that it compares with the log. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from itertools import count
 
 from statemaint.model.chain import Chain, Versions, lone_checksum_files
-from statemaint.model.checkpoint import Store
-from statemaint.model.files import ChecksumFile, spark_checksums
-from statemaint.model.replay import replay_of_chain
-from statemaint.plan.actions import Wait, Withheld, WriteSnapshot
-from statemaint.plan.facts import Facts, Window
-from statemaint.plan.reasons import KeepReason, SnapshotReason, WithheldReason
+from statemaint.model.checkpoint import Store, replay_of_chain
+from statemaint.model.files import ChecksumFile, Snapshot, spark_checksums
+from statemaint.plan.actions import Attest, Wait, Window, Withheld, WriteSnapshot
+from statemaint.plan.facts import Boundary, Facts
+from statemaint.plan.reasons import AttestReason, KeepReason, SnapshotReason, WithheldReason
 from statemaint.plan.sst_files import may_share, overtakes, quiet_from
 
 _HOLDS = {
@@ -22,9 +23,8 @@ def due(
 ) -> Iterator[tuple[SnapshotReason, Chain]]:
     """Yields the chains that are due for a snapshot: that of the target, then that of the floor.
 
-    The target comes first. If the floor's snapshot already existed, the target's chain could look
-    short, and a run interrupted between the two would end differently from an uninterrupted one.
-    The snapshot of the floor makes a neglected store shrink in this run.
+    If the floor's snapshot existed first, the target's chain could look short, and a run that is
+    interrupted between the two would end differently. The floor's lets a neglected store shrink.
     """
     chain = versions.chain(window.target)
     if isinstance(chain, Chain) and _is_long(store, window, chain):
@@ -38,17 +38,12 @@ def due(
         yield SnapshotReason.REBASE, chain
 
 
-def snapshots_due(facts: Facts) -> tuple[WriteSnapshot | Withheld, ...]:
-    """Returns the decision on each due snapshot: it is written, or withheld for a reason."""
-    found = due(facts.store, facts.versions, facts.window, facts.floor)
-    return tuple(_decided(facts, reason, chain) for reason, chain in found)
-
-
-def _decided(facts: Facts, reason: SnapshotReason, chain: Chain) -> WriteSnapshot | Withheld:
-    wait = _wait(facts, chain.version)
-    if wait is None:
-        return _write(facts, chain, reason)
-    return withheld(facts.store, chain, reason, wait)
+def snapshots_due(facts: Facts) -> Iterator[WriteSnapshot | Withheld]:
+    for reason, chain in due(facts.store, facts.versions, facts.window, facts.floor):
+        if wait := _wait(facts, chain.version):
+            yield withheld(facts.store, chain, reason, wait)
+        else:
+            yield _write(facts, chain, reason)
 
 
 def withheld(store: Store, chain: Chain, reason: SnapshotReason, wait: Wait) -> Withheld:
@@ -67,34 +62,22 @@ def _wait(facts: Facts, version: int) -> Wait | None:
     needs no zip to name its families, and without their names none can be written.
     """
     if version in facts.doubted:
-        return Wait(WithheldReason.LOG_IN_DOUBT, _undoubted(facts, version))
+        # The target and the floor advance together, and so does the version.
+        undoubted = next(number for number in count(version) if number not in facts.doubted)
+        return Wait(WithheldReason.LOG_IN_DOUBT, facts.window.target + undoubted - version)
     if facts.store.unnamed:
         return Wait(WithheldReason.UNNAMED)
     if facts.store.unsettled:
         return Wait(WithheldReason.UNSETTLED)
     if taken := _taken(facts, facts.store.snapshot_path(version)):
         return Wait(taken)
-    if _overtakes(facts, version):
+    if overtakes(facts.store, version, facts.window):
         return Wait(WithheldReason.EXECUTORS, quiet_from(facts.store))
     return _condemned(facts, version)
 
 
-def _undoubted(facts: Facts, version: int) -> int:
-    """Returns the target version at which the log is no longer in doubt where it is at a version.
-
-    The target and the floor advance together.
-    """
-    end = version
-    while end in facts.doubted:
-        end += 1
-    return facts.window.target + end - version
-
-
 def _taken(facts: Facts, path: str) -> WithheldReason | None:
-    """Returns why a file keeps the path of a snapshot: only a stale snapshot is cleared away.
-
-    A zip that lacks an SST file is in the way of a whole one.
-    """
+    """Returns why a file keeps the path of a snapshot: only a stale snapshot is cleared away."""
     hold = facts.window.hold
     if not any(file.entry.path == path for file in facts.store.files):
         return None
@@ -103,25 +86,16 @@ def _taken(facts: Facts, path: str) -> WithheldReason | None:
     return _HOLDS[hold] if hold else None
 
 
-def _overtakes(facts: Facts, version: int) -> bool:
-    window = facts.window
-    return overtakes(
-        facts.store, version, window.required, window.target, window.newest, window.forced
-    )
-
-
 def _condemned(facts: Facts, version: int) -> Wait | None:
-    """Returns the wait for the deletion of a checksum that would condemn a new snapshot.
+    """Returns the wait for the deletion of a checksum that outlived its snapshot.
 
-    It outlived its snapshot. While it is too young to be deleted as an orphan, the snapshot waits.
+    It would condemn a new one, and may be too young to be deleted as an orphan.
     """
     for side in checksums_left_of(facts, version):
         guard, written = facts.window.guard(side.entry), side.entry.modified
         if guard is KeepReason.YOUNG:
-            age = facts.window.policy.orphan_age
-            return Wait(
-                WithheldReason.YOUNG_CHECKSUM, time=None if written is None else written + age
-            )
+            old = None if written is None else written + facts.window.policy.orphan_age
+            return Wait(WithheldReason.YOUNG_CHECKSUM, time=old)
         if guard:
             return Wait(_HOLDS[guard])
     return None
@@ -130,38 +104,106 @@ def _condemned(facts: Facts, version: int) -> Wait | None:
 def checksums_left_of(facts: Facts, version: int) -> tuple[ChecksumFile, ...]:
     """Returns the checksum files of a version's snapshot if the snapshot is missing."""
     path = facts.store.snapshot_path(version)
-    return tuple(one for one in lone_checksum_files(facts.store.files) if one.owner == path)
+    return tuple(side for side in lone_checksum_files(facts.store.files) if side.owner == path)
 
 
 def _write(facts: Facts, loaded: Chain, reason: SnapshotReason) -> WriteSnapshot:
-    """Returns the action that writes the snapshot of a version, given the chain that it loads from.
+    """Returns the write of a version's snapshot, given the chain that it loads from.
 
-    It is folded from the log as far as the log still exists. A snapshot that was never compared
-    with the log could be wrong, and the log that it hides may be deleted in reliance on the new
-    one.
+    It is folded from the log as far as that exists: a snapshot that was never compared with the log
+    could be wrong, and the log that it hides may be deleted in reliance on the new one.
     """
-    version, rocks = loaded.version, facts.store.rocks
+    version, store = loaded.version, facts.store
     chain = facts.versions.from_log(version, proved=facts.proved) or loaded
+    base = facts.versions.base(version) if store.rocks else None
+    newest = version == facts.window.target
+    reuse = newest and not facts.uploading and may_share(store, chain)
+    write = written(store, chain, reason, base or store.families_at(version))
+    return replace(write, reuse=reuse)
+
+
+def written(
+    store: Store, chain: Chain, reason: SnapshotReason, families: Snapshot | None
+) -> WriteSnapshot:
+    """Returns the write of a store's snapshot; it has a checksum if its newest change has one."""
     return WriteSnapshot(
-        facts.store.id,
-        facts.store.snapshot_path(version),
+        store.id,
+        store.snapshot_path(chain.version),
         chain,
         reason,
-        checksum=_has_checksum(facts, chain),
-        id=rocks.id_at(version) if rocks else None,
-        families=facts.versions.base(version) or facts.store.families_at(version)
-        if rocks
-        else None,
-        reuse=_may_reuse(facts, chain),
+        checksum=chain.deltas[-1].entry.path in spark_checksums(store.files),
+        id=store.rocks.id_at(chain.version) if store.rocks else None,
+        families=families,
     )
 
 
-def _has_checksum(facts: Facts, chain: Chain) -> bool:
-    """Returns whether the newest change of a chain has a checksum file: the query writes them."""
-    return chain.deltas[-1].entry.path in spark_checksums(facts.store.files)
+# -- the comparisons of snapshots with the log before a store relies on them (S6)
 
 
-def _may_reuse(facts: Facts, chain: Chain) -> bool:
-    """Returns whether a new zip may name SST files of its base."""
-    newest = chain.version == facts.window.target
-    return newest and not facts.uploading and may_share(facts.store, chain)
+def comparisons(facts: Facts, writes: Collection[WriteSnapshot]) -> Iterator[Attest]:
+    """Yields the comparisons that come before every other action.
+
+    Snapshots whose log was replaced come first: either of the two may be wrong. Snapshots that we
+    wrote and a run left without a proof follow, where a new snapshot would be folded past them or
+    a restart would begin with them, and the newest of executors after a base that nothing proves.
+    """
+    store, versions, disputed = facts.store, facts.versions, set()
+    for suspect in facts.judgement.disputed:
+        disputed.add(suspect.path)
+        doubts = tuple(versions.deltas[version].entry for version in suspect.doubts)
+        reason = AttestReason.LOG_REPLACED
+        yield Attest(store.id, suspect.snapshot, suspect.instead, reason, doubts, suspect.why)
+    newest, ours = versions.base(facts.window.target), store.ours
+    for version, snapshot in sorted(versions.snapshots.items()):
+        if version not in facts.proved and snapshot.entry.path not in disputed:
+            # The run that wrote ours was killed, or found the written snapshot to be wrong.
+            is_ours = snapshot.entry.path in ours
+            if is_ours or snapshot == newest:
+                yield from _of_unproved(facts, snapshot, writes, ours=is_ours)
+
+
+def _of_unproved(
+    facts: Facts, snapshot: Snapshot, writes: Collection[WriteSnapshot], *, ours: bool
+) -> Iterator[Attest]:
+    """Yields the comparison of an unproved snapshot if it is due.
+
+    With nothing left to compare it with, it is read only if a fold leads past it. So is the newest
+    one of executors, if the fold begins with one that was compared with nothing either: one of the
+    two may be wrong, and Spark would have begun with the newest.
+    """
+    past = [it for it in writes if it.chain.start < snapshot.version < it.version]
+    compared = facts.proved & {proof.version for proof in facts.store.attestations if proof.files}
+    unsure = any(write.chain.start and write.chain.start not in compared for write in past)
+    over = bool(past) if ours else unsure
+    if over or (ours and _begins_restart(facts, snapshot)):
+        against = facts.versions.from_log(snapshot.version, proved=facts.proved)
+        if over or against:
+            yield Attest(facts.store.id, snapshot, against, AttestReason.NEVER_PROVED)
+
+
+def _begins_restart(facts: Facts, snapshot: Snapshot) -> bool:
+    """Returns whether a restart may begin with a snapshot that is certainly ours.
+
+    A dozen that executors wrote in an HDFS-backed store before our first write may count as ours,
+    too. Of these only the newest is compared.
+    """
+    window, versions, store = facts.window, facts.versions, facts.store
+    if not window.policy.verify:
+        return False
+    lowest, newest = versions.base(window.required), versions.base(window.target)
+    first = lowest.version if lowest else 0
+    certain = store.rocks is not None or snapshot.version >= (store.since or 0)
+    return (certain or snapshot == newest) and first <= snapshot.version <= window.target
+
+
+def base_proof(
+    facts: Facts, boundary: Boundary, planned: Collection[WriteSnapshot | Attest]
+) -> tuple[Attest, ...]:
+    """Returns the comparison of the base that deletions rely on, unless it is or will be proved."""
+    base = boundary.base
+    paths = {action.path for action in planned}
+    if base is None or base.entry.path in paths or base.version in facts.proved:
+        return ()
+    against = facts.versions.from_log(base.version, proved=facts.proved)
+    edited = {proof.path: proof.replaced for proof in facts.judgement.edited}
+    return (Attest(facts.store.id, base, against, doubts=edited.get(base.entry.path, ())),)

@@ -8,12 +8,14 @@ executors). So while executors upload snapshots, no zip and no SST file is delet
 snapshots refer to it; executors clean up after themselves.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
 from statemaint.model.rocks import Uploads
+from statemaint.plan.actions import Window
 from statemaint.plan.uploads import observed
 
 # Executors snapshot every ten versions by default; twice that without one of their zips is silence.
@@ -21,7 +23,7 @@ from statemaint.plan.uploads import observed
 _LEAST_QUIET = 20
 
 
-def executors_upload(store: Store, required: int, target: int) -> bool:
+def executors_upload(store: Store, window: Window) -> bool:
     """Returns whether an executor may hold a snapshot that it has not uploaded yet.
 
         version     30       40       50                              70
@@ -35,16 +37,17 @@ def executors_upload(store: Store, required: int, target: int) -> bool:
 
     If every batch uploads its own zip before it ends, no executor holds one back.
     """
-    if store.rocks is None or store.snapshot_per_batch(required, target):
+    target = window.target
+    if store.rocks is None or store.snapshot_per_batch(window.required, target):
         return False
     uploads = observed(store)
     quiet = _quiet(uploads)
     if store.since is None or target - store.since < quiet:
         return True
-    return any(target - one.version < quiet for one in uploads.newest)
+    return any(target - upload.version < quiet for upload in uploads.newest)
 
 
-def settled(store: Store, target: int) -> int:
+def settled(store: Store, window: Window) -> int:
     """Returns the version below which no running executor has begun with a zip; 0 if unknown.
 
         version     10       40     45                              65
@@ -59,19 +62,11 @@ def settled(store: Store, target: int) -> int:
     show this. A restarted query may upload again, and its first zip names SST files of the newest
     zip that it found, however long executors were silent before.
     """
-    quiet = _quiet(observed(store))
-    listed = {file.entry.path: file.entry for file in store.files}
-    return max(
-        (
-            proof.version
-            for proof in store.attestations
-            if proof.path in listed
-            and proof.covers(listed[proof.path])
-            and proof.target is not None
-            and target - proof.target >= quiet
-        ),
-        default=0,
-    )
+    last = window.target - _quiet(observed(store))
+    listed = {file.entry for file in store.files}
+    proofs = (proof for proof in store.attestations if proof.entry in listed)
+    early = (it.version for it in proofs if it.target is not None and it.target <= last)
+    return max(early, default=0)
 
 
 def _quiet(uploads: Uploads) -> int:
@@ -119,14 +114,7 @@ class _Zips:
         return max(_begun(self.all, max(self.theirs)), oldest)
 
 
-def overtakes(
-    store: Store,
-    version: int,
-    required: int,
-    target: int,
-    newest: int,
-    forced: frozenset[int] = frozenset(),
-) -> bool:
+def overtakes(store: Store, version: int, window: Window) -> bool:
     """Returns whether a new zip could make Spark delete files that an executor's next zip names.
 
     `RocksDBFileManager.deleteOldVersions` takes every zip for an executor's. Of the zips at or
@@ -142,26 +130,23 @@ def overtakes(
     before the fix of SPARK-55892 nothing checks that these still exist. Before that zip is
     uploaded, another executor of the partition may upload 64.zip. If many versions are retained,
     the late zip is uploaded long before that matters.
-
-    Args:
-        store: the store.
-        version: the version of the zip that would be written.
-        required: the oldest version that the commit log requires.
-        target: the newest version that may get a zip.
-        newest: the newest committed version.
-        forced: the operators whose first batch has to write a zip; their 1.zip shows no habit.
     """
-    if store.rocks is None or store.snapshot_per_batch(required, newest):
+    newest = window.newest
+    if store.rocks is None or store.snapshot_per_batch(window.required, newest):
         return False
-    zips, quiet = _zips_of(store, newest - required), _quiet(observed(store))
-    if not zips.theirs or newest - max(zips.theirs) >= quiet:
+    versions = frozenset(file.version for file in store.files if isinstance(file, Snapshot))
+    theirs = frozenset(file.version for file in store.theirs)
+    zips, quiet = _Zips(versions, theirs, newest - window.required), _quiet(observed(store))
+    if not theirs or newest - max(theirs) >= quiet:
         return False
-    planned = zips.all | {version, target, newest}  # the last two may also get a zip
+    planned = versions | {version, window.target, newest}  # the last two may also get a zip
+    # A zip that the first batch has to write shows no habit.
+    habit = theirs - {1} if store.id.operator in window.forced else theirs
     return (
         _is_lowest(zips, version)
         or _oldest_kept(planned, max(planned), zips.retained) > zips.kept
         or any(
-            _takes_the_place(zips, version, now, _last_uploads(store, zips, now - quiet, forced))
+            _takes_the_place(zips, version, now, {it for it in habit if it > now - quiet})
             for now in range(newest, newest + _LEAST_QUIET)
         )
     )
@@ -172,14 +157,7 @@ def quiet_from(store: Store) -> int:
 
     That is the end of the quiet window after the newest of them, if none is uploaded before.
     """
-    return max((one.version for one in store.theirs), default=0) + _quiet(observed(store))
-
-
-def _zips_of(store: Store, retained: int) -> _Zips:
-    ours = store.rocks.ours if store.rocks else frozenset()
-    snapshots = [one for one in store.files if isinstance(one, Snapshot)]
-    theirs = (one.version for one in snapshots if one.entry.path not in ours)
-    return _Zips(frozenset(one.version for one in snapshots), frozenset(theirs), retained)
+    return max((file.version for file in store.theirs), default=0) + _quiet(observed(store))
 
 
 def _is_lowest(zips: _Zips, version: int) -> bool:
@@ -189,27 +167,18 @@ def _is_lowest(zips: _Zips, version: int) -> bool:
     one names: those of an executor whose zip another executor uploaded again. So the lowest zip is
     never ours.
     """
-    return version < zips.kept and not any(one < zips.kept for one in zips.all)
+    return version < zips.kept and zips.kept <= min(zips.all)
 
 
-def _last_uploads(store: Store, zips: _Zips, silent: int, forced: frozenset[int]) -> frozenset[int]:
-    """Returns the versions of executors' zips in the quiet window that no batch had to write."""
-    not_counted = {1} if store.id.operator in forced else set()
-    return frozenset(one for one in zips.theirs - not_counted if one > silent)
-
-
-def _takes_the_place(zips: _Zips, version: int, now: int, uploaded: frozenset[int]) -> bool:
+def _takes_the_place(zips: _Zips, version: int, now: int, uploaded: Iterable[int]) -> bool:
     """Returns whether a clean-up keeps our zip instead of the one that an executor continues from.
 
-    Args:
-        zips: the zips of the store.
-        version: the version of the zip that would be written.
-        now: the version of the newest zip when the clean-up happens.
-        uploaded: the zips whose executors may upload another one.
+    `now` is the version of the newest zip when the clean-up happens, and `uploaded` has the zips
+    whose executors may upload another one.
     """
     before = _oldest_kept(zips.theirs, now, zips.retained)
     after = _oldest_kept(zips.all | {version}, now, zips.retained)
-    held = (base for one in uploaded for base in (one, _begun(zips.all, one)))
+    held = (base for zip_ in uploaded for base in (zip_, _begun(zips.all, zip_)))
     return any(before <= base < after for base in held)
 
 
@@ -218,9 +187,9 @@ def _begun(zips: frozenset[int], uploaded: int) -> int:
 
     It may have uploaded the zip for a batch that failed, and begun again at that version.
     """
-    return max((one for one in zips if one < uploaded), default=uploaded)
+    return max((version for version in zips if version < uploaded), default=uploaded)
 
 
 def _oldest_kept(zips: frozenset[int], newest: int, retained: int) -> int:
     """Returns the version of the oldest zip that Spark's clean-up keeps; 0 if it keeps all."""
-    return max((one for one in zips if one <= newest - retained + 1), default=0)
+    return max((version for version in zips if version <= newest - retained + 1), default=0)

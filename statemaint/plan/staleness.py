@@ -24,23 +24,14 @@ from statemaint.plan.rewinds import (
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A snapshot whose log was replaced.
-
-    Attributes:
-        snapshot: the file.
-        instead: the chain that gives its version without it.
-        replaced: the versions of the log that were replaced, ascending.
-        by_query: whether the query replaced them after a rewind.
-        why: what was replaced, as the end of a sentence.
-        proved: whether it was once proved equal to that log.
-    """
+    """A snapshot whose log was replaced."""
 
     snapshot: Snapshot
-    instead: Chain
+    instead: Chain  # the chain that gives its version without it
     replaced: tuple[int, ...]
-    by_query: bool
-    why: str
-    proved: bool = True
+    by_query: bool  # whether the query replaced them after a rewind
+    why: str  # what was replaced, as the end of a sentence
+    proved: bool = True  # whether it was once proved equal to that log
 
     @property
     def path(self) -> str:
@@ -56,31 +47,19 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The consequences of a store's outdated proofs.
+    """The consequences of a store's outdated proofs."""
 
-    Attributes:
-        stale: our own snapshots from before a rewind; the log takes their place.
-        disputed: snapshots to compare with the log before any other action.
-        lost: snapshots from before a rewind that nothing can replace.
-        edited: snapshots whose log was replaced, but not by the query, and that nothing is left
-            to compare with.
-    """
-
-    stale: tuple[Suspect, ...] = ()
-    disputed: tuple[Suspect, ...] = ()
-    lost: tuple[Outdated, ...] = ()
-    edited: tuple[Outdated, ...] = ()
-
-    @property
-    def stale_paths(self) -> frozenset[str]:
-        return frozenset(one.path for one in self.stale)
+    stale: tuple[Suspect, ...] = ()  # ours, from before a rewind; the log takes their place
+    disputed: tuple[Suspect, ...] = ()  # snapshots to compare with the log before any other action
+    lost: tuple[Outdated, ...] = ()  # snapshots from before a rewind that nothing can replace
+    edited: tuple[Outdated, ...] = ()  # log edited by hand, with nothing to compare it with
 
     @property
     def suspects(self) -> tuple[Suspect, ...]:
         return (*self.stale, *self.disputed)
 
     def without_stale(self, store: Store) -> Store:
-        stale = self.stale_paths
+        stale = {suspect.path for suspect in self.stale}
         kept = (
             file
             for file in store.files
@@ -92,8 +71,7 @@ class Judgement:
 def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
     """Returns the judgement on a store's outdated proofs and on snapshots older than their changes.
 
-    A snapshot with nothing left below it is trusted, unless the query wrote its log again: nothing
-    disproves it, and those above it can be compared with it.
+    A snapshot with nothing left below it is trusted, unless the query wrote its log again.
     """
     target = checkpoint.target
     if target is None:
@@ -101,10 +79,10 @@ def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
     found = tuple(loose(store, checkpoint, target))
     below = tuple(written_below(found, store, checkpoint, target))
     earlier = (*earlier_than_their_log(store, target), *contestable(found, store))
-    early = {one.version: (one, delta) for one, delta in earlier}
-    doubts = any(proof.doubted for proof in store.attestations)
-    doubts = doubts or any(one.replaced for one in store.former)
-    if not store.outdated and not early and not below and not doubts:
+    early = {snapshot.version: (snapshot, delta) for snapshot, delta in earlier}
+    doubted = any(proof.doubted for proof in store.attestations)
+    replaced = any(former.replaced for former in store.former)
+    if not (store.outdated or early or below or doubted or replaced):
         return Judgement()
     return _Judge(store, checkpoint, target, early, below).judged()
 
@@ -123,10 +101,10 @@ class _Judge:
         self._store, self._checkpoint, self._target = store, checkpoint, target
         self._versions, self._early = store.versions, early
         self._outdated = (*store.outdated, *below)
-        suspects = {one.path for one in self._outdated}
-        suspects |= {one.entry.path for one, _ in early.values()}
+        suspects = {proof.path for proof in self._outdated}
+        suspects |= {snapshot.entry.path for snapshot, _ in early.values()}
         self._trusted = self._versions.without(suspects)
-        self._proved = {one.version for one in store.attestations if one.path not in suspects}
+        self._proved = {it.version for it in store.attestations if it.path not in suspects}
         self._stale: list[Suspect] = []
         self._disputed: list[Suspect] = []
         self._lost: list[Outdated] = []
@@ -134,28 +112,36 @@ class _Judge:
 
     def judged(self) -> Judgement:
         """Returns the judgement; the lowest versions come first, as others may start from them."""
-        outdated = {one.version: one for one in self._loaded()}
+        snapshots = self._versions.snapshots
+        outdated = {
+            proof.version: proof
+            for proof in self._outdated
+            if proof.version <= self._target
+            and proof.version in snapshots
+            and snapshots[proof.version].entry.path == proof.path
+        }
         for version in sorted({*outdated, *self._early}):
             if version in outdated:
                 self._judge(outdated[version])
+                continue
+            snapshot, delta = self._early[version]
+            if instead := self._instead(version):
+                self._disputed.append(_unproved(snapshot, delta, instead))
             else:
-                self._judge_unproved(*self._early[version])
+                self._trust(snapshot)
         for suspect in tuple(self._stale):
             self._judge_heir(suspect)
         for former in self._store.former:
             self._judge_former(former)
         self._judge_witnesses()
-        disputed = sorted(self._disputed, key=lambda one: one.snapshot.version)
-        return Judgement(
-            tuple(self._stale), tuple(disputed), tuple(self._lost), tuple(self._edited)
-        )
+        disputed = sorted(self._disputed, key=lambda suspect: suspect.snapshot.version)
+        lost, edited = tuple(self._lost), tuple(self._edited)
+        return Judgement(tuple(self._stale), tuple(disputed), lost, edited)
 
     def _judge(self, outdated: Outdated) -> None:
         snapshot = self._versions.snapshots[outdated.version]
         replaced = _replaced(outdated, self._versions)  # empty if only the base was replaced
-        by_query = bool(replaced) and written_by_query(
-            outdated, self._versions, self._checkpoint, self._target
-        )
+        by_query = bool(replaced) and self._by_query(outdated)
         if instead := self._instead(outdated.version):
             suspect = Suspect(snapshot, instead, replaced, by_query, outdated.why)
             (self._stale if by_query and outdated.proof.ours else self._disputed).append(suspect)
@@ -166,36 +152,32 @@ class _Judge:
             if replaced:
                 self._edited.append(outdated)
 
-    def _judge_unproved(self, snapshot: Snapshot, delta: Delta) -> None:
-        if instead := self._instead(snapshot.version):
-            self._disputed.append(_unproved(snapshot, delta, instead))
-        else:
-            self._trust(snapshot)
-
     def _judge_heir(self, stale: Suspect) -> None:
-        """Judges the snapshot that a restart begins with once a stale one is deleted.
-
-        The stale one hid it. It must be compared before anything is loaded from it for the first
-        time.
-        """
-        below = [one for one in self._trusted.snapshots if one < stale.snapshot.version]
-        heir = max(below, default=None)
-        settled = self._settled()
-        if heir is not None and heir not in settled and (instead := self._instead(heir)):
-            self._disputed.append(_heir(self._trusted.snapshots[heir], stale, instead))
+        """Judges the snapshot that a stale one hid: it is compared before anything is loaded."""
+        heir = self._trusted.base(stale.snapshot.version - 1)
+        if heir is None or heir.version in self._settled():
+            return
+        if instead := self._instead(heir.version):
+            why = (
+                f"it was not proved, and a restart loads it once {stale.path}, which is stale, is "
+                "deleted"
+            )
+            self._disputed.append(Suspect(heir, instead, (heir.version,), by_query=True, why=why))
 
     def _judge_former(self, former: Outdated) -> None:
-        """Judges a file that has replaced a proved one whose log was replaced since."""
         replaced, version = _replaced(former, self._versions), former.version
-        snapshot, settled = self._trusted.snapshots.get(version), version in self._settled()
-        settled = settled or snapshot is None or snapshot.entry.path != former.path
-        if settled or not replaced or version > self._target or snapshot is None:
+        snapshot = self._trusted.snapshots.get(version)
+        if snapshot is None or snapshot.entry.path != former.path or version in self._settled():
             return
-        by_query = written_by_query(
-            former, self._versions, self._checkpoint, self._target, former.proof.modified
-        )
+        if not replaced or version > self._target:
+            return
+        by_query = self._by_query(former, former.proof.modified)
         if instead := self._instead(version):
-            self._disputed.append(_former(snapshot, instead, former, replaced, by_query=by_query))
+            why = (
+                f"{former.replaced[0].name} was replaced after another file of this name was "
+                "proved. Restore the previous file from a copy"
+            )
+            self._disputed.append(Suspect(snapshot, instead, replaced, by_query, why))
         elif not by_query:
             self._edited.append(former)
 
@@ -213,11 +195,21 @@ class _Judge:
             above = [version for version in self._trusted.snapshots if version > edited.version]
             for version in sorted({*above} - self._settled()):
                 if version <= self._target and (instead := self._instead(version)):
+                    why = (
+                        f"the log below was changed after {edited.path} was proved, and not by the "
+                        "query, so nothing shows which of the two is right. Restore the log's "
+                        "files from a copy"
+                    )
                     witness = self._trusted.snapshots[version]
-                    self._disputed.append(_witness(witness, instead, edited, replaced))
+                    self._disputed.append(
+                        Suspect(witness, instead, replaced, by_query=False, why=why, proved=False)
+                    )
+
+    def _by_query(self, outdated: Outdated, begun: float | None = None) -> bool:
+        return written_by_query(outdated, self._versions, self._checkpoint, self._target, begun)
 
     def _settled(self) -> set[int]:
-        return self._proved | {one.snapshot.version for one in self._disputed}
+        return self._proved | {suspect.snapshot.version for suspect in self._disputed}
 
     def _instead(self, version: int) -> Chain | None:
         return self._trusted.from_log(version, proved=self._proved)
@@ -226,13 +218,6 @@ class _Judge:
         """Makes a snapshot that nothing can disprove the witness of those above it."""
         kept = {**self._trusted.snapshots, snapshot.version: snapshot}
         self._trusted = replace(self._trusted, snapshots=kept)
-
-    def _loaded(self) -> Iterator[Outdated]:
-        """Yields the outdated proofs of snapshots that a version may be loaded from."""
-        for one in self._outdated:
-            snapshot = self._versions.snapshots.get(one.version)
-            if snapshot and snapshot.entry.path == one.path and one.version <= self._target:
-                yield one
 
 
 def _unproved(snapshot: Snapshot, delta: Delta, instead: Chain) -> Suspect:
@@ -244,52 +229,21 @@ def _unproved(snapshot: Snapshot, delta: Delta, instead: Chain) -> Suspect:
     return Suspect(snapshot, instead, (snapshot.version,), by_query=True, why=why)
 
 
-def _heir(snapshot: Snapshot, stale: Suspect, instead: Chain) -> Suspect:
-    why = f"it was not proved, and a restart loads it once {stale.path}, which is stale, is deleted"
-    return Suspect(snapshot, instead, (snapshot.version,), by_query=True, why=why)
-
-
-def _witness(
-    snapshot: Snapshot, instead: Chain, edited: Outdated, replaced: tuple[int, ...]
-) -> Suspect:
-    why = (
-        f"the log below was changed after {edited.path} was proved, and not by the query, so "
-        "nothing shows which of the two is right. Restore the log's files from a copy"
-    )
-    return Suspect(snapshot, instead, replaced, by_query=False, why=why, proved=False)
-
-
-def _former(
-    snapshot: Snapshot,
-    instead: Chain,
-    outdated: Outdated,
-    replaced: tuple[int, ...],
-    *,
-    by_query: bool,
-) -> Suspect:
-    first = f"{outdated.replaced[0].name} was replaced after another file of this name was proved"
-    why = f"{first}. Restore the previous file from a copy"
-    return Suspect(snapshot, instead, replaced, by_query, why)
-
-
 def doubts_of(store: Store) -> Iterator[tuple[Attestation, tuple[Delta, ...]]]:
     """Yields each proof that leaves files in doubt, with those that still exist, ascending."""
     doubting = [proof for proof in store.attestations if proof.doubted]
-    listed = {one.entry.path: one for one in store.versions.deltas.values()} if doubting else {}
+    listed = {it.entry.path: it for it in store.versions.deltas.values()} if doubting else {}
     for proof in doubting:
-        records = (one for one in proof.doubted if one.path in listed)
-        same = [listed[one.path] for one in records if one == one.listed_as(listed[one.path].entry)]
+        records = (record for record in proof.doubted if record.path in listed)
+        same = [listed[it.path] for it in records if it == it.listed_as(listed[it.path].entry)]
         if same:
             yield proof, tuple(sorted(same, key=lambda delta: delta.version))
 
 
 def was_replaced(store: Store) -> bool:
-    """Returns whether any file of the log was replaced since it was compared.
-
-    If so, its lineage does not show which attempts count, either.
-    """
+    """Returns whether a file of the log was replaced since it was compared."""
     proofs = (*store.outdated, *store.former)
-    return any(one.replaced for one in proofs) or any(True for _ in doubts_of(store))
+    return any(proof.replaced for proof in proofs) or any(True for _ in doubts_of(store))
 
 
 def _replaced(outdated: Outdated, versions: Versions) -> tuple[int, ...]:

@@ -3,16 +3,18 @@
 Step         Result                                 Module
 facts        the known facts                        statemaint.plan.facts
 snapshots    the snapshots to write or to withhold  statemaint.plan.snapshots
-comparisons  the comparisons before all else        statemaint.plan.comparisons
+comparisons  the comparisons before all else        statemaint.plan.snapshots
 boundary     the version to delete files below      statemaint.plan.facts
 fates        the fate of each file, with a reason   statemaint.plan.fates
-deletions    the order of the deletions             statemaint.plan.deletions
+deletions    the order of the deletions             statemaint.plan.fates
 """
 
-from collections.abc import Collection
+from collections.abc import Iterator
 
-from statemaint.model.checkpoint import Store
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.files import ChecksumFile, UnknownFile
 from statemaint.model.findings import Finding, FindingCode, damaged
+from statemaint.model.ids import version_of
 from statemaint.plan.actions import (
     Action,
     Attest,
@@ -20,15 +22,14 @@ from statemaint.plan.actions import (
     Kept,
     StorePlan,
     Wait,
+    Window,
     Withheld,
     WriteSnapshot,
 )
-from statemaint.plan.comparisons import base_proof, comparisons
-from statemaint.plan.deletions import clearances, deletions, kept_files
-from statemaint.plan.facts import Facts, Window, boundary_of, gather, lowest_loadable
-from statemaint.plan.fates import fates_of
+from statemaint.plan.facts import Facts, boundary_of, gather
+from statemaint.plan.fates import clearances, deletions, fates_of, kept_files
 from statemaint.plan.reasons import DeleteReason, KeepReason, WithheldReason
-from statemaint.plan.snapshots import due, snapshots_due, withheld
+from statemaint.plan.snapshots import base_proof, comparisons, due, snapshots_due, withheld
 from statemaint.plan.staleness import Judgement
 
 # These files may be deleted only because a proved snapshot takes their place.
@@ -38,54 +39,49 @@ RELY_ON_BASE = (DeleteReason.BELOW_BASE, DeleteReason.SIDE_FILE, DeleteReason.UN
 def halt(store: Store, findings: tuple[Finding, ...], window: Window | None = None) -> StorePlan:
     """Returns a plan without actions for a store (S16); without a window no snapshot is due."""
     kept = tuple(Kept(file.entry, KeepReason.HALTED) for file in store.files)
-    chains = due(store, store.versions, window, window.floor) if window else ()
-    wait = Wait(WithheldReason.HALTED)
-    waiting = tuple(withheld(store, chain, reason, wait) for reason, chain in chains)
+    waiting = tuple(_waiting(store, window, WithheldReason.HALTED)) if window else ()
     return StorePlan(store, None, (), kept, findings, waiting)
+
+
+def _waiting(store: Store, window: Window, why: WithheldReason) -> Iterator[Withheld]:
+    for reason, chain in due(store, store.versions, window, window.floor):
+        yield withheld(store, chain, reason, Wait(why))
 
 
 def decide(
     store: Store, window: Window, findings: tuple[Finding, ...], judgement: Judgement
 ) -> StorePlan:
-    """Returns the plan of a store, with a reason for each of its files."""
     if damaged(findings):
         return halt(store, findings, window)
     versions = judgement.without_stale(store).versions
-    floor = lowest_loadable(versions, window)
-    if floor is None:
-        return halt(store, (*findings, _moved_on(store, window)))
-    facts = gather(store, window, judgement=judgement, versions=versions, floor=floor)
+    loads = versions.loadable(window.floor, window.target)
+    if window.target not in loads:
+        detail = (
+            f"{store.id.directory}: version {window.target} is no longer retained; the query moved "
+            "on since this run was planned"
+        )
+        moved_on = Finding(FindingCode.SUPERSEDED, detail, store.id, window.target)
+        return halt(store, (*findings, moved_on))
+    facts = gather(store, window, judgement=judgement, versions=versions, floor=min(loads))
     return _decided(facts, findings)
 
 
-def _moved_on(store: Store, window: Window) -> Finding:
-    detail = (
-        f"{store.id.directory}: version {window.target} is no longer retained; the query moved on "
-        "since this run was planned"
-    )
-    return Finding(FindingCode.SUPERSEDED, detail, store.id, window.target)
-
-
 def _decided(facts: Facts, findings: tuple[Finding, ...]) -> StorePlan:
-    decisions = snapshots_due(facts)
-    writes = tuple(one for one in decisions if isinstance(one, WriteSnapshot))
-    waiting = tuple(one for one in decisions if isinstance(one, Withheld))
+    decisions = tuple(snapshots_due(facts))
+    writes = tuple(it for it in decisions if isinstance(it, WriteSnapshot))
+    waiting = tuple(it for it in decisions if isinstance(it, Withheld))
     compared = tuple(comparisons(facts, writes))
     boundary = boundary_of(facts, writes)
     fates = fates_of(facts, boundary, writes)
     deletes = deletions(facts, fates)
     cleared = clearances(facts, deletes, writes)
-    rest = _without(deletes, cleared)
-    relies = any(one.reason in RELY_ON_BASE for one in rest)
+    entries = {delete.entry for delete in cleared}
+    rest = tuple(delete for delete in deletes if delete.entry not in entries)
+    relies = any(delete.reason in RELY_ON_BASE for delete in rest)
     proof = base_proof(facts, boundary, (*writes, *compared)) if relies else ()
     actions = _in_order(compared, cleared, writes, proof, rest)
     base = boundary.base.entry.path if boundary.base else None
     return StorePlan(facts.store, base, actions, kept_files(fates), findings, waiting)
-
-
-def _without(deletes: Collection[Delete], cleared: Collection[Delete]) -> tuple[Delete, ...]:
-    entries = {one.entry for one in cleared}
-    return tuple(one for one in deletes if one.entry not in entries)
 
 
 def _in_order(
@@ -104,3 +100,47 @@ def _in_order(
     5. Files that the base replaces, and files that nothing needs, are deleted.
     """
     return (*compared, *cleared, *writes, *proof, *deletes)
+
+
+# -- a partition that a repartition has left behind
+
+
+def is_old(store: Store, checkpoint: Checkpoint, window: Window) -> bool:
+    """Returns whether the newest batch no longer has a partition that earlier batches had."""
+    return not checkpoint.asks(store.id, window.target)
+
+
+def decide_old(
+    store: Store, checkpoint: Checkpoint, window: Window, findings: tuple[Finding, ...]
+) -> StorePlan:
+    """Returns the plan of such a partition, which is kept whole while a restart may need it.
+
+    No restart needs it once no batch in the commit log has the partition and its newest version is
+    below the floor.
+    """
+    if damaged(findings):
+        return halt(store, findings)
+    keeps = _kept_for(store, checkpoint, window)
+    deletes, kept = [], []
+    for file in store.files:
+        if isinstance(file, UnknownFile):
+            kept.append(Kept(file.entry, KeepReason.UNKNOWN))
+        elif keeps or not window.is_older(file.entry, window.policy.orphan_age):
+            kept.append(Kept(file.entry, keeps or KeepReason.YOUNG))
+        else:
+            side = isinstance(file, ChecksumFile)
+            reason = DeleteReason.ORPHAN_SIDE if side else DeleteReason.OLD_PARTITION
+            deletes.append(Delete(store.id, file.version, file.entry, reason))
+    actions = tuple(sorted(deletes, key=lambda delete: delete.order))
+    due_here = _waiting(store, window, WithheldReason.OLD_PARTITION)
+    waiting = tuple(it for it in due_here if checkpoint.asks(store.id, it.version))
+    return StorePlan(store, None, actions, tuple(kept), findings, waiting)
+
+
+def _kept_for(store: Store, checkpoint: Checkpoint, window: Window) -> KeepReason | None:
+    if window.skewed:
+        return KeepReason.CLOCK_SKEW
+    newest = max(store.versions.all, default=0)
+    requested = any(checkpoint.asks(store.id, version_of(batch)) for batch in checkpoint.batches)
+    needed = requested or newest >= window.floor or not window.policy.verify
+    return KeepReason.OLD_PARTITION if needed else None

@@ -6,8 +6,7 @@ gaps between its snapshots do, as long as both ends of a gap exist, so uploads a
 are first seen.
 """
 
-from collections.abc import Iterable
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta, Snapshot, SstFile
@@ -21,33 +20,29 @@ MOST_INFERRED = 500
 
 def observed(store: Store) -> Uploads:
     """Returns the known uploads of executors: those noted before and those listed now."""
-    uploads, noted = store.uploads, {one.path for one in store.uploads.newest}
-    new = [one for one in store.theirs if one.entry.path not in noted]
+    uploads, noted = store.uploads, {upload.path for upload in store.uploads.newest}
+    new = [file for file in store.theirs if file.entry.path not in noted]
     alone = len(noted) + len(new) == 1
     for file in new:
-        upload = Upload(file.version, file.entry.path, file.entry.modified)
-        uploads = uploads.noting(upload, _gap(store, uploads, file, alone=alone))
+        since = uploads.before(file.version)
+        if since is None:
+            since = _first_without(store, file) if alone else file.version
+        # For that many versions the executor that uploaded it held its SST files.
+        gap = file.version - max(since, _loaded_ours(store, file, since))
+        uploads = uploads.noting(Upload(file.version, file.entry.path, file.entry.modified), gap)
     return uploads
-
-
-def _gap(store: Store, noted: Uploads, file: Snapshot, *, alone: bool) -> int:
-    """Returns for how many versions the executor that uploaded a snapshot held its SST files."""
-    since = noted.before(file.version)
-    if since is None:
-        since = _first_without(store, file) if alone else file.version
-    return file.version - max(since, _loaded_ours(store, file, since))
 
 
 def _first_without(store: Store, file: Snapshot) -> int:
     """Returns the lowest version of the gap below a store's first snapshot, as far as is known.
 
-    That is where the changelogs below it begin, or where we began to look. Anything earlier is
-    unknown: a clean-up deletes the snapshots below together with the changelogs.
+    That is where the changelogs below it begin, or where we began to look: a clean-up deletes the
+    snapshots below together with the changelogs.
     """
     least = max(0, file.version - MOST_INFERRED)
     if store.since is None:
         return least
-    changed = {one.version for one in store.files if isinstance(one, Delta)}
+    changed = {change.version for change in store.files if isinstance(change, Delta)}
     first = file.version - 1
     while first in changed:
         first -= 1
@@ -63,35 +58,27 @@ def _loaded_ours(store: Store, file: Snapshot, since: int) -> int:
     if store.rocks is None:
         return since
     shared = _shared_with_ours(store, store.rocks, file, since)
-    times = [one.entry.modified for one in store.files if _is_table(one, shared)]
-    known_times = [time for time in times if time is not None]
-    return _written_by(store, file, max(known_times)) if known_times else since
-
-
-def _is_table(file: object, paths: frozenset[str]) -> bool:
-    return isinstance(file, SstFile) and file.entry.path in paths
+    tables = (it.entry for it in store.files if isinstance(it, SstFile) and it.entry.path in shared)
+    times = [table.modified for table in tables if table.modified is not None]
+    return _written_by(store, file, max(times)) if times else since
 
 
 def _shared_with_ours(store: Store, rocks: Rocks, file: Snapshot, since: int) -> frozenset[str]:
-    between = (one.entry.path for one in _snapshots(store) if since < one.version < file.version)
-    ours = (rocks.parts.get(path, {}) for path in between if path in rocks.ours)
-    mine = rocks.parts.get(file.entry.path, {})
-    return frozenset(path for parts in ours for path in parts if path in mine)
-
-
-def _snapshots(store: Store) -> Iterable[Snapshot]:
-    return (one for one in store.files if isinstance(one, Snapshot))
+    newer, parts = range(since + 1, file.version), rocks.parts
+    zips = (it.entry.path for it in store.files if isinstance(it, Snapshot) and it.version in newer)
+    ours = (parts.get(path, ()) for path in zips if path in rocks.ours)
+    return frozenset(parts.get(file.entry.path, ())).intersection(chain.from_iterable(ours))
 
 
 def _written_by(store: Store, file: Snapshot, time: float) -> int:
     """Returns the newest version whose changelog was written by then; 0 if times show nothing.
 
-    Times show nothing if the files are copies, which have the times of the copying.
+    Copies have the times of the copying.
     """
-    logs = [one for one in store.files if isinstance(one, Delta) and one.version <= file.version]
-    if any(one.entry.modified is None for one in logs):
+    logs = [log for log in store.files if isinstance(log, Delta) and log.version <= file.version]
+    if any(log.entry.modified is None for log in logs):
         return 0
-    ages = sorted((one.version, (one.entry.modified or 0.0) > time) for one in logs)
+    ages = sorted((log.version, (log.entry.modified or 0.0) > time) for log in logs)
     turns = [early for (early, old), (_, new) in pairwise(ages) if old != new]
     rises = bool(ages) and not ages[0][1] and ages[-1][1] and len(turns) == 1
     return turns[0] if rises else 0

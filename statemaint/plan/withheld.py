@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
-from itertools import groupby
 
+from statemaint.model.checkpoint import LONG_CHAIN, LONG_SECONDS
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.model.replay import LONG_CHAIN, LONG_SECONDS
 from statemaint.plan.actions import Withheld
 from statemaint.plan.reasons import SnapshotReason, WithheldReason
 from statemaint.wording import counted, moment
@@ -24,30 +22,17 @@ _NOTICED = (
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The due snapshots of several stores that are withheld for one reason.
-
-    Attributes:
-        reason: the reason.
-        snapshots: their number.
-        at_floor: the number of those that are due at the floor only.
-        chain: the longest of their chains, in deltas.
-        restart: the most deltas that a restart replays in one of the stores now; 0 if only
-            snapshots at the floor are withheld.
-        restart_then: the same when the wait ends by a version.
-        seconds: the estimated time of the slowest load now.
-        version: the newest committed version that ends the last of the waits, if one does.
-        time: the time that does, in seconds since the epoch.
-    """
+    """The due snapshots of several stores that are withheld for one reason."""
 
     reason: WithheldReason
     snapshots: int
-    at_floor: int
+    at_floor: int  # the number of those that are due at the floor only
     chain: int
-    restart: int
-    restart_then: int
+    restart: int  # the most deltas that a restart of a store replays now; 0 if only at the floor
+    restart_then: int  # the same when the wait ends by a version
     seconds: float
-    version: int | None = None
-    time: float | None = None
+    version: int | None = None  # the committed version that ends the last of the waits, if one does
+    time: float | None = None  # the time that does, in seconds since the epoch
 
     def __add__(self, other: "Waiting") -> "Waiting":
         return Waiting(
@@ -67,7 +52,6 @@ class Waiting:
         return max(self.restart, self.restart_then) > LONG_CHAIN or self.seconds > LONG_SECONDS
 
     def __str__(self) -> str:
-        """Returns why they are withheld, until when, and what the operator can do."""
         floor = f" ({self.at_floor} at the floor)" if self.at_floor else ""
         many = "is" if self.snapshots == 1 else "are"
         head = f"{counted(self.snapshots, 'due snapshot')}{floor} {many} not written"
@@ -85,29 +69,29 @@ class Waiting:
 
 
 def by_reason(withheld: Iterable[Withheld]) -> tuple[Waiting, ...]:
-    return together(_alone(one) for one in withheld)
+    return together(_alone(snapshot) for snapshot in withheld)
 
 
 def together(waiting: Iterable[Waiting]) -> tuple[Waiting, ...]:
     """Returns the sums by reason, as several tasks of a run report them."""
-    order = list(WithheldReason).index
-    ranked = sorted(waiting, key=lambda one: order(one.reason))
-    groups = groupby(ranked, key=lambda one: one.reason)
-    return tuple(reduce(Waiting.__add__, some) for _, some in groups)
+    sums: dict[WithheldReason, Waiting] = {}
+    for part in waiting:
+        sums[part.reason] = sums[part.reason] + part if part.reason in sums else part
+    return tuple(sums[reason] for reason in WithheldReason if reason in sums)
 
 
-def _alone(one: Withheld) -> Waiting:
-    at_floor, wait = one.due is SnapshotReason.REBASE, one.wait
-    restart = 0 if at_floor else one.replay.chain
-    more = 0 if at_floor or wait.version is None else max(0, wait.version - one.version)
+def _alone(snapshot: Withheld) -> Waiting:
+    at_floor, wait = snapshot.due is SnapshotReason.REBASE, snapshot.wait
+    restart = 0 if at_floor else snapshot.replay.chain
+    more = 0 if at_floor or wait.version is None else max(0, wait.version - snapshot.version)
     return Waiting(
         wait.reason,
         snapshots=1,
         at_floor=int(at_floor),
-        chain=one.replay.chain,
+        chain=snapshot.replay.chain,
         restart=restart,
         restart_then=restart + more,
-        seconds=0.0 if at_floor else one.replay.seconds,
+        seconds=0.0 if at_floor else snapshot.replay.seconds,
         version=wait.version,
         time=wait.time,
     )

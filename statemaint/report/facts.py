@@ -5,7 +5,7 @@ partitions as for four thousand, unless every partition is requested: totals, co
 of labels, distributions over fixed bounds, and the few worst partitions.
 
 Spark loads the partitions of a query in parallel, so the slowest one counts for the time of a
-restart, which `statemaint.model.replay` estimates.
+restart, which `statemaint.model.checkpoint` estimates.
 """
 
 from bisect import bisect_left
@@ -16,10 +16,9 @@ from functools import reduce
 from operator import add
 from typing import Any, NamedTuple, TypeVar
 
-from statemaint.model.checkpoint import Store
+from statemaint.model.checkpoint import Replay, Store, replay_of
 from statemaint.model.findings import Finding
 from statemaint.model.ids import UnitId
-from statemaint.model.replay import Replay, replay_of
 from statemaint.model.verdict import Verdict
 from statemaint.plan.actions import Plan
 from statemaint.report.outcome import Emptied, Report, StoreOutcome, StoreReport, summarize

@@ -19,8 +19,7 @@ from statemaint.model.verdict import Looked, Verdict
 from statemaint.plan.actions import Action, Attest, Delete, Plan, Withheld, WriteSnapshot
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.findings.restart import verdict_by_names
-from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove
-from statemaint.plan.restoring import UndoPlan
+from statemaint.plan.recovery.recovery_plan import RecoveryPlan, Remove, UndoPlan
 from statemaint.report.outcome import Report, SnapshotWritten
 
 Json = dict[str, Any]

@@ -21,7 +21,7 @@ from statemaint.errors import (
 from statemaint.execute.commits import Neighbours
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, checksum_file_of, classify_any
-from statemaint.plan.restoring import PutBack, UndoPlan
+from statemaint.plan.recovery.recovery_plan import PutBack, UndoPlan
 from statemaint.records.manifest import Contents, contents, folder_of
 from statemaint.scan.identity import check_inside
 from statemaint.scan.proofs import crc32c_of, equal

@@ -12,7 +12,7 @@ from statemaint.execute.fence import Fence
 from statemaint.execute.lease import leased
 from statemaint.execute.ledger import Ledger
 from statemaint.model.ids import run_folder
-from statemaint.plan.restoring import PutBack, UndoPlan
+from statemaint.plan.recovery.recovery_plan import PutBack, UndoPlan
 from statemaint.records.claims import Holder
 from statemaint.records.runs import RunNote, new_run_id, write_note
 from statemaint.records.trashed import forget_trashed

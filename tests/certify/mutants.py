@@ -22,11 +22,11 @@ from statemaint.model.proof import Attestation
 from statemaint.plan import facts as boundaries
 from statemaint.plan import fates
 from statemaint.plan import store as deciding
-from statemaint.plan.actions import Action, Attest, Delete
-from statemaint.plan.comparisons import base_proof
-from statemaint.plan.facts import Boundary, Facts, Window
+from statemaint.plan.actions import Action, Attest, Delete, Window
+from statemaint.plan.facts import Boundary, Facts
 from statemaint.plan.fates import Fate, VersionPlace
 from statemaint.plan.reasons import DeleteReason, KeepReason
+from statemaint.plan.snapshots import base_proof
 from tests.certify.mutant import SHARED, Mutant
 from tests.certify.mutants_links import LINK_MUTANTS
 from tests.certify.mutants_operators import OPERATOR_MUTANTS

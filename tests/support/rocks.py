@@ -18,7 +18,9 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, StateFile
 from statemaint.model.ids import StoreId
+from statemaint.model.policy import Policy
 from statemaint.model.rocks import Rocks
+from statemaint.plan.actions import Window
 from statemaint.storage import Storage
 from tests.support.checkpoints import COMMIT, NOW, OLD, STORE, AnyStorage, changes, offsets_bytes
 
@@ -28,6 +30,12 @@ _TOKEN = re.compile(
 )
 SIZE = 10
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def window(
+    required: int, target: int, newest: int = 0, *, forced: frozenset[int] = frozenset()
+) -> Window:
+    return Window(1, required, target, newest or target, NOW, Policy(), forced=forced)
 
 
 def table(name: str, store: StoreId = STORE) -> str:

@@ -8,18 +8,17 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot, UnknownFile, disables_spark
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of, version_of
+from statemaint.model.proof import Outdated
 from statemaint.plan.findings.names import name_findings, unloadable
-from statemaint.plan.findings.stale import stale_findings
 from statemaint.plan.rewinds import ascending
-from statemaint.plan.staleness import judge
+from statemaint.plan.staleness import Suspect, doubts_of, judge
 
 
 def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
     """Returns the findings of a store: those of the scan, then those of its file names.
 
-    Only versions that a restart or a rollback may need can be damaged. Lower versions, which Spark
-    has cleaned up, and higher versions, which it has not committed yet, are normal. Of a store that
-    could not be read, nothing else is known.
+    Only versions that a restart or a rollback may need can be damaged: Spark has cleaned up lower
+    ones, and not committed higher ones yet.
     """
     if store.unread:
         return store.findings
@@ -54,13 +53,15 @@ def _outside(store: Store) -> Iterator[Finding]:
 
 def _broken(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Iterator[Finding]:
     versions = store.versions
-    needed = _needed(checkpoint, first, last)
-    others = {one for one in needed if not checkpoint.asks(store.id, one)}
+    # A commit offers these versions to a reader, or a restart may begin with them.
+    needed = {version_of(batch) for batch in checkpoint.batches} | {checkpoint.resumes or last}
+    needed = {version for version in needed if first <= version <= last}
+    others = {version for version in needed if not checkpoint.asks(store.id, version)}
     fine = versions.loadable(first, last) | others
     broken = last - first + 1 - len(fine)
     if not broken:
         return
-    lost = tuple(batch_of(one) for one in needed if one not in fine)
+    lost = tuple(batch_of(version) for version in sorted(needed - fine))
     if not any(isinstance(file, Delta | Snapshot) for file in store.files):
         yield _missing(store, checkpoint, first, lost)
         return
@@ -82,10 +83,7 @@ def _broken(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Iter
 
 
 def _broken_pins(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Yields the pins whose version does not load here; damage is reported as such.
-
-    Spark's own clean-up knows no pin. What it has left stays as long as the pin.
-    """
+    """Yields the pins whose version does not load here, and is not damage: Spark knows no pins."""
     first, last = checkpoint.span or (0, -1)
     for pin in checkpoint.pins:
         version, batch = pin.version, pin.batch
@@ -98,12 +96,6 @@ def _broken_pins(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
                 f"files, end it: `statemaint pins` with --end {pin.id}"
             )
             yield Finding(FindingCode.BROKEN_PIN, detail, store.id, version, path=pin.path)
-
-
-def _needed(checkpoint: Checkpoint, first: int, last: int) -> list[int]:
-    """Returns the versions that a commit offers to a reader, or that a restart may begin with."""
-    versions = {version_of(batch) for batch in checkpoint.batches} | {checkpoint.resumes or last}
-    return sorted(version for version in versions if first <= version <= last)
 
 
 def _missing(store: Store, checkpoint: Checkpoint, first: int, batches: tuple[int, ...]) -> Finding:
@@ -120,7 +112,6 @@ def _missing(store: Store, checkpoint: Checkpoint, first: int, batches: tuple[in
 
 
 def _why(store: Store, gap: Gap) -> str:
-    """Returns the missing part of a version: a file, or the commit that names the right one."""
     listed = (file for file in store.files if isinstance(file, Delta | Snapshot))
     if any(file.version == gap.first and file.id for file in listed):
         return (
@@ -131,45 +122,38 @@ def _why(store: Store, gap: Gap) -> str:
 
 
 def _unsound(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Iterator[Finding]:
-    """Yields the findings of the zips that a retained version would be loaded from.
-
-    These include the zip that it would be loaded from once stale zips are deleted.
-    """
-    if store.rocks is None:
-        return
+    """Yields the findings of zips that retained versions load from, or will without stale ones."""
     rocks = store.rocks
+    if rocks is None:
+        return
     listed = rocks.versions(rocks.loaded(store.files))
     true = judge(store, checkpoint).without_stale(store)
     base = rocks.versions(rocks.loaded(true.files)).base(first) or listed.base(first)
     lowest = base.version if base else 1
-    for version in sorted(number for number in listed.snapshots if lowest <= number <= last):
-        path = listed.snapshots[version].entry.path
-        if path in store.rocks.unsound:
-            unreadable = path in store.rocks.unreadable
+    for version, snapshot in sorted(listed.snapshots.items()):
+        path = snapshot.entry.path
+        if lowest <= version <= last and path in rocks.unsound:
+            unreadable = path in rocks.unreadable
             code = FindingCode.CORRUPT_FILE if unreadable else FindingCode.MISSING_SST
-            detail = f"{store.rocks.unsound[path]}; nothing is deleted until it is whole again"
+            detail = f"{rocks.unsound[path]}; nothing is deleted until it is whole again"
             batches = tuple(batches_through(listed, path, first, last))
             yield Finding(code, detail, store.id, version, path=path, batches=batches)
 
 
 def _unreadable(store: Store, first: int, last: int) -> Iterator[Finding]:
-    """Yields the findings of our needed snapshots that the query cannot read."""
     for version, snapshot in sorted(store.versions.snapshots.items()):
         path = snapshot.entry.path
-        if path not in store.unreadable:
-            continue
-        if batches := tuple(batches_through(store.versions, path, first, last)):
-            detail = f"{store.unreadable[path]}; nothing is deleted until it can be read"
+        why = store.unreadable.get(path)
+        if why and (batches := tuple(batches_through(store.versions, path, first, last))):
+            detail = f"{why}; nothing is deleted until it can be read"
             code = FindingCode.UNREADABLE_BY_QUERY
             yield Finding(code, detail, store.id, version, path=path, batches=batches)
 
 
 def batches_through(versions: Versions, path: str, first: int, last: int) -> Iterator[int]:
-    """Yields the batches of a closed range of versions that are loaded from a file.
-
-    No chain is put together for it: there may be a hundred, of thousands of deltas each.
-    """
-    at = next((one.version for one in versions.deltas.values() if one.entry.path == path), 0)
+    """Yields the batches of a closed range of versions that are loaded from a file."""
+    # No chain is put together: there may be a hundred, of thousands of deltas each.
+    at = next((delta.version for delta in versions.deltas.values() if delta.entry.path == path), 0)
     for version in sorted(versions.loadable(first, last)):
         base = versions.base(version)
         start = base.version if base else 0
@@ -182,12 +166,12 @@ def _above(store: Store, checkpoint: Checkpoint, target: int) -> Iterator[Findin
     for version in sorted(number for number in snapshots if number > target):
         if version == target + 1 and _is_written_again(store, checkpoint, snapshots[version]):
             continue
+        path = snapshots[version].entry.path
         detail = (
-            f"{snapshots[version].entry.path} is above version {target}, the last committed"
+            f"{path} is above version {target}, the last committed"
             " one; Spark would load it although its batch runs again. Move it away if the query"
             " was rewound; it is kept, and this store is halted"
         )
-        path = snapshots[version].entry.path
         yield Finding(FindingCode.SNAPSHOT_ABOVE_TARGET, detail, store.id, version, path=path)
 
 
@@ -201,17 +185,16 @@ def _is_written_again(store: Store, checkpoint: Checkpoint, snapshot: Snapshot) 
     alone = committed in store.versions.snapshots and committed not in store.versions.deltas
     per_batch = store.rocks is not None and (alone or committed == 0) and not change
     forced = store.is_forced(snapshot) and not change
-    repartitioned = any(
-        finding.code is FindingCode.UNFINISHED_REPARTITION for finding in checkpoint.findings
-    )
+    codes = [finding.code for finding in checkpoint.findings]
+    repartitioned = FindingCode.UNFINISHED_REPARTITION in codes
     return per_batch or forced or repartitioned or _is_of_running(store, checkpoint, snapshot)
 
 
 def _is_of_running(store: Store, checkpoint: Checkpoint, snapshot: Snapshot) -> bool:
     """Returns whether an executor's maintenance has snapshotted the running batch.
 
-    The batch was planned, then its changes were written, then the snapshot. After a rewind either
-    the plan or the changes are younger than the snapshot left by the batch's first run.
+    The batch was planned, its changes written, then the snapshot. After a rewind the plan or the
+    changes are younger than the snapshot left by the batch's first run.
     """
     change, plan = store.versions.deltas.get(snapshot.version), checkpoint.running
     if change is None or plan is None:
@@ -224,6 +207,80 @@ def _unknown(store: Store) -> Iterator[Finding]:
         if isinstance(file, UnknownFile) and not unloadable(store, file.entry.name):
             stops = store.rocks is None and disables_spark(file.entry)
             harm = "; it stops Spark's own maintenance" if stops else ""
-            detail = f"{file.entry.path}: not a file that Spark writes{harm}; it is kept"
             path = file.entry.path
+            detail = f"{path}: not a file that Spark writes{harm}; it is kept"
             yield Finding(FindingCode.UNKNOWN_FILE, detail, store.id, path=path)
+
+
+# -- stale snapshots and replaced logs
+
+
+def stale_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
+    judgement = judge(store, checkpoint)
+    yield from doubted(store)
+    yield from (edited_finding(store, edited) for edited in judgement.edited)
+    yield from (stale_finding(store, suspect) for suspect in judgement.stale)
+    for lost in judgement.lost:
+        names = ", ".join(entry.name for entry in lost.replaced)
+        detail = (
+            f"{lost.path} was written before {names}, which it was proved from, and the files "
+            "below are missing: nothing shows whether it is right. Restore the missing files from "
+            "a copy"
+        )
+        code = FindingCode.SNAPSHOT_MISMATCH
+        yield Finding(code, detail, store.id, lost.version, path=lost.path)
+
+
+def doubted(store: Store) -> Iterator[Finding]:
+    """Yields the findings of files that earlier comparisons left in doubt and that still exist."""
+    for proof, same in doubts_of(store):
+        if proof.files:
+            versions = tuple(delta.version for delta in same)
+            yield replaced_finding(store, proof.path, proof.version, versions)
+        else:
+            yield edited_finding(store, Outdated(proof, tuple(delta.entry for delta in same)))
+
+
+def replaced_finding(store: Store, path: str, version: int, doubts: tuple[int, ...]) -> Finding:
+    """Returns the finding of a log that was replaced below a snapshot that agrees with it.
+
+    It is a notice until its batches are filled in: from the first doubted version to the one below.
+    """
+    names = ", ".join(store.versions.deltas[number].entry.name for number in doubts[:3])
+    more = f" and {len(doubts) - 3} more" if len(doubts) > 3 else ""  # noqa: PLR2004
+    span = f"{doubts[0]} to {version - 1}" if version - 1 > doubts[0] else f"{doubts[0]}"
+    detail = (
+        f"{store.id.directory}: {names}{more} replaced after {path} was proved equal to the log, "
+        f"and not by the query; the snapshot still agrees, but nothing shows whether version {span}"
+        " is right. Restore the previous files from a copy"
+    )
+    first = store.versions.deltas[doubts[0]].entry.path
+    return Finding(FindingCode.LOG_REPLACED, detail, store.id, doubts[0], path=first)
+
+
+def edited_finding(store: Store, outdated: Outdated) -> Finding:
+    """Returns the finding of a replaced log that can no longer be compared with anything.
+
+    It is a notice until its batches are filled in: those above the snapshot's, up to the next
+    snapshot that executors wrote and that agrees with the log.
+    """
+    first = outdated.replaced[0]
+    names = ", ".join(entry.name for entry in outdated.replaced[:3])
+    detail = (
+        f"{store.id.directory}: {names} replaced after {outdated.path} was proved from it, and not "
+        "by the query; the snapshot counts, but the files below it are missing, and nothing shows "
+        "whether other files of the log are unchanged. Restore the previous files from a copy"
+    )
+    return Finding(FindingCode.LOG_REPLACED, detail, store.id, outdated.version, path=first.path)
+
+
+def stale_finding(store: Store, suspect: Suspect) -> Finding:
+    """Returns the finding of a stale snapshot, which is a notice until it has been compared."""
+    version, first, last = suspect.snapshot.version, suspect.replaced[0], suspect.replaced[-1]
+    span = f"version {first} was" if first == last else f"versions {first} to {last} were"
+    detail = (
+        f"{suspect.path} is stale: {span} written again after it was proved, so "
+        f"a restart from version {version} (batch {batch_of(version)}) on loads the state from "
+        "before the rewind; `statemaint maintain` moves it to the trash, the log has the state"
+    )
+    return Finding(FindingCode.STALE_SNAPSHOT, detail, store.id, version, path=suspect.path)

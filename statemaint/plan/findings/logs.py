@@ -27,12 +27,14 @@ def _commits(checkpoint: Checkpoint) -> Iterator[Finding]:
     # The newest batch may be running; the one before it was committed before it began.
     last = max(commits[-1], offsets[-1] - 1 if offsets else 0)
     for batches in _gaps(commits, commits[0], last):
+        first, end = batches[0], batches[-1]
+        were = f"batch {first} was" if first == end else f"batches {first} to {end} were"
         detail = (
-            f"{_missing('commits', batches)}: nothing shows whether {_were(batches)} committed, "
+            f"{_missing('commits', batches)}: nothing shows whether {were} committed, "
             "and the state is not offered to readers; put the file back from a copy"
         )
-        path, lost = f"commits/{batches[0]}", tuple(batches[:_NAMED])
-        yield Finding(FindingCode.MISSING_COMMIT, detail, path=path, batches=lost)
+        lost = tuple(batches[:_NAMED])
+        yield Finding(FindingCode.MISSING_COMMIT, detail, path=f"commits/{first}", batches=lost)
 
 
 def _no_commits(offsets: tuple[int, ...]) -> Iterator[Finding]:
@@ -51,12 +53,12 @@ def _offsets(checkpoint: Checkpoint) -> Iterator[Finding]:
     if not commits or not offsets:
         return
     newest = max(offsets[-1], commits[-1])
-    first = min(offsets[0], max(0, newest - 1))
-    for batches in _gaps(offsets, first, newest):
-        needed = batches[-1] >= newest - 1
-        what = "a restart fails" if needed else f"the query cannot go back to {_to(batches)}"
+    for batches in _gaps(offsets, min(offsets[0], max(0, newest - 1)), newest):
+        first, end = batches[0], batches[-1]
+        to = f"batch {first}" if first == end else f"any of batches {first} to {end}"
+        what = "a restart fails" if end >= newest - 1 else f"the query cannot go back to {to}"
         detail = f"{_missing('offsets', batches)}: {what}; put the file back from a copy"
-        yield Finding(FindingCode.MISSING_OFFSET, detail, path=f"offsets/{batches[-1]}")
+        yield Finding(FindingCode.MISSING_OFFSET, detail, path=f"offsets/{end}")
 
 
 def _schemas(checkpoint: Checkpoint) -> Iterator[Finding]:
@@ -73,16 +75,6 @@ def _missing(folder: str, batches: range) -> str:
     if len(batches) == 1:
         return f"{first} is missing"
     return f"all of {first} to {last} are missing, {len(batches):,} files"
-
-
-def _to(batches: range) -> str:
-    single = len(batches) == 1
-    return f"batch {batches[0]}" if single else f"any of batches {batches[0]} to {batches[-1]}"
-
-
-def _were(batches: range) -> str:
-    single = len(batches) == 1
-    return f"batch {batches[0]} was" if single else f"batches {batches[0]} to {batches[-1]} were"
 
 
 def _gaps(present: Iterable[int], first: int, last: int) -> Iterator[range]:

@@ -13,7 +13,6 @@ _SNAPSHOTS = (".snapshot", ".zip")
 
 
 def name_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Yields the findings of names in a store's directory that stop Spark, or will stop it."""
     files = (file.entry.name for file in store.files if isinstance(file, UnknownFile | Snapshot))
     inside = f"{store.id.directory}/"
     folders = [one for one in checkpoint.directories if one.rpartition("/")[0] == inside[:-1]]
@@ -51,8 +50,8 @@ def unloadable(store: Store, name: str) -> bool:
 def _in_the_way(store: Store, path: str) -> bool:
     """Returns whether a directory has a name that Spark or maintenance may read or write.
 
-    In a store with unique ids a new file has a new id in its name (`7_<uuid>.changelog`), so only
-    names of committed versions are used again. Without ids every version's name is.
+    With unique ids a new file has a new id in its name, so only names of committed versions are
+    used again. Without ids every version's name is.
     """
     version = _version(path)
     if not store.rocks or not store.rocks.ids:
@@ -76,13 +75,12 @@ def blocks_load(finding: Finding, checkpoint: Checkpoint) -> bool:
     version = checkpoint.resumes
     if not names_snapshot(finding) or finding.version is None or version is None:
         return False
-    store = next(one for one in checkpoint.stores if one.id == finding.store)
+    store = next(candidate for candidate in checkpoint.stores if candidate.id == finding.store)
     base = store.versions.base(version)
     return (base.version if base else 0) < finding.version <= version
 
 
 def names_snapshot(finding: Finding) -> bool:
-    """Returns whether the finding is of a directory with a snapshot's name."""
     return finding.code is FindingCode.BLOCKED_NAME and (finding.path or "").endswith(_SNAPSHOTS)
 
 

@@ -20,7 +20,7 @@ _MOST_CHANGES = 500
 
 def verdict_by_names(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Verdict:
     """Returns the verdict of a look at logs and listings, of which bad zips are left out."""
-    rest = [one for one in findings if one.code not in OF_SNAPSHOTS]
+    rest = [finding for finding in findings if finding.code not in OF_SNAPSHOTS]
     passes = resumes(checkpoint, rest) and is_replayable(checkpoint, findings)
     return verdict(checkpoint, findings, self_repairing=passes)
 
@@ -31,7 +31,7 @@ def verdict(
     """Returns the verdict; `self_repairing`: Spark 4.2 and later pass over what is bad."""
     loads = self_repairing or resumes(checkpoint, findings)
     return Verdict.of(
-        unread=any(one.code is FindingCode.STORAGE_FAILED for one in findings),
+        unread=any(finding.code is FindingCode.STORAGE_FAILED for finding in findings),
         blocked=not loads or any(blockers(checkpoint, findings)),
         damaged=damaged(findings),
         committed=checkpoint.committed is not None,
@@ -39,17 +39,15 @@ def verdict(
 
 
 def resumes(checkpoint: Checkpoint, findings: Iterable[Finding]) -> bool:
-    """Returns whether the version that a restart reads loads in every store."""
     version = checkpoint.resumes
     if version is None:
         return True
     findings = [*findings]
-    if any(blocks_load(one, checkpoint) for one in findings):
+    if any(blocks_load(finding, checkpoint) for finding in findings):
         return False
     # Findings in the logs that stop a restart are `blockers`.
-    of_state = [one for one in findings if one.code.about.subject is not Subject.LOGS]
-    read = [one for one in of_state if not is_doubt(one)]
-    if batch_of(version) in spoiled_batches(read):
+    of_state = (it for it in findings if it.code.about.subject is not Subject.LOGS)
+    if batch_of(version) in spoiled_batches(it for it in of_state if not is_doubt(it)):
         return False
     return all(
         version in store.versions.loadable(version, version) for store in checkpoint.needed(version)
@@ -59,7 +57,7 @@ def resumes(checkpoint: Checkpoint, findings: Iterable[Finding]) -> bool:
 def is_replayable(checkpoint: Checkpoint, findings: Iterable[Finding]) -> bool:
     """Returns whether a load that has passed over bad snapshots is short enough for Spark."""
     version = checkpoint.resumes or 0
-    headless = {one.store for one in findings if one.code is FindingCode.LINEAGE_BROKEN}
+    headless = {finding.store for finding in findings if finding.code is FindingCode.LINEAGE_BROKEN}
     return all(
         isinstance(chain := store.versions.chain(version), Chain)
         and len(chain.deltas) <= _MOST_CHANGES
@@ -76,27 +74,26 @@ def spoiled_batches(findings: Iterable[Finding]) -> set[int]:
 
 def blockers(checkpoint: Checkpoint, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yields the findings that stop a restart, or make it wrong, before any state is read."""
-    newest = _newest_entries(checkpoint)
-    return (one for one in findings if _blocks(one, checkpoint, newest))
+    newest = max((*checkpoint.offsets, *checkpoint.batches), default=0)
+    # The log entries that a restart reads, and `None` for findings without a path.
+    offsets = (f"offsets/{newest}", f"offsets/{newest - 1}", "offsets")
+    read = frozenset({*offsets, f"commits/{checkpoint.committed}", None})
+    return (finding for finding in findings if _blocks(finding, checkpoint, read))
 
 
-def _blocks(finding: Finding, checkpoint: Checkpoint, newest: frozenset[str | None]) -> bool:
+def _blocks(finding: Finding, checkpoint: Checkpoint, read: frozenset[str | None]) -> bool:
     blocks = finding.code.about.blocks
-    older = blocks is Blocks.ITS_ENTRY and finding.path not in newest
-    unread = finding.code is FindingCode.UNREADABLE_METADATA and _is_of_operator(finding.path)
+    older = blocks is Blocks.ITS_ENTRY and finding.path not in read
+    # A restart writes an operator's metadata of the first format again if it is unreadable, as if
+    # it were missing; the newer format leads to the schemas, and a restart needs it.
+    rewritten = re.fullmatch(r"state/[0-9]+/_metadata/metadata", finding.path or "")
+    unread = finding.code is FindingCode.UNREADABLE_METADATA and rewritten
     if blocks is not Blocks.NOTHING and not (older or unread):
         return True
     # RocksDB passes over a directory, as over any bad zip.
     hdfs = checkpoint.provider is Provider.HDFS_BACKED
     taken = blocks_batch(finding, (checkpoint.resumes or 0) + 1)
     return taken or (hdfs and blocks_load(finding, checkpoint))
-
-
-def _newest_entries(checkpoint: Checkpoint) -> frozenset[str | None]:
-    """Returns the log entries that a restart reads, and `None` for findings without a path."""
-    newest = max((*checkpoint.offsets, *checkpoint.batches), default=0)
-    committed = f"commits/{checkpoint.committed}"
-    return frozenset({f"offsets/{newest}", f"offsets/{newest - 1}", "offsets", committed, None})
 
 
 def is_doubt(finding: Finding) -> bool:
@@ -109,12 +106,3 @@ def is_doubt(finding: Finding) -> bool:
     name = (finding.path or "").rpartition("/")[2]
     unread = re.fullmatch(r"\..+\.(?:delta|snapshot|changelog)\.crc", name) is not None
     return finding.code is FindingCode.STALE_CHECKSUM and unread
-
-
-def _is_of_operator(path: str | None) -> bool:
-    """Returns whether a file is an operator's metadata of the first format.
-
-    A restart writes it again if it is unreadable, as if it were missing; the newer format leads to
-    the schemas, and a restart needs it.
-    """
-    return re.fullmatch(r"state/[0-9]+/_metadata/metadata", path or "") is not None

@@ -1,7 +1,4 @@
-"""The plan of a repair or a rollback: files for the trash, and snapshots to rebuild. Pure.
-
-Neither deletes anything: `undo` restores every removed file, byte for byte.
-"""
+"""The plans of a repair, a rollback, and an undo, which restores all that these remove. Pure."""
 
 from dataclasses import dataclass
 from enum import unique
@@ -10,7 +7,7 @@ from statemaint.listing import Entry
 from statemaint.model.findings import Finding
 from statemaint.model.ids import RecoveryVerb, StoreId
 from statemaint.plan.actions import WriteSnapshot
-from statemaint.wording import Explained
+from statemaint.wording import Explained, command
 
 
 @unique
@@ -35,19 +32,12 @@ class RemoveReason(Explained):
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Move one file to the trash.
-
-    Attributes:
-        entry: the file.
-        reason: why it is moved.
-        store: the store that it belongs to; `None` for an entry of a log.
-        version: the state version that it belongs to; 0 if it belongs to none.
-    """
+    """Move one file to the trash."""
 
     entry: Entry
     reason: RemoveReason
-    store: StoreId | None = None
-    version: int = 0
+    store: StoreId | None = None  # `None` for an entry of a log
+    version: int = 0  # 0 if it belongs to none
 
     @property
     def path(self) -> str:
@@ -56,38 +46,22 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The state of a version without the removed files.
+    """The state of a version without the removed files."""
 
-    Attributes:
-        digest: 32 hexadecimal digits, order-free over all rows.
-        rows: the number of keys.
-        files: the number of files that it was folded from.
-        start: the version that they start from, 0 for the empty state.
-    """
-
-    digest: str
+    digest: str  # 32 hexadecimal digits, order-free over all rows
     rows: int
     files: int
-    start: int
+    start: int  # the version that they start from, 0 for the empty state
 
 
 @dataclass(frozen=True, slots=True)
 class RepairStep:
-    """One step of a repair, which ends one finding.
-
-    Attributes:
-        finding: the finding.
-        removes: the removed files, a checksum before its file; none if a snapshot is missing.
-        version: the version whose state must be the same without them; 0 for files of no version.
-        rebuild: the snapshot that takes the place of a bad or a missing one; `None` if none is
-            needed.
-        proof: the proof of the state at that version without them; `None` until it is made.
-    """
+    """One step of a repair, which ends one finding."""
 
     finding: Finding
-    removes: tuple[Remove, ...]
-    version: int
-    rebuild: WriteSnapshot | None = None
+    removes: tuple[Remove, ...]  # a checksum before its file; none if a snapshot is missing
+    version: int  # the version whose state must be the same without them; 0 for files of no version
+    rebuild: WriteSnapshot | None = None  # in place of a bad or a missing snapshot
     proof: Proof | None = None
 
     @property
@@ -100,34 +74,22 @@ class RepairStep:
 
     @property
     def paths(self) -> frozenset[str]:
-        return frozenset(one.path for one in self.removes)
+        return frozenset(remove.path for remove in self.removes)
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
-    """Everything that a repair or a rollback would do; a value (S14).
-
-    Attributes:
-        verb: repair or rollback.
-        root: the checkpoint's address.
-        query_id: the query that the checkpoint belongs to.
-        batch: the committed batch that the query restarts after.
-        removes: the files that a rollback moves to the trash, in order.
-        repairs: the steps of a repair, in order.
-        findings: the findings that remain afterwards.
-        unrepaired: why each remaining damage is not repaired.
-        versions_checked: the number of versions rebuilt without those files, as the proof.
-    """
+    """Everything that a repair or a rollback would do; a value (S14)."""
 
     verb: RecoveryVerb
     root: str
     query_id: str
-    batch: int | None
+    batch: int | None  # the committed batch that the query restarts after
     removes: tuple[Remove, ...] = ()
     repairs: tuple[RepairStep, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    unrepaired: tuple[str, ...] = ()
-    versions_checked: int = 0
+    findings: tuple[Finding, ...] = ()  # those that remain afterwards
+    unrepaired: tuple[str, ...] = ()  # why each remaining damage is not repaired
+    versions_checked: int = 0  # the number of versions rebuilt without the files, as the proof
 
     @property
     def actions(self) -> tuple[Remove | WriteSnapshot, ...]:
@@ -135,3 +97,53 @@ class RecoveryPlan:
         for step in self.repairs:
             actions += [*step.removes, *([step.rebuild] if step.rebuild else [])]
         return tuple(actions)
+
+
+# -- the files that an undo restores from a run's trash, and why others stay
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """The decision about one file of a run's trash."""
+
+    path: str
+    entry: Entry
+    reason: str = ""  # why it stays there; empty if it is restored
+
+    @property
+    def comes_back(self) -> bool:
+        return not self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class UndoPlan:
+    """The plan of an undo; the files of a rollback are restored all or none."""
+
+    root: str
+    run: str
+    verb: RecoveryVerb | None  # repair or rollback; `None` for maintenance
+    files: tuple[PutBack, ...]  # in the order in which they are restored: the newest first
+    batch: int | None = None  # the newest committed batch that a rollback removed, if any
+
+    @property
+    def coming(self) -> tuple[PutBack, ...]:
+        return tuple(file for file in self.files if file.comes_back)
+
+    @property
+    def left(self) -> dict[str, str]:
+        return {file.path: file.reason for file in self.files if not file.comes_back}
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.entry.size for file in self.coming)
+
+    @property
+    def sequel(self) -> str:
+        if not self.coming:
+            return ""
+        if self.verb is RecoveryVerb.ROLLBACK:
+            where = "" if self.batch is None else f" after batch {self.batch}"
+            return f"the query continues{where}, as before the rollback"
+        if self.verb is RecoveryVerb.REPAIR:
+            return f"the repair had moved them away as damage: see `{command('doctor', self.root)}`"
+        return "the next maintain deletes them again unless its policy retains more"

@@ -1,31 +1,23 @@
-"""The steps that might end findings of damage, by the listing alone. Pure.
-
-`recover.repair` proves them.
-"""
+"""The steps that might end findings, by the listing alone; `recover.repair` proves them. Pure."""
 
 from collections.abc import Iterable, Iterator
 
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import (
-    ChecksumFile,
-    Delta,
-    Snapshot,
-    SstFile,
-    spark_checksums,
-)
+from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
 from statemaint.plan.recovery.recovery_plan import Remove, RemoveReason, RepairStep
+from statemaint.plan.snapshots import written
 
 
 def repair_steps(checkpoint: Checkpoint, findings: Iterable[Finding]) -> tuple[RepairStep, ...]:
     """Returns the steps that might end each finding of damage, not yet proved.
 
-    Each step may rely on those before it: lower snapshots come first, checksums last. A snapshot is
-    disposable, and so is a checksum (S1). A change is not, and no step removes one.
+    Each may rely on those before it: lower snapshots come first, checksums last. Snapshots and
+    checksums are disposable (S1); no step removes a change.
     """
     stores = {store.id: store for store in checkpoint.stores}
     steps: dict[frozenset[str], RepairStep] = {}
@@ -52,77 +44,67 @@ def _order(step: RepairStep) -> tuple[int, StoreId, int]:
 
 
 def of_checksum(finding: Finding) -> bool:
-    """Returns whether a finding is about a checksum file or its mismatch with its file."""
     return finding.code is FindingCode.STALE_CHECKSUM or (finding.path or "").endswith(".crc")
 
 
-_OF_SNAPSHOTS = frozenset(
-    {
-        FindingCode.CORRUPT_FILE,
-        FindingCode.SNAPSHOT_MISMATCH,
-        FindingCode.STALE_SNAPSHOT,
-        FindingCode.MISSING_SST,
-        FindingCode.UNREADABLE_BY_QUERY,
-    }
+_OF_SNAPSHOTS = (
+    FindingCode.CORRUPT_FILE,
+    FindingCode.SNAPSHOT_MISMATCH,
+    FindingCode.STALE_SNAPSHOT,
+    FindingCode.MISSING_SST,
+    FindingCode.UNREADABLE_BY_QUERY,
 )
 
 
 def _steps_of(store: Store, finding: Finding) -> Iterator[RepairStep]:
     path, code = finding.path, finding.code
     for file in store.files:
-        if isinstance(file, ChecksumFile) and file.entry.path == path:
+        if file.entry.path != path:
+            continue
+        if isinstance(file, ChecksumFile):
             yield RepairStep(finding, _checksums(store, file), file.version)
             yield from _without_snapshots(store, finding, file.owner)
-        elif isinstance(file, SstFile) and file.entry.path == path:
+        elif isinstance(file, SstFile):
             yield _without(store, finding, file, RemoveReason.BAD_SNAPSHOT)
-    if code is FindingCode.SNAPSHOT_ABOVE_TARGET:
-        above = (one for one in store.files if isinstance(one, Snapshot) and one.entry.path == path)
-        yield from (_without(store, finding, one, RemoveReason.ABOVE_TARGET) for one in above)
-    elif code in _OF_SNAPSHOTS:
+        elif isinstance(file, Snapshot) and code is FindingCode.SNAPSHOT_ABOVE_TARGET:
+            yield _without(store, finding, file, RemoveReason.ABOVE_TARGET)
+    if code in _OF_SNAPSHOTS:
         yield from _without_snapshots(store, finding, path)
 
 
 def _without_snapshots(store: Store, finding: Finding, path: str | None) -> Iterator[RepairStep]:
     """Yields the steps for the snapshot that a file is, or for those that refer to it."""
-    for file in store.files:
-        if isinstance(file, Snapshot) and _spoils(store, file, path):
-            yield _without(store, finding, file, RemoveReason.BAD_SNAPSHOT)
-
-
-def _spoils(store: Store, snapshot: Snapshot, path: str | None) -> bool:
-    """Returns whether a bad file is the snapshot itself or a file that it refers to."""
     parts = store.rocks.parts if store.rocks else {}
-    return path == snapshot.entry.path or path in parts.get(snapshot.entry.path, {})
+    for file in store.files:
+        own = file.entry.path
+        if isinstance(file, Snapshot) and (path == own or path in parts.get(own, {})):
+            yield _without(store, finding, file, RemoveReason.BAD_SNAPSHOT)
 
 
 def _without(
     store: Store, finding: Finding, file: Snapshot | SstFile, reason: RemoveReason
 ) -> RepairStep:
-    sides = sorted(_sides_of(store, file.entry.path), key=lambda one: -len(one.entry.path))
-    entries = (*(one.entry for one in sides), file.entry)
-    removes = tuple(Remove(one, reason, store.id, file.version) for one in entries)
+    own = file.entry.path
+    sides = [it.entry for it in store.files if isinstance(it, ChecksumFile) and it.owner == own]
+    sides.sort(key=lambda entry: -len(entry.path))
+    removes = tuple(Remove(it, reason, store.id, file.version) for it in (*sides, file.entry))
     return RepairStep(finding, removes, file.version)
 
 
 def _checksums(store: Store, side: ChecksumFile) -> tuple[Remove, ...]:
     """Returns the removals of a checksum file and, before it, of Hadoop's side file for it."""
     beside = f"{side.entry.path.removesuffix(side.entry.name)}.{side.entry.name}.crc"
-    files = [one for one in store.files if one.entry.path == beside]
+    entries = [file.entry for file in store.files if file.entry.path == beside]
     reason = RemoveReason.STALE_CHECKSUM
-    return tuple(Remove(one.entry, reason, store.id, side.version) for one in (*files, side))
-
-
-def _sides_of(store: Store, path: str) -> Iterator[ChecksumFile]:
-    return (one for one in store.files if isinstance(one, ChecksumFile) and one.owner == path)
+    return tuple(Remove(it, reason, store.id, side.version) for it in (*entries, side.entry))
 
 
 def rebuilt(step: RepairStep, listed: Store, store: Store, window: range) -> WriteSnapshot | None:
     """Returns the snapshot to write in place of a bad one; `None` if the log alone suffices.
 
-    It is written if a retained version would be loaded from it. The fold relies as little as
-    possible on snapshots that were not compared with the log.
-    `listed` is the store as it is, `store` without the removed files; `window` has the versions
-    that the commit log requires.
+    It is written if a retained version would be loaded from it, and folded with as little reliance
+    as possible on snapshots that were not compared with the log. `listed` is the store as it is,
+    `store` without the removed files; `window` has the versions that the commit log requires.
     """
     path = step.removes[-1].path
     if step.reason is not RemoveReason.BAD_SNAPSHOT or path != listed.snapshot_path(step.version):
@@ -140,22 +122,13 @@ def from_log(store: Store, version: int, setup: Store | None = None) -> WriteSna
     chain = store.versions.from_log(version, proved=())
     if chain is None or not chain.deltas or (setup or store).unsettled:
         return None
-    return WriteSnapshot(
-        store.id,
-        store.snapshot_path(version),
-        chain,
-        SnapshotReason.REBUILT,
-        checksum=chain.deltas[-1].entry.path in spark_checksums(store.files),
-        id=store.rocks.id_at(version) if store.rocks else None,
-        families=(setup or store).families_at(version),
-    )
+    return written(store, chain, SnapshotReason.REBUILT, (setup or store).families_at(version))
 
 
 def missing_bases(checkpoint: Checkpoint, findings: Iterable[Finding]) -> Iterator[RepairStep]:
-    """Yields the steps for broken lineages that lack only a zip: the lowest one is written.
+    """Yields the steps for broken lineages that lack only a zip, as a killed repair leaves them.
 
-    A killed repair leaves such a lineage, and so does an operator who deletes a zip. The lineages
-    of the versions above name that version, too.
+    The lowest one is written: the lineages of the versions above name that version, too.
     """
     lost = tuple(findings)
     for store in checkpoint.stores:
@@ -172,13 +145,10 @@ def lacks_base(store: Store, finding: Finding) -> bool:
 
 
 def _reads_from(store: Store, version: int, window: range) -> bool:
-    """Returns whether a retained version would be loaded from a snapshot if it were sound.
-
-    A snapshot of an attempt that does not count is not the base of any version.
-    """
-    rocks, files = store.rocks, (one for one in store.files if isinstance(one, Snapshot))
-    versions = [one.version for one in files if rocks is None or rocks.counts(one)]
-    first = max((one for one in versions if one <= window.start), default=0)
+    """Returns whether a retained version would be loaded from a snapshot if it were sound."""
+    rocks, files = store.rocks, (file for file in store.files if isinstance(file, Snapshot))
+    versions = [file.version for file in files if rocks is None or rocks.counts(file)]
+    first = max((number for number in versions if number <= window.start), default=0)
     return first <= version < window.stop
 
 
@@ -190,31 +160,25 @@ def self_checking(checkpoint: Checkpoint) -> bool:
     """Returns whether a file that decodes is certain to hold the bytes that were written.
 
     Blocks of LZ4 carry a hash of their content, and rows may carry their own; the other
-    compressions do not detect every flipped bit. This does not show whether the file belongs under
-    its name.
+    compressions miss some flipped bits. Whether the file belongs under its name is another matter.
     """
     return checkpoint.codec == "lz4" or checkpoint.row_checksums
 
 
 def witness(store: Store, side: ChecksumFile) -> tuple[Snapshot, Chain] | None:
-    """Returns the witness of a file: the next snapshot, and a chain through the file.
+    """Returns what a file is compared with: the next snapshot, and a chain through the file.
 
-    A snapshot is compared with the log below it, and a change with the next snapshot above. A
-    snapshot that we folded from that very change always agrees with it and proves nothing.
+    A snapshot is compared with the log below it, and a change with the next snapshot above, unless
+    we folded that from this very change: it agrees in any case and proves nothing.
     """
     versions = store.versions
     above = [number for number in versions.snapshots if number >= side.version]
     if not above:
         return None
     snapshot = versions.snapshots[min(above)]
-    if side.owner != snapshot.entry.path and snapshot.entry.path in _ours(store):
-        return None
-    chain = versions.from_log(snapshot.version, proved=())
-    through = chain and (side.owner in chain.paths or side.owner == snapshot.entry.path)
-    return (snapshot, chain) if chain and through else None
-
-
-def _ours(store: Store) -> frozenset[str]:
-    proofs = (*store.attestations, *(one.proof for one in store.outdated))
-    marked = store.rocks.ours if store.rocks else frozenset()
-    return marked | {one.path for one in proofs if one.ours}
+    chain, path = versions.from_log(snapshot.version, proved=()), snapshot.entry.path
+    proofs = (*store.attestations, *(outdated.proof for outdated in store.outdated))
+    ours = {proof.path for proof in proofs if proof.ours}
+    ours |= store.rocks.ours if store.rocks else frozenset()
+    compares = side.owner == path or (path not in ours and chain and side.owner in chain.paths)
+    return (snapshot, chain) if chain and compares else None

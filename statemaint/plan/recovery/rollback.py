@@ -29,14 +29,11 @@ def rolled_back(
     its offsets: each state in between is one that Spark itself leaves behind. No file that the
     batch is loaded from is removed.
 
-    Args:
-        stores: the stores of the checkpoint.
-        logs: the files in `commits/`, `offsets/` and the operators' `_metadata/v2/`.
-        batch: the newest batch that stays committed.
-        keep_next: keep the offsets of the next batch, which then reads the same input again.
-        keep_metadata: keep the operators' metadata of the next batch, which it writes again.
+    `logs` has the files in `commits/`, `offsets/` and the operators' `_metadata/v2/`. With
+    `keep_next` the next batch keeps its offsets and reads the same input again; with
+    `keep_metadata` the operators' metadata stay, which it writes again.
     """
-    state = [one for store in stores for one in _above(store, version_of(batch))]
+    state = [remove for store in stores for remove in _above(store, version_of(batch))]
     # A query run that begins with a batch writes the operators' metadata of that batch again.
     folders = {"state/": keep_metadata, "offsets/": keep_next}
     stays = tuple(folder for folder, kept in folders.items() if kept)
@@ -51,14 +48,13 @@ def rolled_back(
 def newest_to_go_back_to(
     checkpoint: Checkpoint, findings: Iterable[Finding], loadable: Iterable[int]
 ) -> int | None:
-    """Returns the newest batch that the findings allow a rollback to; `None` if there is none.
+    """Returns the newest of the loadable batches that the findings allow a rollback to, if any.
 
     A restart reads its commit, its offsets, and the offsets of the batch after or before it.
     Mirrors `MicroBatchExecution.populateStartOffsets`.
-    `loadable` has the batches that load in every store.
     """
-    bad = {one.path for one in findings if one.damage}
-    offsets = {one for one in checkpoint.offsets if f"offsets/{one}" not in bad}
+    bad = {finding.path for finding in findings if finding.damage}
+    offsets = {offset for offset in checkpoint.offsets if f"offsets/{offset}" not in bad}
     for batch in sorted(loadable, reverse=True):
         beside = batch == 0 or batch - 1 in offsets or batch + 1 in offsets
         if batch in offsets and beside and f"commits/{batch}" not in bad:
@@ -67,7 +63,6 @@ def newest_to_go_back_to(
 
 
 def _batch(entry: Entry) -> int:
-    """Returns the batch of a log entry; -1 for a file that is not a log entry."""
     match = _LOG_ENTRY.fullmatch(entry.name)
     return int(match[1]) if match else -1
 

@@ -212,7 +212,7 @@ def test_without_the_rule_the_snapshot_that_comes_late_dangles(
     """The scene is what it says it is: what the tests above show is the rule's doing."""
     monkeypatch.setattr(facts, "executors_upload", lambda *_: False)
     monkeypatch.setattr(snapshots, "overtakes", lambda *_: False)
-    monkeypatch.setattr(facts, "settled", lambda _, target: target)
+    monkeypatch.setattr(facts, "settled", lambda _, window: window.target)
     old = scene.hold()
     scene.maintain()
     assert old - scene.storage.files.keys()

@@ -1,8 +1,7 @@
 """What a restart reads is the same for the pages and for the metrics."""
 
-from statemaint.model.checkpoint import Store
+from statemaint.model.checkpoint import FILE_SECONDS, Replay, Store, replay_of
 from statemaint.model.policy import Policy
-from statemaint.model.replay import FILE_SECONDS, Replay, replay_of
 from statemaint.plan.planner import plan
 from statemaint.report.facts import facts_of, planned_units
 from statemaint.report.outcome import Report, summarize

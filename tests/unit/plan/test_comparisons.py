@@ -9,10 +9,10 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
 from statemaint.model.policy import Policy, Value
-from statemaint.plan.actions import WriteSnapshot
-from statemaint.plan.comparisons import comparisons
-from statemaint.plan.facts import Boundary, Facts, Window, boundary_of, gather
+from statemaint.plan.actions import Window, WriteSnapshot
+from statemaint.plan.facts import Boundary, Facts, boundary_of, gather
 from statemaint.plan.reasons import SnapshotReason
+from statemaint.plan.snapshots import comparisons
 from statemaint.plan.staleness import Judgement
 from tests.support.checkpoints import NOW, STORE, files, store
 from tests.support.rocks import rocks_store

@@ -10,10 +10,9 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation, FileRecord
-from statemaint.plan.actions import Delete, WriteSnapshot
-from statemaint.plan.deletions import clearances, deletions
-from statemaint.plan.facts import Boundary, Facts, Window, _doubted, boundary_of, gather
-from statemaint.plan.fates import Fate, VersionPlace, fates_of, place_of
+from statemaint.plan.actions import Delete, Window, WriteSnapshot
+from statemaint.plan.facts import Boundary, Facts, _doubted, boundary_of, gather
+from statemaint.plan.fates import Fate, VersionPlace, clearances, deletions, fates_of, place_of
 from statemaint.plan.reasons import DeleteReason, KeepReason, SnapshotReason, WithheldReason
 from statemaint.plan.snapshots import _taken
 from statemaint.plan.staleness import Judgement, Suspect

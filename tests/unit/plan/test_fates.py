@@ -11,7 +11,8 @@ import pytest
 
 from statemaint.model.files import ChecksumFile
 from statemaint.model.policy import Policy
-from statemaint.plan.facts import Facts, Window, gather
+from statemaint.plan.actions import Window
+from statemaint.plan.facts import Facts, gather
 from statemaint.plan.fates import (
     Executors,
     Fate,

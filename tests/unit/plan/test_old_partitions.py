@@ -8,9 +8,8 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan.actions import Delete
-from statemaint.plan.facts import Window
-from statemaint.plan.old_partitions import decide_old, is_old
+from statemaint.plan.actions import Delete, Window
+from statemaint.plan.store import decide_old, is_old
 from tests.support.checkpoints import NOW, store
 
 LEFT = StoreId(0, 3)

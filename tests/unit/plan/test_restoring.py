@@ -6,7 +6,7 @@ import pytest
 
 from statemaint.listing import Entry
 from statemaint.model.ids import RecoveryVerb
-from statemaint.plan.restoring import PutBack, UndoPlan
+from statemaint.plan.recovery.recovery_plan import PutBack, UndoPlan
 
 BACK = PutBack("state/0/0/2.delta", Entry("_statemaint/trash/R/state/0/0/2.delta", 46, 5.0))
 

@@ -19,7 +19,7 @@ from statemaint.plan.sst_files import executors_upload, overtakes
 from statemaint.plan.uploads import observed
 from statemaint.report.to_json import plan_json
 from tests.support.checkpoints import NOW, names, versions
-from tests.support.rocks import rocks_checkpoint, rocks_store
+from tests.support.rocks import rocks_checkpoint, rocks_store, window
 from tests.support.simulate import after, attest
 
 POLICY = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=3, grace=0, orphan_age=100)
@@ -102,23 +102,23 @@ def test_no_zip_of_ours_has_spark_delete_what_an_executor_builds_on(
     zips = "40z:a 50z:b" + (" 57z:c" if theirs_last == "57.zip" else "")
     every_ten = Uploads((Upload(30, "state/0/0/30.zip"), Upload(40, "state/0/0/40.zip")), 10)
     store = replace(quiet(f"{zips} {versions('c', 41, 60)} sa sb sc"), uploads=every_ten)
-    assert not overtakes(store, version, 55, 60, 60)
-    assert overtakes(theirs(store, theirs_last), version, 55, 60, 60) == spoils
+    assert not overtakes(store, version, window(55, 60))
+    assert overtakes(theirs(store, theirs_last), version, window(55, 60)) == spoils
 
 
 def test_with_a_hundred_retained_versions_a_late_one_comes_long_before_that() -> None:
     every_ten = Uploads((Upload(137, "state/0/0/137.zip"), Upload(147, "state/0/0/147.zip")), 10)
     known = quiet(f"140z:a 157z:c {versions('c', 141, 160)} sa sc")
     store = theirs(replace(known, uploads=every_ten), "157.zip")
-    assert not overtakes(store, 160, 60, 160, 160)
-    assert overtakes(store, 160, 150, 160, 160)
+    assert not overtakes(store, 160, window(60, 160))
+    assert overtakes(store, 160, window(150, 160))
 
 
 def test_the_zip_that_a_first_batch_has_to_write_is_no_habit() -> None:
     store = theirs(quiet(f"1z:a {versions('c', 2, 13)} sa"), "1.zip")
-    assert overtakes(store, 13, 9, 13, 13)
-    assert not overtakes(store, 13, 9, 13, 13, frozenset({0}))
-    assert overtakes(store, 13, 9, 13, 13, frozenset({1}))
+    assert overtakes(store, 13, window(9, 13))
+    assert not overtakes(store, 13, window(9, 13, forced=frozenset({0})))
+    assert overtakes(store, 13, window(9, 13, forced=frozenset({1})))
 
 
 def test_our_zip_is_never_the_only_one_that_spark_has_to_delete() -> None:
@@ -126,10 +126,10 @@ def test_our_zip_is_never_the_only_one_that_spark_has_to_delete() -> None:
     once = Uploads((Upload(50, "state/0/0/50.zip"),), 0)
     store = replace(quiet(f"50z:a {versions('c', 51, 60)} sa sb"), uploads=once)
     alone = theirs(store, "50.zip")
-    assert overtakes(alone, 45, 45, 60, 60)
-    assert not overtakes(alone, 60, 45, 60, 60)
+    assert overtakes(alone, 45, window(45, 60))
+    assert not overtakes(alone, 60, window(45, 60))
     more = replace(quiet(f"30z:a 40z:a 50z:a {versions('c', 51, 60)} sa sb"), uploads=once)
-    assert not overtakes(theirs(more, "50.zip"), 35, 35, 60, 60)
+    assert not overtakes(theirs(more, "50.zip"), 35, window(35, 60))
 
 
 def test_the_newest_version_and_not_a_fixed_target_says_what_spark_retains() -> None:
@@ -137,9 +137,9 @@ def test_the_newest_version_and_not_a_fixed_target_says_what_spark_retains() -> 
     every_ten = Uploads((Upload(30, "state/0/0/30.zip"), Upload(40, "state/0/0/40.zip")), 10)
     known = quiet(f"40z:a 50z:b 57z:c {versions('c', 41, 60)} sa sb sc")
     store = theirs(replace(known, uploads=every_ten), "57.zip")
-    assert overtakes(store, 55, 55, 56, 60)
-    assert overtakes(store, 55, 55, 60, 60)
-    assert not overtakes(known, 55, 55, 56, 60)
+    assert overtakes(store, 55, window(55, 56, 60))
+    assert overtakes(store, 55, window(55, 60))
+    assert not overtakes(known, 55, window(55, 56, 60))
 
 
 def test_after_twenty_quiet_versions_zips_go_and_then_what_only_they_needed() -> None:
@@ -270,7 +270,7 @@ def test_executors_may_build_on_a_forced_zip_as_on_any_other() -> None:
     assert (was.actions, was.stores[0].kept) == (now.actions, now.stores[0].kept)
     assert [one.wait for one in now.withheld] == [one.wait for one in was.withheld] != []
     assert kept(now)["10.zip"] == "executor_may_build_on_it"
-    assert executors_upload(forced, 25, 30)
+    assert executors_upload(forced, window(25, 30))
     assert observed(forced) == observed(store)
 
 

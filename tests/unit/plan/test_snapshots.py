@@ -6,9 +6,9 @@ import pytest
 
 from statemaint.model.checkpoint import Store
 from statemaint.model.policy import Policy
-from statemaint.plan.actions import WriteSnapshot
-from statemaint.plan.facts import Facts, Window, gather
-from statemaint.plan.snapshots import _overtakes, snapshots_due
+from statemaint.plan.actions import Window, Withheld, WriteSnapshot
+from statemaint.plan.facts import Facts, gather
+from statemaint.plan.snapshots import snapshots_due
 from statemaint.plan.staleness import Judgement
 from tests.support.checkpoints import NOW, store
 from tests.support.rocks import rocks_store
@@ -45,6 +45,6 @@ def test_only_a_zip_has_families() -> None:
 
 def test_a_zip_that_the_first_batch_had_to_write_shows_no_habit() -> None:
     found = facts(rocks_store("1c 1z 2c 3c", since=1), 3)
-    assert _overtakes(found, 3)
+    assert [type(one) for one in snapshots_due(found)] == [Withheld]
     forced = replace(found, window=replace(found.window, forced=frozenset({0})))
-    assert not _overtakes(forced, 3)
+    assert [type(one) for one in snapshots_due(forced)] == [WriteSnapshot]

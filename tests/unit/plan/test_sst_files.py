@@ -2,8 +2,8 @@
 
 import pytest
 
-from statemaint.plan.sst_files import _is_lowest, _last_uploads, _oldest_kept, _Zips, overtakes
-from tests.support.rocks import rocks_store
+from statemaint.plan.sst_files import _is_lowest, _oldest_kept, _Zips, overtakes
+from tests.support.rocks import rocks_store, window
 
 
 def zips(*versions: int, retained: int = 20) -> _Zips:
@@ -26,15 +26,15 @@ def test_the_lowest_zip_is_never_ours(version: int, *, lowest: bool) -> None:
     assert not _is_lowest(zips(30, 40, 50), version)
 
 
-def test_uploads_count_within_the_quiet_window() -> None:
-    store = rocks_store("1z")
-    assert _last_uploads(store, zips(1, 30, 31), 30, frozenset()) == {31}
-    assert _last_uploads(store, zips(1, 2), 0, frozenset()) == {1, 2}
-    assert _last_uploads(store, zips(1, 2), 0, frozenset({0})) == {2}
+def test_an_upload_counts_within_the_quiet_window() -> None:
+    changes = " ".join(f"{version}c" for version in range(20, 51))
+    store = rocks_store(f"{changes} 20z 30z", since=1)
+    assert overtakes(store, 45, window(45, 49))
+    assert not overtakes(store, 45, window(45, 50))
 
 
 def test_only_clean_ups_to_come_matter() -> None:
     """A clean-up before 14.zip existed would have kept another zip."""
     changes = " ".join(f"{version}c" for version in range(1, 15))
     store = rocks_store(f"{changes} 2z 3z 6z 7z 9z 14z", written=["3.zip", "6.zip"])
-    assert not overtakes(store, 14, 8, 14, 14)
+    assert not overtakes(store, 14, window(8, 14))

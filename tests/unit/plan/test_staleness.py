@@ -316,7 +316,7 @@ def test_a_log_is_not_in_doubt_where_the_snapshot_that_a_comparison_began_with_i
         inputs=records[2 - inputs :], start=start,
     )  # fmt: skip
     found = judge(replace(store, attestations=(*store.attestations, proof)), checkpoint)
-    assert (f"{HOME}/4.snapshot" in found.stale_paths) is stale
+    assert (f"{HOME}/4.snapshot" in {suspect.path for suspect in found.stale}) is stale
 
 
 @pytest.mark.parametrize(

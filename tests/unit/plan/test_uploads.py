@@ -19,7 +19,7 @@ from statemaint.plan.uploads import (
 )
 from statemaint.records.attestations import parse_attestations, render_attestations
 from tests.support.checkpoints import NOW, STORE, store, versions
-from tests.support.rocks import rocks_store, table
+from tests.support.rocks import rocks_store, table, window
 
 
 def path(version: int) -> str:
@@ -165,7 +165,7 @@ def test_the_quiet_window_is_twice_the_widest_gap_of_all_time() -> None:
         (300, 1199, True), (300, 1200, False), (10, 620, False), (10, 619, True), (1, 620, False),
     ):  # fmt: skip
         known = replace(ours, uploads=replace(ours.uploads, widest_gap=widest))
-        assert executors_upload(known, 1, target) == uploading
+        assert executors_upload(known, window(1, target)) == uploading
 
 
 @given(st.sets(st.integers(1, 200), min_size=1), st.sets(st.integers(1, 200)), st.data())

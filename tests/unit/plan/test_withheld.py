@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from statemaint.model.checkpoint import Checkpoint
+from statemaint.model.checkpoint import LONG_CHAIN, Checkpoint
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.model.replay import LONG_CHAIN
 from statemaint.model.rocks import Upload, Uploads
-from statemaint.plan.actions import Plan, Request, Wait, Withheld, WriteSnapshot
-from statemaint.plan.facts import Window, gather
+from statemaint.plan.actions import Plan, Request, Wait, Window, Withheld, WriteSnapshot
+from statemaint.plan.facts import gather
 from statemaint.plan.planner import plan
 from statemaint.plan.reasons import SnapshotReason, WithheldReason
 from statemaint.plan.snapshots import snapshots_due

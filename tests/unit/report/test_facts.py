@@ -5,9 +5,9 @@ import json
 import pytest
 
 from statemaint.maintain import maintain
+from statemaint.model.checkpoint import BYTES_PER_SECOND, FILE_SECONDS
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
-from statemaint.model.replay import BYTES_PER_SECOND, FILE_SECONDS
 from statemaint.plan.actions import Request
 from statemaint.report.facts import (
     CHAIN_BOUNDS,

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from statemaint.listing import Entry
-from statemaint.plan.restoring import PutBack, UndoPlan
+from statemaint.plan.recovery.recovery_plan import PutBack, UndoPlan
 from statemaint.report.to_json import undo_fingerprint, undo_plan_json
 
 BACK = PutBack("state/0/0/2.delta", Entry("_statemaint/trash/R/state/0/0/2.delta", 46, 5.0))

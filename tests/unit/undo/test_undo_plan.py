@@ -5,7 +5,7 @@ import pytest
 from statemaint.errors import ConfigError, NotACheckpointError, Superseded
 from statemaint.maintain import maintain, undo
 from statemaint.model.ids import RecoveryVerb
-from statemaint.plan.restoring import UndoPlan
+from statemaint.plan.recovery.recovery_plan import UndoPlan
 from statemaint.recover import rollback
 from statemaint.report.to_json import undo_fingerprint
 from statemaint.storage import MemoryStorage

@@ -7,7 +7,7 @@ from statemaint.model.chain import Chain
 from statemaint.model.files import Snapshot
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.proof import Attestation, Outdated
-from statemaint.plan.findings.stale import edited_finding, replaced_finding, stale_finding
+from statemaint.plan.findings.health import edited_finding, replaced_finding, stale_finding
 from statemaint.plan.staleness import Suspect
 from tests.support.checkpoints import NOW, STORE, store
 
