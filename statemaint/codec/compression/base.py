@@ -17,12 +17,10 @@ _STEP = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block of a stream.
+    """One block of a stream: its uncompressed payload, and its bytes in the file with their header.
 
-    Attributes:
-        payload: its uncompressed bytes.
-        stored: its bytes in the file, header included, where another stream of the same compression
-            may contain them unchanged; `None` if blocks depend on each other.
+    Another stream of the same compression may contain `stored` unchanged; it is `None` if blocks
+    depend on each other.
     """
 
     payload: Buffer
@@ -51,15 +49,13 @@ class Compression(Protocol):
 
     @property
     def block_size(self) -> int:
-        """Returns the number of payload bytes that Spark puts in a block."""
+        """The number of payload bytes that Spark puts in a block."""
         ...
 
     def blocks(self, stream: BinaryIO) -> Iterator[Block]:
         """Yields a stream's blocks, each checked; memory is bounded by the bytes really read.
 
-        Raises:
-            CodecError: on the first byte that does not follow the format; `offset` counts in the
-                stored file.
+        The offset of a `CodecError` counts in the stored file.
         """
         ...
 
@@ -67,10 +63,9 @@ class Compression(Protocol):
 
 
 class ExactStream:
-    """A stream with exact reads, whose memory is bounded by its bytes and not by a length field.
+    """A stream with exact reads; a length field beyond its end allocates nothing.
 
-    Attributes:
-        offset: the number of bytes taken from it.
+    `offset` is the number of bytes taken from it.
     """
 
     __slots__ = ("_stream", "offset")
@@ -81,16 +76,14 @@ class ExactStream:
 
     def header(self, size: int) -> bytes:
         """Returns the header of a block; empty at the end of the stream."""
-        content = self.piece(size)
+        start, content = self.offset, self.piece(size)
         if 0 < len(content) < size:
-            start = self.offset - len(content)
             raise CodecError(f"block header cut short: {len(content)} bytes", offset=start)
         return content
 
     def body(self, size: int) -> bytes:
-        content = self.piece(size)
+        start, content = self.offset, self.piece(size)
         if len(content) < size:
-            start = self.offset - len(content)
             raise CodecError(f"block cut short: {len(content)} of {size} bytes", offset=start)
         return content
 

@@ -46,12 +46,9 @@ def decode(
     """Yields the records of a payload that arrives in pieces.
 
     Row checksums are all checked; a value keeps its checksum, the key of a removal comes bare.
-    Without removals a negative value length is refused in Spark's words, as in a snapshot.
-
-    Raises:
-        CodecError: when the payload ends early, continues after its end, or has an invalid length
-            or a checksum that does not match; `offset` counts in the uncompressed payload, and is
-            the start of the record where a checksum is wrong.
+    Without removals a negative value length is refused in Spark's words, as in a snapshot. The
+    offset of a `CodecError` counts in the uncompressed payload; for a wrong checksum it is the
+    start of the record.
     """
     reader = _Reader(iter(chunks))
     while (length := reader.length()) != -1:
@@ -73,10 +70,8 @@ class _Reader:
     __slots__ = ("_at", "_buffer", "_chunks", "_passed")
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._buffer = b""
-        self._at = 0
-        self._passed = 0
+        self._chunks, self._buffer = chunks, b""
+        self._at = self._passed = 0
 
     @property
     def offset(self) -> int:
