@@ -28,7 +28,7 @@ import json
 import re
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import chain
@@ -103,12 +103,8 @@ def decode(
     """Returns the header of a payload that arrives in pieces, and an iterator of its changes.
 
     Kinds are plain integers, which compare and hash faster than `ChangeKind`. Row checksums are all
-    checked; a value keeps its checksum, the key of a delete and the end of a range come bare.
-
-    Raises:
-        CodecError: when the payload ends early, continues after its end, or has an invalid length
-            or kind of change, or a checksum that does not match; `offset` counts in the
-            uncompressed payload. The iterator raises it, too.
+    checked; a value keeps its checksum, the key of a delete and the end of a range come bare. The
+    offset of a `CodecError` counts in the uncompressed payload; the iterator raises it, too.
     """
     payload = _Payload(iter(chunks))
     header = _header(payload)
@@ -126,7 +122,7 @@ def families_used(header: Header, changes: Iterable[Change]) -> frozenset[int]:
         deque(changes, maxlen=0)
         return frozenset()
     prefixes = {key[:_FAMILY_SIZE] for kind, key, _ in changes if kind in _ADDING}
-    return frozenset(int.from_bytes(one, "little", signed=True) for one in prefixes)
+    return frozenset(int.from_bytes(prefix, "little", signed=True) for prefix in prefixes)
 
 
 class _Payload:
@@ -135,9 +131,7 @@ class _Payload:
     __slots__ = ("_chunks", "buffer", "passed")
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self.buffer = b""
-        self.passed = 0
+        self._chunks, self.buffer, self.passed = chunks, b"", 0
 
     def skip(self, count: int) -> None:
         self.buffer = self.buffer[count:]
@@ -220,15 +214,12 @@ def _can_be(versions: tuple[Any, ...], ids: tuple[Any, ...]) -> bool:
 # -- records
 
 
-_Take = Callable[[bytes, int, list[Change]], tuple[int, int]]
-
-
 def _batches(
     payload: _Payload, header: Header, *, row_checksums: bool
 ) -> Iterator[Iterable[Change]]:
     """Yields the changes of one buffer at a time: a list loop costs half as much as a generator."""
     tagged = header.column_families
-    take: _Take = _take_tagged if tagged else _take_plain
+    take = _take_tagged if tagged else _take_plain
     need = 1
     while need:
         payload.fill(need, _BUFFER)
@@ -254,11 +245,10 @@ def _verified(changes: list[Change], start: int, *, tagged: bool) -> Iterator[Ch
 
 
 def _take_plain(buffer: bytes, start: int, changes: list[Change]) -> tuple[int, int]:
-    """Finds the whole changes of a buffer, in formats 1 and 3.
+    """Adds the whole changes of a buffer, in formats 1 and 3.
 
-    Returns:
-        The start of the first incomplete change, and the least number of bytes that it takes; 0
-        after the end of the records.
+    Returns the start of the first incomplete change, and the least number of bytes that it takes;
+    0 after the end of the records.
     """
     at, size = 0, len(buffer)
     last = size - _INT.size  # the last place where a length can begin
@@ -267,7 +257,8 @@ def _take_plain(buffer: bytes, start: int, changes: list[Change]) -> tuple[int, 
         key = at + 4
         middle = key + length(buffer, at)[0]
         if middle < key:
-            _check_end(middle - key, start + at)
+            if middle - key != -1:
+                raise CodecError(f"key size cannot be {middle - key}", offset=start + at)
             return key, 0
         if middle > last:
             return at, middle + 4 - at
@@ -284,13 +275,8 @@ def _take_plain(buffer: bytes, start: int, changes: list[Change]) -> tuple[int, 
     return at, 4
 
 
-def _check_end(length: int, offset: int) -> None:
-    if length != -1:
-        raise CodecError(f"key size cannot be {length}", offset=offset)
-
-
 def _take_tagged(buffer: bytes, start: int, changes: list[Change]) -> tuple[int, int]:
-    """Finds the whole changes of a buffer, in formats 2 and 4; otherwise like `_take_plain`."""
+    """Adds the whole changes of a buffer, in formats 2 and 4; otherwise like `_take_plain`."""
     at, size = 0, len(buffer)
     last = size - _INT.size
     head, length, add = _KEY.unpack_from, _INT.unpack_from, changes.append
@@ -337,10 +323,8 @@ def encode(
 ) -> Iterator[bytes]:
     """Yields the payload of some changes in pieces of about 64 KiB.
 
-    Row checksums are added here to changes without them, whose values are one row each.
-
-    Raises:
-        ValueError: when the format has no place for the lineage or for a change.
+    Row checksums are added here to changes without them, whose values are one row each. It is a
+    `ValueError` if the format has no place for the lineage or for a change.
     """
     pending = bytearray(_encode_header(header))
     for change in map(_sealed, changes) if row_checksums else changes:
