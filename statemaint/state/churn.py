@@ -25,7 +25,6 @@ from statemaint.errors import UnsupportedError
 from statemaint.fold.table import SortedEvents
 
 _NUMBER = 2  # bytes of a column family's number, in front of a key
-_DELETE, _DELETE_RANGE = int(DELETE), int(DELETE_RANGE)
 # An event of a key: its version, its kind, and the number of ranges deleted before.
 _EVENT = struct.Struct(">QBI")
 _PUT, _REMOVE, _RANGE = 0, 1, 2
@@ -97,9 +96,9 @@ class Log:
         put, remove = self._events_of(version)
         for change in changes:
             kind, key, value = change
-            if kind == _DELETE:
+            if kind == DELETE:
                 add(key, remove)
-            elif kind == _DELETE_RANGE:
+            elif kind == DELETE_RANGE:
                 if len(self._ranges) == MOST_RANGES:
                     what = f"a log with more than {MOST_RANGES:,} deleted ranges"
                     raise UnsupportedError(self.place, what, "fewer in a store")

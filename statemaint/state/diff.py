@@ -41,7 +41,7 @@ from statemaint.storage import Storage
 from statemaint.wording import Explained
 from statemaint.workers import Workers
 
-_PUTTING = frozenset({int(PUT), int(MERGE)})
+_PUTTING = (PUT, MERGE)
 
 
 class Puts:

@@ -102,6 +102,40 @@ class ExactStream:
         return b"".join(parts)
 
 
+class Payload:
+    """The payload of a stream, which arrives in pieces.
+
+    `buffer` has arrived, and its bytes before `at` are taken; `passed` are those before the buffer.
+    """
+
+    __slots__ = ("_chunks", "at", "buffer", "passed")
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks, self.buffer = iter(chunks), b""
+        self.at = self.passed = 0
+
+    @property
+    def offset(self) -> int:
+        return self.passed + self.at
+
+    def fill(self, need: int, wish: int = 0) -> int:
+        """Drops what is taken, and fills the buffer with `need` bytes, or `wish` if there are more.
+
+        Returns its size, which is smaller only at the end of the payload.
+        """
+        parts = [self.buffer[self.at :]]
+        have = len(parts[0])
+        self.passed, self.at = self.passed + self.at, 0
+        while have < max(need, wish) and (chunk := next(self._chunks, None)) is not None:
+            parts.append(chunk)
+            have += len(chunk)
+        self.buffer = b"".join(parts)
+        return have
+
+    def has_more(self) -> bool:
+        return self.at < len(self.buffer) or any(self._chunks)
+
+
 def decode(compression: Compression, stream: BinaryIO) -> Iterator[bytes]:
     for block in compression.blocks(stream):
         yield bytes(block.payload)

@@ -125,7 +125,20 @@ def metadata_of(members: Mapping[str, bytes]) -> ZipMetadata:
     content = members.get(METADATA)
     if content is None:
         raise CodecError("no metadata in the zip", offset=0)
-    return _parse(content)
+    word, _, rest = content.partition(b"\n")
+    formats = [name for name in _FORMATS if name.encode() == word]
+    if not formats:
+        raise CodecError(f"zip metadata of unknown format {word[:8]!r}", offset=0)
+    try:
+        fields = json.loads(rest.decode())
+    except (ValueError, RecursionError) as error:
+        raise CodecError(f"zip metadata is not JSON: {error}", offset=0) from error
+    if not isinstance(fields, dict):
+        raise CodecError("zip metadata is not a JSON object", offset=0)
+    for name, value in fields.items():
+        if name not in _FIELDS + _FAMILY_FIELDS and isinstance(value, list | dict) and value:
+            raise CodecError(f"zip metadata has an unknown field {name[:80]!r}", offset=0)
+    return _metadata(fields, formats[0])
 
 
 def members(content: bytes) -> Mapping[str, bytes]:
@@ -232,23 +245,6 @@ def _member(name: str) -> str:
 
 
 # -- metadata
-
-
-def _parse(content: bytes) -> ZipMetadata:
-    word, _, rest = content.partition(b"\n")
-    formats = [name for name in _FORMATS if name.encode() == word]
-    if not formats:
-        raise CodecError(f"zip metadata of unknown format {word[:8]!r}", offset=0)
-    try:
-        fields = json.loads(rest.decode())
-    except (ValueError, RecursionError) as error:
-        raise CodecError(f"zip metadata is not JSON: {error}", offset=0) from error
-    if not isinstance(fields, dict):
-        raise CodecError("zip metadata is not a JSON object", offset=0)
-    for name, value in fields.items():
-        if name not in _FIELDS + _FAMILY_FIELDS and isinstance(value, list | dict) and value:
-            raise CodecError(f"zip metadata has an unknown field {name[:80]!r}", offset=0)
-    return _metadata(fields, formats[0])
 
 
 def _metadata(fields: dict[str, Any], word: str) -> ZipMetadata:
