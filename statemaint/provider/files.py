@@ -136,7 +136,6 @@ class StoreFiles:
     neighbours: Neighbours
 
     def fetch(self) -> tuple[StoreFile, ...]:
-        """Returns each version's file, ascending; a snapshot hides the delta of its version."""
         by_version: dict[int, StoreFile] = {}
         for entry in self.storage.list(self.directory):
             if entry.path != f"{self.directory}/{entry.name}":

@@ -57,14 +57,10 @@ class HDFSBackedStateStoreProvider:
         key_schema: Json | None = None,
         num_cols_prefix_key: int = 0,
     ) -> None:
-        """Binds a store; nothing is read yet.
+        """Binds a store of a checkpoint, with the settings of its query; nothing is read yet.
 
-        Args:
-            store_id: the store.
-            storage: where its checkpoint lives.
-            conf: the settings of its query.
-            key_schema: Spark's JSON of the key, for prefix scans.
-            num_cols_prefix_key: the number of key columns in the prefix; 0 for no prefix scans.
+        Prefix scans are by the first `num_cols_prefix_key` columns of keys, whose schema is
+        `key_schema`, Spark's JSON.
 
         Raises:
             ConfigError: when there is a prefix but no key schema.
@@ -93,11 +89,9 @@ class HDFSBackedStateStoreProvider:
     def get_store(
         self, version: int, *, force_snapshot_on_commit: bool = False
     ) -> HDFSBackedStateStore:
-        """Returns a version, open for the changes that make the next one.
+        """Returns a version, open for the changes that make the next one; 0 is the empty state.
 
-        Args:
-            version: the version to start from; 0 is the empty state.
-            force_snapshot_on_commit: whether to write the next version's snapshot with its delta.
+        With `force_snapshot_on_commit` the next version gets a snapshot beside its delta.
 
         Raises:
             ConfigError: when the version is below 0, or larger than `max_bytes_in_memory`.
@@ -139,7 +133,7 @@ class HDFSBackedStateStoreProvider:
         self._cache(version, dict(state))
 
     def write_empty(self, version: int) -> None:
-        """Writes the delta of a version without changes, without loading the version before."""
+        """Writes a delta without changes, and does not load the version before."""
         self._files.write(version, "delta", ())
 
     # -- loading
@@ -165,8 +159,8 @@ class HDFSBackedStateStoreProvider:
     def _load_snapshot(self, version: int) -> tuple[int, State]:
         """Returns the newest readable base at or below a version. Mirrors `SnapshotLoader`.
 
-        If the newest base is broken, older ones are tried, down to the empty state, as long as the
-        number of deltas to replay stays within its limit.
+        Below a broken base older ones are tried, down to the empty state, as long as the number of
+        deltas to replay stays within its limit.
         """
         snapshots = {file.version for file in self._files.fetch() if file.is_snapshot}
         versions = {*snapshots, *self._loaded, 0}
@@ -191,10 +185,8 @@ class HDFSBackedStateStoreProvider:
             return {}
         if version in self._loaded:
             return self._loaded[version]
-        state: State = {}
-        for key, value in self._room(version, state).take(self._files.snapshot(version)):
-            if value is not None:  # a snapshot removes nothing
-                state[key] = value
+        state: dict[bytes, bytes] = {}
+        records.apply(state, self._room(version, state).take(self._files.snapshot(version)))
         return state
 
     def _room(self, version: int, state: State) -> Room:
@@ -256,18 +248,15 @@ class HDFSBackedStateStoreProvider:
     def fetch_files(self) -> tuple[StoreFile, ...]:
         """Returns the file of each version, ascending; a snapshot hides the delta of its version.
 
-        Raises:
-            CheckpointError: when a name has two parts and no number, which also stops Spark.
-            StorageError: when the storage fails.
+        A name with two parts and no number is a `CheckpointError`: it also stops Spark.
         """
         return self._files.fetch()
 
     def files_for_version(self, files: Sequence[StoreFile], version: int) -> tuple[StoreFile, ...]:
         """Returns the files that rebuild a version, in the order in which they apply.
 
-        Raises:
-            ConfigError: when the version has no file.
-            CheckpointError: when a version since the snapshot has no delta.
+        It is a `ConfigError` if the version has no file, and a `CheckpointError` if a version since
+        the snapshot has no delta.
         """
         if all(file.version != version for file in files):
             raise ConfigError(f"requirement failed: no file of version {version}")
@@ -295,7 +284,5 @@ class HDFSBackedStateStoreProvider:
         return {"memoryUsedBytes": sum(map(size_of, self._loaded.values())), **self._counts}
 
     def _metrics(self, state: State, *, forced: bool) -> StateStoreMetrics:
-        own = self.metrics
-        memory = own.pop("memoryUsedBytes")
-        custom = {**own, _SIZE: size_of(state), _FORCED: int(forced)}
-        return StateStoreMetrics(len(state), memory, custom)
+        custom = {**self._counts, _SIZE: size_of(state), _FORCED: int(forced)}
+        return StateStoreMetrics(len(state), self.metrics["memoryUsedBytes"], custom)

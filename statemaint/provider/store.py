@@ -83,11 +83,7 @@ class HDFSBackedReadStateStore:
         yield from self._state.items()
 
     def prefix_scan(self, prefix_key: bytes) -> Iterator[Row]:
-        """Yields the rows whose keys begin with these columns.
-
-        Raises:
-            ConfigError: when the store has no prefix.
-        """
+        """Yields the rows whose keys begin with these columns, if the store has a prefix."""
         if self._prefix is None:
             raise ConfigError("Prefix scan is not supported!")
         for key, value in self.iterator():
@@ -113,7 +109,8 @@ class StoreState(StrEnum):
 class HDFSBackedStateStore(HDFSBackedReadStateStore):
     """One version and the changes that make the next. Mirrors Spark's `HDFSBackedStateStore`.
 
-    Changes are held in memory until `commit`; a crash before it leaves no trace.
+    Changes are held in memory until `commit`; a crash before it leaves no trace. After commit or
+    abort, `put`, `remove` and `commit` raise `ConfigError`.
     """
 
     _kind = "HDFSStateStore"
@@ -134,11 +131,7 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore):
         self.state = StoreState.UPDATING
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Sets the value of a key.
-
-        Raises:
-            ConfigError: after commit or abort, or when the key or value cannot be an `UnsafeRow`.
-        """
+        """Sets the value of a key; both must be of the size of an `UnsafeRow`."""
         self._must_update("put")
         if len(key) % _WORD or len(value) % _WORD:
             text = f"rows take whole words of {_WORD} bytes, not {len(key)} and {len(value)} bytes"
@@ -151,7 +144,7 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore):
         yield from tuple(self._state.items())
 
     def remove(self, key: bytes) -> None:
-        """Removes a key; nothing is written for a missing key. Raises as `put` does."""
+        """Removes a key; nothing is written for a missing key."""
         self._must_update("remove")
         if self._state.pop(key, None) is not None:
             self._changes.append((key, None))
@@ -159,9 +152,7 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore):
     def commit(self) -> int:
         """Writes the delta of the next version in one step and returns that version.
 
-        Raises:
-            ConfigError: after commit or abort.
-            StorageError: when the delta could not be written; the store can be committed again.
+        If the delta could not be written (`StorageError`), the store can be committed again.
         """
         self._must_update("commit")
         self._commit(self.version + 1, self._state, self._changes)

@@ -145,7 +145,7 @@ class StateDiff:
 
     @property
     def total(self) -> Counts:
-        return sum((one.counts for one in self.stores), Counts())
+        return sum((diff.counts for diff in self.stores), Counts())
 
 
 def pairs(older: Iterator[Row], newer: Iterator[Row]) -> Iterator[Pair]:
@@ -195,7 +195,7 @@ def diff_state(
         operator: the stateful operator.
         partition: all of them by default.
         store: the store's name, all of them by default.
-        family: the column family's name; by default all but those that Spark keeps for itself.
+        family: as in `read_state`.
 
     Raises:
         ConfigError: when the older version is above the newer; and as `read_state` raises it.
@@ -210,11 +210,11 @@ def diff_state(
     if checkpoint.moved(older, newer):
         text = f"the state was repartitioned between versions {older} and {newer}"
         raise ConfigError(f"{reading.root}: {text}; compare two versions on the same side")
-    parts = (parts_at(reading, checkpoint, one, family) for one in (older, newer))
-    both = tuple((one, two) for one, two in zip(*parts, strict=True) if one.layouts or two.layouts)
-    if family is not None and not both:
+    sides = (parts_at(reading, checkpoint, version, family) for version in (older, newer))
+    parts = tuple(pair for pair in zip(*sides, strict=True) if any(part.layouts for part in pair))
+    if family is not None and not parts:
         raise no_family(reading, checkpoint, newer, family)
-    return DiffSelection(reading, checkpoint, older, newer, both)
+    return DiffSelection(reading, checkpoint, older, newer, parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +244,7 @@ class DiffSelection:
             keep: returns whether a row is requested; counts are of all rows.
             limit: the maximum number of rows to return.
             into: receives each of these rows immediately; then none is held or returned.
-            workers: the number of stores whose files are read ahead, in bounded memory; by default
-                what suits the storage. The result is the same with any number.
+            workers: as in `read_state`.
 
         Raises:
             CheckpointError: when a file of either version, or of the log between, is damaged.

@@ -184,17 +184,20 @@ def scan_stores(
     """Returns a read-only storage, and a scan of some stores; at least one of them must exist."""
     reading = ReadOnly(open_storage(storage) if isinstance(storage, str) else storage)
 
-    def requested(one: StoreId) -> bool:
+    def requested(store_id: StoreId) -> bool:
         return (
-            operator in (None, one.operator)
-            and partition in (None, one.partition)
-            and store in (None, one.store)
+            operator in (None, store_id.operator)
+            and partition in (None, store_id.partition)
+            and store in (None, store_id.store)
         )
 
     checkpoint = scan_checkpoint(reading, requested)
     committed_version(checkpoint)
     if not checkpoint.stores:
-        what = f"operator {_any(operator)}, partition {_any(partition)}, store {_any(store)}"
+        request = {"operator": operator, "partition": partition, "store": store}
+        what = ", ".join(
+            f"{name} {'(any)' if value is None else value}" for name, value in request.items()
+        )
         raise ConfigError(f"{reading.root}: no {what}; `statemaint scan` lists what is there")
     return reading, checkpoint
 
@@ -211,14 +214,10 @@ def parts_at(
 
 def no_family(reading: Storage, checkpoint: Checkpoint, version: int, family: str) -> ConfigError:
     layouts = known_layouts(reading, checkpoint, version)
-    families = sorted({name for one in checkpoint.stores for name in layouts(one) if name})
+    families = sorted({name for store in checkpoint.stores for name in layouts(store) if name})
     there = f"there are {', '.join(families)}" if families else "there are none"
     operator = checkpoint.stores[0].id.operator
     return ConfigError(f"{reading.root}: no column family {family} in operator {operator}; {there}")
-
-
-def _any(requested: object) -> object:
-    return "(any)" if requested is None else requested
 
 
 def known_layouts(
@@ -238,7 +237,7 @@ def known_layouts(
 def _chosen(layouts: Layouts, family: str | None) -> Layouts:
     if family is not None:
         return {family: layouts[family]} if family in layouts else {}
-    return {name: one for name, one in layouts.items() if of_the_query(name)}
+    return {name: layout for name, layout in layouts.items() if of_the_query(name)}
 
 
 def of_the_query(family: str | None) -> bool:
@@ -316,10 +315,11 @@ def _refuse_row(_key: bytes, _value: bytes) -> DecodedRow:
 def _family(part: Part, name: str | None, wrapping: Wrapping) -> Family:
     layout, store = part.layouts[name], part.store.id
     of_key, of_value = key_reader(layout, wrapping), value_reader(layout, wrapping)
-    return Family(
-        name,
-        lambda key, value: DecodedRow(store, name, layout, of_key(key), of_value(key, value)),
-    )
+
+    def row(key: bytes, value: bytes) -> DecodedRow:
+        return DecodedRow(store, name, layout, of_key(key), of_value(key, value))
+
+    return Family(name, row)
 
 
 class Readable:

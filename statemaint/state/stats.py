@@ -69,24 +69,19 @@ def state_stats(  # noqa: PLR0913 -- each is a choice of its own
 
     Args:
         storage: where the checkpoint lives, or its address.
-        operator: all of them by default.
-        partition: all of them by default.
-        store: the store's name, all of them by default.
+        operator: all of them by default, as with `partition` and `store`.
+        partition: the partition.
+        store: the store's name.
         since: the version since which untouched keys were not put; by default the oldest one whose
             delta or changelog every store with a log has.
         top: how many of the largest keys to return.
-        workers: the number of stores that are read at a time; by default what suits the storage.
-            The result is the same with any number.
+        workers: as in `read_state`.
 
     Raises:
-        ConfigError: when nothing is committed, nothing matches the request, or the log does not
-            reach back that far.
+        ConfigError: when the log does not reach back that far; and as `read_state` raises it.
         UnsupportedError: when rows are not encoded as UnsafeRow, or the log deletes more ranges
             than `churn.MOST_RANGES`.
-        DamagedError: when the checkpoint's own logs or schemas cannot be read, or the newest
-            version does not load.
-        CheckpointError: when a file of it, or of the log, is damaged.
-        StorageError: when anything could not be listed or read.
+        DamagedError, CheckpointError, StorageError: as `read_state` raises them.
     """
     reading, checkpoint = scan_stores(storage, operator, partition=partition, store=store)
     version = committed_version(checkpoint)
@@ -148,8 +143,7 @@ class _Tally:
         return [(size, key, value) for size, _, key, value in ranked]
 
 
-_TABLES = 3
-"""A store's rows, those that it began with, and the events of its keys."""
+_TABLES = 3  # a store's rows, those that it began with, and the events of its keys
 
 
 def _reading(

@@ -91,10 +91,7 @@ class _Reader(Payload):
 
 
 def apply(state: dict[bytes, bytes], delta: Iterable[Record]) -> None:
-    """Applies a delta's changes to a state; the reference that faster folds must equal.
-
-    A damaged delta leaves the state half changed: the caller must discard it.
-    """
+    """Applies a delta to a state, as faster folds must; a damaged one leaves it half changed."""
     for key, value in delta:
         if value is None:
             state.pop(key, None)
@@ -103,7 +100,7 @@ def apply(state: dict[bytes, bytes], delta: Iterable[Record]) -> None:
 
 
 def snapshot_rows(records: Iterable[Record]) -> Iterator[tuple[bytes, bytes]]:
-    """Yields a snapshot's records; raises `CodecError` on a removal, which none may contain."""
+    """Yields a snapshot's records, which may contain no removal."""
     for number, (key, value) in enumerate(records):
         if value is None:
             raise CodecError(f"record {number} of a snapshot removes its key", offset=0)

@@ -52,9 +52,8 @@ class StateMetadata:
 
     Attributes:
         prefixes: the number of key columns that each store encodes separately, in front.
-        lists: the state variables whose values are any number of entries; `None` if the metadata
-            do not name the state variables.
-        schemas: the names, without their folders, of each store's schema files, oldest first.
+        lists: the state variables that are lists; `None` if the metadata name no state variables.
+        schemas: the names of each store's schema files, oldest first.
     """
 
     prefixes: Mapping[str, int]

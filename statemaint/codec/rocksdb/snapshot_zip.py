@@ -81,10 +81,7 @@ class ZipShape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ImmutableFile:
-    """A file beside the zip that belongs to the snapshot: its local and its stored name.
-
-    Spark refuses a copy of another size.
-    """
+    """A file beside the zip that belongs to the snapshot; Spark refuses one of another size."""
 
     local: str
     stored: str
@@ -149,8 +146,7 @@ def members(content: bytes) -> Mapping[str, bytes]:
 def render(members: Mapping[str, bytes], metadata: ZipMetadata, *, mark: bool = False) -> bytes:
     """Returns the zip of some members, with the given metadata in place of any among them.
 
-    The same arguments give the same bytes. With the mark, `marked` distinguishes it from Spark's
-    own zips.
+    The same arguments give the same bytes. With the mark, `marked` tells it from Spark's own zips.
     """
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as archive:

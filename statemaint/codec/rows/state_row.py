@@ -103,10 +103,7 @@ class RowLayout:
 class Wrapping:
     """The bytes around all keys and values of a store.
 
-    Attributes:
-        families: the size of the column family's number before a key: 2, or 0 without families.
-        checksums: whether every row carries a checksum.
-        delimiter: the bytes between entries.
+    `families` is the size of the column family's number before a key: 2, or 0 without families.
     """
 
     families: int = 0

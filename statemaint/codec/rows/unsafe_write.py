@@ -1,15 +1,9 @@
 """The writer of `UnsafeRow`, the bytes of every key and value of a state store.
 
-    row   = nulls word{n} tail               nulls: a bit a column, in whole words; word: 8 bytes
-    array = count(<q) nulls element{count}   elements in their own width, together in whole words,
-            tail                             where it varies a word each
-    map   = size(<q) array array             size of the array of keys in bytes; keys, then values
-    word  = the value, zero-padded | (offset << 32 | size)    of a value in the tail
-    tail  = what words point to, each zero-padded to 8 bytes; offsets count from the row or array
-
-All numbers are little-endian, except the big-endian bytes of a decimal beyond 18 digits: in a row
-such a decimal takes 16 bytes of the tail, even when it is null. Mirrors `UnsafeRowWriter`,
-`UnsafeArrayWriter` and the code of `UnsafeProjection`.
+The grammar is in `unsafe_read`. What words point to is in the order of the words, each zero-padded
+to 8 bytes; elements of an array are together in whole words. In a row a decimal beyond 18 digits
+takes 16 bytes of the tail, even when it is null. Mirrors `UnsafeRowWriter`, `UnsafeArrayWriter` and
+the code of `UnsafeProjection`.
 """
 
 import math
@@ -88,7 +82,6 @@ class RowWriter:
         return parts.whole()
 
     def _word(self, parts: "_Parts", at: int, value: Any, kind: DataType) -> None:
-        """Writes a column's word, and the content that it points to."""
         if isinstance(kind, DecimalType) and not kind.long:
             content = b"" if value is None else _big_endian(_unscaled(value, kind))
             parts.point(at, content, room=_BIG_DECIMAL)
@@ -188,14 +181,14 @@ def encode_row(values: Values, schema: Json) -> bytes:
 
 
 def prefix_of(row: bytes, kind: StructType, columns: int) -> bytes:
-    """Returns a row of another row's first columns, as Spark's projection would write it."""
+    """Returns the first columns of a row, as Spark's projection would write them."""
     return row_of([(row, kind, number) for number in range(columns)])
 
 
 def row_of(columns: Sequence[tuple[bytes, StructType, int]]) -> bytes:
-    """Returns a row of columns of other rows, as Spark's projection would write it.
+    """Returns columns of other rows as one row, as Spark's projection would write it.
 
-    Each is given as a row, the columns of that row, and the number of the one that is wanted.
+    Each is given as a row, the type of that row, and the number of the column in it.
     """
     start = _bitset(len(columns))
     parts = _Parts(bytearray(start + _WORD * len(columns)), 0)
