@@ -50,18 +50,14 @@ class StateSchema:
 class ColumnFamily:
     """Schemas of one column family, as Spark's own JSON types.
 
-    The name is not a store's and not part of a path. `key_id` and `value_id` number the versions
-    of the two schemas, `encoder` is the JSON text of a `KeyStateEncoderSpec`, and `user_key` the
-    schema of the keys within a map, `None` for other families.
+    The name is not a store's and not part of a path. `encoder` is the JSON text of a
+    `KeyStateEncoderSpec`.
     """
 
     name: str
-    key_id: int
     key: dict[str, Any]
-    value_id: int
     value: dict[str, Any]
     encoder: str
-    user_key: dict[str, Any] | None = None
 
 
 def parse_schema(content: bytes) -> StateSchema:
@@ -87,12 +83,15 @@ def parse_families(content: bytes) -> tuple[ColumnFamily, ...]:
 
 def _family(reader: "_Reader") -> ColumnFamily:
     name = reader.utf()
-    key_id, key = reader.number(_ID), _struct(reader.chunked())
-    value_id, value = reader.number(_ID), _struct(reader.chunked())
+    reader.number(_ID)
+    key = _struct(reader.chunked())
+    reader.number(_ID)
+    value = _struct(reader.chunked())
     encoder, user_key = reader.chunked(), reader.chunked()
     _json(encoder)
-    user = None if user_key == _NO_USER_KEY else _struct(user_key)
-    return ColumnFamily(name, key_id, key, value_id, value, encoder, user)
+    if user_key != _NO_USER_KEY:
+        _struct(user_key)
+    return ColumnFamily(name, key, value, encoder)
 
 
 class _Reader:

@@ -54,11 +54,6 @@ _EXACT = Context(prec=60)
 _WIDTH = 8
 
 
-def decode(kind: StructType, row: bytes) -> Row:
-    """Returns the fields of one row; the offsets of errors count in its bytes."""
-    return row_reader(kind)(row, 0, len(row))
-
-
 class _Parts:
     """The bytes of a row or an array, and the number of bytes that its parts may still take."""
 
