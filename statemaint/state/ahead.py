@@ -32,7 +32,7 @@ class StoreReading(Generic[_T]):
 
 
 def need_of(store: Store, chain: Chain, *, tables: int = 1) -> int:
-    """Returns an upper estimate of the memory that an opened state takes, in bytes."""
+    """Returns an upper estimate of the bytes that an opened state takes."""
     most = BUFFERS if store.rocks else tables * HELD
     return min(most, _LEAST + tables * _OBJECTS * chain.size)
 

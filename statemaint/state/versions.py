@@ -198,7 +198,7 @@ def _families_path(storage: Storage, store: StoreId, metadata: StateMetadata) ->
 
 def _check_lists(store: StoreId, families: Iterable[ColumnFamily], metadata: StateMetadata) -> None:
     """Raises if it is unknown which state variables are lists: read as a row, one looks broken."""
-    if metadata.lists is None and not all(_OF_A_JOIN.fullmatch(one.name) for one in families):
+    if metadata.lists is None and not all(_OF_A_JOIN.fullmatch(family.name) for family in families):
         path = f"state/{store.operator}/_metadata/v2"
         text = (
             "only its newest file tells which state variables are lists, and it is missing or "
