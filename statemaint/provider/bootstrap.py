@@ -15,7 +15,7 @@ b+1 itself, over no input, and replaces our deltas: the state is then the same a
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -69,13 +69,7 @@ class LiveCheckpointError(StatemaintError):
 
 @dataclass(frozen=True, slots=True)
 class Bootstrapped:
-    """The batch that was written.
-
-    Attributes:
-        batch: its number; the query continues with the next one.
-        version: the state version that it created.
-        rows: the number of its changes, by partition of the operator.
-    """
+    """The batch that was written; `rows` is the number of its changes, by partition."""
 
     batch: int
     version: int
@@ -119,12 +113,12 @@ def bootstrap(
     name = run or f"bootstrap-{uuid4().hex[:8]}"
     with leased(storage, Holder(name)) as lease:
         surgery = _Surgery.on(storage, operator, lease)
-        changes = surgery.sorted_out(rows)
+        changes = surgery.changes(rows)
         surgery.check_partitions()
         claimed = surgery.claim(name)
         written = [surgery.write(store, changes) for store in surgery.checkpoint.stores]
         surgery.commit(written, claimed)
-        counts = {partition: len(found) for partition, found in sorted(changes.items())}
+        counts = {partition: len(records) for partition, records in sorted(changes.items())}
         return Bootstrapped(surgery.batch, version_of(surgery.batch), counts)
 
 
@@ -152,7 +146,7 @@ class _Surgery:
     def batch(self) -> int:
         return 1 + (self.checkpoint.committed or 0)
 
-    def sorted_out(self, rows: Iterable[KeyValue]) -> dict[int, list[Record]]:
+    def changes(self, rows: Iterable[KeyValue]) -> dict[int, list[Record]]:
         keys = RowWriter(self.schema.key, normalize=True)
         values = RowWriter(self.schema.value)
         changes: dict[int, list[Record]] = defaultdict(list)
@@ -168,15 +162,14 @@ class _Surgery:
     def check_partitions(self) -> None:
         """Checks that every existing key is in the partition that our arithmetic gives it."""
         struct = RowWriter(self.schema.key).struct
-        for store in self._edited():
+        for store in self.checkpoint.stores:
+            if store.id.operator != self.operator.id:
+                continue
             for key, _ in self._provider(store).get_read_store(self.batch).iterator():
                 place = pmod(hash_row(key, struct), self.operator.partitions)
                 if place != store.id.partition:
                     text = f"a key that belongs to partition {place} by our arithmetic is here"
                     raise CheckpointError(store.id.directory, text)
-
-    def _edited(self) -> Iterator[Store]:
-        return (one for one in self.checkpoint.stores if one.id.operator == self.operator.id)
 
     def claim(self, run: str) -> frozenset[Entry]:
         """Claims the next batch, unless a query has it, and returns the resulting log entries."""
@@ -185,9 +178,8 @@ class _Surgery:
         Ledger(self.storage, run, self.lease).adding(self.batch)
         size = self._log("offsets")
         claimed = _logs(self.storage)
-        if {(one.path, one.size) for one in claimed ^ self.logs} != {
-            (f"offsets/{self.batch}", size)
-        }:
+        added = {(entry.path, entry.size) for entry in claimed ^ self.logs}
+        if added != {(f"offsets/{self.batch}", size)}:
             raise LiveCheckpointError(f"offsets/{self.batch}", "changed as soon as it was written")
         return claimed
 
@@ -195,7 +187,6 @@ class _Surgery:
         self.lease.check()
         provider = self._provider(store)
         edits = changes.get(store.id.partition) if store.id.operator == self.operator.id else None
-        path = f"{store.id.directory}/{version_of(self.batch)}.delta"
         if edits:
             target = provider.get_store(self.batch)
             for key, value in edits:
@@ -206,7 +197,7 @@ class _Surgery:
             target.commit()
         else:
             provider.write_empty(version_of(self.batch))
-        return self.storage.stat(path)
+        return self.storage.stat(f"{store.id.directory}/{version_of(self.batch)}.delta")
 
     def commit(self, written: Iterable[Entry], claimed: frozenset[Entry]) -> None:
         """Commits the batch, after a check that no other writer has changed its files."""
@@ -223,9 +214,8 @@ class _Surgery:
 
     def _log(self, folder: str) -> int:
         """Copies the newest entry of a log to the batch, and returns its size in bytes."""
-        newest = f"{folder}/{self.batch - 1}"
+        newest, path = f"{folder}/{self.batch - 1}", f"{folder}/{self.batch}"
         content = self.storage.read(newest)
-        path = f"{folder}/{self.batch}"
         # A batch that was rewound may have left this file: Hadoop would compare it with ours.
         self.storage.delete(f"{folder}/.{self.batch}.crc")
         try:
@@ -260,8 +250,8 @@ def _must_stand_still(checkpoint: Checkpoint, logs: frozenset[Entry]) -> None:
 
 
 def _must_be_sound(checkpoint: Checkpoint) -> None:
-    stores = (one for store in checkpoint.stores for one in diagnose(store, checkpoint))
-    for finding in (*checkpoint.findings, *stores):
+    of_stores = (finding for store in checkpoint.stores for finding in diagnose(store, checkpoint))
+    for finding in (*checkpoint.findings, *of_stores):
         if finding.damage:
             place = finding.store.directory if finding.store else checkpoint.root
             raise DamagedError(place, finding.detail, code=finding.code)
@@ -271,7 +261,7 @@ def _supported(checkpoint: Checkpoint, number: int) -> Operator:
     """Returns the operator, after a check that the layout of its state is known."""
     if checkpoint.provider is not Provider.HDFS_BACKED:
         raise UnsupportedError(checkpoint.root, checkpoint.provider, Provider.HDFS_BACKED)
-    operators = {one.id: one for one in checkpoint.operators}
+    operators = {operator.id: operator for operator in checkpoint.operators}
     if number not in operators:
         text = "has no metadata (Spark 4.0 and later write it)" if not operators else "is not there"
         raise ConfigError(f"{checkpoint.root}: operator {number} {text}")

@@ -5,7 +5,7 @@ snapshot hides the delta of its version, and a name with two parts must begin wi
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from statemaint.codec.compression.base import encode
@@ -27,7 +27,18 @@ from statemaint.model.files import Delta, Snapshot, classify, disables_spark
 from statemaint.records.pins import read_pins
 from statemaint.storage import Storage
 
-_STREAMING = "spark.sql.streaming"
+
+def _codec(value: str) -> str:
+    compression = named(value)
+    return compression.name if compression else value  # refused with the other names
+
+
+def _flag(value: str) -> bool:
+    return {"true": True, "false": False}[value.strip().lower()]
+
+
+def _setting(key: str, parse: Callable[[str], object], default: Any) -> Any:
+    return field(default=default, metadata={f"spark.sql.streaming.{key}": parse})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +60,18 @@ class StateStoreConf:
             is refused. Not a setting of Spark.
     """
 
-    compression_codec: str = "lz4"
-    row_checksum_enabled: bool = False
-    file_checksum_enabled: bool = False
-    min_deltas_for_snapshot: int = 10
-    min_versions_to_retain: int = 100
-    max_versions_to_retain_in_memory: int = 2
-    auto_snapshot_repair_enabled: bool = True
-    auto_snapshot_repair_max_change_file_replay: int = 500
+    compression_codec: str = _setting("stateStore.compression.codec", _codec, "lz4")
+    row_checksum_enabled: bool = _setting("stateStore.rowChecksum.enabled", _flag, default=False)
+    file_checksum_enabled: bool = _setting("checkpoint.fileChecksum.enabled", _flag, default=False)
+    min_deltas_for_snapshot: int = _setting("stateStore.minDeltasForSnapshot", int, 10)
+    min_versions_to_retain: int = _setting("minBatchesToRetain", int, 100)
+    max_versions_to_retain_in_memory: int = _setting("maxBatchesToRetainInMemory", int, 2)
+    auto_snapshot_repair_enabled: bool = _setting(
+        "stateStore.autoSnapshotRepair.enabled", _flag, default=True
+    )
+    auto_snapshot_repair_max_change_file_replay: int = _setting(
+        "stateStore.autoSnapshotRepair.maxChangeFileReplay", int, 500
+    )
     max_bytes_in_memory: int = 1024 * 1024 * 1024
 
     def __post_init__(self) -> None:
@@ -68,17 +83,16 @@ class StateStoreConf:
     def of(cls, conf: Mapping[str, str]) -> "StateStoreConf":
         """Returns the settings in a map of Spark's keys; others keep their defaults.
 
-        Args:
-            conf: the map, such as a session's or the one pinned in the offset log
-                (`logs.parse_conf`).
+        The map may be a session's, or the one pinned in the offset log (`logs.parse_conf`).
 
         Raises:
             ConfigError: when a value is not valid for its setting.
         """
         given: dict[str, Any] = {}
-        for key, (name, parse) in _KEYS.items():
-            if key in conf:
-                given[name] = _parsed(key, conf[key], parse)
+        for setting in fields(cls):
+            for key, parse in setting.metadata.items():
+                if key in conf:
+                    given[setting.name] = _parsed(key, conf[key], parse)
         return cls(**given)
 
 
@@ -87,30 +101,6 @@ def _parsed(key: str, value: str, parse: Callable[[str], object]) -> object:
         return parse(value)
     except (KeyError, ValueError) as error:
         raise ConfigError(f"{key} cannot be {value!r}") from error
-
-
-def _codec(value: str) -> str:
-    compression = named(value)
-    return compression.name if compression else value  # refused with the other names
-
-
-def _flag(value: str) -> bool:
-    return {"true": True, "false": False}[value.strip().lower()]
-
-
-_KEYS: Mapping[str, tuple[str, Callable[[str], object]]] = {
-    f"{_STREAMING}.stateStore.compression.codec": ("compression_codec", _codec),
-    f"{_STREAMING}.stateStore.rowChecksum.enabled": ("row_checksum_enabled", _flag),
-    f"{_STREAMING}.checkpoint.fileChecksum.enabled": ("file_checksum_enabled", _flag),
-    f"{_STREAMING}.stateStore.minDeltasForSnapshot": ("min_deltas_for_snapshot", int),
-    f"{_STREAMING}.minBatchesToRetain": ("min_versions_to_retain", int),
-    f"{_STREAMING}.maxBatchesToRetainInMemory": ("max_versions_to_retain_in_memory", int),
-    f"{_STREAMING}.stateStore.autoSnapshotRepair.enabled": ("auto_snapshot_repair_enabled", _flag),
-    f"{_STREAMING}.stateStore.autoSnapshotRepair.maxChangeFileReplay": (
-        "auto_snapshot_repair_max_change_file_replay",
-        int,
-    ),
-}
 
 
 _ROW_CHECKSUM = 4
@@ -146,9 +136,10 @@ class StoreFiles:
     neighbours: Neighbours
 
     def fetch(self) -> tuple[StoreFile, ...]:
-        """Returns each version's file, ascending; a snapshot hides the delta of its version."""
         by_version: dict[int, StoreFile] = {}
-        for entry in self._entries():
+        for entry in self.storage.list(self.directory):
+            if entry.path != f"{self.directory}/{entry.name}":
+                continue  # another store, or a schema
             match classify(entry):
                 case Snapshot(version=version):
                     by_version[version] = StoreFile(version, entry.path, is_snapshot=True)
@@ -163,25 +154,14 @@ class StoreFiles:
                     continue
         return tuple(by_version[version] for version in sorted(by_version))
 
-    def _entries(self) -> Iterator[Entry]:
-        """Yields the entries of the directory itself; other stores and schemas are below it."""
-        for entry in self.storage.list(self.directory):
-            if entry.path == f"{self.directory}/{entry.name}":
-                yield entry
-
-    def path(self, version: int, kind: str) -> str:
-        return f"{self.directory}/{version}.{kind}"
-
     def delta(self, version: int) -> Iterator[Record]:
-        """Yields the changes of a version."""
         return self._read(version, "delta")
 
     def snapshot(self, version: int) -> Iterator[tuple[bytes, bytes]]:
-        """Yields the rows of a version's snapshot."""
         return records.snapshot_rows(self._read(version, "snapshot"))
 
     def _read(self, version: int, kind: str) -> Iterator[Record]:
-        path, summed = self.path(version, kind), self.conf.row_checksum_enabled
+        path, summed = f"{self.directory}/{version}.{kind}", self.conf.row_checksum_enabled
         compression = COMPRESSIONS[self.conf.compression_codec]
         source = Source(self.storage, compression, summed, bytes(16)).beside(path)
         payload = (bytes(block.payload) for block in source.blocks(path))
@@ -189,9 +169,11 @@ class StoreFiles:
             decoded = records.decode(payload, row_checksums=summed, removals=kind == "delta")
             yield from map(self._bare, decoded)
         except NotFoundError as error:
-            raise self._cannot_read(kind, path, f"{self._place(path)} does not exist.") from error
+            raise self._unreadable(
+                kind, path, f"{self.storage.root}/{path} does not exist."
+            ) from error
         except (CodecError, StaleChecksumError) as error:
-            raise self._cannot_read(kind, path, f"{error.detail}.") from error
+            raise self._unreadable(kind, path, f"{error.detail}.") from error
 
     def _bare(self, record: Record) -> Record:
         key, value = record
@@ -201,16 +183,14 @@ class StoreFiles:
         # Spark before 2.3 added four bytes to some values; all later versions drop them like this.
         return key, row[: len(row) // _WORD * _WORD]
 
-    def _cannot_read(self, kind: str, path: str, why: str) -> CannotLoadStateStoreError:
-        text = f"Error reading {kind} file {self._place(path)} of {self.owner}: {why}"
+    def _unreadable(self, kind: str, path: str, why: str) -> CannotLoadStateStoreError:
+        place = f"{self.storage.root}/{path}"
+        text = f"Error reading {kind} file {place} of {self.owner}: {why}"
         return CannotLoadStateStoreError(path, text)
-
-    def _place(self, path: str) -> str:
-        return f"{self.storage.root}/{path}"
 
     def write(self, version: int, kind: str, changes: Iterable[Record]) -> Entry:
         """Makes a file appear complete; a crash leaves the old one without checksums, or it."""
-        path = self.path(version, kind)
+        path = f"{self.directory}/{version}.{kind}"
         self._forget_checksums(path)  # first: Spark refuses a file with an older file's checksum
         payload = records.encode(changes, row_checksums=self.conf.row_checksum_enabled)
         summed = ChecksummedChunks(encode(COMPRESSIONS[self.conf.compression_codec], payload))
@@ -223,12 +203,10 @@ class StoreFiles:
         return entry
 
     def pinned(self) -> Iterator[int]:
-        """Yields the versions that pins hold."""
         now = self.storage.now()
         return (pin.version for pin in read_pins(self.storage) if pin.holds(now))
 
     def delete(self, files: Sequence[StoreFile]) -> None:
-        """Deletes files, each after its checksums."""
         for file in files:
             self._forget_checksums(file.path)
             self.storage.delete(file.path)

@@ -2,11 +2,14 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 
 from statemaint.codec.hdfs import records
 from statemaint.codec.hdfs.records import Record
 from statemaint.codec.rows.types import Json, must_be_writable, parse_struct
+from statemaint.codec.rows.unsafe_write import prefix_of
 from statemaint.errors import CheckpointError, ConfigError, StatemaintError
 from statemaint.execute.commits import Neighbours
 from statemaint.model.ids import StoreId
@@ -54,14 +57,10 @@ class HDFSBackedStateStoreProvider:
         key_schema: Json | None = None,
         num_cols_prefix_key: int = 0,
     ) -> None:
-        """Binds a store; nothing is read yet.
+        """Binds a store of a checkpoint, with the settings of its query; nothing is read yet.
 
-        Args:
-            store_id: the store.
-            storage: where its checkpoint lives.
-            conf: the settings of its query.
-            key_schema: Spark's JSON of the key, for prefix scans.
-            num_cols_prefix_key: the number of key columns in the prefix; 0 for no prefix scans.
+        Prefix scans are by the first `num_cols_prefix_key` columns of keys, whose schema is
+        `key_schema`, Spark's JSON.
 
         Raises:
             ConfigError: when there is a prefix but no key schema.
@@ -72,48 +71,44 @@ class HDFSBackedStateStoreProvider:
         self._files = StoreFiles(
             storage, store_id.directory, self.conf, str(self), Neighbours(storage)
         )
-        self._prefix = _prefix(key_schema, num_cols_prefix_key)
+        self._prefix: KeyPrefix | None = None
+        if num_cols_prefix_key:
+            if key_schema is None:
+                raise ConfigError("a prefix needs the schema of the key")
+            key = must_be_writable(parse_struct(key_schema))
+            self._prefix = partial(prefix_of, kind=key, columns=num_cols_prefix_key)
         self._loaded: dict[int, State] = {}
         self._counts: Counter[str] = Counter({_HIT: 0, _MISS: 0, _REPAIRED: 0})
 
     def __str__(self) -> str:
-        one = f"(op={self.store_id.operator},part={self.store_id.partition})"
-        return f"HDFSStateStoreProvider[id = {one},dir = {self._dir}]"
+        name = f"(op={self.store_id.operator},part={self.store_id.partition})"
+        return f"HDFSStateStoreProvider[id = {name},dir = {self._dir}]"
 
     # -- versions
 
     def get_store(
         self, version: int, *, force_snapshot_on_commit: bool = False
     ) -> HDFSBackedStateStore:
-        """Returns a version, open for the changes that make the next one.
+        """Returns a version, open for the changes that make the next one; 0 is the empty state.
 
-        Args:
-            version: the version to start from; 0 is the empty state.
-            force_snapshot_on_commit: whether to write the next version's snapshot with its delta.
+        With `force_snapshot_on_commit` the next version gets a snapshot beside its delta.
 
         Raises:
             ConfigError: when the version is below 0, or larger than `max_bytes_in_memory`.
             CannotLoadStateStoreError: when one of its files is missing or broken.
             StorageError: when the storage fails.
         """
-        state = self._copy(version)
-
-        def commit(new: int, state: State, changes: list[Record]) -> None:
-            self._commit(new, state, changes, snapshot=force_snapshot_on_commit)
-
-        def metrics(state: State) -> StateStoreMetrics:
-            return self._metrics(state, forced=force_snapshot_on_commit)
-
         return HDFSBackedStateStore(
-            self._place, version, state, prefix=self._prefix, commit=commit, metrics=metrics
+            self._place,
+            version,
+            self._copy(version),
+            prefix=self._prefix,
+            commit=partial(self._commit, snapshot=force_snapshot_on_commit),
+            metrics=partial(self._metrics, forced=force_snapshot_on_commit),
         )
 
     def get_read_store(self, version: int) -> HDFSBackedReadStateStore:
-        """Returns a version for reading.
-
-        Raises:
-            ConfigError, CannotLoadStateStoreError, StorageError: as `get_store` does.
-        """
+        """Returns a version for reading; raises as `get_store` does."""
         return HDFSBackedReadStateStore(
             self._place, version, self._copy(version), prefix=self._prefix
         )
@@ -138,7 +133,7 @@ class HDFSBackedStateStoreProvider:
         self._cache(version, dict(state))
 
     def write_empty(self, version: int) -> None:
-        """Writes the delta of a version without changes, without loading the version before."""
+        """Writes a delta without changes, and does not load the version before."""
         self._files.write(version, "delta", ())
 
     # -- loading
@@ -153,8 +148,8 @@ class HDFSBackedStateStoreProvider:
             self._counts[_HIT] += 1
             return self._loaded[version]
         self._counts[_MISS] += 1
-        base, found = self._load_snapshot(version)
-        state = dict(found)
+        base, rows = self._load_snapshot(version)
+        state = dict(rows)
         room = self._room(version, state)
         for number in range(base + 1, version + 1):
             records.apply(state, room.take(self._files.delta(number)))
@@ -164,10 +159,12 @@ class HDFSBackedStateStoreProvider:
     def _load_snapshot(self, version: int) -> tuple[int, State]:
         """Returns the newest readable base at or below a version. Mirrors `SnapshotLoader`.
 
-        If the newest base is broken, older ones are tried, down to the empty state, as long as the
-        number of deltas to replay stays within its limit.
+        Below a broken base older ones are tried, down to the empty state, as long as the number of
+        deltas to replay stays within its limit.
         """
-        bases = self._bases(version)
+        snapshots = {file.version for file in self._files.fetch() if file.is_snapshot}
+        versions = {*snapshots, *self._loaded, 0}
+        bases = sorted((base for base in versions if base <= version), reverse=True)
         try:
             return bases[0], self._base(bases[0])
         except CannotLoadStateStoreError as error:
@@ -183,26 +180,19 @@ class HDFSBackedStateStoreProvider:
                 return base, state
             raise
 
-    def _bases(self, version: int) -> list[int]:
-        snapshots = {file.version for file in self._files.fetch() if file.is_snapshot}
-        return sorted(one for one in {*snapshots, *self._loaded, 0} if one <= version)[::-1]
-
     def _base(self, version: int) -> State:
         if version == 0:
             return {}
         if version in self._loaded:
             return self._loaded[version]
-        state: State = {}
-        for key, value in self._room(version, state).take(self._files.snapshot(version)):
-            if value is not None:  # a snapshot removes nothing
-                state[key] = value
+        state: dict[bytes, bytes] = {}
+        records.apply(state, self._room(version, state).take(self._files.snapshot(version)))
         return state
 
     def _room(self, version: int, state: State) -> Room:
         return Room(str(self), version, self.conf.max_bytes_in_memory, state)
 
     def _cache(self, version: int, state: State) -> None:
-        """Caches a version, and drops the oldest beyond `max_versions_to_retain_in_memory`."""
         most = self.conf.max_versions_to_retain_in_memory
         self._loaded[version] = state
         for old in sorted(self._loaded)[: max(0, len(self._loaded) - max(most, 0))]:
@@ -215,25 +205,27 @@ class HDFSBackedStateStoreProvider:
         self.do_snapshot()
         self.cleanup()
 
+    @contextmanager
+    def _logged_errors(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except StatemaintError as error:
+            _log.warning("Error %s for %s: %s", doing, self, error)
+
     def do_snapshot(self) -> None:
         """Writes the newest version's snapshot if it is in memory and its chain is too long.
 
         Never raises, like Spark's method: errors are logged.
         """
-        try:
-            self._snapshot()
-        except StatemaintError as error:
-            _log.warning("Error doing snapshots for %s: %s", self, error)
-
-    def _snapshot(self) -> None:
-        files = self.fetch_files()
-        if not files or (state := self._loaded.get(files[-1].version)) is None:
-            return
-        last = files[-1].version
-        deltas = [file for file in self.files_for_version(files, last) if not file.is_snapshot]
-        if len(deltas) > self.conf.min_deltas_for_snapshot:
-            entry = self._files.write(last, "snapshot", state.items())
-            _log.info("Written snapshot file for version %d of %s at %s", last, self, entry.path)
+        with self._logged_errors("doing snapshots"):
+            files = self.fetch_files()
+            if not files or (state := self._loaded.get(files[-1].version)) is None:
+                return
+            last = files[-1].version
+            deltas = [file for file in self.files_for_version(files, last) if not file.is_snapshot]
+            if len(deltas) > self.conf.min_deltas_for_snapshot:
+                path = self._files.write(last, "snapshot", state.items()).path
+                _log.info("Written snapshot file for version %d of %s at %s", last, self, path)
 
     def cleanup(self) -> None:
         """Deletes the files that no version within `min_versions_to_retain` of the newest needs.
@@ -241,43 +233,35 @@ class HDFSBackedStateStoreProvider:
         Unlike with Spark's method, what pinned versions need stays as well (S3). Never raises, like
         that method: errors are logged.
         """
-        try:
-            self._clean_up()
-        except StatemaintError as error:
-            _log.warning("Error cleaning up files for %s: %s", self, error)
-
-    def _clean_up(self) -> None:
-        files = self.fetch_files()
-        newest = files[-1].version if files else 0
-        earliest = min([newest - self.conf.min_versions_to_retain, *self._files.pinned()])
-        if earliest <= 0:
-            return
-        first = self.files_for_version(files, earliest)[0].version
-        old = [file for file in files if file.version < first]
-        self._files.delete(old)
-        names = ", ".join(file.path for file in old)
-        _log.info("Deleted files older than %d for %s: %s", first, self, names)
+        with self._logged_errors("cleaning up files"):
+            files = self.fetch_files()
+            newest = files[-1].version if files else 0
+            earliest = min([newest - self.conf.min_versions_to_retain, *self._files.pinned()])
+            if earliest <= 0:
+                return
+            first = self.files_for_version(files, earliest)[0].version
+            old = [file for file in files if file.version < first]
+            self._files.delete(old)
+            names = ", ".join(file.path for file in old)
+            _log.info("Deleted files older than %d for %s: %s", first, self, names)
 
     def fetch_files(self) -> tuple[StoreFile, ...]:
         """Returns the file of each version, ascending; a snapshot hides the delta of its version.
 
-        Raises:
-            CheckpointError: when a name has two parts and no number, which also stops Spark.
-            StorageError: when the storage fails.
+        A name with two parts and no number is a `CheckpointError`: it also stops Spark.
         """
         return self._files.fetch()
 
     def files_for_version(self, files: Sequence[StoreFile], version: int) -> tuple[StoreFile, ...]:
         """Returns the files that rebuild a version, in the order in which they apply.
 
-        Raises:
-            ConfigError: when the version has no file.
-            CheckpointError: when a version since the snapshot has no delta.
+        It is a `ConfigError` if the version has no file, and a `CheckpointError` if a version since
+        the snapshot has no delta.
         """
         if all(file.version != version for file in files):
             raise ConfigError(f"requirement failed: no file of version {version}")
         below = [file for file in files if file.version <= version]
-        start = max((place for place, file in enumerate(below) if file.is_snapshot), default=0)
+        start = max((at for at, file in enumerate(below) if file.is_snapshot), default=0)
         chain = below[start:]
         if chain[0].is_snapshot and len(chain) - 1 != version - chain[0].version:
             names = ", ".join(file.path for file in chain[1:])
@@ -296,19 +280,9 @@ class HDFSBackedStateStoreProvider:
 
     @property
     def metrics(self) -> dict[str, int]:
-        """Returns the provider's memory use and counters. Mirrors `getMetricsForProvider`."""
+        """Mirrors `getMetricsForProvider`."""
         return {"memoryUsedBytes": sum(map(size_of, self._loaded.values())), **self._counts}
 
     def _metrics(self, state: State, *, forced: bool) -> StateStoreMetrics:
-        own = self.metrics
-        memory = own.pop("memoryUsedBytes")
-        custom = {**own, _SIZE: size_of(state), _FORCED: int(forced)}
-        return StateStoreMetrics(len(state), memory, custom)
-
-
-def _prefix(key_schema: Json | None, columns: int) -> KeyPrefix | None:
-    if columns == 0:
-        return None
-    if key_schema is None:
-        raise ConfigError("a prefix needs the schema of the key")
-    return KeyPrefix(must_be_writable(parse_struct(key_schema)), columns)
+        custom = {**self._counts, _SIZE: size_of(state), _FORCED: int(forced)}
+        return StateStoreMetrics(len(state), self.metrics["memoryUsedBytes"], custom)

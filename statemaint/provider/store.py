@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum, unique
 
 from statemaint.codec.hdfs.records import Record
-from statemaint.codec.rows.types import StructType
-from statemaint.codec.rows.unsafe_write import prefix_of
 from statemaint.errors import ConfigError
 
 State = MutableMapping[bytes, bytes]
 Row = tuple[bytes, bytes]
 Commit = Callable[[int, State, list[Record]], None]
+KeyPrefix = Callable[[bytes], bytes]
+"""Returns the first columns of a key, as a row: the prefix of prefix scans."""
 
 _WORD = 8
 # The memory that a key and its value take in addition to their bytes.
@@ -19,25 +19,11 @@ _PER_KEY = 150
 
 
 @dataclass(frozen=True, slots=True)
-class KeyPrefix:
-    """The prefix of a key in prefix scans: the key's columns, and the number in the prefix."""
-
-    key: StructType
-    columns: int
-
-    def of(self, key: bytes) -> bytes:
-        return prefix_of(key, self.key, self.columns)
-
-
-@dataclass(frozen=True, slots=True)
 class StateStoreMetrics:
     """The size and memory use of a store. Mirrors Spark's `StateStoreMetrics`.
 
-    Attributes:
-        num_keys: the number of keys in this version.
-        memory_used_bytes: key and value bytes of all maps that the provider holds; Spark estimates
-            the memory of Java objects instead.
-        custom_metrics: the metrics of `supported_custom_metrics`, by name.
+    `memory_used_bytes` are the key and value bytes of all maps that the provider holds; Spark
+    estimates the memory of Java objects instead.
     """
 
     num_keys: int
@@ -53,29 +39,25 @@ class Room:
     """The memory that a version may take, while it is loaded."""
 
     def __init__(self, place: str, version: int, most: int, state: Mapping[bytes, bytes]) -> None:
-        """Begins with the state that becomes the version; `most` is in bytes."""
         self._place, self._version, self._most = place, version, most
         self._state, self._left = state, most - _held(state)
 
     def take(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Yields records for the state."""
+        """Yields records, which the caller applies to the state."""
         for record in records:
             key, value = record
             self._left -= len(key) + len(value or b"") + _PER_KEY
             yield record
-            if self._left < 0:  # the state holds it by now
-                self._must_fit()
-
-    def _must_fit(self) -> None:
-        """Counts the bytes actually held: a record may have replaced another."""
-        held = _held(self._state)
-        if held > self._most:
-            raise ConfigError(
-                f"{self._place}: version {self._version} takes more than {self._most} bytes of "
-                "memory; read it with `statemaint.state.read_state`, which does not hold it, or "
-                "raise `max_bytes_in_memory`"
-            )
-        self._left = max(self._most - held, self._most // 8)
+            if self._left >= 0:
+                continue
+            # The state holds the record by now; it may have replaced another.
+            if (held := _held(self._state)) > self._most:
+                raise ConfigError(
+                    f"{self._place}: version {self._version} takes more than {self._most} bytes of "
+                    "memory; read it with `statemaint.state.read_state`, which does not hold it, "
+                    "or raise `max_bytes_in_memory`"
+                )
+            self._left = max(self._most - held, self._most // 8)
 
 
 def _held(state: Mapping[bytes, bytes]) -> int:
@@ -83,11 +65,7 @@ def _held(state: Mapping[bytes, bytes]) -> int:
 
 
 class HDFSBackedReadStateStore:
-    """One version, for reading. Mirrors `HDFSBackedStateStoreProvider.HDFSBackedReadStateStore`.
-
-    Attributes:
-        version: the version that it holds.
-    """
+    """One version, for reading. Mirrors `HDFSBackedStateStoreProvider.HDFSBackedReadStateStore`."""
 
     _kind = "HDFSReadStateStore"
 
@@ -98,7 +76,6 @@ class HDFSBackedReadStateStore:
         self._place, self._state, self._prefix = place, state, prefix
 
     def get(self, key: bytes) -> bytes | None:
-        """Returns a key's value; `None` when there is no such key."""
         return self._state.get(key)
 
     def iterator(self) -> Iterator[Row]:
@@ -106,15 +83,11 @@ class HDFSBackedReadStateStore:
         yield from self._state.items()
 
     def prefix_scan(self, prefix_key: bytes) -> Iterator[Row]:
-        """Yields the rows whose keys begin with these columns.
-
-        Raises:
-            ConfigError: when the store has no prefix.
-        """
+        """Yields the rows whose keys begin with these columns, if the store has a prefix."""
         if self._prefix is None:
             raise ConfigError("Prefix scan is not supported!")
         for key, value in self.iterator():
-            if self._prefix.of(key) == prefix_key:
+            if self._prefix(key) == prefix_key:
                 yield key, value
 
     def abort(self) -> None:
@@ -136,7 +109,8 @@ class StoreState(StrEnum):
 class HDFSBackedStateStore(HDFSBackedReadStateStore):
     """One version and the changes that make the next. Mirrors Spark's `HDFSBackedStateStore`.
 
-    Changes are held in memory until `commit`; a crash before it leaves no trace.
+    Changes are held in memory until `commit`; a crash before it leaves no trace. After commit or
+    abort, `put`, `remove` and `commit` raise `ConfigError`.
     """
 
     _kind = "HDFSStateStore"
@@ -157,11 +131,7 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore):
         self.state = StoreState.UPDATING
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Sets the value of a key.
-
-        Raises:
-            ConfigError: after commit or abort, or when the key or value cannot be an `UnsafeRow`.
-        """
+        """Sets the value of a key; both must be of the size of an `UnsafeRow`."""
         self._must_update("put")
         if len(key) % _WORD or len(value) % _WORD:
             text = f"rows take whole words of {_WORD} bytes, not {len(key)} and {len(value)} bytes"
@@ -174,11 +144,7 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore):
         yield from tuple(self._state.items())
 
     def remove(self, key: bytes) -> None:
-        """Removes a key; nothing is written for a missing key.
-
-        Raises:
-            ConfigError: after commit or abort.
-        """
+        """Removes a key; nothing is written for a missing key."""
         self._must_update("remove")
         if self._state.pop(key, None) is not None:
             self._changes.append((key, None))
@@ -186,9 +152,7 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore):
     def commit(self) -> int:
         """Writes the delta of the next version in one step and returns that version.
 
-        Raises:
-            ConfigError: after commit or abort.
-            StorageError: when the delta could not be written; the store can be committed again.
+        If the delta could not be written (`StorageError`), the store can be committed again.
         """
         self._must_update("commit")
         self._commit(self.version + 1, self._state, self._changes)

@@ -32,7 +32,7 @@ class StoreReading(Generic[_T]):
 
 
 def need_of(store: Store, chain: Chain, *, tables: int = 1) -> int:
-    """Returns an upper estimate of the memory that an opened state takes, in bytes."""
+    """Returns an upper estimate of the bytes that an opened state takes."""
     most = BUFFERS if store.rocks else tables * HELD
     return min(most, _LEAST + tables * _OBJECTS * chain.size)
 
@@ -47,9 +47,9 @@ def opened_ahead(
     """Yields the result of each reading, in their order; it is closed when the next is requested.
 
     One worker reads a store when it is requested, in the caller's own thread. Several read ahead,
-    up to the memory in `AHEAD` and to that of the workers; `slowly` begins with one at a time, for
-    a caller that may not want them all. When a reading fails, or the caller stops, each of them
-    ends before its next file.
+    within the memory of `AHEAD` and of the workers; `slowly` begins with one at a time, for a
+    caller that may not want them all. When a reading fails, or the caller stops, each of them ends
+    before its next file.
     """
     crew, stores = Workers.of(workers), [*readings]
     threads = crew.number or storage.parallel

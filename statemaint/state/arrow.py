@@ -14,13 +14,18 @@ from statemaint.codec.rows.types import (
     MapType,
     StructType,
 )
-from statemaint.codec.rows.unsafe_read import Row
 from statemaint.errors import CodecError, ConfigError, NotInstalledError
-from statemaint.state.rows import DecodedRow, StateSelection, select_state
+from statemaint.state.rows import DecodedRow, select_state
 from statemaint.storage import Storage
 
 # Arrow's calendar intervals consist of months, days and nanoseconds.
 _NANOSECONDS = 1000
+# Where Arrow's name for a type is not Spark's; it has no interval of months alone.
+_ALIASES = {
+    "void": "null", "byte": "int8", "short": "int16", "integer": "int32", "long": "int64",
+    "date": "date32", "timestamp_ntz": "timestamp[us]", "year-month": "int32",
+    "day-time": "duration[us]",
+}  # fmt: skip
 # As Python objects, rows take a multiple of their size in the table.
 _BATCH = 8192
 
@@ -40,36 +45,25 @@ def read_table(storage: Storage | str, operator: int = 0, **where: Any) -> Any:
         ConfigError: when `pyarrow` is not installed, or several stores or families are requested,
             whose rows have different columns; else as `read_state` does.
     """
-    arrow = _pyarrow()
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise NotInstalledError("pyarrow", extra="arrow") from error
     selection = select_state(storage, operator, **where)
-    layout = _layout(selection)
-    schema = _schema(arrow, layout)
+    if len(selection.kinds) > 1:
+        names = ", ".join(" / ".join(filter(None, kind)) for kind in sorted(selection.kinds))
+        raise ConfigError(f"a table has rows of one kind: name one store or family of {names}")
+    (layout,) = selection.kinds.values()
+    schema = _schema(pa, layout)
     rows = (_columns(layout, row) for row in selection.decoded())
     try:
         batches = []
         while some := [*islice(rows, _BATCH)]:
             columns = {name: [row[name] for row in some] for name in schema.names}
-            batches.append(arrow.record_batch(columns, schema=schema))
-        return arrow.Table.from_batches(batches, schema)
-    except (arrow.ArrowException, OverflowError) as error:
+            batches.append(pa.record_batch(columns, schema=schema))
+        return pa.Table.from_batches(batches, schema)
+    except (pa.ArrowException, OverflowError) as error:
         raise CodecError(f"a value does not fit in Arrow: {error}", offset=0) from error
-
-
-def _pyarrow() -> ModuleType:
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise NotInstalledError("pyarrow", extra="arrow") from error
-    module: ModuleType = pa
-    return module
-
-
-def _layout(selection: StateSelection) -> RowLayout:
-    layouts = selection.kinds
-    if len(layouts) > 1:
-        names = ", ".join(" / ".join(filter(None, one)) for one in sorted(layouts))
-        raise ConfigError(f"a table has rows of one kind: name one store or family of {names}")
-    return next(iter(layouts.values()))
 
 
 def _schema(arrow: ModuleType, layout: RowLayout) -> Any:
@@ -109,25 +103,13 @@ def _type(arrow: ModuleType, kind: DataType) -> Any:
 
 
 def _atomic(arrow: ModuleType, name: str) -> Any:
-    return {
-        "void": arrow.null(),
-        "boolean": arrow.bool_(),
-        "byte": arrow.int8(),
-        "short": arrow.int16(),
-        "integer": arrow.int32(),
-        "long": arrow.int64(),
-        "float": arrow.float32(),
-        "double": arrow.float64(),
-        "string": arrow.string(),
-        "binary": arrow.binary(),
-        "date": arrow.date32(),
-        "timestamp": arrow.timestamp("us", tz="UTC"),
-        "timestamp_ntz": arrow.timestamp("us"),
-        # Arrow has no interval of months alone.
-        "year-month": arrow.int32(),
-        "day-time": arrow.duration("us"),
-        "interval": arrow.month_day_nano_interval(),
-    }[name]
+    match name:
+        case "timestamp":
+            return arrow.timestamp("us", tz="UTC")
+        case "interval":
+            return arrow.month_day_nano_interval()
+        case _:
+            return arrow.type_for_alias(_ALIASES.get(name, name))
 
 
 def _value(kind: DataType, value: Any) -> Any:
@@ -135,22 +117,15 @@ def _value(kind: DataType, value: Any) -> Any:
     if value is None:
         return None
     match kind:
-        case StructType():
-            return _struct(kind, value)
+        case StructType(fields):
+            columns = zip(field_names(kind), fields, value, strict=True)
+            return {name: _value(field.type, column) for name, field, column in columns}
         case ArrayType(element):
-            return [_value(element, one) for one in value]
-        case MapType(key, other):
-            return [(_value(key, one), _value(other, two)) for one, two in value]
+            return [_value(element, item) for item in value]
+        case MapType(of_key, of_value):
+            return [(_value(of_key, key), _value(of_value, item)) for key, item in value]
         case AtomicType("interval"):
             months, days, micros = value
             return (months, days, micros * _NANOSECONDS)
         case _:
             return value
-
-
-def _struct(kind: StructType, row: Row) -> dict[str, Any]:
-    names = field_names(kind)
-    return {
-        name: _value(field.type, value)
-        for name, field, value in zip(names, kind.fields, row, strict=True)
-    }

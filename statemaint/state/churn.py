@@ -25,7 +25,6 @@ from statemaint.errors import UnsupportedError
 from statemaint.fold.table import SortedEvents
 
 _NUMBER = 2  # bytes of a column family's number, in front of a key
-_DELETE, _DELETE_RANGE = int(DELETE), int(DELETE_RANGE)
 # An event of a key: its version, its kind, and the number of ranges deleted before.
 _EVENT = struct.Struct(">QBI")
 _PUT, _REMOVE, _RANGE = 0, 1, 2
@@ -35,16 +34,10 @@ MOST_RANGES = 100_000
 
 @dataclass(slots=True)
 class Churn:
-    """The changes by the log to a column family, or to a store without any.
+    """The changes by the log to a column family, or to a store without any; see the module.
 
-    Attributes:
-        puts: records that put or merge.
-        removes: records that remove.
-        added: the number of puts of a missing key.
-        removed: the number of removes of an existing key.
-        rewritten: existing keys that were put again, summed over the versions.
-        carried: rows that existed before each version, summed over the versions.
-        recent: keys added in the newer half of the versions.
+    `carried` are the rows that existed before each version, summed over the versions; `recent` the
+    keys added in the newer half of the versions.
     """
 
     puts: int = 0
@@ -56,7 +49,7 @@ class Churn:
     recent: int = 0
 
     def __add__(self, other: "Churn") -> "Churn":
-        names = (one.name for one in fields(self))
+        names = (number.name for number in fields(self))
         return Churn(*(getattr(self, name) + getattr(other, name) for name in names))
 
     @property
@@ -79,9 +72,7 @@ class Log:
 
     Attributes:
         place: the directory of the store, for errors.
-        first: the oldest version whose log it sees.
-        last: the newest version whose log it sees.
-        events: the events of each key.
+        first, last: the oldest and the newest version whose log it sees.
         families: the churn of each column family, by its number as keys begin with it; complete
             once `puts` has ended.
     """
@@ -101,15 +92,17 @@ class Log:
             self.events.add(key, there)
 
     def watch(self, version: int, changes: Iterator[Change]) -> Iterator[Change]:
-        """Records the changes of a version, and yields them unchanged."""
         add = self.events.add
         put, remove = self._events_of(version)
         for change in changes:
             kind, key, value = change
-            if kind == _DELETE:
+            if kind == DELETE:
                 add(key, remove)
-            elif kind == _DELETE_RANGE:
-                self._note_range(key, value or b"", version)
+            elif kind == DELETE_RANGE:
+                if len(self._ranges) == MOST_RANGES:
+                    what = f"a log with more than {MOST_RANGES:,} deleted ranges"
+                    raise UnsupportedError(self.place, what, "fewer in a store")
+                self._ranges.append((key, value or b"", version))
                 put, remove = self._events_of(version)
             else:
                 add(key, put)
@@ -118,12 +111,6 @@ class Log:
     def _events_of(self, version: int) -> tuple[bytes, bytes]:
         ranges = len(self._ranges)
         return _EVENT.pack(version, _PUT, ranges), _EVENT.pack(version, _REMOVE, ranges)
-
-    def _note_range(self, first: bytes, end: bytes, version: int) -> None:
-        if len(self._ranges) == MOST_RANGES:
-            what = f"a log with more than {MOST_RANGES:,} deleted ranges"
-            raise UnsupportedError(self.place, what, "fewer in a store")
-        self._ranges.append((first, end, version))
 
     def puts(self) -> Iterator[tuple[bytes, int]]:
         """Yields each key of the newest state, in order, and the version that put it last.

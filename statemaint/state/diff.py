@@ -14,14 +14,14 @@ them, and is unknown without it.
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from enum import unique
 from itertools import chain
 from typing import Any
 
 from statemaint.codec.rocksdb.changelog import MERGE, PUT, Change
-from statemaint.errors import CodecError, ConfigError
+from statemaint.errors import ConfigError
 from statemaint.fold import Source
 from statemaint.fold.state import State, logged, opened_pair
 from statemaint.fold.table import SortedTable
@@ -29,12 +29,9 @@ from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId
 from statemaint.state.ahead import StoreReading, need_of, opened_ahead
 from statemaint.state.rows import (
-    DecodedRow,
-    Family,
     Part,
     Readable,
-    families_of,
-    in_row,
+    RowDecoder,
     no_family,
     parts_at,
     scan_stores,
@@ -44,7 +41,7 @@ from statemaint.storage import Storage
 from statemaint.wording import Explained
 from statemaint.workers import Workers
 
-_PUTTING = frozenset({int(PUT), int(MERGE)})
+_PUTTING = (PUT, MERGE)
 
 
 class Puts:
@@ -57,7 +54,6 @@ class Puts:
         self._keys = SortedTable()
 
     def watch(self, version: int, changes: Iterator[Change]) -> Iterator[Change]:
-        """Records the changes of a version, and yields them unchanged."""
         self._left.discard(version)
         for change in changes:
             if self.known and change[0] in _PUTTING:
@@ -65,7 +61,7 @@ class Puts:
             yield change
 
     def complete(self) -> None:
-        """Reads the versions that were not watched; raises as `logged` does."""
+        """Reads the versions that were not watched."""
         for version in sorted(self._left) if self.known else ():
             delta = self._store.versions.deltas[version]
             deque(self.watch(version, logged(self._source, self._store, delta)), maxlen=0)
@@ -108,12 +104,12 @@ class Counts:
     rewritten: int | None = 0
 
     def __add__(self, other: "Counts") -> "Counts":
-        both = (self.rewritten, other.rewritten)
+        unknown = self.rewritten is None or other.rewritten is None
         return Counts(
             self.added + other.added,
             self.changed + other.changed,
             self.removed + other.removed,
-            None if None in both else sum(one or 0 for one in both),
+            None if unknown else (self.rewritten or 0) + (other.rewritten or 0),
         )
 
 
@@ -149,7 +145,7 @@ class StateDiff:
 
     @property
     def total(self) -> Counts:
-        return sum((one.counts for one in self.stores), Counts())
+        return sum((diff.counts for diff in self.stores), Counts())
 
 
 def pairs(older: Iterator[Row], newer: Iterator[Row]) -> Iterator[Pair]:
@@ -165,12 +161,8 @@ def pairs(older: Iterator[Row], newer: Iterator[Row]) -> Iterator[Pair]:
         else:
             yield *old, new[1]
             old, new = next(older, None), next(newer, None)
-    yield from ((key, value, None) for key, value in _rest(old, older))
-    yield from ((key, None, value) for key, value in _rest(new, newer))
-
-
-def _rest(row: Row | None, rows: Iterator[Row]) -> Iterator[Row]:
-    return chain((row,), rows) if row else rows
+    yield from ((*row, None) for row in chain((old,), older) if row)
+    yield from ((row[0], None, row[1]) for row in chain((new,), newer) if row)
 
 
 def fate_of(pair: Pair, put: Callable[[bytes], bool]) -> KeyChange | None:
@@ -203,7 +195,7 @@ def diff_state(
         operator: the stateful operator.
         partition: all of them by default.
         store: the store's name, all of them by default.
-        family: the column family's name; by default all but those that Spark keeps for itself.
+        family: as in `read_state`.
 
     Raises:
         ConfigError: when the older version is above the newer; and as `read_state` raises it.
@@ -218,11 +210,11 @@ def diff_state(
     if checkpoint.moved(older, newer):
         text = f"the state was repartitioned between versions {older} and {newer}"
         raise ConfigError(f"{reading.root}: {text}; compare two versions on the same side")
-    parts = (parts_at(reading, checkpoint, one, family) for one in (older, newer))
-    both = tuple((one, two) for one, two in zip(*parts, strict=True) if one.layouts or two.layouts)
-    if family is not None and not both:
+    sides = (parts_at(reading, checkpoint, version, family) for version in (older, newer))
+    parts = tuple(pair for pair in zip(*sides, strict=True) if any(part.layouts for part in pair))
+    if family is not None and not parts:
         raise no_family(reading, checkpoint, newer, family)
-    return DiffSelection(reading, checkpoint, older, newer, both)
+    return DiffSelection(reading, checkpoint, older, newer, parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +244,7 @@ class DiffSelection:
             keep: returns whether a row is requested; counts are of all rows.
             limit: the maximum number of rows to return.
             into: receives each of these rows immediately; then none is held or returned.
-            workers: the number of stores whose files are read ahead, in bounded memory; by default
-                what suits the storage. The result is the same with any number.
+            workers: as in `read_state`.
 
         Raises:
             CheckpointError: when a file of either version, or of the log between, is damaged.
@@ -262,15 +253,23 @@ class DiffSelection:
         rows: list[ChangedRow] = []
         kept = _Kept(keep, limit, into or rows.append)
         stores: list[StoreDiff] = []
-        readings = (self._reading(older, newer) for older, newer in self.parts)
+        readings = (self._reading(older, newer, kept) for older, newer in self.parts)
         with closing(opened_ahead(self.storage, readings, workers=workers)) as opened:
-            for both in opened:
-                stores += _compared(both, kept)
+            for compared in opened:
+                stores += compared
         return StateDiff(self.older, self.newer, tuple(stores), tuple(rows))
 
-    def _reading(self, older: Part, newer: Part) -> "StoreReading[_Both]":
-        def opened(storage: Storage) -> AbstractContextManager[_Both]:
-            return _opened(Source.of(storage, newer.store, self.checkpoint), older, newer)
+    def _reading(
+        self, older: Part, newer: Part, kept: "_Kept"
+    ) -> StoreReading[Iterator[StoreDiff]]:
+        @contextmanager
+        def opened(storage: Storage) -> Iterator[Iterator[StoreDiff]]:
+            source = Source.of(storage, newer.store, self.checkpoint)
+            puts = Puts(source, older, newer)
+            chains = older.chain, newer.chain
+            with opened_pair(source, newer.store, *chains, watch=puts.watch) as states:
+                puts.complete()
+                yield _compared(source, (older, newer), states, puts, kept)
 
         need = need_of(newer.store, older.chain) + need_of(newer.store, newer.chain, tables=2)
         return StoreReading(opened, need)
@@ -286,85 +285,43 @@ class _Kept:
         self._keep, self._left, self._into = keep, limit, into
         self._readable = Readable()
 
-    @property
-    def full(self) -> bool:
-        return self._left == 0
-
-    def take(self, fate: KeyChange, before: DecodedRow | None, after: DecodedRow | None) -> None:
-        rows = [self._readable.row(one) for one in (before, after) if one]
-        newest = rows[-1]
-        old, new = rows[0].value if before else None, newest.value if after else None
+    def take(self, fate: KeyChange, sides: tuple[RowDecoder, RowDecoder], pair: Pair) -> None:
+        if self._left == 0:
+            return
+        key, *values = pair
+        decoded = [
+            None if value is None else side.row(key, value)
+            for side, value in zip(sides, values, strict=True)
+        ]
+        before, after = (self._readable.row(row) if row else None for row in decoded)
+        if (newest := after or before) is None:
+            return
+        old, new = before.value if before else None, after.value if after else None
         row = ChangedRow(newest.store, newest.family, fate, newest.key, old, new)
         if self._keep(row):
             self._into(row)
             self._left = None if self._left is None else self._left - 1
 
 
-class _Side:
-    """One of two versions of a store, opened."""
-
-    def __init__(self, source: Source, part: Part, state: State) -> None:
-        self._part = part
-        self._family_of = families_of(source, part, state)
-
-    def family(self, key: bytes) -> Family | None:
-        try:
-            return self._family_of(key)
-        except CodecError as error:
-            raise in_row(self._part, "a row", error) from error
-
-    def row(self, key: bytes, value: bytes | None) -> DecodedRow | None:
-        family = self.family(key) if value is not None else None
-        try:
-            return family.row(key, value) if family and value is not None else None
-        except CodecError as error:
-            raise in_row(self._part, "a row", error) from error
-
-
-@dataclass(frozen=True, slots=True)
-class _Both:
-    """A store at two versions, opened."""
-
-    source: Source
-    parts: tuple[Part, Part]
-    states: tuple[State, State]
-    puts: Puts
-
-
-@contextmanager
-def _opened(source: Source, older: Part, newer: Part) -> Iterator[_Both]:
-    puts = Puts(source, older, newer)
-    chains = older.chain, newer.chain
-    with opened_pair(source, newer.store, *chains, watch=puts.watch) as states:
-        puts.complete()
-        yield _Both(source, (older, newer), states, puts)
-
-
-def _compared(both: _Both, kept: _Kept) -> Iterator[StoreDiff]:
-    (older, newer), states, source = both.parts, both.states, both.source
+def _compared(
+    source: Source,
+    parts: tuple[Part, Part],
+    states: tuple[State, State],
+    puts: Puts,
+    kept: _Kept,
+) -> Iterator[StoreDiff]:
+    older, newer = parts
     counts: Counter[tuple[str | None, KeyChange]] = Counter()
-    sides = _Side(source, older, states[0]), _Side(source, newer, states[1])
-    has = both.puts.in_order()
+    sides = RowDecoder(source, older, states[0]), RowDecoder(source, newer, states[1])
+    has = puts.in_order()
     for pair in pairs(states[0].rows, states[1].rows):
-        if fate := fate_of(pair, has):
-            _take(sides, pair, fate, counts, kept)
+        if not (fate := fate_of(pair, has)):
+            continue
+        if family := sides[fate is not KeyChange.REMOVED].family(pair[0]):
+            counts[family.name, fate] += 1
+            if fate is not KeyChange.REWRITTEN:
+                kept.take(fate, sides, pair)
     for name in sorted({*older.layouts, *newer.layouts}, key=lambda name: name or ""):
         added, changed, removed, rewritten = (counts[name, fate] for fate in KeyChange)
-        rewrites = rewritten if both.puts.known else None
+        rewrites = rewritten if puts.known else None
         yield StoreDiff(newer.store.id, name, Counts(added, changed, removed, rewrites))
-
-
-def _take(
-    sides: tuple[_Side, _Side],
-    pair: Pair,
-    fate: KeyChange,
-    counts: Counter[tuple[str | None, KeyChange]],
-    kept: _Kept,
-) -> None:
-    key, old, new = pair
-    family = sides[fate is not KeyChange.REMOVED].family(key)
-    if family is None:
-        return
-    counts[family.name, fate] += 1
-    if fate is not KeyChange.REWRITTEN and not kept.full:
-        kept.take(fate, sides[0].row(key, old), sides[1].row(key, new))

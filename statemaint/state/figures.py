@@ -51,8 +51,6 @@ class Figures:
     """The numbers of a store, of one of its column families, or of several together.
 
     Attributes:
-        rows: the number of rows at the newest committed version.
-        bytes: the size of their keys and values.
         versions: the number of versions of the log, the most of any store.
         churn: the changes by the log; `None` if a store no longer has a log.
         untouched: rows that no version above the requested one has put; `None` as for churn.
@@ -118,14 +116,9 @@ class OperatorStats:
 
 @dataclass(frozen=True, slots=True)
 class StateStats:
-    """The statistics of a checkpoint's state.
+    """The statistics of a checkpoint's state at its newest committed version.
 
-    Attributes:
-        version: the newest committed version, which was measured.
-        since: the version since which untouched keys were not put; `None` without any log.
-        operators: each requested operator.
-        stores: each store and column family.
-        notices: observations that are worth a look.
+    `since` is the version since which untouched keys were not put; `None` without any log.
     """
 
     version: int

@@ -31,11 +31,8 @@ _TIMERS = ("$eventTimers_keyToTimestamp", "$procTimers_keyToTimestamp")
 class StateRow:
     """A row of state in readable form: columns by name, values as in JSON (`codec.rows.display`).
 
-    Attributes:
-        store: the store that it is in.
-        family: the column family; `None` if the store has none.
-        key: the columns of its key.
-        value: the columns of its value; a list of them if a value has any number of entries.
+    `family` is `None` if the store has no column families, and `value` a list if a value has any
+    number of entries.
     """
 
     store: StoreId
@@ -84,7 +81,6 @@ class StateSelection:
 
     @property
     def families_of_spark(self) -> tuple[str, ...]:
-        """Returns the names of the families that Spark keeps for itself, ascending."""
         layouts = known_layouts(self.storage, self.checkpoint, self.version)
         every = {name for part in self.parts for name in layouts(part.store)}
         return tuple(sorted(name for name in every if name and not of_the_query(name)))
@@ -93,12 +89,12 @@ class StateSelection:
         self, *, workers: Workers | int | None = None, slowly: bool = False
     ) -> Generator[DecodedRow]:
         """Yields the rows as Python values; `slowly` begins with one store at a time."""
-        readings = (self._reading(part) for part in self.parts)
+        readings = map(self._reading, self.parts)
         with closing(
             opened_ahead(self.storage, readings, workers=workers, slowly=slowly)
         ) as opened:
-            for source, part, state in opened:
-                yield from _rows(source, part, state)
+            for rows in opened:
+                yield from rows
 
     def rows(
         self, *, workers: Workers | int | None = None, slowly: bool = False
@@ -107,12 +103,12 @@ class StateSelection:
         with closing(self.decoded(workers=workers, slowly=slowly)) as decoded:
             yield from map(readable.row, decoded)
 
-    def _reading(self, part: Part) -> StoreReading[tuple[Source, Part, State]]:
+    def _reading(self, part: Part) -> StoreReading[Iterator[DecodedRow]]:
         @contextmanager
-        def opened(storage: Storage) -> Iterator[tuple[Source, Part, State]]:
+        def opened(storage: Storage) -> Iterator[Iterator[DecodedRow]]:
             source = Source.of(storage, part.store, self.checkpoint)
             with opened_state(source, part.store, part.chain) as state:
-                yield source, part, state
+                yield _rows(source, part, state)
 
         return StoreReading(opened, need_of(part.store, part.chain))
 
@@ -188,17 +184,20 @@ def scan_stores(
     """Returns a read-only storage, and a scan of some stores; at least one of them must exist."""
     reading = ReadOnly(open_storage(storage) if isinstance(storage, str) else storage)
 
-    def requested(one: StoreId) -> bool:
+    def requested(store_id: StoreId) -> bool:
         return (
-            operator in (None, one.operator)
-            and partition in (None, one.partition)
-            and store in (None, one.store)
+            operator in (None, store_id.operator)
+            and partition in (None, store_id.partition)
+            and store in (None, store_id.store)
         )
 
     checkpoint = scan_checkpoint(reading, requested)
     committed_version(checkpoint)
     if not checkpoint.stores:
-        what = f"operator {_any(operator)}, partition {_any(partition)}, store {_any(store)}"
+        request = {"operator": operator, "partition": partition, "store": store}
+        what = ", ".join(
+            f"{name} {'(any)' if value is None else value}" for name, value in request.items()
+        )
         raise ConfigError(f"{reading.root}: no {what}; `statemaint scan` lists what is there")
     return reading, checkpoint
 
@@ -208,21 +207,17 @@ def parts_at(
 ) -> tuple[Part, ...]:
     """Returns every store at a version; one without any requested column family has no layouts."""
     stores = stores_at(checkpoint, version)
-    chains = [(one, chain_of(checkpoint, one, version)) for one in stores]
+    chains = [(store, chain_of(checkpoint, store, version)) for store in stores]
     layouts = known_layouts(reading, checkpoint, version)
-    return tuple(Part(one, chain, _chosen(layouts(one), family)) for one, chain in chains)
+    return tuple(Part(store, chain, _chosen(layouts(store), family)) for store, chain in chains)
 
 
 def no_family(reading: Storage, checkpoint: Checkpoint, version: int, family: str) -> ConfigError:
     layouts = known_layouts(reading, checkpoint, version)
-    families = sorted({name for one in checkpoint.stores for name in layouts(one) if name})
+    families = sorted({name for store in checkpoint.stores for name in layouts(store) if name})
     there = f"there are {', '.join(families)}" if families else "there are none"
     operator = checkpoint.stores[0].id.operator
     return ConfigError(f"{reading.root}: no column family {family} in operator {operator}; {there}")
-
-
-def _any(requested: object) -> object:
-    return "(any)" if requested is None else requested
 
 
 def known_layouts(
@@ -242,29 +237,12 @@ def known_layouts(
 def _chosen(layouts: Layouts, family: str | None) -> Layouts:
     if family is not None:
         return {family: layouts[family]} if family in layouts else {}
-    return {name: one for name, one in layouts.items() if of_the_query(name)}
+    return {name: layout for name, layout in layouts.items() if of_the_query(name)}
 
 
 def of_the_query(family: str | None) -> bool:
     """Returns whether a column family is the query's, not one that Spark keeps for itself."""
     return family is None or not family.startswith(_OF_SPARK) or family in _TIMERS
-
-
-def _rows(source: Source, part: Part, state: State) -> Iterator[DecodedRow]:
-    family_of = families_of(source, part, state)
-    for number, (key, value) in enumerate(state.rows, 1):
-        try:
-            family = family_of(key)
-            row = family.row(key, value) if family else None
-        except CodecError as error:
-            raise in_row(part, f"row {number}", error) from error
-        if row is not None:
-            yield row
-
-
-def in_row(part: Part, which: str, error: CodecError) -> CodecError:
-    text = f"{which} of version {part.chain.version} in {part.store.id}: {error.detail}"
-    return CodecError(text, offset=error.offset, path=part.chain.paths[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,11 +253,42 @@ class Family:
     row: Callable[[bytes, bytes], DecodedRow]
 
 
-def families_of(source: Source, part: Part, state: State) -> Callable[[bytes], Family | None]:
-    """Returns a function from a key to its family, `None` for a family that is not requested.
+class RowDecoder:
+    """Decodes the rows of a part; errors name the part."""
 
-    The function raises `CodecError` for a key of a family that the store does not have.
-    """
+    def __init__(self, source: Source, part: Part, state: State) -> None:
+        self._part, self._family_of = part, _families(source, part, state)
+
+    def family(self, key: bytes) -> Family | None:
+        try:
+            return self._family_of(key)
+        except CodecError as error:
+            raise self._located(error, "a row") from error
+
+    def row(self, key: bytes, value: bytes, number: int | None = None) -> DecodedRow | None:
+        """Returns a row, `None` if its family is not requested; errors name its number, if any."""
+        try:
+            family = self._family_of(key)
+            return family.row(key, value) if family else None
+        except CodecError as error:
+            which = "a row" if number is None else f"row {number}"
+            raise self._located(error, which) from error
+
+    def _located(self, error: CodecError, which: str) -> CodecError:
+        chain = self._part.chain
+        text = f"{which} of version {chain.version} in {self._part.store.id}: {error.detail}"
+        return CodecError(text, offset=error.offset, path=chain.paths[-1])
+
+
+def _rows(source: Source, part: Part, state: State) -> Iterator[DecodedRow]:
+    decoder = RowDecoder(source, part, state)
+    for number, (key, value) in enumerate(state.rows, 1):
+        if row := decoder.row(key, value, number):
+            yield row
+
+
+def _families(source: Source, part: Part, state: State) -> Callable[[bytes], Family | None]:
+    """Returns a function from a key to its family, `None` for a family that is not requested."""
     numbers = _FAMILY.size if state.families else 0
     wrapping = Wrapping(numbers, source.row_checksums, state.delimiter)
     by_name = {name: _family(part, name, wrapping) for name in part.layouts}
@@ -306,33 +315,26 @@ def _refuse_row(_key: bytes, _value: bytes) -> DecodedRow:
 def _family(part: Part, name: str | None, wrapping: Wrapping) -> Family:
     layout, store = part.layouts[name], part.store.id
     of_key, of_value = key_reader(layout, wrapping), value_reader(layout, wrapping)
-    return Family(
-        name,
-        lambda key, value: DecodedRow(store, name, layout, of_key(key), of_value(key, value)),
-    )
+
+    def row(key: bytes, value: bytes) -> DecodedRow:
+        return DecodedRow(store, name, layout, of_key(key), of_value(key, value))
+
+    return Family(name, row)
 
 
 class Readable:
     """Makes decoded rows readable; each layout is analyzed once."""
 
     def __init__(self) -> None:
-        # By identity: to hash a layout takes longer than to read a row.
-        self._cached: dict[int, _Shown] = {}
+        # By identity, as hashing a layout takes longer than reading a row. The layout is held with
+        # its functions, so that no other layout gets its identity.
+        self._cached: dict[int, tuple[RowLayout, Callable[[Row], Any], Callable[[Row], Any]]] = {}
 
     def row(self, row: DecodedRow) -> StateRow:
         layout = row.layout
         if id(layout) not in self._cached:
-            self._cached[id(layout)] = _Shown(layout, shower(layout.key), shower(layout.value))
-        functions = self._cached[id(layout)]
-        entries = [functions.value(entry) for entry in row.entries]
+            self._cached[id(layout)] = layout, shower(layout.key), shower(layout.value)
+        _, show_key, show_value = self._cached[id(layout)]
+        entries = [show_value(entry) for entry in row.entries]
         shown = entries if layout.many else entries[0]
-        return StateRow(row.store, row.family, functions.key(row.key), shown)
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """A layout, which is kept as its identity is a key, and the functions that show its rows."""
-
-    layout: RowLayout
-    key: Callable[[Row], Any]
-    value: Callable[[Row], Any]
+        return StateRow(row.store, row.family, show_key(row.key), shown)

@@ -2,7 +2,7 @@
 
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -47,14 +47,14 @@ class ShuffleKey:
     """Finds the columns by which rows are shuffled in the keys of a store.
 
     Attributes:
-        kind: the row that has them, at its begin.
-        columns: how many they are.
-        before: the bytes of the key before the row, but for what `passes` adds.
-        after: the bytes of the key after it.
-        size_at: where its size stands, in bytes from the begin of the key; `None` without one.
-        passes: whether the size is that of something that the row follows.
-        path: the row is a column of a column ...: the number of columns of each row on the way, and
-            the column.
+        kind: the row that begins with them.
+        columns: their number.
+        before: the number of bytes before the row, without those that `passes` adds.
+        after: the number of bytes after it.
+        size_at: the place of its size in the key, `None` without one.
+        passes: whether the size is that of something in front of the row.
+        path: from the key's row to a row within it: the columns of each row on the way, and the
+            number of the one to enter.
     """
 
     kind: StructType
@@ -66,7 +66,7 @@ class ShuffleKey:
     path: tuple[tuple[int, int], ...] = ()
 
     def column(self, number: int) -> "ShuffleKey | None":
-        """Returns the shuffle key that is a column, if that is a row itself."""
+        """Returns the shuffle key that is a column, if the column is a row itself."""
         fields = self.kind.fields
         kind = fields[number].type if number < len(fields) else None
         if not isinstance(kind, StructType):
@@ -75,10 +75,11 @@ class ShuffleKey:
         return replace(self, kind=kind, columns=len(kind.fields), path=path)
 
     def row(self, key: bytes) -> bytes:
-        """Returns the row that has the columns."""
         begin, end = self.before, len(key) - self.after
         if self.size_at is not None:
-            size = _size(key, self.size_at)
+            if len(key) < self.size_at + _INT.size:
+                raise CodecError(f"{len(key)} bytes are too few for a key", offset=0)
+            size: int = _INT.unpack_from(key, self.size_at)[0]
             begin, end = (begin + size, end) if self.passes else (begin, begin + size - 1)
         row = key[begin:end]
         for columns, column in self.path:
@@ -95,15 +96,11 @@ class ShuffleKey:
         return hash_row(self.row(key), self.kind, columns=self.columns)
 
     def partition(self, key: bytes, partitions: int) -> int:
-        """Returns the partition that a key belongs to."""
         return pmod(self.hash_of(key), partitions)
 
 
 def shuffles_by_all_keys(conf: Mapping[str, str]) -> bool:
-    """Returns whether a query with these settings certainly shuffles its rows by all of its keys.
-
-    A query that began before Spark 3.3 may keep a partitioning by some of them.
-    """
+    """Returns whether a query surely shuffles by all keys; one from before Spark 3.3 may not."""
     return conf.get(_STRICT, "").strip().lower() == "true"
 
 
@@ -121,22 +118,22 @@ def shuffle_key(
     if operator and operator.name.startswith(_WITH_STATE):
         return _grouping_key(name, layout, families)
     columns = _columns(operator, name, kind, session=are_sessions(kind, layout.value))
-    found = _row_in(layout.encoder, families, kind)
-    if not columns or found is None or columns > len(found.kind.fields):
+    key = _row_in(layout.encoder, families, kind)
+    if not columns or key is None or columns > len(key.kind.fields):
         return None
-    return replace(found, columns=columns)
+    return replace(key, columns=columns)
 
 
 def _grouping_key(name: str, layout: RowLayout, families: int) -> ShuffleKey | None:
-    """Returns the shuffle key of a family of `transformWithState`: the query's grouping key.
+    """Returns the grouping key of a query's `transformWithState`, in the keys of a family.
 
-    Mirrors `TransformWithStateKeyValueRowSchemaUtils`: it is the whole key of a variable, the
-    column `key` of a map's and of timers' keys, and in an order by time that of the last column.
+    It is the whole key of a variable, the column `key` of a map's and of timers' keys, and in an
+    order by time that of the last column. Mirrors `TransformWithStateKeyValueRowSchemaUtils`.
     """
-    found = _row_in(layout.encoder, families, layout.key)
-    if found is None or isinstance(layout.encoder, NoPrefix):
-        return found
-    inner = found.column(0)
+    key = _row_in(layout.encoder, families, layout.key)
+    if key is None or isinstance(layout.encoder, NoPrefix):
+        return key
+    inner = key.column(0)
     composite = inner and [field.name for field in inner.kind.fields] == ["key", "userKey"]
     return inner.column(0) if inner and composite and name.startswith(_TTL) else inner
 
@@ -152,7 +149,7 @@ def _columns(operator: Operator | None, name: str, kind: StructType, *, session:
 
 
 def _row_in(encoder: KeyEncoder, families: int, kind: StructType) -> ShuffleKey | None:
-    """Returns how the row with the first columns that are not encoded is found in a key."""
+    """Returns the first row in a key that is not encoded, with all of its columns."""
     version = families + 1
     match encoder:
         case Bare():
@@ -174,13 +171,6 @@ def _row_in(encoder: KeyEncoder, families: int, kind: StructType) -> ShuffleKey 
     return replace(key, columns=len(key.kind.fields))
 
 
-def _size(key: bytes, at: int) -> int:
-    if len(key) < at + _INT.size:
-        raise CodecError(f"{len(key)} bytes are too few for a key", offset=0)
-    size: int = _INT.unpack_from(key, at)[0]
-    return size
-
-
 _INTEGERS = ("byte", "short", "integer", "long")
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)")
@@ -197,22 +187,23 @@ def holding(selection: StateSelection, text: str) -> StateSelection:
     count = _partitions(selection)
     if count is None:
         return selection
+    # All partitions have the same column families, so one part of each kind is enough.
+    kinds = {(part.store.id.store, name): part for part in selection.parts for name in part.layouts}
     places: set[int] = set()
-    for name, part in _kinds(selection.parts):
+    for (_, name), part in kinds.items():
         place = _place(selection, part, name, text, count)
         if place is None:
             return selection
         places |= place
-    return replace(
-        selection, parts=tuple(x for x in selection.parts if x.store.id.partition in places)
-    )
+    parts = tuple(part for part in selection.parts if part.store.id.partition in places)
+    return replace(selection, parts=parts)
 
 
 def _partitions(selection: StateSelection) -> int | None:
     """Returns the number of partitions at the version; `None` if it is not certain."""
     checkpoint, batch = selection.checkpoint, batch_of(selection.version)
     operators = {part.store.id.operator for part in selection.parts}
-    listed = {checkpoint.partitions.get(one) for one in operators}
+    listed = {checkpoint.partitions.get(operator) for operator in operators}
     if checkpoint.counts:
         listed = {checkpoint.counts.get(batch)}
     with suppress(CodecError, NotFoundError):
@@ -222,21 +213,16 @@ def _partitions(selection: StateSelection) -> int | None:
     return None
 
 
-def _kinds(parts: Iterable[Part]) -> Iterator[tuple[str | None, Part]]:
-    """Yields each column family, or store without any, once; all partitions have the same."""
-    kinds = {(part.store.id.store, name): part for part in parts for name in part.layouts}
-    yield from ((name, part) for (_, name), part in kinds.items())
-
-
 def _place(
     selection: StateSelection, part: Part, name: str | None, text: str, count: int
 ) -> set[int] | None:
     """Returns the partitions of a kind's rows with a column of that text; `None` for all."""
     layout, store = part.layouts[name], part.store.id
-    columns = [one for one, field in enumerate(layout.key.fields) if _may_be(field.type, text)]
+    fields = enumerate(layout.key.fields)
+    columns = [column for column, field in fields if _may_be(field.type, text)]
     if not columns:
         return set()
-    operators = {one.id: one for one in selection.checkpoint.operators}
+    operators = {operator.id: operator for operator in selection.checkpoint.operators}
     key = shuffle_key(operators.get(store.operator), name or store.store, layout, 0)
     if key is None or key.columns != 1 or columns != [0]:
         return None

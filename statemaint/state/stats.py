@@ -8,13 +8,13 @@ without a gap.
 
 import struct
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 from functools import reduce
 from heapq import heappush, heappushpop
 from operator import add
 
-from statemaint.errors import CodecError, ConfigError
+from statemaint.errors import ConfigError
 from statemaint.fold import Source
 from statemaint.fold.state import watched_state
 from statemaint.model.chain import Chain
@@ -32,11 +32,9 @@ from statemaint.state.figures import (
     StoreStats,
 )
 from statemaint.state.rows import (
-    Family,
     Part,
     Readable,
-    families_of,
-    in_row,
+    RowDecoder,
     known_layouts,
     of_the_query,
     scan_stores,
@@ -71,35 +69,30 @@ def state_stats(  # noqa: PLR0913 -- each is a choice of its own
 
     Args:
         storage: where the checkpoint lives, or its address.
-        operator: all of them by default.
-        partition: all of them by default.
-        store: the store's name, all of them by default.
+        operator: all of them by default, as with `partition` and `store`.
+        partition: the partition.
+        store: the store's name.
         since: the version since which untouched keys were not put; by default the oldest one whose
             delta or changelog every store with a log has.
         top: how many of the largest keys to return.
-        workers: the number of stores that are read at a time; by default what suits the storage.
-            The result is the same with any number.
+        workers: as in `read_state`.
 
     Raises:
-        ConfigError: when nothing is committed, nothing matches the request, or the log does not
-            reach back that far.
+        ConfigError: when the log does not reach back that far; and as `read_state` raises it.
         UnsupportedError: when rows are not encoded as UnsafeRow, or the log deletes more ranges
             than `churn.MOST_RANGES`.
-        DamagedError: when the checkpoint's own logs or schemas cannot be read, or the newest
-            version does not load.
-        CheckpointError: when a file of it, or of the log, is damaged.
-        StorageError: when anything could not be listed or read.
+        DamagedError, CheckpointError, StorageError: as `read_state` raises them.
     """
     reading, checkpoint = scan_stores(storage, operator, partition=partition, store=store)
     version = committed_version(checkpoint)
     stores = stores_at(checkpoint, version)
-    chains = [(one, _longest(checkpoint, one, version)) for one in stores]
+    chains = [(store, _longest(checkpoint, store, version)) for store in stores]
     at = _since(checkpoint, chains, since)
     layouts = known_layouts(reading, checkpoint, version)
-    parts = (Part(one, chain, layouts(one)) for one, chain in chains)
+    parts = (Part(store, chain, layouts(store)) for store, chain in chains)
     readings = (_reading(checkpoint, part, at, top) for part in parts)
     with closing(opened_ahead(reading, readings, workers=workers)) as measured:
-        by_store = [one for stats_of_store in measured for one in stats_of_store]
+        by_store = [stats for of_store in measured for stats in of_store]
     operators = tuple(_operators(by_store, top))
     notices = (*never_removes(by_store), *skewed(operators))
     return StateStats(version, at, operators, tuple(by_store), notices)
@@ -150,8 +143,7 @@ class _Tally:
         return [(size, key, value) for size, _, key, value in ranked]
 
 
-_TABLES = 3
-"""A store's rows, those that it began with, and the events of its keys."""
+_TABLES = 3  # a store's rows, those that it began with, and the events of its keys
 
 
 def _reading(
@@ -176,11 +168,16 @@ def _measured(source: Source, part: Part, since: int | None, top: int) -> Iterat
             tallies[key[:width]].add(key, value, untouched=untouched)
         deque(puts, maxlen=0)  # the keys that the log removed
     names = {_NUMBER.pack(number): name for number, name in state.families.items()}
-    family_of, readable = families_of(source, part, state), Readable()
+    decoder, readable = RowDecoder(source, part, state), Readable()
     for number in sorted({*tallies, *log.families} or {b""}):
         figures = _figures(part.chain, since, tallies[number], log.families.get(number, Churn()))
-        largest = tuple(_decoded(part, tallies[number], family_of, readable))
-        yield StoreStats(part.store.id, names.get(number), figures, largest)
+        largest = [
+            (readable.row(row), size)
+            for size, key, value in tallies[number].largest
+            if (row := decoder.row(key, value))
+        ]
+        keys = tuple(LargeKey(row.store, row.family, row.key, size) for row, size in largest)
+        yield StoreStats(part.store.id, names.get(number), figures, keys)
 
 
 def _figures(chain: Chain, since: int | None, tally: _Tally, churn: Churn) -> Figures:
@@ -193,22 +190,6 @@ def _figures(chain: Chain, since: int | None, tally: _Tally, churn: Churn) -> Fi
         churn if logged else None,
         tally.untouched if dated else None,
     )
-
-
-def _decoded(
-    part: Part,
-    tally: _Tally,
-    family_of: Callable[[bytes], Family | None],
-    readable: Readable,
-) -> Iterator[LargeKey]:
-    for size, key, value in tally.largest:
-        try:
-            family = family_of(key)
-            row = readable.row(family.row(key, value)) if family else None
-        except CodecError as error:
-            raise in_row(part, "a row", error) from error
-        if row is not None:
-            yield LargeKey(row.store, row.family, row.key, size)
 
 
 # -- all stores

@@ -32,12 +32,7 @@ from statemaint.storage import Storage
 
 
 def committed_version(checkpoint: Checkpoint, version: int | None = None) -> int:
-    """Returns a committed version, the newest one by default.
-
-    Raises:
-        ConfigError: when it is not committed.
-        DamagedError: when the checkpoint's own logs cannot be read.
-    """
+    """Returns a committed version, the newest one by default; another one is a `ConfigError`."""
     for finding in checkpoint.findings:
         if finding.damage and not _leaves_rows(finding):
             raise DamagedError(checkpoint.root, finding.detail, code=finding.code.value)
@@ -60,11 +55,7 @@ def _leaves_rows(finding: Finding) -> bool:
 
 
 def stores_at(checkpoint: Checkpoint, version: int) -> tuple[Store, ...]:
-    """Returns the stores of a version; a repartition changes them.
-
-    Raises:
-        ConfigError: when it has none of the existing stores.
-    """
+    """Returns the stores of a version; a repartition changes them."""
     existing = checkpoint.needed(version)
     if not existing:
         text = f"version {version} has no partition {checkpoint.stores[0].id.partition}"
@@ -75,9 +66,7 @@ def stores_at(checkpoint: Checkpoint, version: int) -> tuple[Store, ...]:
 def chain_of(checkpoint: Checkpoint, store: Store, version: int) -> Chain:
     """Returns the chain that a store's version folds from.
 
-    Raises:
-        DamagedError: when it should load, and does not.
-        ConfigError: when it no longer loads.
+    A version that does not load is damage if Spark may still need it, and else a `ConfigError`.
     """
     chain = store.versions.chain(version)
     if isinstance(chain, Chain):
@@ -86,17 +75,13 @@ def chain_of(checkpoint: Checkpoint, store: Store, version: int) -> Chain:
         for finding in diagnose(store, checkpoint):
             if finding.damage:
                 raise DamagedError(store.id.directory, finding.detail, code=finding.code.value)
-    raise ConfigError(_no_longer_loads(store, chain))
-
-
-def _no_longer_loads(store: Store, found: Gap | Unnamed) -> str:
     kind = "delta" if store.rocks is None else "changelog"
-    match found:
+    match chain:
         case Gap():
-            why = f"{store.id.directory}/{found.first}.{kind} is missing"
+            why = f"{store.id.directory}/{chain.first}.{kind} is missing"
         case Unnamed():
-            why = found.why
-    return f"{store.id}: version {found.version} no longer loads, {why}"
+            why = chain.why
+    raise ConfigError(f"{store.id}: version {chain.version} no longer loads, {why}")
 
 
 Layouts = Mapping[str | None, RowLayout]
@@ -126,7 +111,7 @@ def layouts_of(
     provider: Provider | None = None,
 ) -> Layouts:
     schemas = schemas_of(storage, checkpoint, store, version, provider)
-    return {name: one.layout for name, one in schemas.items()}
+    return {name: stored.layout for name, stored in schemas.items()}
 
 
 def schemas_of(
@@ -138,15 +123,8 @@ def schemas_of(
 ) -> Mapping[str | None, Stored]:
     """Returns the schema of each column family of a store at a version, by `None` without any.
 
-    Keys are as the given provider encodes them, by default the store's own.
-
-    Schema files are found by their names in the checkpoint: the operators' metadata names the
-    place where the checkpoint was created, which is wrong for a copy.
-
-    Raises:
-        DamagedError: when there is no schema, or it cannot be read.
-        UnsupportedError: when rows are not encoded as UnsafeRow, or a column is of a type that
-            cannot be read.
+    Keys are as the given provider encodes them, by default the store's own. Schema files are found
+    by their names: the paths in the operators' metadata are those of the original checkpoint.
     """
     _check_encoding(storage, checkpoint)
     metadata = _metadata(storage, store.id.operator, batch_of(version))
@@ -155,7 +133,9 @@ def schemas_of(
         with _reading(storage, path):
             families = schema.parse_families(storage.read(path))
             _check_lists(store.id, families, metadata)
-            return {one.name: Stored(one.key, _of_family(one, metadata)) for one in families}
+            return {
+                family.name: Stored(family.key, _of_family(family, metadata)) for family in families
+            }
     # All partitions share the schema that is stored under the first.
     path = f"{StoreId(store.id.operator, 0, store.id.store).directory}/_metadata/schema"
     with _reading(storage, path):
@@ -197,15 +177,18 @@ def _metadata(storage: Storage, operator: int, batch: int) -> StateMetadata:
     entries = list(storage.list(f"state/{operator}/_metadata"))
     newer = _by_batch(entry for entry in entries if entry.path.endswith(f"/v2/{entry.name}"))
     older = [entry.path for entry in entries if entry.name == "metadata"]
-    path = _at(newer, batch) or next(iter(older), None)
-    if path is None:
+    if newer:
+        # The newest up to the batch, or else the oldest above it.
+        path = newer[max((number for number in newer if number <= batch), default=min(newer))]
+    elif older:
+        path = older[0]
+    else:
         return _UNKNOWN
     with _reading(storage, path):
         return logs.parse_state_metadata(storage.read(path))
 
 
 def _families_path(storage: Storage, store: StoreId, metadata: StateMetadata) -> str | None:
-    """Returns the path of the schemas of a store's column families; `None` if it has none."""
     folder = f"state/{store.operator}/_stateSchema/{store.store}"
     if named := metadata.schemas.get(store.store):
         return f"{folder}/{named[-1]}"
@@ -215,26 +198,18 @@ def _families_path(storage: Storage, store: StoreId, metadata: StateMetadata) ->
 
 def _check_lists(store: StoreId, families: Iterable[ColumnFamily], metadata: StateMetadata) -> None:
     """Raises if it is unknown which state variables are lists: read as a row, one looks broken."""
-    if metadata.lists is None and not all(_OF_A_JOIN.fullmatch(one.name) for one in families):
+    if metadata.lists is None and not all(_OF_A_JOIN.fullmatch(family.name) for family in families):
         path = f"state/{store.operator}/_metadata/v2"
         text = (
             "only its newest file tells which state variables are lists, and it is missing or "
             "lacks them; restore it from a copy to read the rows"
         )
-        code = FindingCode.UNREADABLE_METADATA.value
-        raise DamagedError(path, text, code=code)
+        raise DamagedError(path, text, code=FindingCode.UNREADABLE_METADATA.value)
 
 
 def _by_batch(entries: Iterable[Entry]) -> dict[int, str]:
     numbers = ((entry.name.partition("_")[0], entry.path) for entry in entries)
     return {int(name): path for name, path in numbers if name.isascii() and name.isdecimal()}
-
-
-def _at(paths: Mapping[int, str], batch: int) -> str | None:
-    """Returns the path that applied at a batch: the newest up to it, or else the oldest above."""
-    below = [number for number in paths if number <= batch]
-    chosen = max(below, default=min(paths, default=None))
-    return None if chosen is None else paths[chosen]
 
 
 def _of_family(family: ColumnFamily, metadata: StateMetadata) -> RowLayout:
@@ -258,6 +233,6 @@ def _encoder(
 
 def are_sessions(key: StructType, value: StructType) -> bool:
     """Returns whether rows are session windows, by the columns that Spark gives to these."""
-    windows = (one.type for one in value.fields if isinstance(one.type, StructType))
-    ends = ([one.name for one in window.fields] == ["start", "end"] for window in windows)
-    return any(one.name == _SESSION_START for one in key.fields[-1:]) and any(ends)
+    windows = (field.type for field in value.fields if isinstance(field.type, StructType))
+    ends = ([field.name for field in window.fields] == ["start", "end"] for window in windows)
+    return any(field.name == _SESSION_START for field in key.fields[-1:]) and any(ends)

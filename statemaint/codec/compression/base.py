@@ -17,12 +17,10 @@ _STEP = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block of a stream.
+    """One block of a stream: its uncompressed payload, and its bytes in the file with their header.
 
-    Attributes:
-        payload: its uncompressed bytes.
-        stored: its bytes in the file, header included, where another stream of the same compression
-            may contain them unchanged; `None` if blocks depend on each other.
+    Another stream of the same compression may contain `stored` unchanged; it is `None` if blocks
+    depend on each other.
     """
 
     payload: Buffer
@@ -51,15 +49,13 @@ class Compression(Protocol):
 
     @property
     def block_size(self) -> int:
-        """Returns the number of payload bytes that Spark puts in a block."""
+        """The number of payload bytes that Spark puts in a block."""
         ...
 
     def blocks(self, stream: BinaryIO) -> Iterator[Block]:
         """Yields a stream's blocks, each checked; memory is bounded by the bytes really read.
 
-        Raises:
-            CodecError: on the first byte that does not follow the format; `offset` counts in the
-                stored file.
+        The offset of a `CodecError` counts in the stored file.
         """
         ...
 
@@ -67,10 +63,9 @@ class Compression(Protocol):
 
 
 class ExactStream:
-    """A stream with exact reads, whose memory is bounded by its bytes and not by a length field.
+    """A stream with exact reads; a length field beyond its end allocates nothing.
 
-    Attributes:
-        offset: the number of bytes taken from it.
+    `offset` is the number of bytes taken from it.
     """
 
     __slots__ = ("_stream", "offset")
@@ -81,16 +76,14 @@ class ExactStream:
 
     def header(self, size: int) -> bytes:
         """Returns the header of a block; empty at the end of the stream."""
-        content = self.piece(size)
+        start, content = self.offset, self.piece(size)
         if 0 < len(content) < size:
-            start = self.offset - len(content)
             raise CodecError(f"block header cut short: {len(content)} bytes", offset=start)
         return content
 
     def body(self, size: int) -> bytes:
-        content = self.piece(size)
+        start, content = self.offset, self.piece(size)
         if len(content) < size:
-            start = self.offset - len(content)
             raise CodecError(f"block cut short: {len(content)} of {size} bytes", offset=start)
         return content
 
@@ -107,6 +100,40 @@ class ExactStream:
             missing -= len(part)
         self.offset += most - missing
         return b"".join(parts)
+
+
+class Payload:
+    """The payload of a stream, which arrives in pieces.
+
+    `buffer` has arrived, and its bytes before `at` are taken; `passed` are those before the buffer.
+    """
+
+    __slots__ = ("_chunks", "at", "buffer", "passed")
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks, self.buffer = iter(chunks), b""
+        self.at = self.passed = 0
+
+    @property
+    def offset(self) -> int:
+        return self.passed + self.at
+
+    def fill(self, need: int, wish: int = 0) -> int:
+        """Drops what is taken, and fills the buffer with `need` bytes, or `wish` if there are more.
+
+        Returns its size, which is smaller only at the end of the payload.
+        """
+        parts = [self.buffer[self.at :]]
+        have = len(parts[0])
+        self.passed, self.at = self.passed + self.at, 0
+        while have < max(need, wish) and (chunk := next(self._chunks, None)) is not None:
+            parts.append(chunk)
+            have += len(chunk)
+        self.buffer = b"".join(parts)
+        return have
+
+    def has_more(self) -> bool:
+        return self.at < len(self.buffer) or any(self._chunks)
 
 
 def decode(compression: Compression, stream: BinaryIO) -> Iterator[bytes]:

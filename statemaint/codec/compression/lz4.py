@@ -36,11 +36,7 @@ _MOST_PER_BYTE = 255  # a match grows by as much with each byte of its length
 
 @dataclass(frozen=True, slots=True)
 class Lz4Block:
-    """Spark's `LZ4CompressionCodec`.
-
-    Attributes:
-        block_size: a power of two from 1 KiB to 32 MiB; every block but the last has this size.
-    """
+    """Spark's `LZ4CompressionCodec`; `block_size` is a power of two from 1 KiB to 32 MiB."""
 
     name = "lz4"
     block_size: int = 32 * 1024
@@ -53,12 +49,15 @@ class Lz4Block:
         """
         source = ExactStream(stream)
         while header := source.header(_HEADER.size):
-            body_at = source.offset
-            method, packed, original, checksum = _parse(header, body_at - _HEADER.size)
+            offset = source.offset
+            method, packed, original, checksum = _parse(header, offset - _HEADER.size)
             body = source.body(packed)
-            if original:
-                payload = _payload(method, body, original, checksum, offset=body_at)
-                yield Block(payload, header + body)
+            if not original:
+                continue
+            payload = body if method == _RAW else _decompress(body, original, offset)
+            if _checksum(payload) != checksum & 0xFFFFFFFF:
+                raise CodecError("block checksum does not match its bytes", offset=offset)
+            yield Block(payload, header + body)
 
     def encoder(self) -> Encoder:
         return _Encoder(self.level)
@@ -111,20 +110,13 @@ def _parse(header: bytes, offset: int) -> tuple[int, int, int, int]:
     return method, packed, original, checksum
 
 
-def _payload(method: int, body: bytes, original: int, checksum: int, *, offset: int) -> Buffer:
-    payload = body if method == _RAW else _decompress(body, original, offset)
-    if _checksum(payload) != checksum & 0xFFFFFFFF:
-        raise CodecError("block checksum does not match its bytes", offset=offset)
-    return payload
-
-
 def _decompress(body: bytes, original: int, offset: int) -> bytearray:
     # The buffer is ours: the call then reports the actual size, and lets other threads run.
     payload = bytearray(original)
     try:
-        found = cramjam.lz4.decompress_block_into(body, payload, output_len=original)
+        size = cramjam.lz4.decompress_block_into(body, payload, output_len=original)
     except cramjam.DecompressionError as error:
         raise CodecError(f"block does not decompress: {error}", offset=offset) from error
-    if found != original:
-        raise CodecError(f"block holds {found} of {original} bytes", offset=offset)
+    if size != original:
+        raise CodecError(f"block holds {size} of {original} bytes", offset=offset)
     return payload

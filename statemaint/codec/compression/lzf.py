@@ -112,13 +112,7 @@ def pack(source: Buffer, destination: bytearray, table: Table) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Lzf:
-    """Spark's `LZFCompressionCodec`.
-
-    Attributes:
-        block_size: the number of payload bytes in a chunk, at most 65535.
-        expand: this module's `expand`, or a faster equivalent.
-        pack: this module's `pack`, or a faster equivalent.
-    """
+    """Spark's `LZFCompressionCodec`; faster equivalents may replace this module's functions."""
 
     name = "lzf"
     block_size: int = _LARGEST
@@ -141,11 +135,11 @@ class Lzf:
     def _expanded(self, body: bytes, length: bytes, offset: int) -> Buffer:
         size: int = _LENGTH.unpack(length)[0]
         payload = bytearray(size)
-        found = self.expand(body, payload)
-        if found < 0:
+        expanded = self.expand(body, payload)
+        if expanded < 0:
             raise CodecError("chunk does not decompress", offset=offset)
-        if found != size:
-            raise CodecError(f"chunk holds {found} of {size} bytes", offset=offset)
+        if expanded != size:
+            raise CodecError(f"chunk holds {expanded} of {size} bytes", offset=offset)
         return payload
 
 

@@ -9,7 +9,7 @@ from statemaint.codec.compression.zstd import Zstd
 _ALL: tuple[Compression, ...] = (Lz4Block(), Lzf(), Snappy(), Zstd())
 _CLASSES = {"lz4": "LZ4", "lzf": "LZF", "snappy": "Snappy", "zstd": "ZStd"}
 
-COMPRESSIONS = {one.name: one for one in _ALL}
+COMPRESSIONS = {compression.name: compression for compression in _ALL}
 """Every compression that state files may have, by Spark's short name."""
 
 
@@ -19,8 +19,7 @@ def named(setting: str) -> Compression | None:
     Mirrors Spark's `CompressionCodec`: short names in any case, and the full names of its classes.
     """
     for name, compression in COMPRESSIONS.items():
-        if setting.lower() == name:
-            return compression
-        if setting == f"org.apache.spark.io.{_CLASSES[name]}CompressionCodec":
+        full_name = f"org.apache.spark.io.{_CLASSES[name]}CompressionCodec"
+        if setting.lower() == name or setting == full_name:
             return compression
     return None

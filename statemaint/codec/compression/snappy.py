@@ -29,11 +29,7 @@ _MOST_PER_BYTE = 22  # a copy of 64 bytes takes three
 
 @dataclass(frozen=True, slots=True)
 class Snappy:
-    """Spark's `SnappyCompressionCodec`.
-
-    Attributes:
-        block_size: the number of payload bytes in a block.
-    """
+    """Spark's `SnappyCompressionCodec`."""
 
     name = "snappy"
     block_size: int = 32 * 1024
@@ -47,9 +43,11 @@ class Snappy:
             if length == _MAGIC[: _LENGTH.size]:
                 _check_header(length + source.body(_HEADER.size - _LENGTH.size), start)
                 continue
-            body = source.body(_size(length, start))
-            payload = _expand(body, start + _LENGTH.size)
-            if payload:
+            size: int = _LENGTH.unpack(length)[0]
+            if size <= 0:
+                raise CodecError(f"impossible block length {size}", offset=start)
+            body = source.body(size)
+            if payload := _expand(body, start + _LENGTH.size):
                 yield Block(payload, length + body)
 
     def encoder(self) -> Encoder:
@@ -73,13 +71,6 @@ def _check_header(header: bytes, offset: int) -> None:
     if not compatible <= _VERSION <= version:
         text = f"Snappy stream of version {version}, which requires {compatible}"
         raise CodecError(text, offset=offset)
-
-
-def _size(length: bytes, offset: int) -> int:
-    size: int = _LENGTH.unpack(length)[0]
-    if size <= 0:
-        raise CodecError(f"impossible block length {size}", offset=offset)
-    return size
 
 
 def _expand(body: bytes, offset: int) -> bytearray:

@@ -10,8 +10,8 @@ copied. A frame may request a window of at most 128 MiB, the limit of this libra
 """
 
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from typing import BinaryIO
 
 if sys.version_info >= (3, 14):  # pragma: no cover
@@ -24,33 +24,26 @@ from statemaint.errors import CodecError
 
 # The rest of a piece after the end of a frame is copied, so pieces are small.
 _PIECE = 16 * 1024
-_MOST = 128 * 1024
+_MOST = 128 * 1024  # the format itself puts no more in a block
 
 
 @dataclass(frozen=True, slots=True)
 class Zstd:
-    """Spark's `ZStdCompressionCodec`.
-
-    Attributes:
-        level: Spark's default is 1.
-    """
+    """Spark's `ZStdCompressionCodec`, whose default level is 1."""
 
     name = "zstd"
     level: int = 1
 
     @property
     def block_size(self) -> int:
-        """Returns the number of payload bytes that the format itself puts in a block."""
         return _MOST
 
     def blocks(self, stream: BinaryIO) -> Iterator[Block]:
         """Yields a stream's payload in pieces of at most 128 KiB, whatever its expanded size."""
         source = ExactStream(stream)
-        rest = source.piece(_PIECE)
-        while rest:
-            frame = _Frame(source, rest)
-            yield from frame
-            rest = frame.rest
+        piece = source.piece(_PIECE)
+        while piece:
+            piece = yield from _frame(source, piece)
 
     def encoder(self) -> Encoder:
         parameter = zstd.CompressionParameter
@@ -72,34 +65,21 @@ class _Encoder(Encoder):
         return self.frame.flush()
 
 
-@dataclass(slots=True)
-class _Frame:
-    """One frame while it is read; `rest` is read data after the frame, or not yet used."""
-
-    source: ExactStream
-    rest: bytes
-    start: int = 0
-    frame: zstd.ZstdDecompressor = field(default_factory=zstd.ZstdDecompressor)
-
-    def __iter__(self) -> Iterator[Block]:
-        while not self.frame.eof:
-            if payload := self._step(self._input()):
-                yield Block(payload)
-        self.rest = self.frame.unused_data or self.source.piece(_PIECE)
-
-    def _input(self) -> bytes:
-        """Returns the next piece of the frame, empty while the last one still gives payload."""
-        if not self.frame.needs_input:
-            return b""
-        piece = self.rest or self.source.piece(_PIECE)
-        self.rest, self.start = b"", self.source.offset - len(piece)
-        if not piece:
-            raise CodecError("frame cut short", offset=self.source.offset)
-        return piece
-
-    def _step(self, data: bytes) -> bytes:
+def _frame(source: ExactStream, piece: bytes) -> Generator[Block, None, bytes]:
+    """Yields the blocks of a frame, given its first piece; returns the first piece after it."""
+    frame, start = zstd.ZstdDecompressor(), source.offset - len(piece)
+    while True:
         try:
-            return self.frame.decompress(data, _MOST)
+            payload = frame.decompress(piece, _MOST)
         except zstd.ZstdError as error:
-            text = f"frame does not decompress: {error}"
-            raise CodecError(text, offset=self.start) from error
+            raise CodecError(f"frame does not decompress: {error}", offset=start) from error
+        if payload:
+            yield Block(payload)
+        if frame.eof:
+            return frame.unused_data or source.piece(_PIECE)
+        piece = b""
+        if frame.needs_input:
+            start = source.offset
+            piece = source.piece(_PIECE)
+            if not piece:
+                raise CodecError("frame cut short", offset=start)

@@ -14,6 +14,7 @@ of the checksums in values and in the keys of removals.
 import struct
 from collections.abc import Iterable, Iterator
 
+from statemaint.codec.compression.base import Payload
 from statemaint.codec.integrity import row_checksum
 from statemaint.codec.integrity.row_checksum import Record
 from statemaint.errors import CodecError
@@ -46,14 +47,11 @@ def decode(
     """Yields the records of a payload that arrives in pieces.
 
     Row checksums are all checked; a value keeps its checksum, the key of a removal comes bare.
-    Without removals a negative value length is refused in Spark's words, as in a snapshot.
-
-    Raises:
-        CodecError: when the payload ends early, continues after its end, or has an invalid length
-            or a checksum that does not match; `offset` counts in the uncompressed payload, and is
-            the start of the record where a checksum is wrong.
+    Without removals a negative value length is refused in Spark's words, as in a snapshot. The
+    offset of a `CodecError` counts in the uncompressed payload; for a wrong checksum it is the
+    start of the record.
     """
-    reader = _Reader(iter(chunks))
+    reader = _Reader(chunks)
     while (length := reader.length()) != -1:
         if length < -1:
             raise CodecError(f"key size cannot be {length}", offset=reader.offset)
@@ -64,65 +62,36 @@ def decode(
             raise CodecError(f"value size cannot be {size}", offset=reader.offset)
         record = key, (reader.take(size) if size >= 0 else None)
         yield row_checksum.verify(record, offset=start) if row_checksums else record
-    reader.finish()
+    if reader.has_more():
+        raise CodecError("bytes follow the end of the records", offset=reader.offset)
 
 
-class _Reader:
-    """Takes exact byte counts out of a sequence of chunks, never more than exist."""
-
-    __slots__ = ("_at", "_buffer", "_chunks", "_passed")
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._buffer = b""
-        self._at = 0
-        self._passed = 0
-
-    @property
-    def offset(self) -> int:
-        return self._passed + self._at
+class _Reader(Payload):
+    __slots__ = ()
 
     def length(self) -> int:
         size: int
-        at = self._at
-        if at + _INT.size <= len(self._buffer):
-            self._at += _INT.size
-            (size,) = _INT.unpack_from(self._buffer, at)
+        at = self.at
+        if at + _INT.size <= len(self.buffer):
+            self.at += _INT.size
+            (size,) = _INT.unpack_from(self.buffer, at)
         else:
             (size,) = _INT.unpack(self.take(_INT.size))
         return size
 
     def take(self, count: int) -> bytes:
-        end = self._at + count
-        if end > len(self._buffer):
-            self._fill(count)
-            end = count
-        taken = self._buffer[self._at : end]
-        self._at = end
-        return taken
-
-    def finish(self) -> None:
-        if self._at < len(self._buffer) or any(self._chunks):
-            raise CodecError("bytes follow the end of the records", offset=self.offset)
-
-    def _fill(self, count: int) -> None:
-        parts = [self._buffer[self._at :]]
-        have = len(parts[0])
-        self._passed, self._at = self._passed + self._at, 0
-        while have < count:
-            chunk = next(self._chunks, None)
-            if chunk is None:
+        end = self.at + count
+        if end > len(self.buffer):
+            if (have := self.fill(count)) < count:
                 raise CodecError(f"records end early: {have} of {count} bytes", offset=self.offset)
-            parts.append(chunk)
-            have += len(chunk)
-        self._buffer = b"".join(parts)
+            end = count
+        taken = self.buffer[self.at : end]
+        self.at = end
+        return taken
 
 
 def apply(state: dict[bytes, bytes], delta: Iterable[Record]) -> None:
-    """Applies a delta's changes to a state; the reference that faster folds must equal.
-
-    A damaged delta leaves the state half changed: the caller must discard it.
-    """
+    """Applies a delta to a state, as faster folds must; a damaged one leaves it half changed."""
     for key, value in delta:
         if value is None:
             state.pop(key, None)
@@ -131,7 +100,7 @@ def apply(state: dict[bytes, bytes], delta: Iterable[Record]) -> None:
 
 
 def snapshot_rows(records: Iterable[Record]) -> Iterator[tuple[bytes, bytes]]:
-    """Yields a snapshot's records; raises `CodecError` on a removal, which none may contain."""
+    """Yields a snapshot's records, which may contain no removal."""
     for number, (key, value) in enumerate(records):
         if value is None:
             raise CodecError(f"record {number} of a snapshot removes its key", offset=0)

@@ -51,8 +51,8 @@ def hadoop_matches(side_file: bytes, content: BinaryIO) -> bool:
     expected = (sums[at : at + 4] for at in range(0, len(sums), 4))
     pieces = iter(lambda: content.read(step), b"")
     return all(
-        piece is not None and one == zlib.crc32(piece).to_bytes(4)
-        for piece, one in zip_longest(pieces, expected)
+        piece is not None and checksum == zlib.crc32(piece).to_bytes(4)
+        for piece, checksum in zip_longest(pieces, expected)
     )
 
 
@@ -64,7 +64,6 @@ class FileChecksum:
     size: int
 
     def fits(self, crc32c: int, size: int) -> bool:
-        """Returns whether it belongs to a file of `size` bytes with this (unsigned) CRC-32C."""
         return (self.value, self.size) == (_signed(crc32c), size)
 
     def matches(self, content: bytes) -> bool:
@@ -99,11 +98,7 @@ def _signed(value: int) -> int:
 
 
 class ChecksummedChunks:
-    """Chunks that are written to a file, and the CRC-32C of those that have passed.
-
-    Attributes:
-        crc32c: the checksum so far, unsigned; that of the file once all chunks have passed.
-    """
+    """Chunks that are written to a file, and the unsigned CRC-32C of those that have passed."""
 
     __slots__ = ("_chunks", "crc32c")
 
@@ -118,11 +113,9 @@ class ChecksummedChunks:
 
 
 class ChecksummedStream:
-    """A stream that is read in order, and the size and CRC-32C of the bytes read so far.
+    """A stream that is read in order, and the size and unsigned CRC-32C of the bytes read so far.
 
-    Attributes:
-        crc32c: the checksum so far, unsigned; that of the file once `drain` has returned.
-        size: the number of bytes so far.
+    They are those of the file once `drain` has returned.
     """
 
     __slots__ = ("_ended", "_stream", "crc32c", "size")
@@ -143,6 +136,6 @@ class ChecksummedStream:
         return content
 
     def drain(self) -> None:
-        """Reads the rest of the file that a decoder has left after the end of its format."""
+        """Reads what a decoder has left after the end of its format."""
         while self.read(_PIECE):
             pass

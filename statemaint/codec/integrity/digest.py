@@ -26,13 +26,7 @@ _Lanes = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class StateDigest:
-    """A state in three numbers.
-
-    Attributes:
-        rows: the number of keys.
-        bytes: key and value bytes together.
-        digest: 32 hexadecimal digits.
-    """
+    """A state in three numbers: its keys, their bytes with their values, 32 hexadecimal digits."""
 
     rows: int
     bytes: int
@@ -46,11 +40,10 @@ class StateDigest:
 
     @classmethod
     def of_sum(cls, rows: int, size: int, total: int) -> "StateDigest":
-        """Returns the digest of `rows` rows of `size` bytes whose hashes sum to `total`."""
         return cls(rows, size, f"{total % MODULUS:032x}")
 
     def __add__(self, other: "StateDigest") -> "StateDigest":
-        """Returns the digest of the rows of two states that share no key."""
+        """The digest of the rows of two states that share no key."""
         total = int(self.digest, 16) + int(other.digest, 16)
         return self.of_sum(self.rows + other.rows, self.bytes + other.bytes, total)
 
@@ -59,10 +52,7 @@ class StateDigest:
 
 
 def digest_key(query_id: str) -> bytes:
-    """Returns the 16-byte key that a query's states are hashed with.
-
-    Copies of a checkpoint have the same query id, so their digests can be compared.
-    """
+    """Returns the key of a query's hashes; copies of a checkpoint share it and can be compared."""
     return blake2b(query_id.encode(), digest_size=16, person=_PERSON).digest()
 
 
@@ -89,24 +79,15 @@ def siphash128(key: bytes, message: bytes) -> int:
     v0, v1, v2, v3 = (
         word ^ part for word, part in zip(_START, (key0, key1, key0, key1), strict=True)
     )
-    lanes = (v0, v1 ^ 0xEE, v2, v3)
-    for word in _words(message):
-        v0, v1, v2, v3 = lanes
+    v1 ^= 0xEE
+    padded = message + bytes(7 - len(message) % 8) + bytes([len(message) & 0xFF])
+    for (word,) in struct.iter_unpack("<Q", padded):
         v0, v1, v2, v3 = _rounds((v0, v1, v2, v3 ^ word), _ROUNDS)
-        lanes = (v0 ^ word, v1, v2, v3)
-    v0, v1, v2, v3 = lanes
-    lanes = _rounds((v0, v1, v2 ^ 0xEE, v3), _FINAL_ROUNDS)
-    low = lanes[0] ^ lanes[1] ^ lanes[2] ^ lanes[3]
-    v0, v1, v2, v3 = lanes
-    lanes = _rounds((v0, v1 ^ 0xDD, v2, v3), _FINAL_ROUNDS)
-    return low | (lanes[0] ^ lanes[1] ^ lanes[2] ^ lanes[3]) << 64
-
-
-def _words(message: bytes) -> tuple[int, ...]:
-    tail = len(message) % 8
-    padded = message + bytes(7 - tail) + bytes([len(message) & 0xFF])
-    words: tuple[int, ...] = struct.unpack(f"<{len(padded) // 8}Q", padded)
-    return words
+        v0 ^= word
+    v0, v1, v2, v3 = _rounds((v0, v1, v2 ^ 0xEE, v3), _FINAL_ROUNDS)
+    low = v0 ^ v1 ^ v2 ^ v3
+    v0, v1, v2, v3 = _rounds((v0, v1 ^ 0xDD, v2, v3), _FINAL_ROUNDS)
+    return low | (v0 ^ v1 ^ v2 ^ v3) << 64
 
 
 def _rounds(lanes: _Lanes, count: int) -> _Lanes:

@@ -81,7 +81,6 @@ def bare_row(key: bytes, value: bytes, *, offset: int) -> bytes:
 
 
 def check_rows(key: bytes, value: bytes, *, offset: int) -> None:
-    """Checks that all rows of a value match their checksums."""
     end = _check_row(key, value, 0, offset)
     width = _delimiter_width(key, value, end)
     while end < len(value):
@@ -109,14 +108,12 @@ def _check_row(key: bytes, value: bytes, start: int, offset: int) -> int:
     begin = start + _HEAD.size
     if begin > len(value):
         raise CodecError(f"value of {len(value)} bytes is too short for a row", offset=offset)
-    stored: int
-    size: int
     stored, size = _HEAD.unpack_from(value, start)
     row = value[begin : begin + max(size, 0)]
     if len(row) != size:
         raise CodecError(f"row of {size} bytes has {len(row)} in its value", offset=offset)
     _must_equal(stored, _checksum(key, row), offset)
-    return begin + size
+    return begin + len(row)
 
 
 def _checksum(key: bytes, row: bytes) -> int:

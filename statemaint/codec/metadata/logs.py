@@ -24,6 +24,7 @@ _UNIQUE_IDS = "stateUniqueIds"
 # Of a version in checkpoint structure V2, `<version>_<id>.changelog`: it becomes a part of paths.
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 _IDS = re.compile(rf"(?:{_ID.pattern}\n)*")
+_NUMBER = re.compile("0|[1-9][0-9]{0,8}")
 
 _T = TypeVar("_T")
 
@@ -33,10 +34,9 @@ UniqueIds = Mapping[int, tuple[tuple[str, ...], ...]]
 
 @dataclass(frozen=True, slots=True)
 class OperatorMetadata:
-    """An operator's metadata.
+    """An operator's metadata: among them the names of its stores in each partition.
 
-    `stores` are the names of its stores in each partition; with `virtual_column_families` one store
-    holds several as column families.
+    With `virtual_column_families` one store holds several as column families.
     """
 
     id: int
@@ -52,9 +52,8 @@ class StateMetadata:
 
     Attributes:
         prefixes: the number of key columns that each store encodes separately, in front.
-        lists: the state variables whose values are any number of entries; `None` if the metadata
-            do not name the state variables.
-        schemas: the names, without their folders, of each store's schema files, oldest first.
+        lists: the state variables that are lists; `None` if the metadata name no state variables.
+        schemas: the names of each store's schema files, oldest first.
     """
 
     prefixes: Mapping[str, int]
@@ -70,32 +69,21 @@ def parse_query_id(content: bytes) -> str:
 
 
 def check_commit(content: bytes) -> None:
-    """Checks that a commit log entry is complete and of a known format."""
     _body(content, formats=(1, 2, 3))
 
 
 def parse_commit(content: bytes) -> UniqueIds:
-    """Returns the unique ids that a commit log entry gives to the versions its batch wrote.
-
-    The result is empty if the query has no such ids (checkpoint structure V1).
-    """
+    """Returns the unique ids of the versions that a batch wrote; none in structure V1."""
     stored = _body(content, formats=(1, 2, 3)).get(_UNIQUE_IDS)
-    operators = {} if stored is None else _typed(stored, dict)
-    ids = {_operator_id(operator): _partitions(ids) for operator, ids in operators.items()}
+    ids: dict[int, tuple[tuple[str, ...], ...]] = {}
+    for operator, partitions in ({} if stored is None else _typed(stored, dict)).items():
+        if not _NUMBER.fullmatch(operator):
+            raise CodecError(f"operator {operator[:80]!r} is not valid", offset=0)
+        ids[int(operator)] = tuple(
+            tuple(check_unique_id(unique_id, 0) for unique_id in _typed(stores, list))
+            for stores in _typed(partitions, list)
+        )
     return MappingProxyType(ids)
-
-
-def _operator_id(text: str) -> int:
-    if not re.fullmatch(r"0|[1-9][0-9]{0,8}", text):
-        raise CodecError(f"operator {text[:80]!r} is not valid", offset=0)
-    return int(text)
-
-
-def _partitions(stored: object) -> tuple[tuple[str, ...], ...]:
-    return tuple(
-        tuple(check_unique_id(one, 0) for one in _typed(stores, list))
-        for stores in _typed(stored, list)
-    )
 
 
 def _typed(value: object, kind: type[_T]) -> _T:
@@ -125,8 +113,7 @@ class Offsets:
     Attributes:
         conf: the settings that it pins for the life of the query.
         watermark: in milliseconds; 0 if the query has none, or had not read any event.
-        sources: the text of each source's offset, by the source's id: its place, or, in format 2,
-            the text before the colon.
+        sources: the text of each source's offset, by its place, or in format 2 by its id.
         format: 1, or 2, which Spark 4.2 and later can be set to write.
     """
 
@@ -138,14 +125,11 @@ class Offsets:
     @property
     def file_sources(self) -> Mapping[str, int]:
         """Returns the newest entry of each file source's own log, by the source's id."""
-        found = {source: self.file_offset(source) for source in self.sources if is_source(source)}
-        return {source: entry for source, entry in found.items() if entry is not None}
+        offsets = {source: self.file_offset(source) for source in self.sources if is_source(source)}
+        return {source: entry for source, entry in offsets.items() if entry is not None}
 
     def file_offset(self, source: str) -> int | None:
-        """Returns the newest entry of a file source's own log; `None` for another source.
-
-        Mirrors `FileStreamSourceOffset`.
-        """
+        """The newest entry of a file source's own log, if it is one (`FileStreamSourceOffset`)."""
         text = self.sources.get(source, "")
         match = re.fullmatch(r'\{"logOffset":(\d{1,18})\}', text)
         return int(match[1]) if match else None
@@ -153,7 +137,7 @@ class Offsets:
 
 def is_source(name: str) -> bool:
     """Returns whether an id of a source is the name of its folder below `sources/`."""
-    return re.fullmatch(r"0|[1-9][0-9]{0,8}", name) is not None
+    return _NUMBER.fullmatch(name) is not None
 
 
 def parse_offsets(content: bytes) -> Offsets:
@@ -163,14 +147,13 @@ def parse_offsets(content: bytes) -> Offsets:
         raise CodecError("its conf is not a map", offset=0)
     settings = MappingProxyType({str(key): str(value) for key, value in conf.items()})
     version, _, *lines = _text(content).rstrip("\n").split("\n")
-    pairs = enumerate(lines) if version == "v1" else (one.partition(":")[::2] for one in lines)
+    pairs = enumerate(lines) if version == "v1" else (line.partition(":")[::2] for line in lines)
     sources = MappingProxyType({str(source): text for source, text in pairs})
     milliseconds = watermark if isinstance(watermark, int) else 0
     return Offsets(settings, milliseconds, sources, int(version[1:]))
 
 
 def parse_conf(content: bytes) -> Mapping[str, str]:
-    """Returns the settings that an offset log entry pins for the life of the query."""
     return parse_offsets(content).conf
 
 
@@ -203,10 +186,19 @@ def parse_state_metadata(content: bytes) -> StateMetadata:
     fields = _body(content, formats=(1, 2))
     variables = _properties(fields).get("stateVariables")
     try:
-        stores = {_store_name(one["storeName"]): one for one in fields["stateStoreInfo"]}
-        prefixes = {name: int(one["numColsPrefixKey"]) for name, one in stores.items()}
-        schemas = {name: _file_names(one) for name, one in stores.items()}
-        return StateMetadata(prefixes, None if variables is None else _lists(variables), schemas)
+        stores = {_store_name(store["storeName"]): store for store in fields["stateStoreInfo"]}
+        prefixes = {name: int(store["numColsPrefixKey"]) for name, store in stores.items()}
+        schemas = {name: _file_names(store) for name, store in stores.items()}
+        lists = (
+            None
+            if variables is None
+            else frozenset(
+                str(variable["stateName"])
+                for variable in variables
+                if variable["stateVariableType"] == "ListState"
+            )
+        )
+        return StateMetadata(prefixes, lists, schemas)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CodecError(f"not an operator's metadata: {error!r}", offset=0) from error
 
@@ -216,20 +208,17 @@ def with_stores(
 ) -> bytes:
     """Returns an operator's metadata with other facts about its stores, all else as it was.
 
-    Args:
-        content: the metadata.
-        moved: gives the other path of each schema file.
-        partitions: the other number of partitions.
+    `moved` gives the other path of a schema file.
     """
 
     def of_store(store: Any) -> Any:
         changed: dict[str, Any] = {} if partitions is None else {"numPartitions": partitions}
         if moved and (paths := store.get("stateSchemaFilePaths")):
-            changed["stateSchemaFilePaths"] = [moved(str(one)) for one in paths]
+            changed["stateSchemaFilePaths"] = [moved(str(path)) for path in paths]
         return {**store, **changed}
 
     def change(fields: dict[str, Any]) -> dict[str, Any]:
-        return {**fields, "stateStoreInfo": [of_store(one) for one in fields["stateStoreInfo"]]}
+        return {**fields, "stateStoreInfo": [*map(of_store, fields["stateStoreInfo"])]}
 
     try:
         return _with_fields(content, (1, 2), change)
@@ -237,14 +226,9 @@ def with_stores(
         raise CodecError(f"not an operator's metadata: {error!r}", offset=0) from error
 
 
-def _lists(variables: Any) -> frozenset[str]:
-    lists = [one["stateName"] for one in variables if one["stateVariableType"] == "ListState"]
-    return frozenset(map(str, lists))
-
-
 def _file_names(store: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the checked names of a store's schema files, which become parts of paths."""
-    names = [str(one).rpartition("/")[2] for one in store.get("stateSchemaFilePaths") or []]
+    names = [str(path).rpartition("/")[2] for path in store.get("stateSchemaFilePaths") or []]
     for name in names:
         if not re.fullmatch(r"\d{1,18}_[A-Za-z0-9-]{1,80}", name):
             raise CodecError(f"schema file {name[:80]!r} is not valid", offset=0)
@@ -252,7 +236,6 @@ def _file_names(store: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _properties(fields: dict[str, Any]) -> dict[str, Any]:
-    """Returns the properties that format v2 has as JSON within JSON; empty without them."""
     properties = fields.get("operatorPropertiesJson")
     return _object(properties, 0) if isinstance(properties, str) and properties else {}
 
@@ -272,7 +255,7 @@ def check_partitions(count: int) -> int:
 def _with_fields(
     content: bytes, formats: tuple[int, ...], change: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> bytes:
-    """Returns an entry with other fields; those that stay are written as Spark writes them."""
+    """Writes the fields that stay as Spark writes them."""
     fields = change(_body(content, formats=formats))
     version, _, rest = content.partition(b"\n")
     after = rest.partition(b"\n")[1:]
@@ -310,13 +293,12 @@ def _text(content: bytes) -> str:
 
 
 def are_unique_ids(texts: Sequence[str]) -> bool:
-    """Returns whether each of some texts can be part of a file name; checks them all together."""
+    """Returns whether each text can be part of a file name; checks them all together."""
     lines = "\n".join((*texts, ""))
     return lines.count("\n") == len(texts) and _IDS.fullmatch(lines) is not None
 
 
 def check_unique_id(value: object, offset: int) -> str:
-    """Returns an id that can be part of a file name."""
     if not isinstance(value, str) or not _ID.fullmatch(value):
         raise CodecError(f"unique id {str(value)[:80]!r} is not valid", offset=offset)
     return value

@@ -41,60 +41,57 @@ class StateSchema:
         """Returns whether rows have a key: those of a global aggregation and of `limit` do not."""
         fields = self.key.get("fields")
         columns = fields if isinstance(fields, list) else [fields]
-        return any(not isinstance(one, dict) or one.get("type") != "void" for one in columns)
+        return any(
+            not isinstance(column, dict) or column.get("type") != "void" for column in columns
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnFamily:
     """Schemas of one column family, as Spark's own JSON types.
 
-    The name is not a store's and not part of a path. `key_id` and `value_id` number the versions
-    of the two schemas, `encoder` is the JSON text of a `KeyStateEncoderSpec`, and `user_key` the
-    schema of the keys within a map, `None` for other families.
+    The name is not a store's and not part of a path. `encoder` is the JSON text of a
+    `KeyStateEncoderSpec`.
     """
 
     name: str
-    key_id: int
     key: dict[str, Any]
-    value_id: int
     value: dict[str, Any]
     encoder: str
-    user_key: dict[str, Any] | None = None
 
 
 def parse_schema(content: bytes) -> StateSchema:
-    """Returns the schema of a store without column families, formats v1 and v2."""
     reader = _Reader(content)
     version = reader.utf()
     readers: dict[str, Callable[[], str]] = {"v1": reader.utf, "v2": reader.chunked}
     if version not in readers:
         raise CodecError(f"state schema of unknown format {version[:8]!r}", offset=0)
     key, value = readers[version](), readers[version]()
-    if reader.offset != len(content):
-        raise CodecError("bytes follow the state schema", offset=reader.offset)
+    reader.finish()
     return StateSchema(int(version[1:]), _struct(key), _struct(value))
 
 
 def parse_families(content: bytes) -> tuple[ColumnFamily, ...]:
-    """Returns the schemas of a store's column families, format v3."""
     reader = _Reader(content)
     if (version := reader.utf()) != "v3":
         text = f"state schema of unknown format {version[:8]!r}, not of column families"
         raise CodecError(text, offset=0)
     families = tuple(_family(reader) for _ in range(reader.number(_INT)))
-    if reader.offset != len(content):
-        raise CodecError("bytes follow the state schema", offset=reader.offset)
+    reader.finish()
     return families
 
 
 def _family(reader: "_Reader") -> ColumnFamily:
     name = reader.utf()
-    key_id, key = reader.number(_ID), _struct(reader.chunked())
-    value_id, value = reader.number(_ID), _struct(reader.chunked())
+    reader.number(_ID)
+    key = _struct(reader.chunked())
+    reader.number(_ID)
+    value = _struct(reader.chunked())
     encoder, user_key = reader.chunked(), reader.chunked()
     _json(encoder)
-    user = None if user_key == _NO_USER_KEY else _struct(user_key)
-    return ColumnFamily(name, key_id, key, value_id, value, encoder, user)
+    if user_key != _NO_USER_KEY:
+        _struct(user_key)
+    return ColumnFamily(name, key, value, encoder)
 
 
 class _Reader:
@@ -115,6 +112,10 @@ class _Reader:
     def number(self, kind: struct.Struct) -> int:
         value: int = kind.unpack(self._take(kind.size))[0]
         return value
+
+    def finish(self) -> None:
+        if self.offset != len(self._content):
+            raise CodecError("bytes follow the state schema", offset=self.offset)
 
     def _part(self) -> str:
         """Returns a text that may still contain halves of characters."""

@@ -28,13 +28,13 @@ import json
 import re
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import IntEnum
 from itertools import chain
 from operator import itemgetter, lt
 from typing import Any
 
+from statemaint.codec.compression.base import Payload
 from statemaint.codec.integrity import row_checksum
 from statemaint.codec.metadata.logs import are_unique_ids, check_unique_id
 from statemaint.errors import CodecError
@@ -46,23 +46,13 @@ Change = tuple[int, bytes, bytes | None]
 """Kind, key, and: the value put, the operand merged, the range's end, `None` for a delete."""
 
 
-class ChangeKind(IntEnum):
-    """The effect of a change on its key; the numbers are those of formats 2 and 4."""
-
-    PUT = 1
-    DELETE = 16
-    MERGE = 17
-    DELETE_RANGE = 32
-
-
-PUT, DELETE = ChangeKind.PUT, ChangeKind.DELETE
-MERGE, DELETE_RANGE = ChangeKind.MERGE, ChangeKind.DELETE_RANGE
+PUT, DELETE, MERGE, DELETE_RANGE = 1, 16, 17, 32
+"""The effect of a change on its key, as formats 2 and 4 store it."""
 
 _INT, _SHORT, _KEY = struct.Struct(">i"), struct.Struct(">H"), struct.Struct(">Bi")
 _END, _END_TAGGED = _INT.pack(-1), b"\0"
-_PUT, _DELETE, _DELETE_RANGE = int(PUT), int(DELETE), int(DELETE_RANGE)
-_KINDS = frozenset(int(kind) for kind in ChangeKind)
-_ADDING, _FAMILY_SIZE = (int(PUT), int(MERGE)), 2
+_KINDS = frozenset((PUT, DELETE, MERGE, DELETE_RANGE))
+_ADDING, _FAMILY_SIZE = (PUT, MERGE), 2
 _FORMATS = (1, 2, 3, 4)
 _WITH_FAMILIES, _WITH_LINEAGE = (2, 4), (3, 4)
 _VERSION = re.compile(rb"\x00\x02v([0-9])", re.DOTALL)
@@ -94,7 +84,7 @@ class Header:
 
 def read_header(chunks: Iterable[bytes]) -> Header:
     """Returns the header of a payload; takes no more pieces of it than necessary."""
-    return _header(_Payload(iter(chunks)))
+    return _header(Payload(chunks))
 
 
 def decode(
@@ -102,15 +92,11 @@ def decode(
 ) -> tuple[Header, Iterator[Change]]:
     """Returns the header of a payload that arrives in pieces, and an iterator of its changes.
 
-    Kinds are plain integers, which compare and hash faster than `ChangeKind`. Row checksums are all
-    checked; a value keeps its checksum, the key of a delete and the end of a range come bare.
-
-    Raises:
-        CodecError: when the payload ends early, continues after its end, or has an invalid length
-            or kind of change, or a checksum that does not match; `offset` counts in the
-            uncompressed payload. The iterator raises it, too.
+    Row checksums are all checked; a value keeps its checksum, the key of a delete and the end of a
+    range come bare. The offset of a `CodecError` counts in the uncompressed payload; the iterator
+    raises it, too.
     """
-    payload = _Payload(iter(chunks))
+    payload = Payload(chunks)
     header = _header(payload)
     batches = _batches(payload, header, row_checksums=row_checksums)
     return header, chain.from_iterable(batches)
@@ -126,62 +112,36 @@ def families_used(header: Header, changes: Iterable[Change]) -> frozenset[int]:
         deque(changes, maxlen=0)
         return frozenset()
     prefixes = {key[:_FAMILY_SIZE] for kind, key, _ in changes if kind in _ADDING}
-    return frozenset(int.from_bytes(one, "little", signed=True) for one in prefixes)
+    return frozenset(int.from_bytes(prefix, "little", signed=True) for prefix in prefixes)
 
 
-class _Payload:
-    """The part of a payload that is in memory: a buffer, and the number of bytes before it."""
-
-    __slots__ = ("_chunks", "buffer", "passed")
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self.buffer = b""
-        self.passed = 0
-
-    def skip(self, count: int) -> None:
-        self.buffer = self.buffer[count:]
-        self.passed += count
-
-    def fill(self, need: int, wish: int = 0) -> None:
-        """Fills the buffer with at least `need` bytes, and up to `wish` while there are more."""
-        parts, have = [self.buffer], len(self.buffer)
-        while have < max(need, wish) and (chunk := next(self._chunks, None)) is not None:
-            parts.append(chunk)
-            have += len(chunk)
-        self.buffer = b"".join(parts)
-        if have < need:
-            text = f"changelog ends early: {have} of {need} bytes"
-            raise CodecError(text, offset=self.passed + have)
-
-    def take(self, count: int) -> bytes:
-        self.fill(count)
-        taken = self.buffer[:count]
-        self.skip(count)
-        return taken
-
-    def finish(self) -> None:
-        if self.buffer or any(self._chunks):
-            raise CodecError("bytes follow the end of the changelog", offset=self.passed)
+def _fill(payload: Payload, need: int, wish: int = 0) -> None:
+    if (have := payload.fill(need, wish)) < need:
+        text = f"changelog ends early: {have} of {need} bytes"
+        raise CodecError(text, offset=payload.passed + have)
 
 
 # -- header
 
 
-def _header(payload: _Payload) -> Header:
-    payload.fill(_VERSION_SIZE)
+def _header(payload: Payload) -> Header:
+    _fill(payload, _VERSION_SIZE)
     match = _VERSION.match(payload.buffer)
     number = int(match[1]) if match else 1
     if number not in _FORMATS:
         raise CodecError(f"changelog format v{number} is not known", offset=0)
     if number > 1:
-        payload.skip(_VERSION_SIZE)
+        payload.at = _VERSION_SIZE
     return Header(number, _lineage(payload) if number in _WITH_LINEAGE else ())
 
 
-def _lineage(payload: _Payload) -> Lineage:
-    start = payload.passed
-    text = payload.take(_SHORT.unpack(payload.take(_SHORT.size))[0])
+def _lineage(payload: Payload) -> Lineage:
+    start = payload.offset
+    _fill(payload, _SHORT.size)
+    (size,) = _SHORT.unpack_from(payload.buffer)
+    payload.at = _SHORT.size
+    _fill(payload, size)
+    text, payload.at = payload.buffer[:size], size
     try:
         items = json.loads(text.decode())
         if not isinstance(items, list):
@@ -220,23 +180,21 @@ def _can_be(versions: tuple[Any, ...], ids: tuple[Any, ...]) -> bool:
 # -- records
 
 
-_Take = Callable[[bytes, int, list[Change]], tuple[int, int]]
-
-
 def _batches(
-    payload: _Payload, header: Header, *, row_checksums: bool
+    payload: Payload, header: Header, *, row_checksums: bool
 ) -> Iterator[Iterable[Change]]:
     """Yields the changes of one buffer at a time: a list loop costs half as much as a generator."""
     tagged = header.column_families
-    take: _Take = _take_tagged if tagged else _take_plain
+    take = _take_tagged if tagged else _take_plain
     need = 1
     while need:
-        payload.fill(need, _BUFFER)
+        _fill(payload, need, _BUFFER)
         changes: list[Change] = []
         end, need = take(payload.buffer, payload.passed, changes)
         yield _verified(changes, payload.passed, tagged=tagged) if row_checksums else changes
-        payload.skip(end)
-    payload.finish()
+        payload.at = end
+    if payload.has_more():
+        raise CodecError("bytes follow the end of the changelog", offset=payload.offset)
 
 
 def _verified(changes: list[Change], start: int, *, tagged: bool) -> Iterator[Change]:
@@ -245,7 +203,7 @@ def _verified(changes: list[Change], start: int, *, tagged: bool) -> Iterator[Ch
         kind, key, value = change
         if value is None:
             yield kind, row_checksum.bare_key(key, offset=start), None
-        elif kind == _DELETE_RANGE:
+        elif kind == DELETE_RANGE:
             yield kind, key, row_checksum.bare_row(key, value, offset=start)
         else:
             row_checksum.check_rows(key, value, offset=start)
@@ -254,11 +212,10 @@ def _verified(changes: list[Change], start: int, *, tagged: bool) -> Iterator[Ch
 
 
 def _take_plain(buffer: bytes, start: int, changes: list[Change]) -> tuple[int, int]:
-    """Finds the whole changes of a buffer, in formats 1 and 3.
+    """Adds the whole changes of a buffer, in formats 1 and 3.
 
-    Returns:
-        The start of the first incomplete change, and the least number of bytes that it takes; 0
-        after the end of the records.
+    Returns the start of the first incomplete change, and the least number of bytes that it takes;
+    0 after the end of the records.
     """
     at, size = 0, len(buffer)
     last = size - _INT.size  # the last place where a length can begin
@@ -267,7 +224,8 @@ def _take_plain(buffer: bytes, start: int, changes: list[Change]) -> tuple[int, 
         key = at + 4
         middle = key + length(buffer, at)[0]
         if middle < key:
-            _check_end(middle - key, start + at)
+            if middle - key != -1:
+                raise CodecError(f"key size cannot be {middle - key}", offset=start + at)
             return key, 0
         if middle > last:
             return at, middle + 4 - at
@@ -276,21 +234,16 @@ def _take_plain(buffer: bytes, start: int, changes: list[Change]) -> tuple[int, 
         if end > size:
             return at, end - at
         if end < value:
-            add((_DELETE, buffer[key:middle], None))
+            add((DELETE, buffer[key:middle], None))
             at = value
         else:
-            add((_PUT, buffer[key:middle], buffer[value:end]))
+            add((PUT, buffer[key:middle], buffer[value:end]))
             at = end
     return at, 4
 
 
-def _check_end(length: int, offset: int) -> None:
-    if length != -1:
-        raise CodecError(f"key size cannot be {length}", offset=offset)
-
-
 def _take_tagged(buffer: bytes, start: int, changes: list[Change]) -> tuple[int, int]:
-    """Finds the whole changes of a buffer, in formats 2 and 4; otherwise like `_take_plain`."""
+    """Adds the whole changes of a buffer, in formats 2 and 4; otherwise like `_take_plain`."""
     at, size = 0, len(buffer)
     last = size - _INT.size
     head, length, add = _KEY.unpack_from, _INT.unpack_from, changes.append
@@ -307,12 +260,12 @@ def _take_tagged(buffer: bytes, start: int, changes: list[Change]) -> tuple[int,
         end = value + length(buffer, middle)[0]
         if end > size:
             return at, end - at
-        if kind != _DELETE and end >= value:
+        if kind != DELETE and end >= value:
             add((kind, buffer[key:middle], buffer[value:end]))
             at = end
         else:
             _check_delete(kind, end - value, start + middle)
-            add((_DELETE, buffer[key:middle], None))
+            add((DELETE, buffer[key:middle], None))
             at = value
     return (at + 1, 0) if buffer[at : at + 1] == _END_TAGGED else (at, 5)
 
@@ -325,7 +278,7 @@ def _check_end_tagged(kind: int, length: int, offset: int) -> None:
 
 
 def _check_delete(kind: int, length: int, offset: int) -> None:
-    if kind != _DELETE or length != -1:
+    if kind != DELETE or length != -1:
         raise CodecError(f"value size of a change of kind {kind} cannot be {length}", offset=offset)
 
 
@@ -337,10 +290,8 @@ def encode(
 ) -> Iterator[bytes]:
     """Yields the payload of some changes in pieces of about 64 KiB.
 
-    Row checksums are added here to changes without them, whose values are one row each.
-
-    Raises:
-        ValueError: when the format has no place for the lineage or for a change.
+    Row checksums are added here to changes without them, whose values are one row each. It is a
+    `ValueError` if the format has no place for the lineage or for a change.
     """
     pending = bytearray(_encode_header(header))
     for change in map(_sealed, changes) if row_checksums else changes:
@@ -379,8 +330,8 @@ def _utf(text: str) -> bytes:
 
 def _encode_change(change: Change, *, tagged: bool) -> bytes:
     kind, key, value = change
-    kinds = _KINDS if tagged else (_PUT, _DELETE)
-    if kind not in kinds or (value is None) != (kind == _DELETE):
+    kinds = _KINDS if tagged else (PUT, DELETE)
+    if kind not in kinds or (value is None) != (kind == DELETE):
         raise ValueError(f"no changelog of this format can have a change of kind {kind}: {change}")
     head = _KEY.pack(kind, len(key)) if tagged else _INT.pack(len(key))
     return head + key + (_END if value is None else _INT.pack(len(value)) + value)

@@ -58,11 +58,8 @@ def _record(content: bytes, at: int, most: int) -> tuple[int, int]:
     end = body + length
     if end > min(most, len(content)):
         raise CodecError(f"record of {length} bytes is cut short", offset=at)
-    if _masked(google_crc32c.value(content[body - 1 : end])) != stored:
+    checksum = google_crc32c.value(content[body - 1 : end])
+    rotated = checksum >> _ROTATED | checksum << (32 - _ROTATED) & _WORD
+    if rotated + _ADDED & _WORD != stored:
         raise CodecError("record does not match its checksum", offset=at)
     return kind, end
-
-
-def _masked(checksum: int) -> int:
-    rotated = checksum >> _ROTATED | checksum << (32 - _ROTATED) & _WORD
-    return rotated + _ADDED & _WORD

@@ -21,7 +21,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -81,10 +81,7 @@ class ZipShape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ImmutableFile:
-    """A file beside the zip that belongs to the snapshot: its local and its stored name.
-
-    Spark refuses a copy of another size.
-    """
+    """A file beside the zip that belongs to the snapshot; Spark refuses one of another size."""
 
     local: str
     stored: str
@@ -96,10 +93,7 @@ class ZipMetadata:
     """The `metadata` of a zip.
 
     Attributes:
-        ssts: the files in `SSTs/`.
-        logs: the files in `logs/`.
         keys: the number of keys outside internal families; Spark counts them when it is negative.
-        internal_keys: the number of keys in internal families.
         families: the number of each column family, by name.
         internal: whether each column family is internal, by name.
         last_family: the highest number that a column family ever had.
@@ -120,7 +114,7 @@ class ZipMetadata:
 
 
 def parse_metadata(content: bytes) -> ZipMetadata:
-    """Returns the metadata of a zip; nothing else in the zip is unpacked."""
+    """Unpacks nothing else of the zip."""
     return metadata_of(_unpack(content, only=METADATA))
 
 
@@ -128,7 +122,20 @@ def metadata_of(members: Mapping[str, bytes]) -> ZipMetadata:
     content = members.get(METADATA)
     if content is None:
         raise CodecError("no metadata in the zip", offset=0)
-    return _parse(content)
+    word, _, rest = content.partition(b"\n")
+    formats = [name for name in _FORMATS if name.encode() == word]
+    if not formats:
+        raise CodecError(f"zip metadata of unknown format {word[:8]!r}", offset=0)
+    try:
+        fields = json.loads(rest.decode())
+    except (ValueError, RecursionError) as error:
+        raise CodecError(f"zip metadata is not JSON: {error}", offset=0) from error
+    if not isinstance(fields, dict):
+        raise CodecError("zip metadata is not a JSON object", offset=0)
+    for name, value in fields.items():
+        if name not in _FIELDS + _FAMILY_FIELDS and isinstance(value, list | dict) and value:
+            raise CodecError(f"zip metadata has an unknown field {name[:80]!r}", offset=0)
+    return _metadata(fields, formats[0])
 
 
 def members(content: bytes) -> Mapping[str, bytes]:
@@ -139,8 +146,7 @@ def members(content: bytes) -> Mapping[str, bytes]:
 def render(members: Mapping[str, bytes], metadata: ZipMetadata, *, mark: bool = False) -> bytes:
     """Returns the zip of some members, with the given metadata in place of any among them.
 
-    The same arguments give the same bytes. With the mark, `marked` distinguishes it from Spark's
-    own zips.
+    The same arguments give the same bytes. With the mark, `marked` tells it from Spark's own zips.
     """
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as archive:
@@ -237,28 +243,8 @@ def _member(name: str) -> str:
 # -- metadata
 
 
-def _parse(content: bytes) -> ZipMetadata:
-    word, _, rest = content.partition(b"\n")
-    known = [one for one in _FORMATS if one.encode() == word]
-    if not known:
-        raise CodecError(f"zip metadata of unknown format {word[:8]!r}", offset=0)
-    try:
-        fields = json.loads(rest.decode())
-    except (ValueError, RecursionError) as error:
-        raise CodecError(f"zip metadata is not JSON: {error}", offset=0) from error
-    if not isinstance(fields, dict):
-        raise CodecError("zip metadata is not a JSON object", offset=0)
-    _check_unknown(fields)
-    return replace(_metadata(fields), format=known[0])
-
-
-def _check_unknown(fields: dict[str, Any]) -> None:
-    for name, value in fields.items():
-        if name not in _FIELDS + _FAMILY_FIELDS and isinstance(value, list | dict) and value:
-            raise CodecError(f"zip metadata has an unknown field {name[:80]!r}", offset=0)
-
-
-def _metadata(fields: dict[str, Any]) -> ZipMetadata:
+def _metadata(fields: dict[str, Any], word: str) -> ZipMetadata:
+    with_families = any(name in fields for name in _FAMILY_FIELDS)
     try:
         return ZipMetadata(
             ssts=_files(fields["sstFiles"], "dfsSstFileName"),
@@ -268,9 +254,8 @@ def _metadata(fields: dict[str, Any]) -> ZipMetadata:
             families=_map(fields.get("columnFamilyMapping"), _number),
             internal=_map(fields.get("columnFamilyTypeMap"), _flag),
             last_family=_number(fields.get("maxColumnFamilyId", 0)),
-            shape=ZipShape.FAMILIES
-            if any(one in fields for one in _FAMILY_FIELDS)
-            else ZipShape.PLAIN,
+            shape=ZipShape.FAMILIES if with_families else ZipShape.PLAIN,
+            format=word,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CodecError(f"zip metadata is not valid: {error!r}"[:300], offset=0) from error
@@ -278,8 +263,8 @@ def _metadata(fields: dict[str, Any]) -> ZipMetadata:
 
 def _files(rows: list[dict[str, Any]], stored: str) -> tuple[ImmutableFile, ...]:
     files = tuple(
-        ImmutableFile(_large(one["localFileName"]), _large(one[stored]), _size(one["sizeBytes"]))
-        for one in rows
+        ImmutableFile(_large(row["localFileName"]), _large(row[stored]), _size(row["sizeBytes"]))
+        for row in rows
     )
     if len({file.local for file in files}) != len(files):
         raise ValueError(rows)
@@ -311,12 +296,9 @@ def _flag(value: object) -> bool:
 
 
 def _map(fields: dict[str, Any] | None, value: Callable[[object], _Value]) -> Mapping[str, _Value]:
-    return MappingProxyType({_text(name): value(one) for name, one in (fields or {}).items()})
-
-
-def _text(name: str) -> str:
-    name.encode()  # JSON can contain half a surrogate pair, which cannot be encoded
-    return name
+    for name in fields or {}:
+        name.encode()  # JSON can contain half a surrogate pair, which cannot be encoded
+    return MappingProxyType({name: value(number) for name, number in (fields or {}).items()})
 
 
 def _render(metadata: ZipMetadata) -> bytes:

@@ -39,7 +39,7 @@ _FOUR_DIGITS = 9999
 
 
 def shower(kind: DataType) -> Callable[[Any], Json]:
-    """Returns a function that makes a decoded value of a type readable; `None` stays `None`."""
+    """Returns the function that makes values of a type readable; `None` stays `None`."""
     show = _shower(kind)
     return lambda value: None if value is None else show(value)
 
@@ -49,20 +49,16 @@ def _shower(kind: DataType) -> Callable[[Any], Json]:
         case StructType():
             return _struct(kind)
         case ArrayType(element):
-            each = shower(element)
-            return lambda value: [each(one) for one in value]
+            show = shower(element)
+            return lambda value: [show(item) for item in value]
         case MapType(key, value):
             return _map(kind, shower(key), shower(value))
         case DecimalType():
             return lambda value: f"{value:f}"
         case AtomicType(name):
-            return _ATOMIC.get(name, _as_it_is)
+            return _ATOMIC.get(name, lambda value: value)
         case _:
             assert_never(kind)
-
-
-def _as_it_is(value: Any) -> Json:
-    return value
 
 
 def _struct(kind: StructType) -> Callable[[Any], Json]:
@@ -70,7 +66,7 @@ def _struct(kind: StructType) -> Callable[[Any], Json]:
         (name, shower(field.type))
         for name, field in zip(field_names(kind), kind.fields, strict=True)
     )
-    return lambda value: {name: show(one) for (name, show), one in zip(shown, value, strict=True)}
+    return lambda row: {name: show(item) for (name, show), item in zip(shown, row, strict=True)}
 
 
 def field_names(kind: StructType) -> tuple[str, ...]:
@@ -87,8 +83,8 @@ def _map(
     kind: MapType, key: Callable[[Any], Json], value: Callable[[Any], Json]
 ) -> Callable[[Any], Json]:
     if kind.key == AtomicType("string"):
-        return lambda pairs: {key(one): value(other) for one, other in pairs}
-    return lambda pairs: [{"key": key(one), "value": value(other)} for one, other in pairs]
+        return lambda pairs: {key(name): value(item) for name, item in pairs}
+    return lambda pairs: [{"key": key(name), "value": value(item)} for name, item in pairs]
 
 
 def _date(days: int) -> str:
@@ -99,19 +95,22 @@ def _date(days: int) -> str:
     month = (5 * of_year + 2) // 153
     day = of_year - (153 * month + 2) // 5 + 1
     month = month + 3 if month < 10 else month - 9  # noqa: PLR2004 -- March is month 0
-    return f"{_year(year + era * 400 + (month <= 2))}-{month:02}-{day:02}"  # noqa: PLR2004
-
-
-def _year(year: int) -> str:
+    year += era * 400 + (month <= 2)  # noqa: PLR2004
     sign = "-" if year < 0 else "+" if year > _FOUR_DIGITS else ""
-    return f"{sign}{abs(year):04}"
+    return f"{sign}{abs(year):04}-{month:02}-{day:02}"
 
 
-def _moment(micros: int) -> str:
+def _clock(micros: int) -> tuple[int, str, int]:
+    """Returns the days of a time, the rest as HH:MM:SS, and its microseconds."""
     days, rest = divmod(micros, _DAY)
     hour, rest = divmod(rest, _HOUR)
     minute, rest = divmod(rest, _MINUTE)
-    return f"{_date(days)}T{hour:02}:{minute:02}:{rest // _SECOND:02}.{rest % _SECOND:06}"
+    return days, f"{hour:02}:{minute:02}:{rest // _SECOND:02}", rest % _SECOND
+
+
+def _moment(micros: int) -> str:
+    days, clock, fraction = _clock(micros)
+    return f"{_date(days)}T{clock}.{fraction:06}"
 
 
 def _year_month(months: int) -> str:
@@ -121,11 +120,8 @@ def _year_month(months: int) -> str:
 
 def _day_time(micros: int) -> str:
     sign, micros = _sign(micros)
-    days, rest = divmod(micros, _DAY)
-    hour, rest = divmod(rest, _HOUR)
-    minute, rest = divmod(rest, _MINUTE)
-    seconds = f"{rest // _SECOND:02}{_fraction(rest % _SECOND)}"
-    return f"INTERVAL '{sign}{days} {hour:02}:{minute:02}:{seconds}' DAY TO SECOND"
+    days, clock, fraction = _clock(micros)
+    return f"INTERVAL '{sign}{days} {clock}{_fraction(fraction)}' DAY TO SECOND"
 
 
 def _sign(number: int) -> tuple[str, int]:

@@ -36,7 +36,7 @@ _MOST_ELEMENTS = 1 << 31
 
 
 def hash_values(values: Values, schema: Json) -> int:
-    """Returns Spark's `hash(column, ...)` of a row of Python values, a signed 32-bit number."""
+    """Returns Spark's `hash(column, ...)` of a row, a signed 32-bit number."""
     writer = RowWriter(schema)
     return hash_row(writer.write(values), writer.struct)
 
@@ -52,7 +52,7 @@ def partition_of_row(row: bytes, schema: Json, num_partitions: int) -> int:
 
 
 def pmod(number: int, divisor: int) -> int:
-    """Returns the same as Spark's `pmod` for a positive divisor: never less than 0."""
+    """Spark's `pmod` for a positive divisor: never less than 0."""
     return number % divisor
 
 
@@ -103,21 +103,11 @@ def _varied(content: bytes, kind: DataType, seed: int) -> int:
 
 
 def _fixed(value: Any, name: str, size: int, seed: int) -> int:
-    match name:
-        case "float":
-            return hash_int(_bits(value, "f", "i"), seed)
-        case "double":
-            return hash_long(_bits(value, "d", "q"), seed)
-        case _:
-            whole = hash_long if size == _WORD else hash_int
-            return whole(int(value), seed)
-
-
-def _bits(value: float, layout: str, whole: str) -> int:
-    """Returns the bits of a float, with a single NaN and a single zero."""
-    plain = math.nan if math.isnan(value) else value + 0.0
-    bits: int = struct.unpack(f"<{whole}", struct.pack(f"<{layout}", plain))[0]
-    return bits
+    if name in ("float", "double"):  # by their bits, with a single NaN and a single zero
+        plain = math.nan if math.isnan(value) else value + 0.0
+        bits = struct.pack("<f" if name == "float" else "<d", plain)
+        value = int.from_bytes(bits, "little", signed=True)
+    return (hash_long if size == _WORD else hash_int)(int(value), seed)
 
 
 def _array(array: bytes, kind: ArrayType, seed: int) -> int:

@@ -90,11 +90,7 @@ KeyEncoder = Bare | NoPrefix | PrefixScan | RangeScan | TimestampFirst | Timesta
 class RowLayout:
     """The layout of the rows of a store, or of one of its column families.
 
-    Attributes:
-        key: the columns of keys.
-        value: the columns of values, or of each entry in them.
-        encoder: the encoding of keys.
-        many: whether a value has any number of entries.
+    With `many` a value has any number of entries, and `value` are the columns of each.
     """
 
     key: StructType
@@ -107,10 +103,7 @@ class RowLayout:
 class Wrapping:
     """The bytes around all keys and values of a store.
 
-    Attributes:
-        families: the size of the column family's number before a key: 2, or 0 without families.
-        checksums: whether every row carries a checksum.
-        delimiter: the bytes between entries.
+    `families` is the size of the column family's number before a key: 2, or 0 without families.
     """
 
     families: int = 0
@@ -128,7 +121,7 @@ def parse_encoder(text: str) -> KeyEncoder:
             case "PrefixKeyScanStateEncoderSpec":
                 return PrefixScan(int(fields["numColsPrefixKey"]))
             case "RangeKeyScanStateEncoderSpec":
-                return RangeScan(tuple(int(one) for one in fields["orderingOrdinals"]))
+                return RangeScan(tuple(map(int, fields["orderingOrdinals"])))
             case "TimestampAsPrefixKeyStateEncoderSpec":
                 return TimestampFirst()
             case "TimestampAsPostfixKeyStateEncoderSpec":
@@ -144,14 +137,11 @@ def parse_encoder(text: str) -> KeyEncoder:
 # in it one for rows, in that one for each field. It keeps nothing between two reads.
 
 KeyReader = Callable[[bytes], Row]
-"""Returns the columns of a key.
-
-It raises `CodecError` when the bytes do not follow the layout; `offset` counts in the key.
-"""
+"""Returns the columns of a key; the offset of a `CodecError` counts in the key."""
 ValueReader = Callable[[bytes, bytes], tuple[Row, ...]]
-"""Returns the entries of a key's value: exactly one unless the layout has `many`.
+"""Returns the entries of a key's value, exactly one unless the layout has `many`.
 
-It raises `CodecError` when the bytes do not follow the layout; `offset` counts in the value.
+The offset of a `CodecError` counts in the value.
 """
 _Tail = Callable[[bytes, int], Row]
 """Reads the row from a byte to the end."""
@@ -176,7 +166,8 @@ def key_reader(layout: RowLayout, wrapping: Wrapping) -> KeyReader:
             rest = _versioned(_without_last(kind))
             return lambda key: (*rest(key, at + _MOMENT.size), _moment(key, at))
         case TimestampLast():
-            return _timestamp_last(_versioned(_without_last(kind)), at)
+            rest, size = _versioned(_without_last(kind)), _MOMENT.size
+            return lambda key: (*rest(key[:-size], at), _moment(key, len(key) - size))
         case _:
             assert_never(layout.encoder)
 
@@ -244,7 +235,7 @@ def _unordered(name: str, column: bytes | None, at: int) -> Value:
 
 def _split(kind: StructType, apart: tuple[int, ...], front: _Tail, begin: int) -> KeyReader:
     """Returns the reader of keys with the columns `apart` in front; it restores their order."""
-    others = tuple(one for one in range(len(kind.fields)) if one not in apart)
+    others = tuple(column for column in range(len(kind.fields)) if column not in apart)
     back = _versioned(kind.only(others)) if others else None
     order = sorted(range(len(kind.fields)), key=(*apart, *others).__getitem__)
     start = begin + _INT.size
@@ -269,14 +260,6 @@ def _size(data: bytes, at: int, head: struct.Struct) -> int:
     return size
 
 
-def _timestamp_last(rest: _Tail, at: int) -> KeyReader:
-    def read(key: bytes) -> Row:
-        end = len(key) - _MOMENT.size
-        return (*rest(key[: max(end, 0)], at), _moment(key, end))
-
-    return read
-
-
 def _without_last(kind: StructType) -> StructType:
     if not kind.fields:
         raise CodecError("a key without columns has no timestamp", offset=0)
@@ -284,7 +267,7 @@ def _without_last(kind: StructType) -> StructType:
 
 
 def _moment(key: bytes, at: int) -> int:
-    """Returns the timestamp of a key, which is long enough because its row was read."""
+    """Returns the timestamp in a key, which is long enough because its row was read."""
     moment: int = _MOMENT.unpack_from(key, at)[0] ^ _HIGHEST_BIT
     return moment - _ABOVE if moment & _HIGHEST_BIT else moment
 

@@ -45,11 +45,9 @@ class UnknownTypeError(CodecError):
 
 @dataclass(frozen=True, slots=True)
 class AtomicType:
-    """A type without parts.
+    """A type without parts: Spark's name, or `year-month` or `day-time` for intervals.
 
-    Attributes:
-        name: Spark's name, or `year-month` or `day-time` for intervals.
-        collated: whether it is text whose equal values may differ in their bytes.
+    Equal values of `collated` text may differ in their bytes.
     """
 
     name: str
@@ -123,12 +121,7 @@ def element_width(kind: DataType) -> int:
 
 
 def parse_struct(schema: Json) -> StructType:
-    """Returns the type of a row.
-
-    Raises:
-        UnknownTypeError: when a field is of a type that cannot be read.
-        CodecError: when it is not a struct, or an invalid one.
-    """
+    """Returns the type of a row; a type that cannot be read is an `UnknownTypeError`."""
     kind = _parse(schema, _DEEPEST)
     if not isinstance(kind, StructType):
         raise CodecError("schema is not a struct", offset=0)
@@ -138,10 +131,8 @@ def parse_struct(schema: Json) -> StructType:
 def must_be_writable(kind: StructType) -> StructType:
     """Returns the type of a row if rows of it are written and hashed here as Spark does.
 
-    Equal strings with a collation may differ in bytes, and calendar intervals cannot be keys.
-
-    Raises:
-        UnknownTypeError: naming the column, when they are not.
+    Equal strings with a collation may differ in bytes, and calendar intervals cannot be keys: an
+    `UnknownTypeError` names the column.
     """
     for field in kind.fields:
         for part in _atoms(field.type):
@@ -184,7 +175,7 @@ def _parse(schema: object, depth: int, *, collated: bool = False) -> DataType:
 def _nested(schema: Json, depth: int, *, collated: bool) -> DataType:
     match schema["type"]:
         case "struct":
-            return StructType(tuple(_field(one, depth) for one in schema["fields"]))
+            return StructType(tuple(_field(field, depth) for field in schema["fields"]))
         case "array":
             element = _parse(schema["elementType"], depth, collated=collated)
             return ArrayType(element, bool(schema.get("containsNull", True)))
@@ -205,8 +196,8 @@ def _field(schema: Json, depth: int) -> Field:
     return Field(str(schema["name"]), kind, bool(schema.get("nullable", True)))
 
 
-def _named(found: str, *, collated: bool) -> DataType:
-    name = _OLD_NAMES.get(found, found)
+def _named(name: str, *, collated: bool) -> DataType:
+    name = _OLD_NAMES.get(name, name)
     if name in _NAMES:
         return AtomicType(name)
     if text := _TEXT.fullmatch(name):

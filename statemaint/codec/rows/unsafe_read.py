@@ -45,18 +45,13 @@ Row = tuple[Value, ...]
 RowReader = Callable[[bytes, int, int], Row]
 """Reads the row that begins at a byte and takes some bytes.
 
-It raises `CodecError` when the bytes are not such a row; `offset` counts in all of them.
+The offset of a `CodecError` counts in all bytes.
 """
 
 _LONG, _POINTER, _CALENDAR = struct.Struct("<q"), struct.Struct("<II"), struct.Struct("<iiq")
 _MOST_DECIMAL_BYTES = 16
 _EXACT = Context(prec=60)
 _WIDTH = 8
-
-
-def decode(kind: StructType, row: bytes) -> Row:
-    """Returns the fields of one row; the offsets of errors count in its bytes."""
-    return row_reader(kind)(row, 0, len(row))
 
 
 class _Parts:
@@ -134,15 +129,6 @@ def _part_reader(kind: DataType) -> _PartReader:
             assert_never(kind)
 
 
-def _text(data: bytes, at: int, size: int) -> str:
-    """Returns a string; bytes that are not UTF-8 become replacement characters."""
-    return data[at : at + size].decode("utf-8", "replace")
-
-
-def _binary(data: bytes, at: int, size: int) -> bytes:
-    return bytes(data[at : at + size])
-
-
 def _calendar(data: bytes, at: int, size: int) -> tuple[int, int, int]:
     if size != _CALENDAR.size:
         raise CodecError(f"calendar interval of {size} bytes", offset=at)
@@ -151,8 +137,11 @@ def _calendar(data: bytes, at: int, size: int) -> tuple[int, int, int]:
 
 
 _ATOMIC_PARTS: dict[str, _PartReader] = {
-    "string": _text, "binary": _binary, "interval": _calendar,
-}  # fmt: skip
+    # Bytes that are not UTF-8 become replacement characters.
+    "string": lambda data, at, size: data[at : at + size].decode("utf-8", "replace"),
+    "binary": lambda data, at, size: bytes(data[at : at + size]),
+    "interval": _calendar,
+}
 
 
 def _digits(data: bytes, at: int, size: int) -> int:

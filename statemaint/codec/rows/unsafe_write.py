@@ -1,15 +1,9 @@
 """The writer of `UnsafeRow`, the bytes of every key and value of a state store.
 
-    row   = nulls word{n} tail               nulls: a bit a column, in whole words; word: 8 bytes
-    array = count(<q) nulls element{count}   elements in their own width, together in whole words,
-            tail                             where it varies a word each
-    map   = size(<q) array array             size of the array of keys in bytes; keys, then values
-    word  = the value, zero-padded | (offset << 32 | size)    of a value in the tail
-    tail  = what words point to, each zero-padded to 8 bytes; offsets count from the row or array
-
-All numbers are little-endian, except the big-endian bytes of a decimal beyond 18 digits: in a row
-such a decimal takes 16 bytes of the tail, even when it is null. Mirrors `UnsafeRowWriter`,
-`UnsafeArrayWriter` and the code of `UnsafeProjection`.
+The grammar is in `unsafe_read`. What words point to is in the order of the words, each zero-padded
+to 8 bytes; elements of an array are together in whole words. In a row a decimal beyond 18 digits
+takes 16 bytes of the tail, even when it is null. Mirrors `UnsafeRowWriter`, `UnsafeArrayWriter` and
+the code of `UnsafeProjection`.
 """
 
 import math
@@ -55,10 +49,7 @@ class RowWriter:
         """Prepares a writer for a schema, Spark's JSON of a `StructType`.
 
         With `normalize` it writes -0.0 as 0.0 and every NaN with the same bits, as Spark does in
-        grouping keys (`NormalizeFloatingNumbers`).
-
-        Raises:
-            CodecError: when the schema has a type that cannot be written.
+        grouping keys (`NormalizeFloatingNumbers`). A type that cannot be written is a `CodecError`.
         """
         self.struct = must_be_writable(parse_struct(schema))
         self._normalize = normalize
@@ -78,8 +69,8 @@ class RowWriter:
 
     def _row(self, values: Values, kind: StructType) -> bytes:
         columns = _columns(values, kind)
-        parts = _Parts(bytearray(_bitset(len(columns)) + _WORD * len(columns)), 0)
         start = _bitset(len(columns))
+        parts = _Parts(bytearray(start + _WORD * len(columns)), 0)
         for number, (value, field) in enumerate(zip(columns, kind.fields, strict=True)):
             try:
                 if value is None:
@@ -91,7 +82,6 @@ class RowWriter:
         return parts.whole()
 
     def _word(self, parts: "_Parts", at: int, value: Any, kind: DataType) -> None:
-        """Writes a column's word, and the content that it points to."""
         if isinstance(kind, DecimalType) and not kind.long:
             content = b"" if value is None else _big_endian(_unscaled(value, kind))
             parts.point(at, content, room=_BIG_DECIMAL)
@@ -111,8 +101,10 @@ class RowWriter:
 
     def _varied(self, value: Any, kind: DataType) -> bytes:
         match kind:
-            case AtomicType(name):
-                return _encoded(value, name)
+            case AtomicType("string"):
+                return str(_instance(value, str)).encode()
+            case AtomicType():
+                return bytes(_instance(value, (bytes, bytearray, memoryview)))
             case DecimalType():
                 return _big_endian(_unscaled(value, kind))
             case StructType():
@@ -140,7 +132,7 @@ class RowWriter:
     def _map(self, value: Any, kind: MapType) -> bytes:
         pairs = list(value.items() if isinstance(value, Mapping) else value)
         keys = self._array([key for key, _ in pairs], kind.key, nullable=False)
-        values = self._array([one for _, one in pairs], kind.value, nullable=kind.nullable)
+        values = self._array([item for _, item in pairs], kind.value, nullable=kind.nullable)
         return _LONG.pack(len(keys)) + keys + values
 
     def _fixed(self, value: Any, name: str) -> int | float | bool:
@@ -189,14 +181,14 @@ def encode_row(values: Values, schema: Json) -> bytes:
 
 
 def prefix_of(row: bytes, kind: StructType, columns: int) -> bytes:
-    """Returns a row of another row's first columns, as Spark's projection would write it."""
+    """Returns the first columns of a row, as Spark's projection would write them."""
     return row_of([(row, kind, number) for number in range(columns)])
 
 
 def row_of(columns: Sequence[tuple[bytes, StructType, int]]) -> bytes:
-    """Returns a row of columns of other rows, as Spark's projection would write it.
+    """Returns columns of other rows as one row, as Spark's projection would write it.
 
-    Each is given as a row, the columns of that row, and the number of the one that is wanted.
+    Each is given as a row, the type of that row, and the number of the column in it.
     """
     start = _bitset(len(columns))
     parts = _Parts(bytearray(start + _WORD * len(columns)), 0)
@@ -210,7 +202,7 @@ def row_of(columns: Sequence[tuple[bytes, StructType, int]]) -> bytes:
         null = row[column // 8] >> column % 8 & 1
         if null:
             parts.null(number)
-        if big or not (null or is_fixed(type_)):
+        if big or not (null or _is_fixed(type_)):
             content = b"" if null else pointed(row, 0, old)
             parts.point(at, bytes(content), room=_BIG_DECIMAL if big else 0)
         else:
@@ -218,14 +210,10 @@ def row_of(columns: Sequence[tuple[bytes, StructType, int]]) -> bytes:
     return parts.whole()
 
 
-def is_fixed(kind: DataType) -> bool:
-    match kind:
-        case AtomicType(name):
-            return name == "void" or kind.layout is not None
-        case DecimalType():
-            return kind.long
-        case _:
-            return False
+def _is_fixed(kind: DataType) -> bool:
+    if isinstance(kind, AtomicType):
+        return kind.name == "void" or kind.layout is not None
+    return isinstance(kind, DecimalType) and kind.long
 
 
 def pointed(row: bytes, base: int, at: int) -> bytes:
@@ -261,12 +249,6 @@ def _instance(value: Any, kind: Any) -> Any:
     return value
 
 
-def _encoded(value: Any, name: str) -> bytes:
-    if name == "string":
-        return str(_instance(value, str)).encode()
-    return bytes(_instance(value, (bytes, bytearray, memoryview)))
-
-
 def _unscaled(value: Any, kind: DecimalType) -> int:
     """Returns the exact unscaled integer of a decimal: a value is never rounded."""
     number = Decimal(_instance(value, (Decimal, int)))
@@ -275,14 +257,10 @@ def _unscaled(value: Any, kind: DecimalType) -> int:
         raise ConfigError(f"{value} is not a decimal number that Spark can store")
     whole: int = int("".join(map(str, digits)))
     shift = kind.scale + exponent
-    unscaled, rest = divmod(whole * _power(shift), _power(-shift))
+    unscaled, rest = divmod(whole * int(10 ** max(shift, 0)), int(10 ** max(-shift, 0)))
     if rest or unscaled >= 10**kind.precision:
         raise ConfigError(f"{value} does not fit decimal({kind.precision},{kind.scale})")
     return -unscaled if sign else unscaled
-
-
-def _power(exponent: int) -> int:
-    return int(10 ** max(exponent, 0))
 
 
 def _big_endian(number: int) -> bytes:

@@ -136,15 +136,14 @@ def test_reads_the_column_families_that_spark_wrote() -> None:
     assert {family.encoder for family in found} == {
         '{"keyStateEncoderType":"NoPrefixKeyStateEncoderSpec"}'
     }
-    assert {(family.key_id, family.value_id, family.user_key) for family in found} == {(0, 0, None)}
 
 
-def test_reads_the_user_key_of_a_map() -> None:
+def test_a_map_has_the_schema_of_its_users_keys_behind_its_encoder() -> None:
     encoder = '{"keyStateEncoderType":"PrefixKeyScanStateEncoderSpec","numColsPrefixKey":1}'
     content = families(
         family(), family("map", encoder=encoder, user_key=json.dumps(KEY), ids=(3, -1))
     )
-    assert parse_families(content)[1] == ColumnFamily("map", 3, KEY, -1, VALUE, encoder, KEY)
+    assert parse_families(content)[1] == ColumnFamily("map", KEY, VALUE, encoder)
 
 
 def test_a_store_may_have_no_column_families() -> None:

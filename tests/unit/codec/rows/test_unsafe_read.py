@@ -24,10 +24,9 @@ from statemaint.codec.rows.types import (
     must_be_writable,
     parse_struct,
 )
-from statemaint.codec.rows.unsafe_read import decode
 from statemaint.errors import CodecError
 from tests.support import unsafe_rows
-from tests.support.unsafe_rows import FORMATS
+from tests.support.unsafe_rows import FORMATS, decode
 
 
 def of(*types: DataType) -> StructType:

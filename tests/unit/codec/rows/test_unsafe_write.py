@@ -18,10 +18,9 @@ from statemaint.codec.rows.murmur3 import (
     pmod,
 )
 from statemaint.codec.rows.types import parse_struct
-from statemaint.codec.rows.unsafe_read import decode
 from statemaint.codec.rows.unsafe_write import RowWriter, encode_row, pointed, prefix_of
 from statemaint.errors import CodecError, ConfigError
-from tests.support.unsafe_rows import array_type, map_type, schema
+from tests.support.unsafe_rows import array_type, decode, map_type, schema
 
 # Types, and a strategy of values of each.
 VALUES: list[tuple[Any, st.SearchStrategy[Any]]] = [
