@@ -16,7 +16,7 @@ from statemaint.listing import Entry
 from statemaint.model.files import temp_of
 from statemaint.records.claims import FOLDER as LEASES
 from statemaint.records.remembered import REMEMBERED
-from statemaint.records.runs import METRICS
+from statemaint.records.runs import METRICS, UNITS
 from statemaint.records.savepoints import (
     METADATA,
     OF_A_QUERY,
@@ -25,7 +25,6 @@ from statemaint.records.savepoints import (
     SavepointNote,
     read_savepoint,
 )
-from statemaint.records.units import FOLDER as UNITS
 from statemaint.storage import MARKS, OURS, Opener, Storage, checkpoints_below, open_storage
 from statemaint.wording import Explained
 from statemaint.workers import Job, in_turn

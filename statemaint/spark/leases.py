@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.execute.announced import adopt_announcements
-from statemaint.execute.lease import QUIET, RENEWALS, Lease, acquire, renewed_once
-from statemaint.maintain.run import begin_run, end_run
+from statemaint.execute.lease import QUIET, RENEWALS, Lease, acquire, end_earlier, renewed_once
+from statemaint.maintain.run import end_run
 from statemaint.records.claims import Holder
 from statemaint.report.outcome import Emptied
 from statemaint.spark.fleet import Target
@@ -98,7 +98,7 @@ class Leases:
 
         def begin(target: Target) -> None:
             try:
-                begin_run(target.open(), holders[target])
+                end_earlier(target.open(), holders[target])
             except StatemaintError as error:
                 self.refused[target.query] = error
 

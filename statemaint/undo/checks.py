@@ -45,7 +45,6 @@ _OF_STORE = re.compile(r"/(SSTs|logs)$")
 
 
 def undo_refusals(storage: Storage, trash: Contents, history: LedgerHistory) -> dict[str, str]:
-    """Returns the files that must stay in the trash, with the reason of each."""
     return dict(_Fit(storage, trash, history).reasons())
 
 
@@ -57,11 +56,6 @@ def units_of(paths: Iterable[str]) -> frozenset[UnitId]:
         for operator, partition in numbers
         if operator.isdecimal() and partition.isdecimal()
     )
-
-
-def committed(storage: Storage) -> tuple[int, int]:
-    versions = [*map(version_of, committed_batches(storage))]
-    return min(versions, default=0), max(versions, default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +97,8 @@ class _Fit:
     def __init__(self, storage: Storage, trash: Contents, history: LedgerHistory) -> None:
         self._storage, self._trash, self._history = storage, trash, history
         self._same = FileIdentity(storage, trash, history)
-        self._required, self._target = committed(storage)
+        versions = [*map(version_of, committed_batches(storage))]
+        self._required, self._target = min(versions, default=0), max(versions, default=0)
         self._files: Mapping[str, StateFile] = {
             path: classify_any(Entry(path, entry.size, entry.modified))
             for path, entry in trash.files.items()

@@ -174,14 +174,12 @@ class FileIdentity:
         This run did not find it; the query did not write it.
         """
         return self.history.removed_before(entry.path) and any(
-            note.size == entry.size and self._is_restored(note, entry)
+            crc32c_of(self.storage, entry.path) == note.crc32c
+            if note.crc32c is not None
+            else entry.modified is not None and entry.modified == note.modified
             for note in self.history.restored_since(entry.path)
+            if note.size == entry.size
         )
-
-    def _is_restored(self, note: FileNote, entry: Entry) -> bool:
-        if note.crc32c is not None:
-            return crc32c_of(self.storage, entry.path) == note.crc32c
-        return entry.modified is not None and entry.modified == note.modified
 
     def written_again(self, path: str) -> bool:
         """Returns whether a later run removed another file from the path of a file in the trash."""

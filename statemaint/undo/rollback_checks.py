@@ -30,8 +30,6 @@ def check_rollback_undoable(storage: Storage, trash: Contents, history: LedgerHi
 
 @dataclass(frozen=True, slots=True)
 class _Rollback:
-    """One rollback, and the current checkpoint."""
-
     storage: Storage
     trash: Contents
     history: LedgerHistory
@@ -90,7 +88,6 @@ class _Rollback:
     # -- what the rollback noted
 
     def _against(self, logs: LogWorld) -> Iterator[str]:
-        """Yields the changes of the query since."""
         removed = {seen.path: seen for seen in logs.removed}
         whole = bool(removed) and all(
             path not in self.trash.files and self._is_mine(seen) for path, seen in removed.items()

@@ -9,7 +9,7 @@ from statemaint.execute.trash import Trash
 from statemaint.listing import Entry
 from statemaint.records.manifest import FOLDER, manifest_path
 from statemaint.records.runs import RememberedRuns
-from statemaint.records.trashed import bytes_in_trash, empty, expired, trashed_runs
+from statemaint.records.trashed import empty, expired, size_of_trash, trashed_runs
 from statemaint.storage import MemoryStorage
 from statemaint.undo.run import _Undo
 from tests.support.faults import Clock
@@ -38,8 +38,8 @@ def test_the_trash_of_each_run_expires_by_itself_a_manifest_last() -> None:
 def test_the_bytes_in_the_trash_are_those_of_its_files() -> None:
     storage = trash(("a", 7.0), ("b", 8.0))
     storage.write(f"{FOLDER}/b/commits/7", [b"12345"])
-    assert bytes_in_trash(storage) == 7
-    assert bytes_in_trash(MemoryStorage()) == 0
+    assert size_of_trash(storage)[1] == 7
+    assert size_of_trash(MemoryStorage())[1] == 0
 
 
 def test_manifests_are_deleted_after_all_files() -> None:

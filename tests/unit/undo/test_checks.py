@@ -13,7 +13,6 @@ from statemaint.undo.checks import (
     _Fit,
     _in,
     _Log,
-    committed,
     lacking_part,
     parts_of,
     undo_refusals,
@@ -279,9 +278,10 @@ def test_only_files_of_a_partition_have_a_unit() -> None:
 
 
 def test_the_committed_versions_are_one_above_the_batches() -> None:
-    entries = ("commits/3", "commits/12", "commits/.13.crc", "commits/x")
-    assert committed(MemoryStorage(dict.fromkeys(entries, b""))) == (4, 13)
-    assert committed(MemoryStorage()) == (0, 0)
+    entries = dict.fromkeys(("commits/3", "commits/12", "commits/.13.crc", "commits/x"), b"")
+    for files, versions in ((entries, (4, 13)), ({}, (0, 0))):
+        found = _Fit(MemoryStorage(files), Contents("run", (), {}), LedgerHistory("run"))
+        assert (found._required, found._target) == versions
 
 
 def test_a_path_is_in_its_own_directory_alone() -> None:
