@@ -129,7 +129,9 @@ def _acquired(
     held = _must_be_free(storage, current, holder)
     try:
         if current and held:
-            return Lease(storage, current, seconds).renewed()
+            lease = Lease(storage, current, seconds)
+            lease.renew()
+            return lease
         return Lease(storage, _next(storage, current, holder, now + seconds), seconds).created()
     except (AlreadyExistsError, LeaseLostError) as error:
         return error  # another run or task was quicker: it holds the lease, or shares it
@@ -226,10 +228,6 @@ class Lease(Fence):
     def created(self) -> "Lease":
         self._write(self._claim, overwrite=False)
         forget_before(self._storage, self._claim.number - 1)
-        return self
-
-    def renewed(self) -> "Lease":
-        self.renew()
         return self
 
     def renew(self) -> None:

@@ -13,7 +13,7 @@ import socket
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from secrets import token_hex
@@ -55,9 +55,6 @@ class Holder:
 
     def follows(self, other: "Holder") -> bool:
         return self.name == other.name and self.attempt > other.attempt
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ _OF_STORE = re.compile(r"/(SSTs|logs)$")
 
 
 def undo_refusals(storage: Storage, trash: Contents, history: LedgerHistory) -> dict[str, str]:
-    return dict(_Fit(storage, trash, history).reasons())
+    return _Fit(storage, trash, history).reasons()
 
 
 def units_of(paths: Iterable[str]) -> frozenset[UnitId]:
@@ -107,21 +107,18 @@ class _Fit:
             one.name == f"{RecoveryVerb.REPAIR.value}.jsonl" for one in trash.manifests
         )
 
-    def reasons(self) -> Iterator[tuple[str, str]]:
-        stay: dict[str, str] = {}
-        for directory, files in self._by_directory().items():
-            stay.update(self._of_store(directory, files))
-        stay.update(self._without_parts(stay))
-        stay.update(self._parts_of(stay))
-        stay.update(self._without_store(stay))
-        yield from stay.items()
-
-    def _by_directory(self) -> dict[str, list[Versioned]]:
+    def reasons(self) -> dict[str, str]:
         directories: dict[str, list[Versioned]] = {}
         for path, file in self._files.items():
             if isinstance(file, Delta | Snapshot):
                 directories.setdefault(path.rpartition("/")[0], []).append(file)
-        return directories
+        stay: dict[str, str] = {}
+        for directory, files in directories.items():
+            stay.update(self._of_store(directory, files))
+        stay.update(self._without_parts(stay))
+        stay.update(self._parts_of(stay))
+        stay.update(self._without_store(stay))
+        return stay
 
     # -- the log of a store
 
