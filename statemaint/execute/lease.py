@@ -73,18 +73,19 @@ def leased(
 def renewing(renew: Callable[[], object], seconds: float, what: str) -> Iterator[None]:
     """Renews, three times within its seconds, what the block relies on, from another thread."""
     done = Event()
-
-    def beat() -> None:
-        while not done.wait(seconds / RENEWALS) and renewed_once(renew, what):
-            pass
-
-    thread = Thread(target=beat, name=f"statemaint-{what}", daemon=True)
-    thread.start()
+    name, arguments = f"statemaint-{what}", (renew, seconds, what, done)
+    beat = Thread(target=_beat, args=arguments, name=name, daemon=True)
+    beat.start()
     try:
         yield
     finally:
         done.set()
-        thread.join()
+        beat.join()
+
+
+def _beat(renew: Callable[[], object], seconds: float, what: str, done: Event) -> None:
+    while not done.wait(seconds / RENEWALS) and renewed_once(renew, what):
+        pass
 
 
 def renewed_once(renew: Callable[[], object], what: str) -> bool:
