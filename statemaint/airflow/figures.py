@@ -17,7 +17,7 @@ from statemaint.maintain.work import TaskResults
 from statemaint.model.findings import FindingCode
 from statemaint.model.verdict import Verdict, worst
 from statemaint.plan.withheld import Waiting, together
-from statemaint.records.trashed import bytes_in_trash
+from statemaint.records.trashed import size_of_trash
 from statemaint.report.facts import Unit
 from statemaint.report.task import MOST_FINDINGS
 
@@ -220,7 +220,7 @@ def figures_of_run(
 
 def _trash(settings: QuerySettings) -> int | None:
     try:
-        return bytes_in_trash(settings.open())
+        return size_of_trash(settings.open())[1]
     except StatemaintError as error:
         _log.warning("the trash is not counted: %s", error)
         return None

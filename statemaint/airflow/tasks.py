@@ -17,6 +17,7 @@ from statemaint.airflow.names import COSTS, NOTE
 from statemaint.airflow.publish import publish
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError
+from statemaint.execute.lease import check_free, end_earlier
 from statemaint.maintain.bundles import (
     Bundle,
     Costs,
@@ -27,7 +28,7 @@ from statemaint.maintain.bundles import (
     weights,
 )
 from statemaint.maintain.record import is_refusal
-from statemaint.maintain.run import OnOutcome, begin_run, check_free, end_run, ignored, reserve
+from statemaint.maintain.run import OnOutcome, end_run, ignored, reserve
 from statemaint.maintain.work import TaskResults, WorkOrder, maintain_part, prepare
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding
@@ -120,7 +121,7 @@ def plan_query(
         if options.dry_run:
             return _shown(settings, options, storage, run)
         if holder:
-            begin_run(storage, holder)
+            end_earlier(storage, holder)
             check_free(storage, holder)
         return _planned(settings, options, storage, holder, costs or {})
     except LeaseHeldError as error:

@@ -29,8 +29,8 @@ from statemaint.cli.tables import files_of
 from statemaint.cli.targets import Address
 from statemaint.errors import CheckpointError
 from statemaint.maintain import undo
-from statemaint.maintain.apply import apply
 from statemaint.maintain.record import recorded, recorded_recovery
+from statemaint.maintain.run import apply
 from statemaint.model.findings import damaged
 from statemaint.model.ids import batch_in, version_of
 from statemaint.plan.actions import WriteSnapshot

@@ -1,7 +1,7 @@
 """Carries out plans: snapshots, deletions, trash, ledger and lease. It chooses no state file.
 
-Maintenance, repair, rollback and undo write to a query's files only through this package. One other
-package writes to a checkpoint: `provider`, for a stopped query.
+Maintenance, repair, rollback and undo write to a query's files only through this package;
+`provider` writes to the checkpoint of a stopped query.
 
 Whatever asks the storage raises `StorageError` when it fails, and whatever writes or deletes raises
 `LeaseLostError` once another run holds the lease, or it was ended; then nothing more happens.

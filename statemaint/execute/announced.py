@@ -40,9 +40,9 @@ class Announcement:
     """The snapshots that a run has announced; threads may share it.
 
     Attributes:
-        path: the path of its file; empty if there is none, and each store announces its own.
+        path: of its file; empty if there is none, and each store announces its own.
         snapshots: the paths of the snapshots.
-        waiting: the stores that rely on it, since their own records lack their snapshots.
+        waiting: the stores whose own records lack their snapshots.
     """
 
     path: str = ""
@@ -59,7 +59,6 @@ class Announcement:
         return covered
 
     def recorded(self, store: StoreId) -> None:
-        """Notes that a store's own record has what was announced."""
         with self._lock:
             self.waiting.discard(store)
 
@@ -77,10 +76,7 @@ def announce(
     stores: dict[StoreId, StoreNotes],
     snapshots: Iterable[str],
 ) -> Announcement:
-    """Announces the snapshots of several stores, if it is worth it.
-
-    `stores` has what the record of each store will say, `snapshots` the announced paths.
-    """
+    """Announces the snapshots of stores, whose records will say the same, if it is worth it."""
     path = f"{ANNOUNCED}/{run_folder(run)}.json"
     if len(stores) < _WORTH:
         return Announcement()
@@ -120,5 +116,4 @@ def _adopt(storage: Storage, fence: Fence, store: StoreId, announced: StoreNotes
         notes = StoreNotes()
     both = notes.announcing(announced)
     if both != notes:
-        content = render_attestations(both.proofs, both.written, both.since, both.uploads)
-        storage.replace(path, and_then([content], fence.check))
+        storage.replace(path, and_then([render_attestations(both)], fence.check))

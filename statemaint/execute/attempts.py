@@ -17,7 +17,7 @@ from statemaint.execute.fence import and_then
 from statemaint.execute.lease import Lease, leased
 from statemaint.listing import Entry
 from statemaint.records.claims import Holder
-from statemaint.records.units import FOLDER, read_document, unit_folder, write_document
+from statemaint.records.runs import UNITS, read_document, unit_folder, write_document
 from statemaint.storage import ReadOnly, Storage
 from statemaint.workers import nothing
 
@@ -28,16 +28,11 @@ _LOOK_AGAIN = 1.0
 Rows = list[dict[str, Any]]
 
 
-def _always(_rows: Rows) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class UnitClaim:
     """The claim of one unit of one run.
 
     Attributes:
-        unit: the unit's name, unique in the run.
         seconds: how long a claim lasts without being renewed.
         pause: waits for a number of seconds between two checks of a unit that another attempt has.
         counts: whether rows are an outcome to store; otherwise the next attempt works again.
@@ -48,14 +43,13 @@ class UnitClaim:
     unit: str
     seconds: float = SECONDS
     pause: Callable[[float], object] = time.sleep
-    counts: Callable[[Rows], bool] = _always
+    counts: Callable[[Rows], bool] = lambda _: True
 
     @property
     def folder(self) -> str:
         return unit_folder(self.run, self.unit)
 
     def outcome(self) -> Rows | None:
-        """Returns the unit's outcome; `None` as long as there is none."""
         try:
             rows: Rows = read_document(self.storage, f"{self.folder}/outcome.json")
         except (NotFoundError, ValueError):
@@ -70,27 +64,22 @@ class UnitClaim:
     ) -> Rows:
         """Returns the outcome of a unit's work, which is done by one attempt at a time.
 
-        An attempt that lost the unit to another one returns the other one's outcome.
-
-        `work` is given the storage to work on, which stops it once the unit is lost. `again` is
-        called before each claim but the first, to end an attempt whose run has ended.
+        `work` is given the storage to work on, which stops it once the unit is lost; the outcome is
+        then that of the other attempt. `again` is called before each claim but the first, to end an
+        attempt whose run has ended.
         """
         outcome = self.outcome()
         while outcome is None:
-            outcome = self._claimed(work) or self.outcome()
+            try:
+                return self._alone(work)
+            except LeaseHeldError:
+                self.pause(_LOOK_AGAIN)
+            except _UnitLostError:
+                pass
+            outcome = self.outcome()
             if outcome is None:
                 again()
         return outcome
-
-    def _claimed(self, work: Callable[["LeaseGuardedStorage"], Rows]) -> Rows | None:
-        """Returns the outcome of the work; `None` if another attempt has the unit."""
-        try:
-            return self._alone(work)
-        except LeaseHeldError:
-            self.pause(_LOOK_AGAIN)
-        except _UnitLostError:
-            pass
-        return None
 
     def _alone(self, work: Callable[["LeaseGuardedStorage"], Rows]) -> Rows:
         place, holder = SubdirectoryStorage(self.storage, self.folder), Holder(self.unit)
@@ -99,16 +88,14 @@ class UnitClaim:
                 return outcome
             try:
                 rows = work(LeaseGuardedStorage(self.storage, lease))
-                return self._done(rows, lease) if self.counts(rows) else rows
+                if self.counts(rows):
+                    lease.must_hold()
+                    write_document(self.storage, f"{self.folder}/outcome.json", rows)
             except LeaseLostError as error:
                 if _holds(lease):  # it is the run's own lease that is lost
                     raise
                 raise _UnitLostError from error
-
-    def _done(self, rows: Rows, lease: Lease) -> Rows:
-        lease.must_hold()
-        write_document(self.storage, f"{self.folder}/outcome.json", rows)
-        return rows
+            return rows
 
 
 class _UnitLostError(Exception):
@@ -125,11 +112,11 @@ def _holds(lease: Lease) -> bool:
 
 def forget_units(storage: Storage, *, before: Callable[[], object] = nothing) -> None:
     """Deletes the remaining files of the units of this run and earlier ones."""
-    paths = sorted(entry.path for entry in storage.list(FOLDER))
+    paths = sorted(entry.path for entry in storage.list(UNITS))
     if paths:
         storage.delete_all(paths, before=before)
     before()  # another run's unit may be about to write into a folder that is still empty
-    storage.delete_folders(FOLDER)
+    storage.delete_folders(UNITS)
 
 
 class SubdirectoryStorage(ReadOnly):
@@ -155,9 +142,8 @@ class SubdirectoryStorage(ReadOnly):
         return self._storage.folders(self._path(prefix))
 
     def links(self, folder: str) -> Sequence[str]:
-        return [
-            one.removeprefix(f"{self._folder}/") for one in self._storage.links(self._path(folder))
-        ]
+        links = self._storage.links(self._path(folder))
+        return [link.removeprefix(f"{self._folder}/") for link in links]
 
     def stat(self, path: str) -> Entry:
         return self._inside(self._storage.stat(self._path(path)))
@@ -196,7 +182,6 @@ class LeaseGuardedStorage(ReadOnly):
 
     @property
     def repeated(self) -> bool:
-        """Returns whether an earlier attempt has had the unit."""
         return self._lease.number > 1
 
     @property

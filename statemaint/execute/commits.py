@@ -36,7 +36,6 @@ class SharedLook:
         self._entry: Entry | None = None
 
     def at(self, storage: Storage, path: str, *, first: Callable[[], object] = nothing) -> Entry:
-        """Returns the file's entry, after another check; raises as it and `Storage.stat` do."""
         begun = self._begun
         with self._lock:
             if self._entry is None or self._answered <= begun:
@@ -58,14 +57,8 @@ def must_stand(
     """Makes sure that the query was not rewound since a run was planned; one request.
 
     A rewound query writes files again under names that the plan deletes. If the query has advanced
-    so far that it removed the entry itself, the store's log decides.
-
-    `commit` and `store` are as they were planned with. `look` shares the look at the entry, and
-    `first`, a check that precedes it, with other threads.
-
-    Raises:
-        Superseded: when the entry was written again, or is missing without newer ones in its place;
-            or when the log was written again.
+    so far that it removed the entry itself, the store's log decides. Threads share the look at the
+    entry by `look`, and `first`, a check that precedes it.
     """
     if commit is None:
         first()
@@ -73,7 +66,6 @@ def must_stand(
     try:
         current = (look or SharedLook()).at(storage, commit.path, first=first)
     except NotFoundError as error:
-        # else the query has advanced so far that it removed the entry itself
         if min(committed_batches(storage), default=-1) <= int(commit.name):
             why = "was removed after the run was planned: the query was rewound"
             raise Superseded(commit.path, why) from error
@@ -89,8 +81,8 @@ def must_stand(
 def _must_be_the_same_log(storage: Storage, planned: Store, target: int) -> None:
     """Makes sure that no file of a store's log up to a version was written since planning.
 
-    If versions have unique ids, the ids that count now must be those that counted then. Only
-    versions with both ids known are compared; without any, it is unknown which attempts are dead.
+    Unique ids that count now must have counted then, as far as both are known; without any, it is
+    unknown which attempts are dead.
     """
     why = "was written after the run was planned: the query was rewound"
     entries = {file.entry.path: file.entry for file in planned.files}
@@ -111,14 +103,18 @@ def _must_be_the_same_log(storage: Storage, planned: Store, target: int) -> None
 def _must_count(planned: Store, store: Store, target: int) -> None:
     if planned.rocks is None or store.rocks is None:
         return
-    then = {version: one for version, one in planned.rocks.ids.items() if version <= target}
+    then = {version: uid for version, uid in planned.rocks.ids.items() if version <= target}
     both = then.keys() & store.rocks.ids.keys()
     for version in sorted(both):
         if then[version] != store.rocks.ids[version]:
             why = "counted when the run was planned and no longer does: the query was rewound"
             raise Superseded(f"{planned.id.directory}/{version}_{then[version]}", why)
-    dead = (one for one in planned.files if isinstance(one, Delta | Snapshot))
-    if not both and any(one.version <= target and not planned.rocks.counts(one) for one in dead):
+    if not both and any(
+        isinstance(file, Delta | Snapshot)
+        and file.version <= target
+        and not planned.rocks.counts(file)
+        for file in planned.files
+    ):
         raise Superseded(planned.id.directory, "no commit records any longer which attempts count")
 
 

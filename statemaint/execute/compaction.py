@@ -14,7 +14,7 @@ segment that it has not read, and both results stay.
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -47,7 +47,7 @@ class _Needs:
         since: the time from which all lines stay.
         fence: the fencing number from which all lines stay.
         paths: the files whose lines all stay.
-        restored: the files that undos restored: the run that had moved each away, and its path.
+        restored: the restored files: the run that had moved each away, and its path.
     """
 
     window: RememberedRuns
@@ -69,23 +69,14 @@ class _Needs:
 
 
 def is_due(storage: Storage) -> bool:
-    return any(_is_due(segments) for segments in ledgers(storage).values())
-
-
-def _is_due(segments: Sequence[Entry]) -> bool:
-    return len(segments) >= MOST_SEGMENTS
+    return any(len(segments) >= MOST_SEGMENTS for segments in ledgers(storage).values())
 
 
 def compact(storage: Storage, window: RememberedRuns, *, before: Callable[[], object]) -> None:
     """Compacts every ledger that has many segments.
 
-    Safe to kill and to repeat. An unreadable ledger is left as it is.
-
-    `before` is called before each deletion; whatever it raises ends the work.
-
-    Raises:
-        CodecError: when the note of an undo or of a repair cannot be read.
-        NotFoundError: when another run compacts the same ledger.
+    Safe to kill and to repeat. An unreadable ledger is left as it is, and so are all of them if
+    that of an undo or a repair is. `before` is called before each deletion.
     """
     by_ledger = ledgers(storage)
     needs = _Needs(window, window.begins)
@@ -94,13 +85,18 @@ def compact(storage: Storage, window: RememberedRuns, *, before: Callable[[], ob
     undone = filter(needs.keep, _lines(storage, by_ledger.get(UNDO, ())))
     needs = replace(needs, restored=frozenset((line.restored_of, line.path) for line in undone))
     for ledger, segments in by_ledger.items():
-        if _is_due(segments):
-            try:
-                mine = replace(needs, paths=_proved(storage, ledger))
-                kept = _for_trash(mine, _lines(storage, segments))
-                _merge(storage, ledger, segments, kept, before=before)
-            except CodecError as error:
-                _log.warning("the ledger of %s is not compacted: %s", ledger, error)
+        if len(segments) < MOST_SEGMENTS:
+            continue
+        try:
+            mine = _for_trash(
+                replace(needs, paths=_proved(storage, ledger)), _lines(storage, segments)
+            )
+            kept = in_order(filter(mine.keep, _lines(storage, segments)))
+            merged = write_merged(storage, ledger, kept) if kept else None
+            old = [segment.path for segment in segments if segment.path != merged]
+            storage.delete_all(old, before=before)
+        except CodecError as error:
+            _log.warning("the ledger of %s is not compacted: %s", ledger, error)
 
 
 def _lines(storage: Storage, segments: Iterable[Entry]) -> Iterator[Line]:
@@ -123,29 +119,10 @@ def _for_trash(needs: _Needs, lines: Iterable[Line]) -> _Needs:
 
 def _proved(storage: Storage, ledger: str) -> frozenset[str]:
     """Returns a partition's snapshots that are proved or ours, and the files that proofs name."""
-    return frozenset(
-        path
-        for entry in storage.list(f"{ATTESTATIONS}/{ledger}")
-        for path in _named(storage.read(entry.path))
-    )
-
-
-def _named(attestations: bytes) -> Iterator[str]:
-    notes = parse_attestations(attestations)
-    yield from notes.written
-    for proof in notes.proofs:
-        yield proof.path
-        yield from (one.path for one in (*proof.inputs, *proof.parts))
-
-
-def _merge(
-    storage: Storage,
-    ledger: str,
-    segments: Sequence[Entry],
-    needs: _Needs,
-    *,
-    before: Callable[[], object],
-) -> None:
-    kept = in_order(filter(needs.keep, _lines(storage, segments)))
-    merged = write_merged(storage, ledger, kept) if kept else None
-    storage.delete_all([one.path for one in segments if one.path != merged], before=before)
+    paths = set[str]()
+    for entry in storage.list(f"{ATTESTATIONS}/{ledger}"):
+        notes = parse_attestations(storage.read(entry.path))
+        paths.update(notes.written)
+        for proof in notes.proofs:
+            paths.update((proof.path, *(file.path for file in (*proof.inputs, *proof.parts))))
+    return frozenset(paths)

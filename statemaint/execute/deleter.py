@@ -34,24 +34,25 @@ class Deleter:
 
     def delete(self, deletes: Page) -> Iterator[Deleted]:
         """Deletes files page by page, each page only while the proved base is still in place."""
-        stale = tuple(one for one in deletes if one.reason in _ASIDE)
-        for stale_delete in stale:
-            if stale_delete.instead:
+        stale = tuple(delete for delete in deletes if delete.reason in _ASIDE)
+        for delete in stale:
+            if delete.instead:
                 self.record.settle()  # the fold may take long
-                must_be_unchanged(self.context.storage, stale_delete.entry)
-                self.writer.folds.must_give(stale_delete.instead)
+                must_be_unchanged(self.context.storage, delete.entry)
+                self.writer.folds.must_give(delete.instead)
         yield from self._pages(stale, self.context.trash or self.context.aside)
         if _relies_on_base(deletes):
             self.writer.must_be_readable(self.base)
-        yield from self._pages(
-            tuple(one for one in deletes if one not in stale), self.context.trash
-        )
+        others = tuple(delete for delete in deletes if delete not in stale)
+        yield from self._pages(others, self.context.trash)
 
     def _pages(self, deletes: Page, trash: Trash | None) -> Iterator[Deleted]:
         context, store = self.context, self.record.store
         for start in range(0, len(deletes), _PAGE):
             page = deletes[start : start + _PAGE]
-            if not self._proved_now:  # else it was read a moment ago
+            placed = any(entry.path == self.base for entry in self.record.placed)
+            # A base in one file whose proof is yet to be noted was read a moment ago.
+            if not placed or not self.record.held or store.rocks:
                 self._base_must_stand(page)
             self._instead_must_stand(page)
             self._tables_must_stand(page)
@@ -105,7 +106,7 @@ class Deleter:
         return [one for one in deletes if one.path not in there]
 
     def _must_stand(self, page: Page) -> None:
-        """Checks the files relied on, lease and pins until all were checked within a short time.
+        """Checks what is relied on until all of it was checked within a short time.
 
         Each check takes time, during which a file that was checked earlier may be replaced.
         """
@@ -118,16 +119,8 @@ class Deleter:
             self._may_delete()
 
     def _may_delete(self) -> None:
-        """Makes sure that the lease is held, and that nothing was pinned since planning."""
         self.context.fence.must_hold()
         self.context.pins.check()
-
-    @property
-    def _proved_now(self) -> bool:
-        """Returns whether the base, all of which is in one file, has its proof yet to be noted."""
-        record = self.record
-        placed = any(one.path == self.base for one in record.placed)
-        return placed and bool(record.held) and not record.store.rocks
 
     def _base_must_stand(self, page: Page) -> None:
         if not _relies_on_base(page):
@@ -145,8 +138,8 @@ class Deleter:
     def _instead_must_stand(self, page: Page) -> None:
         """Checks that the files that take the place of stale snapshots are still those planned.
 
-        They have given the version when they were folded; whoever changes one afterwards has the
-        stale snapshot as the only right state.
+        They gave the version when they were folded; once one is changed, the stale snapshot is the
+        only right state.
         """
         chains = [one.instead for one in page if one.instead]
         if not chains:

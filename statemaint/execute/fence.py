@@ -18,15 +18,10 @@ class Fence:
 
     @property
     def number(self) -> int:
-        """Returns the fencing number; 0 without a lease."""
         return 0
 
     def must_hold(self) -> None:
-        """Makes sure, by asking the storage, that the lease is still held (S8).
-
-        Raises:
-            LeaseLostError: when another run holds it, or it was ended.
-        """
+        """Makes sure, by asking the storage, that the lease is still held (S8)."""
 
     @property
     def is_fresh(self) -> bool:
@@ -34,11 +29,7 @@ class Fence:
         return True
 
     def check(self) -> None:
-        """Makes sure that the lease is held; queries the storage unless the last answer is fresh.
-
-        Raises:
-            LeaseLostError, StorageError: as `must_hold` does.
-        """
+        """Makes sure that the lease is held; asks the storage unless the last answer is fresh."""
         if not self.is_fresh:
             self.must_hold()
 
@@ -47,8 +38,8 @@ class Fence:
 class PinWatch:
     """Looks for pins below the floor of a run's plan; the threads of the run share its answers.
 
-    An answer counts for `TRUSTED` seconds, as the lease's does. Who makes a pin while a run holds
-    the lease therefore waits longer than that before relying on it.
+    An answer counts for `TRUSTED` seconds, as the lease's does. A pin made while a run holds the
+    lease is relied on only after longer than that.
 
     Attributes:
         floor: the oldest version that the plan keeps loadable; `None` if it deletes nothing.
@@ -66,11 +57,7 @@ class PinWatch:
         return lowest or self.storage.now() - self._looked < TRUSTED
 
     def check(self) -> None:
-        """Makes sure that no pin holds versions that the plan deletes files of.
-
-        Raises:
-            Superseded: when one does: the plan is of before it.
-        """
+        """Makes sure that no pin, made since the plan, holds versions that it deletes files of."""
         if not self.is_fresh:
             with self._lock:
                 if not self.is_fresh:
@@ -86,11 +73,15 @@ class PinWatch:
 
 
 @contextmanager
-def superseded_if_missing(when: str = "the run was planned") -> Iterator[None]:
+def superseded_if_missing(
+    when: str = "the run was planned", *, only: str | None = None
+) -> Iterator[None]:
     """Turns the error of a missing file, which existed at some time, into `Superseded`."""
     try:
         yield
     except NotFoundError as error:
+        if only is not None and error.path != only:
+            raise
         raise Superseded(error.path, f"existed when {when} and is missing") from error
 
 

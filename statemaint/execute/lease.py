@@ -56,13 +56,9 @@ def leased(
 ) -> Iterator["Lease"]:
     """Holds a checkpoint's lease while the block runs, renewing it from another thread.
 
-    With `keep` it is left to the tasks that share it when the block ends.
-
-    Raises:
-        LeaseHeldError: when another holder has it, or had it until moments ago.
-        LeaseLostError: when a later attempt at the holder's run has begun.
-        RefusedLinkError: when there is a link among our files (S24).
-        NotExclusiveError: when the storage cannot let exactly one of several writers create a file.
+    With `keep` it is left to the tasks that share it when the block ends. `LeaseHeldError` is
+    raised when another holder has it, or had it until moments ago, `LeaseLostError` when a later
+    attempt at the holder's run has begun.
     """
     lease = acquire(storage, holder, seconds=seconds)
     try:
@@ -96,17 +92,14 @@ def renewed_once(renew: Callable[[], object], what: str) -> bool:
     """Renews something, whether the storage lets it or not; returns whether it is still held."""
     try:
         renew()
-    except StorageError as error:
+    except (StorageError, LeaseLostError) as error:
         # Every deletion calls `must_hold` first, which raises this again if it matters.
         _log.warning("the %s is not renewed: %s", what, error)
-    except LeaseLostError as error:
-        _log.warning("the %s is not renewed: %s", what, error)
-        return False
+        return not isinstance(error, LeaseLostError)
     return True
 
 
 def acquire(storage: Storage, holder: Holder, *, seconds: float = SECONDS) -> "Lease":
-    """Returns the lease of a checkpoint; see `leased`."""
     check_links(storage)
     if not storage.exclusive:
         raise NotExclusiveError(storage.root, storage.obstacle)
@@ -134,16 +127,30 @@ def _acquired(
     if current and current.holder.follows(holder):
         why = f"attempt {current.holder.attempt} at its run has begun"
         raise LeaseLostError(storage.root, current.number, why)
-    held = current is not None and current.deadline > now
-    if current and held and not current.is_of(holder):
-        run, until = current.holder.name, current.deadline
-        raise LeaseHeldError(storage.root, current.owner, run, until, ended=current.ended)
+    held = _must_be_free(storage, current, holder)
     try:
         if current and held:
-            return Lease(storage, current, seconds).renewed()
+            lease = Lease(storage, current, seconds)
+            lease.renew()
+            return lease
         return Lease(storage, _next(storage, current, holder, now + seconds), seconds).created()
     except (AlreadyExistsError, LeaseLostError) as error:
         return error  # another run or task was quicker: it holds the lease, or shares it
+
+
+def check_free(storage: Storage, holder: Holder) -> None:
+    """Makes sure, before a run of several tasks reads anything, that no other has the lease."""
+    _must_be_free(storage, newest(storage), holder)
+
+
+def _must_be_free(storage: Storage, current: Claim | None, holder: Holder) -> bool:
+    """Returns whether a holder has the lease, which no other may have."""
+    if current is None or current.deadline <= storage.now():
+        return False
+    if not current.is_of(holder):
+        run, until = current.holder.name, current.deadline
+        raise LeaseHeldError(storage.root, current.owner, run, until, ended=current.ended)
+    return True
 
 
 def _next(storage: Storage, current: Claim | None, holder: Holder, deadline: float) -> Claim:
@@ -163,9 +170,12 @@ def end_earlier(storage: Storage, holder: Holder) -> None:
     """Ends a lease left by an earlier attempt at the holder's run, whether or not it is alive.
 
     A task of that attempt stops before its next page of deletions, and gets no lease as long as no
-    other run has had one since. The lease of any other run is not ended.
+    other run has had one since. The lease of any other run is not ended. The first attempt sends no
+    request.
     """
     taken = 0
+    if holder.attempt == 1:
+        return
     for wait in waits():
         current = newest(storage, taken=taken)
         if current is None or not holder.follows(current.holder):
@@ -194,14 +204,14 @@ def _mark(storage: Storage, number: int, holder: Holder) -> Claim:
 class Lease(Fence):
     """An acquired lease; threads may share it.
 
-    Before its deadline it can only be ended, by a task that shares it or for a later attempt at
-    its run. After the deadline another run may be about to take it, so it continues only under a
-    new number, which one of the two gets.
+    Before its deadline it can only be ended, by a task that shares it or for a later attempt at its
+    run. After the deadline another run may be about to take it, so it continues only under a new
+    number, which one of the two gets.
 
     Attributes:
         seconds: how long it lasts without being renewed.
-        skew: seconds by which the time of its file is later than the storage's clock was, or may
-            have been; negative if earlier.
+        skew: by how many seconds its file's time may be later than the storage's clock; negative if
+            earlier.
     """
 
     def __init__(self, storage: Storage, claim: Claim, seconds: float) -> None:
@@ -217,26 +227,11 @@ class Lease(Fence):
         return self._claim.number
 
     def created(self) -> "Lease":
-        """Creates the lease's file, deletes old ones, and returns the lease.
-
-        Raises:
-            AlreadyExistsError: when its number is taken.
-            LeaseLostError: when its number was taken, and deleted since.
-        """
         self._write(self._claim, overwrite=False)
         forget_before(self._storage, self._claim.number - 1)
         return self
 
-    def renewed(self) -> "Lease":
-        self.renew()
-        return self
-
     def renew(self) -> None:
-        """Moves the deadline on.
-
-        Raises:
-            LeaseLostError: when another run holds the lease now, or it was ended.
-        """
         with self._lock:
             if not self._over:
                 self._must_be_newest()
@@ -314,18 +309,13 @@ class Lease(Fence):
         return StorageError(claim.path, detail)
 
     def must_hold(self) -> None:
-        """Makes sure, by asking the storage, that the lease is still held (S8).
-
-        Threads that wait for each other share a request that began after they came: it is as good
-        as their own.
-        """
+        # Threads that wait share a request that began after they came: it is as good as their own.
         looks = self._looks
         with self._lock:
             if self._confirmed <= looks or not self.is_fresh:
                 self._must_still_hold()
 
     def check(self) -> None:
-        """Makes sure that the lease is held; threads that wait for each other share one answer."""
         if not self.is_fresh:
             with self._lock:
                 if not self.is_fresh:
@@ -349,21 +339,18 @@ class Lease(Fence):
         # and deleted again, ours is deleted too.
         now = self._storage.now()
         self._looks += 1
-        while following := self._following():
+        while following := self._claim_at(self._claim.number + 1):
             if not following.is_of(self._claim.holder):
                 raise self._lost()
             self._claim = following  # another task of this run took it
-        try:
-            mine = claim_of(self._storage, self._claim.number)
-        except NotFoundError:
-            raise self._lost() from None
-        if not mine.is_of(self._claim.holder):  # all was deleted, and numbers began again
-            raise self._lost()
+        mine = self._claim_at(self._claim.number)
+        if mine is None or not mine.is_of(self._claim.holder):
+            raise self._lost()  # another run's, if all was deleted and numbers began again
         self._confirmed_at, self._confirmed = now, self._looks
 
-    def _following(self) -> Claim | None:
+    def _claim_at(self, number: int) -> Claim | None:
         try:
-            return claim_of(self._storage, self._claim.number + 1)
+            return claim_of(self._storage, number)
         except NotFoundError:
             return None
 

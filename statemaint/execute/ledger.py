@@ -45,16 +45,12 @@ class Ledger:
     def deleting(
         self, deletes: Sequence[Delete], *, trash: bool = False, after: Sequence[bytes] = ()
     ) -> None:
-        """Notes files of one store that are about to be deleted or moved to the trash.
-
-        The lines of `after` are noted with these: of what was done in the store before.
-        """
+        """Notes files about to be deleted or trashed, `after` lines of what was done before."""
         how = {"trash": True} if trash else {}
         lines = [self._line({**action_json(one), **_listed(one.entry), **how}) for one in deletes]
         self._add(ledger_of(deletes[0].store.unit), [*after, *lines])
 
     def adding(self, batch: int) -> None:
-        """Notes a batch that is about to be added to a stopped query."""
         self.storage.append(BOOTSTRAP, self._line({"action": "bootstrap", "batch": batch}))
 
     def restoring(self, run: str, files: Sequence[Mapping[str, Any]]) -> None:
@@ -63,19 +59,11 @@ class Ledger:
 
     def removing(self, verb: str, removes: Sequence[Remove]) -> None:
         """Notes files that are about to be moved to the trash at the operator's request."""
-        lines = [
-            self._line(
-                {
-                    "action": "remove",
-                    "path": one.path,
-                    "reason": one.reason.value,
-                    **_listed(one.entry),
-                    "trash": True,
-                }
-            )
+        files = [
+            {"path": one.path, "reason": one.reason.value, **_listed(one.entry), "trash": True}
             for one in removes
         ]
-        self._add(verb, lines)
+        self._add(verb, [self._line({"action": "remove", **file}) for file in files])
 
     def wrote(self, snapshot: SnapshotWritten) -> bytes:
         return self._proved(
@@ -110,18 +98,13 @@ class Ledger:
         Otherwise snapshots of that run would count as an executor's, and its observations of
         executors would be lost.
         """
-        content = render_attestations(notes.proofs, notes.written, notes.since, notes.uploads)
-        path = attestation_path(store)
+        content, path = render_attestations(notes), attestation_path(store)
         self.storage.replace(path, and_then([content], self.fence.check))
         self.noted(path, content)
 
     def _line(self, fields: dict[str, Any]) -> bytes:
-        stamped = {
-            "run": self.run,
-            "fence": self.fence.number,
-            "time": self.storage.now(),
-            **fields,
-        }
+        now = self.storage.now()
+        stamped = {"run": self.run, "fence": self.fence.number, "time": now, **fields}
         return json.dumps(stamped).encode() + b"\n"
 
     def _add(self, ledger: str, lines: Sequence[bytes]) -> None:
@@ -129,5 +112,4 @@ class Ledger:
 
 
 def _listed(entry: Entry) -> dict[str, Any]:
-    """Returns the fields by which an undo recognizes a file that is about to be removed."""
     return {"bytes": entry.size, "modified": entry.modified}

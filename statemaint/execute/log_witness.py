@@ -31,14 +31,13 @@ def log_of(files: Iterable[StateFile]) -> tuple[Versioned, ...]:
 
 
 def log_entries(storage: Storage, operators: Iterable[int]) -> Iterator[Entry]:
-    """Yields the entries of the query's logs and of the operators' metadata, and nothing else."""
+    """Yields the entries of the query's logs and of the operators' metadata."""
     folders = ("commits", "offsets", *(f"state/{one}/_metadata/v2" for one in sorted(operators)))
     for folder in folders:
         yield from (one for one in storage.list(folder) if is_log_entry(one.path))
 
 
 def is_log_entry(path: str) -> bool:
-    """Returns whether a path is one that `log_entries` yields."""
     folder, _, name = path.rpartition("/")
     of_log = folder in ("commits", "offsets") or folder.endswith("/_metadata/v2")
     return of_log and _BATCH.fullmatch(name) is not None
@@ -62,24 +61,17 @@ def maintained(
     log = log_of(store.files)
     first = min((file.version for file in log if file.version > removed), default=None)
     files = (
-        (_proved(proof, file.entry) or _seen_if_there(storage, file.entry))
-        if file.version == first
-        else Seen(file.entry)
+        _proved_or_sealed(storage, file.entry, proof) if file.version == first else Seen(file.entry)
         for file in log
     )
     return StoreWorld(store.id.directory, target, tuple(files))
 
 
-def _proved(proof: Attestation | None, entry: Entry) -> Seen | None:
-    if proof is None:
-        return None
-    for record in proof.inputs:
-        if record.path == entry.path and record.sum is not None:
-            return Seen(entry, record.sum) if record.identifies(entry, proof.at) else None
-    return None
-
-
-def _seen_if_there(storage: Storage, entry: Entry) -> Seen:
+def _proved_or_sealed(storage: Storage, entry: Entry, proof: Attestation | None) -> Seen:
+    for record in proof.inputs if proof else ():
+        same = record.path == entry.path and record.sum is not None
+        if proof and same and record.identifies(entry, proof.at):
+            return Seen(entry, record.sum)
     try:
         return sealed(storage, entry)
     except Superseded:
@@ -87,7 +79,6 @@ def _seen_if_there(storage: Storage, entry: Entry) -> Seen:
 
 
 def sealed(storage: Storage, entry: Entry) -> Seen:
-    """Returns a file with its fingerprint."""
     with superseded_if_missing("this was planned"):
         seen = Seen(entry, crc32c_of(storage, entry.path))
     must_be_as_planned(storage, entry)
@@ -107,46 +98,38 @@ def must_be_as_planned(storage: Storage, entry: Entry) -> None:
 def recovery_notes(
     storage: Storage, plan: RecoveryPlan, checkpoint: Checkpoint, until: float
 ) -> tuple[Note, ...]:
-    """Returns the notes of the files that a repair or a rollback moves away.
-
-    `checkpoint` is as it will be without those files.
-    """
+    """Returns the notes of removed files; `checkpoint` is as it will be without them."""
     removes = [step for step in plan.actions if isinstance(step, Remove)]
     stores = {store.id: store for store in checkpoint.stores}
     if plan.verb is RecoveryVerb.ROLLBACK:
-        return tuple(Note(_removed(storage, one), until) for one in removes)
+        return tuple(Note(_witnessed(storage, remove.entry), until) for remove in removes)
     worlds = _worlds(storage, removes, stores, checkpoint.target)
-    owners = {file.entry.path: file for store in stores.values() for file in store.files}
-    repaired = (one for one in plan.repairs if one.finding.code in _OF_ANOTHER_LOG)
-    stale = {path for one in repaired for path in one.paths}
+    owners = {file.entry.path: file.entry for store in stores.values() for file in store.files}
+    repairs = (repair for repair in plan.repairs if repair.finding.code in _OF_ANOTHER_LOG)
+    stale = {path for repair in repairs for path in repair.paths}
     return tuple(
         Note(
-            Seen(one.entry),
+            Seen(remove.entry),
             until,
-            beside=_beside(storage, one.entry, owners),
-            world=worlds.get(one.store) if one.store else None,
-            stale=one.path in stale,
+            beside=_beside(storage, remove.entry, owners),
+            world=worlds.get(remove.store) if remove.store else None,
+            stale=remove.path in stale,
         )
-        for one in removes
+        for remove in removes
     )
 
 
-def _removed(storage: Storage, remove: Remove) -> Seen:
-    """Returns a file that a rollback removes; a change with its fingerprint."""
-    change = remove.path.endswith((".delta", ".changelog"))
-    return sealed(storage, remove.entry) if change else Seen(remove.entry)
-
-
-def _beside(storage: Storage, entry: Entry, owners: Mapping[str, StateFile]) -> Seen | None:
+def _beside(storage: Storage, entry: Entry, owners: Mapping[str, Entry]) -> Seen | None:
     """Returns the remaining file that a removed checksum was made for; `None` for other files."""
     side = checksum_file_of(entry)
     owner = owners.get(side.owner) if side else None
-    return _read(storage, owner) if owner else None
+    return _witnessed(storage, owner) if owner else None
 
 
-def _read(storage: Storage, file: StateFile) -> Seen:
+def _witnessed(storage: Storage, entry: Entry) -> Seen:
     """Returns a file, with its fingerprint if it is a change; other files may be large."""
-    return sealed(storage, file.entry) if isinstance(file, Delta) else Seen(file.entry)
+    change = entry.path.endswith((".delta", ".changelog"))
+    return sealed(storage, entry) if change else Seen(entry)
 
 
 def _worlds(
@@ -157,12 +140,12 @@ def _worlds(
 ) -> dict[StoreId, StoreWorld]:
     """Returns the log of each store that loses files, with fingerprints of the compared files."""
     highest: dict[StoreId, int] = {}
-    for one in removes:
-        if one.store is not None and one.store in stores:
-            highest[one.store] = max(one.version, highest.get(one.store, 0))
+    for remove in removes:
+        if remove.store is not None and remove.store in stores:
+            highest[remove.store] = max(remove.version, highest.get(remove.store, 0))
     return {
-        unit: StoreWorld(stores[unit].id.directory, target, _judged(storage, stores[unit], version))
-        for unit, version in highest.items()
+        store: StoreWorld(store.directory, target, _judged(storage, stores[store], version))
+        for store, version in highest.items()
     }
 
 
@@ -193,5 +176,5 @@ def rolled_back(storage: Storage, plan: RecoveryPlan, checkpoint: Checkpoint) ->
         version,
         left=tuple(sealed(storage, one) for one in remaining),
         removed=tuple(sealed(storage, one) for one in removed.values()),
-        newest=tuple(_read(storage, file) for file in newest),
+        newest=tuple(_witnessed(storage, file.entry) for file in newest),
     )

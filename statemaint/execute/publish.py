@@ -18,7 +18,6 @@ from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.errors import (
     AlreadyExistsError,
     CheckpointError,
-    NotFoundError,
     StorageError,
     Superseded,
 )
@@ -46,7 +45,7 @@ class Published:
 
     Attributes:
         written: its bytes; 0 when another writer's file was there first.
-        digest: the digest of the state that it must hold.
+        digest: of the state that it must hold.
         checksum: Spark's checksum file that was written with it.
         parts: the shared files that were written for it.
         refers: the paths of all shared files that it refers to, with their sizes.
@@ -70,8 +69,7 @@ def publish(
 ) -> Iterator[Published]:
     """Yields each snapshot as soon as it is in place; the next is written only on request.
 
-    `like` is the file whose readers they get. `before` is called before each appears; whatever it
-    raises keeps the file from appearing.
+    `like` is the file whose readers they get. What `before` raises keeps a file from appearing.
     """
     first, *later = actions
     with SpooledTemporaryFile(_IN_MEMORY) as spool:
@@ -94,16 +92,10 @@ class _Split:
             if version == self._version:
                 yield piece
             else:
-                self._keep(piece)
-
-    def _keep(self, piece: bytes) -> None:
-        try:
-            self._spool.write(piece)
-        except OSError as error:
-            raise StorageError("the temporary directory", error.strerror or str(error)) from error
+                with _storage_errors():
+                    self._spool.write(piece)
 
     def digest(self, version: int) -> StateDigest:
-        """Returns the digest of one version, once the fold has ended."""
         deque(self, maxlen=0)  # a storage that refuses an existing name may have read nothing
         return self._folding.digests[version]
 
@@ -125,19 +117,9 @@ def _published(
 
 
 def write_like(storage: Storage, like: str | None, path: str, chunks: Iterable[bytes]) -> Entry:
-    """Writes a snapshot's file for all readers of the newest change that it is made from (S22).
-
-    Raises:
-        AlreadyExistsError: when the file exists.
-        Superseded: when that change is missing.
-        UnreadableError: when a reader of that change might be unable to read the file.
-    """
-    try:
+    """Writes a snapshot's file for all readers of the newest change that it is made from (S22)."""
+    with superseded_if_missing(only=like or ""):
         return storage.write(path, chunks, like=like)
-    except NotFoundError as error:
-        if like is None or error.path != like:
-            raise
-        raise Superseded(error.path, "existed when the run was planned and is missing") from error
 
 
 def dated(storage: Storage, entry: Entry) -> Entry:
@@ -166,7 +148,6 @@ def write_checksum(storage: Storage, like: str | None, value: int, owner: Entry)
 def read_back(
     engine: Engine, source: Source, path: str, digest: StateDigest, fence: Fence
 ) -> StateDigest:
-    """Reads a snapshot that is in place, and returns its digest, which must equal the given one."""
     try:
         actual = engine.digest(source, path)
         must_equal(path, actual, digest)
@@ -210,25 +191,15 @@ def publish_zip(
     A crash in between leaves SST files that no zip refers to: orphans, which a later run deletes.
 
     `before` is called before each SST file and the zip appear; whatever it raises prevents that.
-    `last` is called once before the zip appears, and before `before`.
-
-    Raises:
-        Superseded: when `last` raises it; the new SST files are deleted.
+    `last` is called once before the zip appears, and before `before`; if it raises `Superseded`,
+    the new SST files are deleted.
     """
     directory = action.store.directory
     before()  # reading an SST file takes time
-    parts = tuple(
-        dated(
-            storage,
-            write_like(
-                storage,
-                like,
-                f"{directory}/SSTs/{one.stored}",
-                and_then(_pieces(one.local), before),
-            ),
-        )
-        for one in made.new
-    )
+    parts = []
+    for table in made.new:
+        path, chunks = f"{directory}/SSTs/{table.stored}", and_then(_pieces(table.local), before)
+        parts.append(dated(storage, write_like(storage, like, path, chunks)))
     refers = shared_paths(directory, made.metadata)
     content = snapshot_zip.render(made.members, made.metadata, mark=True)
     summed = ChecksummedChunks(and_then(and_then([content], last), before))
@@ -243,13 +214,18 @@ def publish_zip(
         raise
     beside = write_checksum(storage, like, summed.crc32c, entry) if action.checksum else None
     written = entry.size + sum(part.size for part in parts)
-    return Published(entry, written, made.digest, beside, parts, refers)
+    return Published(entry, written, made.digest, beside, tuple(parts), refers)
 
 
 def _pieces(file: Path) -> Iterator[bytes]:
+    with _storage_errors(), file.open("rb") as stream:
+        while piece := stream.read(_PIECE):
+            yield piece
+
+
+@contextmanager
+def _storage_errors() -> Iterator[None]:
     try:
-        with file.open("rb") as stream:
-            while piece := stream.read(_PIECE):
-                yield piece
+        yield
     except OSError as error:
         raise StorageError("the temporary directory", error.strerror or str(error)) from error

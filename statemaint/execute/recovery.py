@@ -14,9 +14,8 @@ from statemaint.errors import Superseded
 from statemaint.execute.fence import Fence, PinWatch
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.log_witness import must_be_as_planned, recovery_notes, rolled_back
-from statemaint.execute.memory import need_of
 from statemaint.execute.store_record import RunContext
-from statemaint.execute.stores import StoreExecutor
+from statemaint.execute.stores import StoreExecutor, need_of
 from statemaint.execute.trash import Trash
 from statemaint.fold import Source, engine_for
 from statemaint.fold.needs import loading
@@ -47,16 +46,12 @@ def recover(  # noqa: PLR0913 -- each is a fact of its own
     """Carries out the actions of a repair or a rollback.
 
     Each file is moved only if it is the very file of the plan. All are noted in the ledger and in
-    the trash's manifest before the first is moved, with the world that they were in: the log that
-    a repair compared them with, or the query's logs.
+    the trash's manifest before the first is moved, with the log that a repair compared them with,
+    or the query's logs.
 
     `checkpoint` is as it will be without the removed files. `before` is called before the first
-    move, and before the first move of a log entry; whatever it raises ends the work. `on_done` is
-    called in the thread that did the action.
-
-    Raises:
-        Superseded: when a file has changed since planning.
-        CheckpointError: when a snapshot does not hold the state that was folded for it.
+    move, and before the first move of a log entry. `on_done` is called in the thread that did the
+    action.
     """
     ledger, trash = Ledger(storage, run, fence), Trash(storage, run, trash_for)
     removes = [step for step in plan.actions if isinstance(step, Remove)]
@@ -71,61 +66,60 @@ def recover(  # noqa: PLR0913 -- each is a fact of its own
     of_logs = [step for step in plan.actions if step.store is None]
     stores = {store.id: store for store in checkpoint.stores}
     removed = frozenset(step.path for step in removes)
-    recovery = _Recovery(storage, checkpoint, stores, ledger, fence, trash, removed)
-    recovery.carry_out(of_stores, workers, on_done)
+    recovery = _Recovery(storage, checkpoint, stores, ledger, trash, removed, on_done)
+    recovery.carry_out(of_stores, workers)
     if of_logs:
         before()
-        deque(recovery.each(of_logs, on_done), maxlen=0)
+        deque(recovery.each(of_logs), maxlen=0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Recovery:
-    """A recovery while it is carried out."""
-
     storage: Storage
     checkpoint: Checkpoint
     stores: Mapping[StoreId, Store]
     ledger: Ledger
-    fence: Fence
     trash: Trash
     removed: frozenset[str]
+    on_done: Callable[[Done], object]
 
-    def carry_out(
-        self,
-        steps: Sequence[_Step],
-        workers: Workers | int | None,
-        on_done: Callable[[Done], object],
-    ) -> None:
+    def carry_out(self, steps: Sequence[_Step], workers: Workers | int | None) -> None:
         crew, size = Workers.of(workers), _bytes_read(steps)
         threads = crew.threads(self.storage.parallel, size)
+        groups: dict[StoreId | None, list[_Step]] = defaultdict(list)
+        for step in steps:
+            groups[None if threads == 1 else step.store].append(step)
         jobs = [
-            Job(partial(self.each, group, on_done), partial(self._need, group), _bytes_read(group))
-            for group in ((steps,) if threads == 1 else _by_store(steps))
+            Job(partial(self.each, group), partial(self._need, group), _bytes_read(group))
+            for group in groups.values()
         ]
         budget = crew.budget(loading(size, self.checkpoint.provider))
         deque(as_they_come(jobs, threads=threads, budget=budget), maxlen=0)
 
-    def each(self, steps: Iterable[_Step], on_done: Callable[[Done], object]) -> Iterator[Done]:
+    def each(self, steps: Iterable[_Step]) -> Iterator[Done]:
         """Yields each action once it is done; an unconsumed action is not done."""
         for step in steps:
-            for one in (self._removed(step),) if isinstance(step, Remove) else self._written(step):
-                on_done(one)
-                yield one
+            for done in self._removed(step) if isinstance(step, Remove) else self._written(step):
+                self.on_done(done)
+                yield done
 
-    def _removed(self, step: Remove) -> Remove:
-        self.fence.check()
+    def _removed(self, step: Remove) -> Iterator[Remove]:
+        self.ledger.fence.check()
         must_be_as_planned(self.storage, step.entry)
         self.trash.put(step.entry)
-        return step
+        yield step
 
     def _written(self, step: WriteSnapshot) -> Iterator[SnapshotWritten]:
         step, checkpoint = self._with_families(step), self.checkpoint
         alone = self._alone(step)
         source = Source.of(self.storage, alone.store, checkpoint)
-        engine = engine_for(step.chain.size, checkpoint.provider)
-        watch = PinWatch(self.storage, None)  # it deletes nothing
         context = RunContext(
-            self.storage, engine, self.ledger, self.fence, watch, target=checkpoint.target
+            self.storage,
+            engine_for(step.chain.size, checkpoint.provider),
+            self.ledger,
+            self.ledger.fence,
+            PinWatch(self.storage, None),  # it deletes nothing
+            target=checkpoint.target,
         )
         for outcome in StoreExecutor.of(alone, source, context).carry_out(verify=True):
             if isinstance(outcome, SnapshotWritten):
@@ -140,7 +134,7 @@ class _Recovery:
         return replace(step, families=replace(families, entry=entry))
 
     def _need(self, steps: Iterable[_Step]) -> int:
-        plans = [self._alone(one) for one in steps if isinstance(one, WriteSnapshot)]
+        plans = [self._alone(step) for step in steps if isinstance(step, WriteSnapshot)]
         source = partial(Source.of, self.storage, described=self.checkpoint)
         return max((need_of(plan, source(plan.store)) for plan in plans), default=0)
 
@@ -151,11 +145,4 @@ class _Recovery:
 
 
 def _bytes_read(steps: Iterable[_Step]) -> int:
-    return sum(one.chain.size for one in steps if isinstance(one, WriteSnapshot))
-
-
-def _by_store(steps: Iterable[_Step]) -> Iterable[Sequence[_Step]]:
-    by_store: dict[StoreId | None, list[_Step]] = defaultdict(list)
-    for step in steps:
-        by_store[step.store].append(step)
-    return by_store.values()
+    return sum(step.chain.size for step in steps if isinstance(step, WriteSnapshot))

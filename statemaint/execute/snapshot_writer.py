@@ -34,7 +34,6 @@ from statemaint.storage import Storage
 
 
 def must_be_unchanged(storage: Storage, entry: Entry) -> None:
-    """Makes sure that a snapshot is the file that was listed or written."""
     try:
         current = storage.stat(entry.path)
     except NotFoundError as error:
@@ -46,10 +45,7 @@ def must_be_unchanged(storage: Storage, entry: Entry) -> None:
 def as_planned(
     folding: Folding, storage: Storage, chain: Chain, done: Callable[[frozenset[str]], object]
 ) -> Pieces:
-    """Yields the pieces of a fold, whose files must be those that the run was planned with.
-
-    `done` is called with the chain's paths once the whole chain was folded.
-    """
+    """Yields the pieces of a fold of the planned files; `done` then gets their paths."""
     with superseded_if_missing():
         yield from folding
     if chain.base:  # its proof is of the listed file
@@ -60,7 +56,7 @@ def as_planned(
 
 @dataclass(frozen=True, slots=True)
 class StoreFolds:
-    """Folds the chains of one store, and records which it has folded.
+    """Folds the chains of one store.
 
     Attributes:
         source: how to read its files; it collects the fingerprints of the files that are read.
@@ -73,17 +69,12 @@ class StoreFolds:
     done: list[frozenset[str]] = field(default_factory=list)
 
     def fold(self, chain: Chain, versions: tuple[int, ...]) -> Folding:
-        """Returns the pieces of the snapshots of some versions of a chain, highest first."""
         return self._fold(self.source, chain, versions, write=True)
 
     def state(self, chain: Chain, like: Snapshot | None) -> StateDigest:
-        """Returns the digest of a chain's last version.
-
-        `like` is the zip that defines how RocksDB merges; the chain may begin below the first one.
-        """
-        return self._fold(self.source.like(like), chain, (chain.version,), write=False).digests[
-            chain.version
-        ]
+        """Returns the digest of a chain's last version; RocksDB merges as in the zip `like`."""
+        folding = self._fold(self.source.like(like), chain, (chain.version,), write=False)
+        return folding.digests[chain.version]
 
     def must_give(self, chain: Chain) -> None:
         """Makes sure that a chain folds; a part of a longer folded chain is not folded again."""
@@ -110,9 +101,8 @@ class SnapshotWriter:
     ) -> Iterator[SnapshotWritten]:
         """Folds a chain once, writes the snapshots, and proves each by reading it back.
 
-        The caller has the record `settle` what was written, also after a failure.
-
-        Of two actions, the second's chain is the beginning of the first's.
+        The caller has the record `settle` what was written, also after a failure. Of two actions,
+        the second's chain is the beginning of the first's.
         """
         self.record.announce(actions)
         for action, published in zip(actions, self._published(actions), strict=True):
@@ -133,8 +123,7 @@ class SnapshotWriter:
         with built(self._source, actions) as made:
             for action, database in zip(actions, made, strict=True):
                 self._base_must_hold(action)
-                last = partial(self._must_come_next, action)
-                like = action.like
+                last, like = partial(self._must_come_next, action), action.like
                 yield publish_zip(storage, action, database, like=like, before=check, last=last)
 
     def _base_must_hold(self, action: WriteSnapshot) -> None:
@@ -146,10 +135,10 @@ class SnapshotWriter:
             self.must_be_readable(base.entry.path)
 
     def _must_come_next(self, action: WriteSnapshot) -> None:
-        """Makes sure that no other zip appeared since planning: Spark's clean-up would drop it.
+        """Makes sure that no other zip appeared since planning.
 
-        The clean-up takes every zip for its executors', and deletes the tables of an older one, on
-        which an executor may build. A recovery has no executors beside it. A zip of the same
+        Spark's clean-up takes every zip for its executors', and deletes the tables of an older one,
+        on which an executor may build. A recovery has no executors beside it. A zip of the same
         version is compared instead.
         """
         if action.reason is not SnapshotReason.REBUILT:
@@ -159,7 +148,7 @@ class SnapshotWriter:
         """Makes sure once that readers of the log can also read a proved snapshot of ours (S22).
 
         Earlier builds wrote snapshots with the permissions of the maintainer's umask or of the
-        bucket. Snapshots of executors are the query's own. The proof records the success.
+        bucket. Snapshots of executors are the query's own.
         """
         record, rocks = self.record, self._store.rocks
         proof = record.proofs.get(path) if path else None
@@ -184,7 +173,12 @@ class SnapshotWriter:
             # Spark's checksum file, if Spark wrote the snapshot first, is compared like ours.
             source = self._source.beside(action.path) if action.checksum else self._source
             digest = self._read_back(action, source, published.digest)
-        entry = self._dated(published.entry)
+        entry = published.entry
+        shown = self._source.entries.get(entry.path)  # reading it back has shown its time
+        if shown is None or entry.modified is not None:
+            entry = dated(self.context.storage, entry)
+        else:
+            entry = as_shown(entry, shown)
         record.tables[entry.path] = record.listed(published.refers, published.parts)
         if verify:
             ours = published.written > 0
@@ -194,13 +188,6 @@ class SnapshotWriter:
         return SnapshotWritten(
             action, entry, proof, published.written, beside, parts, published.refers
         )
-
-    def _dated(self, entry: Entry) -> Entry:
-        """Returns the entry of a new snapshot with its time, which reading it back has shown."""
-        shown = self._source.entries.get(entry.path)
-        if shown is None or entry.modified is not None:
-            return dated(self.context.storage, entry)
-        return as_shown(entry, shown)
 
     def _read_back(
         self, action: WriteSnapshot, source: Source, expected: StateDigest
@@ -222,7 +209,11 @@ class SnapshotWriter:
         must_be_unchanged(self.context.storage, entry)
         digest = self.context.engine.digest(self._source, entry.path)
         if action.against:
-            self._compare(action, digest, self.folds.state(action.against, action.snapshot))
+            expected = self.folds.state(action.against, action.snapshot)
+            try:
+                must_equal(action.path, digest, expected)
+            except SnapshotMismatchError as error:
+                raise error.because(action.why) from error
         proved = record.proofs.get(entry.path)
         ours = entry.path in rocks.ours if rocks else proved is not None and proved.ours
         record.tables[entry.path] = record.tables_of(entry.path)
@@ -233,12 +224,6 @@ class SnapshotWriter:
             record.proofs[entry.path] = proof
         record.held.append(self.context.ledger.attested(action, entry, proof))
         return Attested(action, proof)
-
-    def _compare(self, action: Attest, digest: StateDigest, expected: StateDigest) -> None:
-        try:
-            must_equal(action.path, digest, expected)
-        except SnapshotMismatchError as error:
-            raise error.because(action.why) from error
 
     def _proof(
         self,

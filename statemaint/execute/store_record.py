@@ -30,8 +30,6 @@ class RunContext:
         trash: receives deleted files; `None` if they are deleted immediately.
         aside: receives stale snapshots under every policy; `None` if there are none.
         commit: the newest entry of the commit log when the run was planned.
-        look: looks at the lease and at that entry, for all stores.
-        pins: looks for pins before a deletion, for all stores.
         ahead: the number of files of a store that are fetched at a time.
     """
 
@@ -54,7 +52,6 @@ class StoreRecord:
     """One store's snapshots while its plan is carried out.
 
     Attributes:
-        proofs: the attestation of each proved snapshot, by path.
         former: the attestations of replaced files, which still record the former log.
         written: the paths of our snapshots.
         since: the target version when a run wrote the first, or first noted executors' own.
@@ -96,7 +93,6 @@ class StoreRecord:
 
     @property
     def notes(self) -> StoreNotes:
-        """Returns the record as the ledger's file has it."""
         proofs = {**self.former, **self.proofs}.values()
         return StoreNotes(tuple(proofs), tuple(self.written), self.since, self.uploads)
 
@@ -108,10 +104,7 @@ class StoreRecord:
         self.noted, self.changed = self.uploads, False
 
     def settle(self, deletes: Sequence[Delete] = (), *, trash: bool = False) -> None:
-        """Notes what the ledger lacks, and files that are about to be deleted, on one page.
-
-        The proofs follow last: deletions rely on them, and all that they rely on is in the ledger.
-        """
+        """Notes what the ledger lacks and what is about to be deleted, then the proofs."""
         if self.held:
             self.context.fence.check()
         if deletes:
@@ -141,10 +134,7 @@ class StoreRecord:
         return paths
 
     def must_have_no_newcomer(self, *, but: str = "") -> None:
-        """Makes sure that no snapshot has appeared except those of this run.
-
-        `but` is the path of one that may have.
-        """
+        """Makes sure that no snapshot has appeared except those of this run and one at a path."""
         expected = {file.entry for file in self.store.files} | {*self.placed}
         for entry in self.context.storage.list(self.store.id.directory):
             snapshot = snapshot_version(entry.path) is not None and entry.path != but

@@ -5,7 +5,7 @@ where this one ended: a snapshot appears whole or not at all, its proof is durab
 below it is deleted (S6, S7), and deletions are in an order of which every prefix is harmless.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -23,12 +23,12 @@ from statemaint.execute.announced import Announcement, announce
 from statemaint.execute.deleter import Deleter
 from statemaint.execute.fence import Fence, PinWatch
 from statemaint.execute.ledger import Ledger, Noted
-from statemaint.execute.memory import bytes_read, need_of
 from statemaint.execute.snapshot_writer import SnapshotWriter, StoreFolds
 from statemaint.execute.store_record import RunContext, StoreRecord
 from statemaint.execute.trash import Trash
 from statemaint.fold import Engine, Source, engine_for
-from statemaint.fold.needs import loading
+from statemaint.fold.needs import chains_need, loading, read_need
+from statemaint.model.chain import Chain
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.plan.actions import Action, Attest, Delete, Plan, StorePlan, WriteSnapshot
@@ -59,14 +59,14 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
     when its outcome is requested. Several work on a store each, the largest first, and run ahead of
     the caller; when it stops, or the lease is lost, each ends after its current action.
 
-    No store is begun once `max_seconds_per_run` have `elapsed`. `noted` is called with the path and
-    the content of each store's record that was replaced. With `together` the snapshots of all
-    stores are announced together: no other task shares the lease.
+    No store is begun once `max_seconds_per_run` have `elapsed`. `noted` gets the path and the
+    content of each store's record that was replaced. With `together`, which no other task may share
+    the lease for, the snapshots of all stores are announced together.
     """
     crew, size = Workers.of(workers), sum(map(bytes_read, plan.stores))
-    ahead = crew.ahead(storage.parallel, sum(1 for one in plan.stores if one.actions), size)
+    ahead = crew.ahead(storage.parallel, sum(bool(store.actions) for store in plan.stores), size)
     ledger = Ledger(storage, run, fence or Fence(), noted)
-    context = replace(_context(plan, ledger, engine), ahead=ahead)
+    context = _context(plan, ledger, engine or engine_for(size, plan.provider), ahead)
     if together and not plan.halted:
         context = replace(context, announcement=_announced(plan, context))
     jobs = [
@@ -77,19 +77,52 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
         )
         for store in plan.stores
     ]
-    threads, budget = (
-        crew.threads(storage.parallel, size),
-        crew.budget(loading(size, plan.provider)),
-    )
-    yield from as_they_come(jobs, threads=threads, budget=budget)
+    budget = crew.budget(loading(size, plan.provider))
+    yield from as_they_come(jobs, threads=crew.threads(storage.parallel, size), budget=budget)
     context.announcement.forget(storage)
+
+
+def _context(plan: Plan, ledger: Ledger, engine: Engine, ahead: int) -> RunContext:
+    trash_for, storage, run = plan.policy.trash_for, ledger.storage, ledger.run
+    return RunContext(
+        storage=storage,
+        engine=engine,
+        ledger=ledger,
+        fence=ledger.fence,
+        pins=PinWatch(storage, plan.floor),
+        trash=Trash(storage, run, trash_for) if trash_for else None,
+        aside=Trash(storage, run, STALE_FOR),
+        target=plan.target,
+        commit=plan.commit,
+        ahead=ahead,
+    )
+
+
+def bytes_read(plan: StorePlan) -> int:
+    return sum(chain.size for chain in chains_of(plan))
+
+
+def chains_of(plan: StorePlan) -> tuple[Chain, ...]:
+    chains = [action.chain for action in plan.actions if isinstance(action, WriteSnapshot)]
+    chains += [one.instead for one in plan.actions if isinstance(one, Delete) and one.instead]
+    chains += [one.against for one in plan.actions if isinstance(one, Attest) and one.against]
+    return tuple(chains)
+
+
+def need_of(plan: StorePlan, source: Source) -> int:
+    """Returns an upper estimate of the memory that a store's plan needs, in bytes."""
+    if chains := chains_of(plan):
+        writes = sum(isinstance(action, WriteSnapshot) for action in plan.actions)
+        return chains_need(chains, source, plan.store, writes=writes)
+    sizes = (action.snapshot.entry.size for action in plan.actions if isinstance(action, Attest))
+    return max((read_need(size, far=source.far) for size in sizes), default=0)
 
 
 def _announced(plan: Plan, context: RunContext) -> Announcement:
     stores: dict[StoreId, StoreNotes] = {}
     paths: list[str] = []
     for store in plan.stores:
-        if writes := [one for one in store.actions if isinstance(one, WriteSnapshot)]:
+        if writes := [action for action in store.actions if isinstance(action, WriteSnapshot)]:
             record = StoreRecord.of(context, store.store)
             paths += record.expect(writes)
             stores[store.store.id] = record.notes
@@ -105,68 +138,48 @@ def _need(plan: Plan, store: StorePlan, context: RunContext) -> int:
 def _of_plan(
     plan: Plan, store: StorePlan, context: RunContext, elapsed: Callable[[], float]
 ) -> Iterator[Outcome]:
+    limit = plan.policy.max_seconds_per_run
     if plan.halted:
         yield Halted(store.store.id)
-    elif plan.target is None or _out_of_time(plan, elapsed()):
+    elif plan.target is None or (limit is not None and elapsed() >= limit):
         yield Skipped(store.store.id)
     else:
         source = Source.of(context.storage, store.store, plan, ahead=context.ahead)
         yield from _store(StoreExecutor.of(store, source, context), verify=plan.policy.verify)
 
 
-def _context(plan: Plan, ledger: Ledger, engine: Engine | None) -> RunContext:
-    trash_for, storage, run = plan.policy.trash_for, ledger.storage, ledger.run
-    return RunContext(
-        storage=storage,
-        engine=engine or engine_for(sum(map(bytes_read, plan.stores)), plan.provider),
-        ledger=ledger,
-        fence=ledger.fence,
-        pins=PinWatch(storage, plan.floor),
-        trash=Trash(storage, run, trash_for) if trash_for else None,
-        aside=Trash(storage, run, STALE_FOR),
-        target=plan.target,
-        commit=plan.commit,
-    )
-
-
-def _out_of_time(plan: Plan, seconds: float) -> bool:
-    limit = plan.policy.max_seconds_per_run
-    return limit is not None and seconds >= limit
-
-
 def _store(executor: "StoreExecutor", *, verify: bool) -> Iterator[Outcome]:
-    yield from _standing_still(executor.plan)
+    store = executor.plan.store.id
+    for finding in executor.plan.findings:
+        if finding.damage:
+            yield Halted(store, finding)
+        elif finding.code is FindingCode.SUPERSEDED:
+            yield Skipped(store, finding)
     try:
         yield from executor.carry_out(verify=verify)
-    except Superseded as error:
-        yield Skipped(executor.plan.store.id, _finding(executor, FindingCode.SUPERSEDED, error))
-    except (CheckpointError, RefusedLinkError, UnreadableError) as error:
-        yield Halted(executor.plan.store.id, _finding(executor, FindingCode(error.code), error))
-    except UnsupportedError as error:
-        yield Halted(executor.plan.store.id, _finding(executor, FindingCode.UNSUPPORTED, error))
-    except StorageError as error:
-        finding = _finding(executor, FindingCode.STORAGE_FAILED, error)
-        yield Halted(executor.plan.store.id, replace(finding, lasting=error.lasting))
     except LeaseLostError:
         raise
+    except Superseded as error:
+        yield Skipped(store, _finding(store, FindingCode.SUPERSEDED, error))
     except Exception as error:  # noqa: BLE001 -- our fault in one store must not stop the others
-        yield Halted(
-            executor.plan.store.id,
-            _finding(executor, FindingCode.FAULT, f"{type(error).__name__}: {error}"),
-        )
+        yield Halted(store, _failure(store, error))
 
 
-def _standing_still(plan: StorePlan) -> Iterator[Outcome]:
-    for finding in plan.findings:
-        if finding.damage:
-            yield Halted(plan.store.id, finding)
-        elif finding.code is FindingCode.SUPERSEDED:
-            yield Skipped(plan.store.id, finding)
+def _failure(store: StoreId, error: Exception) -> Finding:
+    match error:
+        case CheckpointError() | RefusedLinkError() | UnreadableError():
+            return _finding(store, FindingCode(error.code), error)
+        case UnsupportedError():
+            return _finding(store, FindingCode.UNSUPPORTED, error)
+        case StorageError():
+            finding = _finding(store, FindingCode.STORAGE_FAILED, error)
+            return replace(finding, lasting=error.lasting)
+        case _:
+            return Finding(FindingCode.FAULT, f"{type(error).__name__}: {error}", store)
 
 
-def _finding(executor: "StoreExecutor", code: FindingCode, error: Exception | str) -> Finding:
-    path = getattr(error, "path", None) or None
-    return Finding(code, str(error), executor.plan.store.id, path=path)
+def _finding(store: StoreId, code: FindingCode, error: Exception) -> Finding:
+    return Finding(code, str(error), store, path=getattr(error, "path", None) or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +209,14 @@ class StoreExecutor:
 
     def _same(self, actions: tuple[Action, ...], *, verify: bool) -> Iterator[Outcome]:
         """Yields the outcome of each action; each proof is noted before anything else is folded."""
-        for writes in _folds(one for one in actions if isinstance(one, WriteSnapshot)):
-            yield from self.writer.write(writes, verify=verify)
-        for attest in (one for one in actions if isinstance(one, Attest)):
+        writes = tuple(action for action in actions if isinstance(action, WriteSnapshot))
+        for snapshots in _folds(writes):
+            yield from self.writer.write(snapshots, verify=verify)
+        for attest in (action for action in actions if isinstance(action, Attest)):
             self.record.settle()
             yield self.writer.attest(attest)
-        yield from self.deleter.delete(tuple(one for one in actions if isinstance(one, Delete)))
+        deletes = tuple(action for action in actions if isinstance(action, Delete))
+        yield from self.deleter.delete(deletes)
 
     def _note_uploads(self) -> None:
         """Records executors' snapshots that the ledger lacks, before any can be deleted."""
@@ -212,14 +227,12 @@ class StoreExecutor:
             self.record.note()
 
 
-def _folds(writes: Iterable[WriteSnapshot]) -> Iterator[tuple[WriteSnapshot, ...]]:
-    """Yields the snapshots that each fold gives; a store has at most two, target and floor."""
-    snapshots = tuple(writes)
-    if len(snapshots) == 2 and _share_a_fold(*snapshots):  # noqa: PLR2004
-        yield snapshots
-    else:
-        yield from ((write,) for write in snapshots)
-
-
-def _share_a_fold(target: WriteSnapshot, floor: WriteSnapshot) -> bool:
-    return floor.chain.begins(target.chain) and floor.families == target.families
+def _folds(writes: tuple[WriteSnapshot, ...]) -> list[tuple[WriteSnapshot, ...]]:
+    """Returns the snapshots that each fold gives; a store has at most two, target and floor."""
+    match writes:
+        case (target, floor) if (
+            floor.chain.begins(target.chain) and floor.families == target.families
+        ):
+            return [writes]
+        case _:
+            return [(write,) for write in writes]

@@ -52,7 +52,6 @@ class Trash:
 
     @property
     def until(self) -> float:
-        """Returns the time until which a file moved now is kept at least."""
         return self.storage.now() + self.seconds
 
     def take(
@@ -64,12 +63,12 @@ class Trash:
     ) -> None:
         """Moves files of one store to the trash, after `note`; a missing file is not an error.
 
-        Only this run creates files in its trash, so a file that was not there when the run began
-        to work is there only if this object moved it. A file of an earlier attempt is compared.
+        Only this run creates files in its trash, so a file that was not there when the run began to
+        work is there only if this object moved it. A file of an earlier attempt is compared.
 
         The files may be moved in any order. `before` is called before every request that removes
-        files from their places; whatever it raises ends the work. `after` is called with each file
-        that is no longer in its place, as far as that is known.
+        files from their places, `after` with each file that is no longer in its place, as far as
+        that is known.
         """
         by_path = {self.path_of(one.entry): one for one in deletes}
         for path in by_path.keys() & self._there:
@@ -95,15 +94,10 @@ class Trash:
         """Adds files of one store to the manifest, before they are moved."""
         world = maintained(self.storage, store, target, gone, proof) if store else None
         until = self.until
-        notes = [
-            Note(
-                Seen(delete.entry),
-                until,
-                world=world,
-                stale=delete.reason is DeleteReason.STALE_SNAPSHOT,
-            )
-            for delete in deletes
-        ]
+        notes = []
+        for delete in deletes:
+            stale = delete.reason is DeleteReason.STALE_SNAPSHOT
+            notes.append(Note(Seen(delete.entry), until, world=world, stale=stale))
         self.announce(notes, self._next_page(deletes[0].store.unit))
 
     def _next_page(self, unit: UnitId) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import ceil
 
-from statemaint.execute.memory import bytes_read
+from statemaint.execute.stores import bytes_read
 from statemaint.model.ids import UnitId
 from statemaint.plan.actions import Delete, Plan
 from statemaint.records.claims import Holder
@@ -31,11 +31,7 @@ Costs = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Partitions of one operator that one task maintains, at the version that `plan` fixed.
-
-    Attributes:
-        weight: the estimated work.
-    """
+    """Partitions of one operator that one task maintains, at the version that `plan` fixed."""
 
     operator: int
     partitions: tuple[int, ...]
@@ -93,10 +89,7 @@ def task_count(units: Mapping[UnitId, float], costs: Costs, chosen: int | None =
 
 
 def unit_count(units: Mapping[UnitId, float]) -> int:
-    """Returns the number of units that partitions are worth if tasks are cheap, as on executors.
-
-    A unit has its own claim and outcome, so it is not smaller than about 10 MB of work.
-    """
+    """Returns the number of units that partitions are worth if tasks are cheap, as on executors."""
     return min(_MOST_UNITS, max(1, ceil(sum(units.values()) / _PER_UNIT)))
 
 

@@ -80,7 +80,6 @@ def read_record(storage: Storage) -> Record | None:
 
 
 def record_in(content: bytes) -> Record | None:
-    """Returns the record that a file holds; `None` if it is one of another build."""
     try:
         return Record.from_json(json.loads(content))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -93,7 +92,6 @@ def write_record(storage: Storage, record: Record) -> None:
 
 
 def with_run(storage: Storage, before: Record | None, last: LastRun) -> Record:
-    """Returns the record with one more run, and with the trash as it is now."""
     if size := trash_size(storage):
         last = replace(last, trash_files=size[0], trash_bytes=size[1])
     return next_record(before, last)
@@ -144,11 +142,7 @@ def recorded(
 
 
 def recorded_recovery(storage: Storage, recover: Callable[[], _Recovered]) -> _Recovered:
-    """Returns the result of a recovery, and adds its end to the record, also if it fails.
-
-    Raises:
-        StatemaintError: as `recover` does.
-    """
+    """Returns the result of a recovery, and adds its end to the record, also if it fails."""
     began, sent = storage.now(), Counter(storage.requests)
     with _failures_noted(storage):
         done = recover()
@@ -224,7 +218,6 @@ def note_verification(
 
 
 def note_savepoint(storage: Storage, savepoint: LastSavepoint) -> None:
-    """Adds the newest savepoint to the record; a failure is only logged."""
     _note(storage, "savepoint", lambda record: replace(record, savepoint=savepoint))
 
 

@@ -1,4 +1,4 @@
-"""One run: plan, lease, execute, report; and then the files of ours that nothing relies on."""
+"""One run, of a plan made now or before (S14); then the files of ours that nothing relies on."""
 
 import logging
 import sys
@@ -10,17 +10,17 @@ from resource import RUSAGE_SELF, getrusage
 
 from statemaint.errors import (
     CodecError,
-    LeaseHeldError,
     LeaseLostError,
     StatemaintError,
     StorageError,
+    Superseded,
 )
 from statemaint.execute.announced import adopt_announcements
 from statemaint.execute.attempts import forget_units
 from statemaint.execute.compaction import compact as compact_ledger
 from statemaint.execute.compaction import is_due as ledger_is_due
 from statemaint.execute.fence import Fence, and_then
-from statemaint.execute.lease import Lease, end_earlier, leased
+from statemaint.execute.lease import Lease, leased
 from statemaint.execute.stores import execute
 from statemaint.listing import Entry
 from statemaint.maintain.runs import note_end, note_run
@@ -38,8 +38,10 @@ from statemaint.records.trashed import ExpiredTrash, index_trash
 from statemaint.records.trashed import empty as empty_trash
 from statemaint.records.trashed import expired as expired_trash
 from statemaint.report.outcome import Emptied, Outcome, Report, exit_code_of, summarize
+from statemaint.report.plan_file import MaintenanceFile
+from statemaint.report.to_json import fingerprint
 from statemaint.scan.handover import Handover
-from statemaint.scan.identity import check_links
+from statemaint.scan.identity import check_links, must_be_checkpoint, must_be_of_query
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 
@@ -48,8 +50,8 @@ _NOTHING = Emptied()
 OnOutcome = Callable[[Outcome, Plan], None]
 
 
-def ignored(outcome: Outcome, plan: Plan) -> None:
-    """Receives an outcome, and does nothing."""
+def ignored(_outcome: Outcome, _plan: Plan) -> None:
+    return None
 
 
 def maintain(  # noqa: PLR0913 -- each is a separate choice
@@ -122,6 +124,48 @@ def maintain(  # noqa: PLR0913 -- each is a separate choice
     return work.report(decided, emptied)
 
 
+def apply(
+    storage: Storage,
+    plan_file: MaintenanceFile,
+    *,
+    run: str | None = None,
+    workers: Workers | int | None = None,
+    on_outcome: OnOutcome = ignored,
+) -> Report:
+    """Carries out exactly the plan that was made, or nothing.
+
+    The plan is made again as of its original time: if the same files are still there, it is the
+    same, down to each file's size and time.
+
+    Raises:
+        ConfigError: when the plan is for another query's checkpoint.
+        Superseded: when a plan made now would be a different one.
+        LeaseHeldError: when another run maintains the checkpoint.
+    """
+    sent = storage.requests
+    must_be_checkpoint(storage)
+    must_be_of_query(storage, plan_file.query_id, plan_file.checkpoint)
+    work = Work(storage, run, sent, workers=workers)
+    with leased(storage, Holder(work.run)) as lease:
+        decided = _planned_again(work.reading, plan_file, skew=lease.skew)
+        report = work.carry_out(decided, lease, on_outcome, together=True)
+        tidy(storage, lease, reading=work.reading)
+    return work.counted(report)
+
+
+def _planned_again(storage: Storage, plan_file: MaintenanceFile, *, skew: float) -> Plan:
+    if plan_file.now > storage.now() + MOST_SKEW:
+        raise Superseded(storage.root, "the plan's time is in the future, by the storage's clock")
+    plan = plan_checkpoint(
+        storage, plan_file.policy, request=plan_file.request, as_of=plan_file.now, skew=skew
+    )[1]
+    if fingerprint(plan) != plan_file.fingerprint:
+        skewed = (one.detail for one in plan.findings if one.code is FindingCode.CLOCK_SKEW)
+        why = next(skewed, "the plan's files, or the plan itself, have changed")
+        raise Superseded(storage.root, why)
+    return plan
+
+
 def alone_since(before: Claim | None, lease: Lease) -> bool:
     """Returns whether no other run can have worked since a claim was the newest one."""
     if before is None:
@@ -133,10 +177,7 @@ def alone_since(before: Claim | None, lease: Lease) -> bool:
 def _emptied(
     storage: Storage, find: Callable[[], ExpiredTrash], lease: Lease
 ) -> tuple[Emptied, int]:
-    """Deletes expired trash, and returns the number of runs that its index lacks as well.
-
-    A failure is a finding, since the run's work is done by then.
-    """
+    """Deletes expired trash; a failure is a finding. Also returns the runs that its index lacks."""
     done: list[Entry] = []
     finding, unknown = None, 0
     try:
@@ -160,23 +201,6 @@ def _may_empty(decided: Plan) -> bool:
     return whole and not damaged(decided.all_findings) and not compares and not doubted
 
 
-def begin_run(storage: Storage, holder: Holder) -> None:
-    """Begins a run of several tasks: tasks of an earlier attempt stop before their next page.
-
-    The first attempt sends no request to the storage.
-    """
-    if holder.attempt > 1:
-        end_earlier(storage, holder)
-
-
-def check_free(storage: Storage, holder: Holder) -> None:
-    """Checks that no other run holds the lease, before a run of several tasks reads anything."""
-    current = newest(storage)
-    if current and current.deadline > storage.now() and not current.is_of(holder):
-        run, until = current.holder.name, current.deadline
-        raise LeaseHeldError(storage.root, current.owner, run, until, ended=current.ended)
-
-
 def reserve(storage: Storage, holder: Holder) -> None:
     """Takes the lease for the tasks of a run, which share it until `end_run`."""
     with leased(storage, holder, keep=True) as lease:
@@ -194,18 +218,14 @@ def end_run(
 ) -> Emptied:
     """Ends a run of several tasks: notes its failure, empties the trash, and ends their lease.
 
-    Returns what was deleted from the trash. If that fails, the run has failed, and is noted so.
-
-    A task that is still running stops before its next page of deletions. No run gets the lease for
-    a few seconds, until that task must have noticed.
+    Returns what was deleted from the trash. If that fails, the run has failed, and is noted so. A
+    task that is still running stops before its next page of deletions. No run gets the lease for a
+    few seconds, until that task must have noticed.
 
     The run is `sound` if every task completed and none found damage, which files in the trash might
     repair. Spark's tasks are `units`, which have their own files. The end is noted under `run`, if
     it is given, with the exit code of the whole run: a task that found only damage has no note of
     its own.
-
-    Raises:
-        LeaseHeldError: when another run holds the lease by now.
     """
     with leased(storage, holder, keep=True) as lease:
         try:
@@ -217,7 +237,8 @@ def end_run(
             if run and emptied.finding:
                 note_end(storage, run, lease, exit_code or exit_code_of(emptied.findings))
             if units:
-                _forget_units(storage, lease)
+                with _tried("the files of Spark's units stay"):
+                    forget_units(storage, before=lease.check)
             tidy(storage, lease, unknown=unknown)
             return emptied
         finally:
@@ -232,19 +253,8 @@ def _expendable(storage: Storage) -> ExpiredTrash:
     return trash
 
 
-def _forget_units(storage: Storage, lease: Lease) -> None:
-    try:
-        forget_units(storage, before=lease.check)
-    except StatemaintError as error:
-        _log.warning("the files of Spark's units stay, the next run tries again: %s", error)
-
-
 class Work:
-    """One run, with its cost and its outcomes so far.
-
-    Attributes:
-        reading: the storage as the run reads it.
-    """
+    """One run, with its cost and its outcomes so far, and the storage as it reads it."""
 
     def __init__(
         self,
@@ -289,6 +299,7 @@ class Work:
         return report
 
     def report(self, decided: Plan, emptied: Emptied = _NOTHING) -> Report:
+        peak = getrusage(RUSAGE_SELF).ru_maxrss
         stores = tuple(
             summarize(one, self._happened[one.store.id], decided.target) for one in decided.stores
         )
@@ -299,23 +310,17 @@ class Work:
             started=self._started,
             seconds=self._elapsed,
             dry_run=self._dry_run,
-            peak_memory=_peak_memory(),
+            peak_memory=peak if sys.platform == "darwin" else peak * 1024,
             requests=self._spent,
             emptied=emptied,
         )
 
     def counted(self, report: Report) -> Report:
-        """Returns a report with everything that the run has sent since it was made."""
         return replace(report, requests=self._spent)
 
     @property
     def _spent(self) -> dict[str, int]:
         return dict(Counter(self._storage.requests) - self._before)
-
-
-def _peak_memory() -> int:
-    peak = getrusage(RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def tidy(
@@ -326,11 +331,7 @@ def tidy(
     unknown: int = 0,
     moved: int = 0,
 ) -> None:
-    """Tidies up after a run, now and then; never raises.
-
-    Compacts the ledger, forgets old runs and ended pins, indexes the trash, and remembers what was
-    read.
-    """
+    """Tidies up after a run, now and then; never raises."""
     with _tried("the trash is not indexed"):
         index_trash(storage, unknown, moved)
     with _tried("the ledger is not compacted"):

@@ -20,6 +20,7 @@ from statemaint.storage import Storage
 
 _WHOLE = "whole-run"
 _DONE = ("snapshots_written", "files_deleted", "bytes_written", "bytes_deleted")
+_RESTORED = ("files_restored", "bytes_restored")
 
 _log = logging.getLogger(__name__)
 
@@ -50,15 +51,10 @@ class Run:
         seconds: from then until its last task ended.
         tasks: the number of tasks that changed something; 0 for a run that could not record itself.
             What such a run did is counted in the ledger and in its trash.
-        snapshots_written: by all tasks.
-        files_deleted: by all tasks.
-        bytes_written: by all tasks.
-        bytes_deleted: by all tasks.
         exit_code: the worst exit code of its tasks, those that changed nothing included.
         in_trash: whether any file that it deleted is still in the trash.
         undo_of: the run that it undid; `None` if it was not an undo.
-        files_restored: the number of files that it brought back.
-        bytes_restored: the bytes of these files.
+        files_restored: the number of files that it brought back; `bytes_restored` are theirs.
         undone: each undo of this run, the oldest first.
     """
 
@@ -156,23 +152,18 @@ def _cut_short(storage: Storage, run: str, since: float, undone: tuple[Undoing, 
 
 
 def _run(run: str, tasks: Iterable[RunNote], *, in_trash: bool, undone: tuple[Undoing, ...]) -> Run:
-    all_tasks = list(tasks)
-    started = min(one.started for one in all_tasks)
+    notes = list(tasks)
+    started = min(note.started for note in notes)
     return Run(
         run=run,
         started=started,
-        seconds=max(one.ended for one in all_tasks) - started,
-        tasks=sum(1 for one in all_tasks if not one.of_whole),
-        snapshots_written=sum(one.snapshots_written for one in all_tasks),
-        files_deleted=sum(one.files_deleted for one in all_tasks),
-        bytes_written=sum(one.bytes_written for one in all_tasks),
-        bytes_deleted=sum(one.bytes_deleted for one in all_tasks),
-        exit_code=max(one.exit_code for one in all_tasks),
+        seconds=max(note.ended for note in notes) - started,
+        tasks=sum(not note.of_whole for note in notes),
+        exit_code=max(note.exit_code for note in notes),
         in_trash=in_trash,
-        undo_of=next((one.undo_of for one in all_tasks if one.undo_of is not None), None),
-        files_restored=sum(one.files_restored for one in all_tasks),
-        bytes_restored=sum(one.bytes_restored for one in all_tasks),
+        undo_of=next((note.undo_of for note in notes if note.undo_of is not None), None),
         undone=undone,
+        **{name: sum(getattr(note, name) for note in notes) for name in (*_DONE, *_RESTORED)},
     )
 
 
@@ -226,7 +217,6 @@ def _with_earlier(storage: Storage, run: str, task: str, note: RunNote) -> RunNo
 
 
 def _task(request: Request) -> str:
-    """Returns a name for the restrictions of a task."""
     parts = [
         "-".join(str(one) for one in sorted(ids)[:3]) + (f"+{len(ids) - 3}" * (len(ids) > 3))  # noqa: PLR2004
         for ids in (request.operators, request.partitions, request.stores)

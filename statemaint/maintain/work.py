@@ -1,6 +1,6 @@
 """The work of a run of several tasks: planned once, handed to tasks of Airflow or Spark, reported.
 
-Airflow's `plan` hands its bundles to Spark's tasks in `records.units`, under the nonce of the run's
+Airflow's `plan` hands its bundles to Spark's tasks in `records.runs`, under the nonce of the run's
 lease: beside the checkpoint, the one place that Airflow's worker, Spark's driver and its executors
 all reach.
 """
@@ -22,8 +22,8 @@ from statemaint.model.policy import Policy
 from statemaint.plan.actions import Plan, Request
 from statemaint.plan.withheld import by_reason
 from statemaint.planning import plan_checkpoint
+from statemaint.records.runs import outcomes_path, read_document, work_path, write_document
 from statemaint.records.segments import Line, ledger_of, read_ledger
-from statemaint.records.units import outcomes_path, read_document, work_path, write_document
 from statemaint.report.facts import facts_of
 from statemaint.report.outcome import (
     Deleted,
@@ -51,7 +51,7 @@ class Prepared:
     """The input from which the tasks of a run are made.
 
     Attributes:
-        plan: the plan of the whole checkpoint; its target version counts for all tasks.
+        plan: of the whole checkpoint; its target version counts for all tasks.
         idle: the report of the partitions without a task: all, if the logs are damaged.
         handover: the data that the tasks need not read again.
     """
@@ -85,9 +85,10 @@ def prepare(storage: Storage, policy: Policy, request: Request | None = None) ->
 
 def _idle(storage: Storage, plan: Plan) -> Report:
     mapped = set() if plan.halted else set(plan.units)
-    idle = tuple(one for one in plan.stores if one.store.id.unit not in mapped)
+    idle = tuple(store for store in plan.stores if store.store.id.unit not in mapped)
     stores = tuple(
-        summarize(one, (Halted(one.store.id),) if plan.halted else (), plan.target) for one in idle
+        summarize(store, (Halted(store.store.id),) if plan.halted else (), plan.target)
+        for store in idle
     )
     return Report("", replace(plan, stores=idle), stores, started=storage.now(), seconds=0.0)
 
@@ -97,8 +98,7 @@ class WorkOrder:
     """The work of a run on a query, as its tasks need to know it.
 
     Attributes:
-        run: the run's name in the ledger.
-        bundles: the units of work.
+        run: its name in the ledger.
         handover: the data that the plan has read, as text.
         every_unit: whether there are metrics of each partition as well.
     """
@@ -113,7 +113,6 @@ class WorkOrder:
 
     @property
     def key(self) -> str:
-        """Returns the key that `read_order` finds it by."""
         return _key_of(self.bundles[0])
 
     def report(self, bundle: Bundle, report: Report) -> BundleReport:
@@ -167,8 +166,8 @@ def _with_earlier(storage: Storage, report: Report) -> Report:
                 lines[tuple(line.fields.get(name) for name in fields)].append(line)
     stores = []
     for store in report.stores:
-        found = store.before.id
-        of_store = lines[found.operator, found.partition, found.store]
+        key = store.before.id
+        of_store = lines[key.operator, key.partition, key.store]
         stores.append(replace(store, earlier=_earlier(store, of_store)))
     return replace(report, stores=tuple(stores))
 
@@ -197,7 +196,6 @@ class TaskResults:
         planned: the bundles of the plan.
         summary: the facts of the plan; `None` if the plan has failed without any.
         failure: why the plan has failed.
-        reports: the reports of the tasks that made one.
         refused: whether the run was refused for its own arguments.
     """
 
@@ -227,33 +225,26 @@ class TaskResults:
         return [bundle.label for bundle in self.planned if bundle.label not in labels]
 
     def ended(self, run: str, now: float) -> LastRun:
-        """Returns the end of the run for the query's record."""
         tasks = len(self.planned)
         return run_ended(run, tasks, self.reports, self.plan, ended=now, failure=self.reason)
 
 
 def _key_of(bundle: Bundle) -> str:
-    """Returns the key of the run that a bundle belongs to.
-
-    Raises:
-        ValueError: when the run holds no lease.
-    """
     if bundle.holder is None:
         raise ValueError(f"{bundle.label} has no lease, so no other process can join it")
     return bundle.holder.nonce
 
 
 def claim_of(storage: Storage, bundle: Bundle) -> UnitClaim:
-    """Returns the claim of a bundle: one attempt at a time works on it.
+    """Returns the claim of a bundle, whose outcome is rows, one with the report as its note.
 
-    Its outcome is rows, of which one has the report as its note. A failure that may pass is not
-    stored, so that the next attempt works on the bundle again.
+    A failure that may pass is not stored, so that the next attempt works on the bundle again.
     """
-    return UnitClaim(storage, _key_of(bundle), bundle.key, counts=_is_settled)
 
+    def settled(rows: Iterable[Mapping[str, Any]]) -> bool:
+        return not any(note["failure"] and note["failure"]["retry"] for note in _notes(rows))
 
-def _is_settled(rows: Iterable[Mapping[str, Any]]) -> bool:
-    return not any(note["failure"] and note["failure"]["retry"] for note in _notes(rows))
+    return UnitClaim(storage, _key_of(bundle), bundle.key, counts=settled)
 
 
 def _notes(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -265,7 +256,6 @@ def hand_over(storage: Storage, order: WorkOrder) -> None:
 
 
 def read_order(storage: Storage, key: str) -> WorkOrder:
-    """Returns the work that `hand_over` has stored."""
     return loaded(WorkOrder, read_document(storage, work_path(key)))
 
 

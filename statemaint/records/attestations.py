@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, get_args
 
 from statemaint.errors import CodecError, NotFoundError, RefusedLinkError
 from statemaint.listing import Entry
@@ -37,8 +37,6 @@ _OF_STORE = re.compile(
 # 1 had digests without a key, 2 did not record who wrote a snapshot, 3 named no inputs
 _FORMAT = 4
 _MOST_WRITTEN = 64
-# The types that JSON gives, and the elements of an attestation's lists.
-_GIVEN: tuple[object, ...] = ("", 0, 0.0, False, None, [], {}, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +76,7 @@ def store_of(path: str) -> StoreId | None:
 
 @dataclass(frozen=True, slots=True)
 class LedgerFiles:
-    """The ledger's files about stores.
-
-    Attributes:
-        stores: the path of the file of each store that has one.
-    """
+    """The files of the stores that have one, and the announcements."""
 
     stores: Mapping[StoreId, str] = field(default_factory=dict)
     announcements: tuple[str, ...] = ()
@@ -136,24 +130,18 @@ def _announced(row: list[Any]) -> tuple[StoreId, StoreNotes]:
     return store, StoreNotes(written=paths, since=_since({"since": since}))
 
 
-def render_attestations(
-    attestations: Iterable[Attestation],
-    written: Iterable[str] = (),
-    since: int | None = None,
-    uploads: Uploads = NOTHING_SEEN,
-) -> bytes:
-    """Returns the content of a store's attestation file, including who wrote which snapshots."""
-    proofs = sorted(attestations, key=lambda one: one.version)
+def render_attestations(notes: StoreNotes) -> bytes:
     files = _Files()
-    listed = [{**one.shown(), **files.of(one)} for one in proofs]
-    ours = sorted(set(written), key=lambda path: (snapshot_version(path) or 0, path))
+    proofs = sorted(notes.proofs, key=lambda proof: proof.version)
+    listed = [{**proof.shown(), **files.of(proof)} for proof in proofs]
+    ours = sorted(set(notes.written), key=lambda path: (snapshot_version(path) or 0, path))
     content = {
         "format": _FORMAT,
         "files": files.rows,
         "attestations": listed,
         "written": ours[-_MOST_WRITTEN:],
-        "since": since,
-        "uploads": asdict(uploads),
+        "since": notes.since,
+        "uploads": asdict(notes.uploads),
     }
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
@@ -166,7 +154,6 @@ class _Files:
         self._places: dict[FileRecord, int] = {}
 
     def of(self, proof: Attestation) -> dict[str, list[int]]:
-        """Returns the places of an attestation's files in the table."""
         folder = f"{proof.path.rpartition('/')[0]}/"
         return {
             name: [self._place(one, folder) for one in getattr(proof, name)] for name in RECORDS
@@ -188,11 +175,10 @@ def read_attestations(storage: Storage, path: str) -> StoreNotes:
 
 
 def parse_attestations(content: bytes) -> StoreNotes:
-    """Returns the ledger's record of a store.
+    """Returns the ledger's record of a store; an empty one when it is cut, or not one of ours.
 
-    The record is empty when the file is not one of ours, or is cut: an attestation that cannot be
-    read counts as none. The snapshot is read and compared again before anything relies on it.
-    Attestations of older formats named no inputs, and count as none for the same reason.
+    The snapshot is then read and compared again before anything relies on it. Attestations of older
+    formats named no inputs, and count as none for the same reason.
     """
     try:
         stored = json.loads(content)
@@ -211,16 +197,13 @@ def parse_attestations(content: bytes) -> StoreNotes:
 
 
 def _uploads(stored: Mapping[str, Any]) -> Uploads:
-    newest = [_upload(one) for one in stored.get("newest", ())]
+    newest = []
+    for upload in stored.get("newest", ()):
+        modified = upload["modified"]
+        if modified is not None and type(modified) not in (int, float):
+            raise TypeError(modified)
+        newest.append(Upload(_number(upload["version"]), _path(upload["path"]), modified))
     return Uploads(tuple(newest[-MOST_NOTED:]), _number(stored.get("widest_gap", 0)))
-
-
-def _upload(stored: Mapping[str, Any]) -> Upload:
-    modified = stored["modified"]
-    if modified is not None and not _is(modified, float):
-        raise TypeError(modified)
-    path = _path(stored["path"])
-    return Upload(_number(stored["version"]), path, modified)
 
 
 def _number(value: object) -> int:
@@ -252,7 +235,10 @@ class _Rows:
     def record(self, place: int, folder: str) -> FileRecord:
         record = self._records.get((folder, place))
         if record is None:
-            record = self._records[folder, place] = _record(self._stored[place], folder)
+            name, *rest = self._stored[place]
+            record = FileRecord(folder + name, *rest)
+            _check(record, _RECORD_TYPES)
+            self._records[folder, place] = record
         return record
 
 
@@ -270,13 +256,6 @@ def _records(places: list[int], rows: _Rows, folder: str) -> tuple[FileRecord, .
     return tuple(rows.record(place, folder) for place in places)
 
 
-def _record(row: list[Any], folder: str) -> FileRecord:
-    name, *rest = row
-    record = FileRecord(folder + name, *rest)
-    _check(record, _RECORD_TYPES)
-    return record
-
-
 def _check(values: Iterable[object], types: Mapping[str, frozenset[type]]) -> None:
     """Raises `TypeError` unless every field has a type that it may have."""
     for value, (name, kinds) in zip(values, types.items(), strict=True):
@@ -284,19 +263,12 @@ def _check(values: Iterable[object], types: Mapping[str, frozenset[type]]) -> No
             raise TypeError(name)
 
 
-def _is(value: object, kind: type) -> bool:
-    if type(value) is bool:
-        return kind is bool
-    whole = type(value) is int and isinstance(0.0, kind)
-    return whole or isinstance(value, kind)
-
-
-def _given(kind: Any) -> frozenset[type]:
-    """Returns the stored types that a declared type allows."""
-    return frozenset(type(one) for one in _GIVEN if _is(one, kind))
+def _stored_types(declared: Any) -> frozenset[type]:
+    types = frozenset(get_args(declared) or (declared,))
+    return types | {int} if float in types else types
 
 
 _PROOF_TYPES = {
-    one.name: _given(one.type) for one in fields(Attestation) if one.name not in RECORDS
+    one.name: _stored_types(one.type) for one in fields(Attestation) if one.name not in RECORDS
 }
-_RECORD_TYPES = {name: _given(kind) for name, kind in FileRecord.__annotations__.items()}
+_RECORD_TYPES = {name: _stored_types(kind) for name, kind in FileRecord.__annotations__.items()}

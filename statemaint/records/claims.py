@@ -13,7 +13,7 @@ import socket
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from secrets import token_hex
@@ -54,11 +54,7 @@ class Holder:
     nonce: str = field(default_factory=lambda: token_hex(16))
 
     def follows(self, other: "Holder") -> bool:
-        """Returns whether this is a later attempt at another holder's run."""
         return self.name == other.name and self.attempt > other.attempt
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +64,7 @@ class Claim:
     Attributes:
         owner: the process that made the claim, in readable form.
         deadline: when it ends unless it is renewed, by the storage's clock; 0 once it was released.
-        ended: whether it only marks the end of the lease; even then no run gets a lease before its
-            deadline.
+        ended: whether it only marks the end of the lease; no run gets a lease before its deadline.
     """
 
     number: int
@@ -105,15 +100,11 @@ def path_of(number: int) -> str:
 
 
 def me() -> str:
-    """Returns a readable name of this process."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def newest(storage: Storage, *, taken: int = 0) -> Claim | None:
-    """Returns the claim of the highest number, whether or not it has ended.
-
-    `taken` is a number that was refused as taken: it counts even if the listing does not show it.
-    """
+    """Returns the claim of the highest number, ended or not; `taken` counts even if unlisted."""
     number = 0
     for wait in waits():
         if not (number := max(newest_number(storage), taken)):
@@ -169,11 +160,7 @@ def take_back(storage: Storage, number: int) -> None:
 
 
 def claim_of(storage: Storage, number: int) -> Claim:
-    """Returns the claim of a number; an unreadable one counts as held for a while.
-
-    Raises:
-        NotFoundError: when there is none.
-    """
+    """Returns the claim of an existing number; an unreadable one counts as held for a while."""
     path = path_of(number)
     try:
         claim = _parsed(number, json.loads(storage.read(path)))
@@ -206,6 +193,5 @@ def _entries(storage: Storage) -> dict[int, Entry]:
 
 
 def _since(storage: Storage, path: str) -> float:
-    """Returns when a claim's file was written, by the storage's clock."""
     modified = storage.stat(path).modified
     return storage.now() if modified is None else modified

@@ -22,7 +22,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from statemaint.errors import CodecError, NotFoundError
@@ -88,6 +88,7 @@ class LogWorld:
 
 
 _NO_LOGS = LogWorld(0, (), (), ())
+_LISTS = ("left", "removed", "newest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The contents of a run's trash, and of its manifests.
+    """A run's trash and its manifests.
 
     Attributes:
         files: the files in the trash, by their old paths.
@@ -164,7 +165,6 @@ def page_name(unit: UnitId, number: int) -> str:
 
 
 def newest_pages(entries: Iterable[Entry]) -> Counter[UnitId]:
-    """Returns the number of each partition's newest page among the files in a run's trash."""
     newest: Counter[UnitId] = Counter()
     for entry in entries:
         if page := _PAGE.fullmatch(entry.name):
@@ -194,24 +194,18 @@ def render(notes: Sequence[Note], logs: LogWorld | None = None) -> bytes:
         if note.beside:
             fields["beside"] = _pack(note.beside)
         if note.world and note.world is not previous:
-            previous = note.world
-            fields["world"] = _world(note.world)
+            previous = world = note.world
+            files = [_pack(seen, below=world.directory) for seen in world.files]
+            fields["world"] = {
+                "directory": world.directory,
+                "target": world.target,
+                "files": files,
+            }
         if logs and number == 0:
-            fields["logs"] = _logs(logs)
+            lists = {name: [*map(_pack, getattr(logs, name))] for name in _LISTS}
+            fields["logs"] = {"version": logs.version, **lists}
         lines.append(json.dumps(fields, separators=(",", ":")) + "\n")
     return "".join(lines).encode()
-
-
-def _world(world: StoreWorld) -> dict[str, Any]:
-    files = [_pack(one, below=world.directory) for one in world.files]
-    return {"directory": world.directory, "target": world.target, "files": files}
-
-
-def _logs(logs: LogWorld) -> dict[str, Any]:
-    lists = {name: getattr(logs, name) for name in ("left", "removed", "newest")}
-    return {"version": logs.version} | {
-        name: [_pack(one) for one in found] for name, found in lists.items()
-    }
 
 
 def _pack(seen: Seen, *, below: str = "") -> list[Any]:
@@ -249,17 +243,17 @@ def contents(storage: Storage, run: str) -> Contents:
             manifests.append(entry)
         else:
             files[path] = entry
-    listed = Contents(run, tuple(sorted(manifests)), files)
+    manifests.sort()
     notes: dict[str, Note] = {}
     worlds: dict[str, StoreWorld] = {}
     logs = None
-    for manifest in listed.manifests:
+    for manifest in manifests:
         lines = read_lines(storage, manifest.path)
         _read_notes(lines, manifest.modified, notes, worlds)
-        logs = logs or next((one for line in lines if (one := _parsed_logs(line))), None)
-    names = {one.name for one in listed.manifests}
-    verb = next((one for one in RecoveryVerb if f"{one.value}.jsonl" in names), None)
-    return replace(listed, notes=notes, verb=verb, logs=logs)
+        logs = logs or next(filter(None, map(_parsed_logs, lines)), None)
+    names = {manifest.name for manifest in manifests}
+    verb = next((verb for verb in RecoveryVerb if f"{verb.value}.jsonl" in names), None)
+    return Contents(run, tuple(manifests), files, notes, verb, logs)
 
 
 def _read_notes(
@@ -303,7 +297,7 @@ def _parsed_logs(line: Mapping[str, Any]) -> LogWorld | None:
     fields = line.get("logs")
     if not isinstance(fields, dict) or not isinstance(version := fields.get("version"), int):
         return None
-    left, removed, newest = (_all_seen(fields.get(name)) for name in ("left", "removed", "newest"))
+    left, removed, newest = (_all_seen(fields.get(name)) for name in _LISTS)
     if left is None or removed is None or newest is None:
         return None
     return LogWorld(version, left, removed, newest)

@@ -7,7 +7,7 @@ ever taken for nothing: one that cannot be read counts as a pin of every batch.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
 from secrets import token_hex
@@ -45,7 +45,6 @@ def write_pin(storage: Storage, batch: int, *, by: str, seconds: float) -> Pin:
 
 
 def renew_pin(storage: Storage, pin: Pin, seconds: float) -> Pin:
-    """Moves the end of a pin on; returns it as it is now."""
     renewed = replace(pin, until=storage.now() + seconds)
     _write(storage, renewed)
     return renewed
@@ -63,7 +62,9 @@ def _write(storage: Storage, pin: Pin) -> None:
 
 def read_pins(storage: Storage) -> tuple[Pin, ...]:
     """Returns all pins, also those that have ended; one request, and one for each of them."""
-    jobs = (partial(_read, storage, entry) for entry in sorted(_entries(storage)))
+    # A write leaves files that begin with a dot beside its own.
+    entries = sorted(entry for entry in storage.list(FOLDER) if not entry.name.startswith("."))
+    jobs = (partial(_read, storage, entry) for entry in entries)
     return tuple(pin for pin in in_order(jobs, threads=storage.parallel) if pin)
 
 
@@ -77,11 +78,6 @@ def forget_ended(storage: Storage, *, before: Callable[[], object]) -> None:
         if pin.batch is not None and not pin.holds(now):
             before()
             end_pin(storage, pin)
-
-
-def _entries(storage: Storage) -> Iterator[Entry]:
-    """Yields the files of the folder but those that a write leaves beside its file."""
-    return (one for one in storage.list(FOLDER) if not one.name.startswith("."))
 
 
 def _read(storage: Storage, entry: Entry) -> Pin | None:

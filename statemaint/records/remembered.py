@@ -74,7 +74,6 @@ class Remembering(ReadOnly):
         return content
 
     def note(self, path: str, content: bytes) -> None:
-        """Notes the content that a run has given a file."""
         if self._used and len(content) <= _MOST:  # else tags are no MD5 here
             self._used[path] = tag = _digest(content)
             self._known[tag] = content
@@ -107,7 +106,9 @@ class Remembering(ReadOnly):
         """Returns the known contents by their MD5, with those of the cache."""
         with self._lock:
             if self._contents is None:
-                contents = _read_remembered(self._storage)
+                contents: list[bytes] = []
+                with suppress(StorageError, CodecError):
+                    contents = parse_remembered(self._storage.read(REMEMBERED))
                 self._contents = {_digest(one): one for one in contents}
                 self._stored = frozenset(self._contents)
             return self._contents
@@ -140,12 +141,6 @@ def parse_remembered(stored: bytes) -> list[bytes]:
         return [rest[start:end] for start, end in pairwise(ends)]
     except (zlib.error, ValueError, KeyError, TypeError, RecursionError):
         return []
-
-
-def _read_remembered(storage: Storage) -> list[bytes]:
-    with suppress(StorageError, CodecError):
-        return parse_remembered(storage.read(REMEMBERED))
-    return []
 
 
 def _digest(content: bytes) -> str:

@@ -1,11 +1,17 @@
-"""The runs that changed a checkpoint, as each recorded itself.
+"""The files of runs: what each recorded of itself, and what its processes hand to each other.
 
 _statemaint/runs/<run>/<task>.json     one file for each task of a run, once it has ended
 _statemaint/runs/<run>/whole-run.json  the exit code of a run that failed as a whole: one of several
                                        tasks, or one that could not empty the trash
 _statemaint/metrics.json               the last run and the totals of all (see `report.record`)
 
+_statemaint/units/<run>/work.json               the units, and what their tasks need to know
+_statemaint/units/<run>/outcomes-<attempt>.json all outcomes of one attempt
+_statemaint/units/<run>/<unit>/outcome.json     the outcome of one unit, once there is one
+_statemaint/units/<run>/<unit>/_statemaint/lease/<number>.json   the holder of the unit
+
 The newest runs are remembered, as are those whose trash is kept, and all runs younger than these.
+The files of units are deleted when their run ends.
 """
 
 import json
@@ -16,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 from uuid import uuid4
 
 from statemaint.errors import CodecError, NotFoundError, StorageError
@@ -25,6 +32,7 @@ from statemaint.records.trashed import trashed_runs
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/runs"
+UNITS = "_statemaint/units"
 METRICS = "_statemaint/metrics.json"
 # The number of runs that are remembered regardless of their age.
 MOST_RUNS = 100
@@ -33,7 +41,6 @@ _log = logging.getLogger(__name__)
 
 
 def new_run_id(now: float) -> str:
-    """Returns a unique run id that sorts by time."""
     return f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}"
 
 
@@ -61,7 +68,6 @@ class RunNote:
 
     @classmethod
     def of_nothing(cls, storage: Storage, started: float, fence: int, exit_code: int) -> "RunNote":
-        """Returns the note of a task that ends now and has written and deleted nothing."""
         return cls(
             started=started,
             ended=storage.now(),
@@ -112,10 +118,9 @@ def _newest(entries: Iterable[Entry], most: int | None) -> list[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class RememberedRuns:
-    """The runs that are remembered.
+    """The runs that are remembered, by their folders.
 
     Attributes:
-        runs: the folders of the listed runs.
         since: the time from which every line is of a listed run, or of one killed among them; minus
             infinity as long as no run has left the window.
         trashed: the runs whose trash is kept, each with the time of its first file there.
@@ -127,7 +132,6 @@ class RememberedRuns:
 
     @property
     def begins(self) -> float:
-        """Returns the time from which everything is remembered."""
         return min((self.since, *self.trashed.values()))
 
     def remembers(self, run: str) -> bool:
@@ -156,3 +160,27 @@ def forget(storage: Storage, window: RememberedRuns, *, before: Callable[[], obj
 
 def _run_of(entry: Entry) -> str:
     return entry.path.removeprefix(f"{FOLDER}/").partition("/")[0]
+
+
+# -- units of work
+
+
+def work_path(run: str) -> str:
+    return f"{UNITS}/{run_folder(run)}/work.json"
+
+
+def outcomes_path(run: str, attempt: int) -> str:
+    return f"{UNITS}/{run_folder(run)}/outcomes-{attempt}.json"
+
+
+def unit_folder(run: str, unit: str) -> str:
+    return f"{UNITS}/{run_folder(run)}/{run_folder(unit)}"
+
+
+def write_document(storage: Storage, path: str, document: object) -> None:
+    storage.replace(path, [json.dumps(document).encode()])
+
+
+def read_document(storage: Storage, path: str) -> Any:
+    """Returns the content of a file; one that is missing is of a run that has ended."""
+    return json.loads(storage.read(path))

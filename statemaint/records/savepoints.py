@@ -31,9 +31,8 @@ class SavedStore:
     """One store of a savepoint, read back and equal to the fold.
 
     Attributes:
-        directory: its directory, below `state/`.
-        rows: the number of its rows.
-        digest: the digest of its rows, by the key of the source's query.
+        directory: below `state/`.
+        digest: of its rows, by the key of the source's query.
         files: the size of each of its files, by path.
         of: the `witness` of the savepoint that it was written for.
     """
@@ -81,7 +80,6 @@ class Shape:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """Returns what is to be other, by its name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def changed(self, choice: "Shape") -> "Shape":
@@ -108,7 +106,6 @@ class SavepointNote:
         batch: the batch after which that query continues.
         witness: the digest of the batch's entries in the logs of the source.
         build: the version of statemaint that wrote it.
-        begun: when it was begun.
         ended: when everything but the true `metadata` was in place; `None` before.
         expired: when its deletion began; it must not be completed any more. `None` before.
         before: the shape of the source.
@@ -134,7 +131,6 @@ class SavepointNote:
 
     @property
     def after(self) -> Shape:
-        """Returns its whole shape."""
         return self.before.changed(self.shape)
 
     @property
@@ -146,7 +142,6 @@ class SavepointNote:
 
     @property
     def files(self) -> Mapping[str, int]:
-        """Returns the size of every file that belongs to it, by path."""
         of_stores = (one.files.items() for one in self.stores)
         return {**self.logs, **{path: size for files in of_stores for path, size in files}}
 
@@ -166,11 +161,7 @@ def write_savepoint(storage: Storage, note: SavepointNote) -> None:
 
 
 def read_savepoint(storage: Storage) -> SavepointNote | None:
-    """Returns the record of a savepoint; `None` if there is none.
-
-    Raises:
-        CodecError: when it cannot be read, or another build wrote it in a format of its own.
-    """
+    """Returns a savepoint's record; `None` if there is none, an error if it cannot be read."""
     try:
         note = _parsed(SavepointNote, storage.read(SAVEPOINT), SAVEPOINT)
     except NotFoundError:

@@ -36,11 +36,7 @@ _LONGEST_LINE = 1 << 26  # the world of a store of a million files
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a ledger.
-
-    Attributes:
-        content: the line as it is stored, without its end.
-    """
+    """One line of a ledger, as it is stored without its end, and its fields."""
 
     content: bytes
     fields: Mapping[str, Any]
@@ -51,13 +47,11 @@ class Line:
 
     @property
     def fence(self) -> int:
-        """Returns the fencing number that the run held; 0 without one."""
         fence = self.fields.get("fence")
         return fence if isinstance(fence, int) else 0
 
     @property
     def time(self) -> float | None:
-        """Returns when it was noted, by the storage's clock; `None` if that is not recorded."""
         time = self.fields.get("time")
         return time if isinstance(time, int | float) and math.isfinite(time) else None
 
@@ -67,12 +61,10 @@ class Line:
 
     @property
     def removes(self) -> bool:
-        """Returns whether the file was about to be deleted, or to be moved to the trash."""
         return self.fields.get("action") in ("delete", "remove")
 
     @property
     def restored_of(self) -> str:
-        """Returns the folder of the run whose file an undo was about to restore."""
         return run_folder(str(self.fields.get("of")))
 
 
@@ -81,9 +73,9 @@ def ledger_of(unit: UnitId) -> str:
 
 
 def add_segment(storage: Storage, ledger: str, page: str, lines: Sequence[bytes]) -> None:
-    """Adds lines to a ledger, durable on return; one request if the storage is S3.
+    """Adds lines with their ends to a ledger, durable on return; one request if the storage is S3.
 
-    The names of the pages of a run sort in the order of their writing; each line has its line end.
+    The names of the pages of a run sort in the order of their writing.
     """
     content = b"".join(lines)
     storage.append(_segment(ledger, page, content), content)
@@ -94,7 +86,6 @@ def page_of(run: str, number: int) -> str:
 
 
 def run_of_page(path: str) -> str | None:
-    """Returns the folder of the run that wrote a segment; `None` for one of several runs."""
     page = _PAGE.fullmatch(path.rpartition("/")[2])
     return page["run"] if page else None
 
@@ -135,19 +126,13 @@ def read_ledger(storage: Storage, ledger: str) -> list[Line]:
 
 
 def read_segment(storage: Storage, path: str) -> Iterator[Line]:
-    """Yields the lines of a segment, without one that a crash cut short.
-
-    Raises:
-        CodecError: when it is not one of our files.
-        NotFoundError: when it no longer exists.
-    """
+    """Yields the lines of a segment, without one that a crash cut short."""
     with storage.open(path) as stream:
         for content, fields in stored_lines(stream, path):
             yield Line(content, fields)
 
 
 def in_order(lines: Iterable[Line]) -> list[Line]:
-    """Returns lines in the order of their times, each once."""
     different = {line.content: line for line in lines}
     return sorted(different.values(), key=lambda line: line.time or 0.0)
 
@@ -170,14 +155,9 @@ def stored_lines(stream: BinaryIO, path: str) -> Iterator[tuple[bytes, dict[str,
         if len(line) == _LONGEST_LINE:
             detail = f"a line has more than {_LONGEST_LINE >> 20} MiB, more than any of our lines"
             raise CodecError(detail, offset=0, path=path)
-        fields = _fields(line)
-        if fields is not None:
+        try:
+            fields = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(fields, dict):
             yield line.rstrip(b"\r\n"), fields
-
-
-def _fields(line: bytes) -> dict[str, Any] | None:
-    try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return fields if isinstance(fields, dict) else None

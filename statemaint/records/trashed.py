@@ -51,10 +51,9 @@ class TrashedRun:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredTrash:
-    """What has expired.
+    """The expired runs, by their folders, each with its manifests.
 
     Attributes:
-        runs: the expired runs, by their folders, each with its manifests.
         unknown: the number of runs that the index lacks.
     """
 
@@ -72,7 +71,8 @@ def trashed_runs(storage: Storage) -> dict[str, float]:
     for run in folders:
         if run in known:
             since[run] = known[run].since
-        elif (manifests := _manifests(storage, run)) or _has_files(storage, run):
+        # A disk keeps the folders of an emptied trash.
+        elif (manifests := _manifests(storage, run)) or any(storage.list(folder_of(run))):
             since[run] = _first(manifests)
     return since
 
@@ -90,11 +90,6 @@ def size_of_trash(storage: Storage) -> tuple[int, int]:
         for run in folders
     ]
     return sum(files for files, _ in sizes), sum(size for _, size in sizes)
-
-
-def bytes_in_trash(storage: Storage) -> int:
-    """Returns the size of all files in the trash, without the manifests."""
-    return size_of_trash(storage)[1]
 
 
 def expired(storage: Storage, now: float) -> ExpiredTrash:
@@ -122,10 +117,9 @@ def empty(
 ) -> None:
     """Deletes the files of expired runs; manifests last, since they record that a run has expired.
 
-    A run whose manifests have changed since they were read is left to a later run.
-
-    `before` is called before every request that deletes; whatever it raises ends the work. `after`
-    is called with the deleted files, page by page, without the manifests; also before a failure.
+    A run whose manifests have changed since they were read is left to a later run. `before` is
+    called before every request that deletes, `after` with the deleted files but the manifests, page
+    by page, also before a failure.
     """
     files: list[Entry] = []
     manifests: list[str] = []
@@ -148,7 +142,6 @@ def empty(
 
 
 def _missing(storage: Storage, page: Sequence[Entry]) -> list[Entry]:
-    """Returns the files that no longer exist after a failure, as far as it is seen."""
     runs = sorted({one.path.split("/")[2] for one in page})
     try:
         there = {one.path for run in runs for one in storage.list(folder_of(run))}
@@ -192,29 +185,18 @@ def _manifests(storage: Storage, run: str) -> list[Entry]:
     return list(storage.list(f"{folder_of(run)}/{MANIFEST}"))
 
 
-def _has_files(storage: Storage, run: str) -> bool:
-    """Returns whether there is any file: a disk keeps the folders of an emptied trash."""
-    return any(True for _ in storage.list(folder_of(run)))
-
-
 def _first(manifests: Iterable[Entry]) -> float:
     return min((one.modified for one in manifests if one.modified is not None), default=0.0)
 
 
 def _look(storage: Storage, run: str) -> TrashedRun | None:
-    """Returns a run's trash; `None` if it has no file."""
     listed = list(storage.list(folder_of(run)))
-    manifests = sorted(one for one in listed if _is_of_manifest(one))
-    pages = [one for one in manifests if not one.name.startswith(".")]
-    until = _kept_until(storage, pages[-1].path) if pages else 0.0
-    sizes = [one.size for one in listed if not _is_of_manifest(one)]
+    manifests = sorted(entry for entry in listed if _is_of_manifest(entry))
+    pages = [entry for entry in manifests if not entry.name.startswith(".")]
+    times = _times(storage, pages[-1].path) if pages else []
+    until = math.inf if times is None else max(times, default=0.0)  # else an operator decides
+    sizes = [entry.size for entry in listed if not _is_of_manifest(entry)]
     return TrashedRun(_first(manifests), until, len(sizes), sum(sizes)) if listed else None
-
-
-def _kept_until(storage: Storage, path: str) -> float:
-    """Returns the last time of a manifest; never, if it is unreadable: then an operator decides."""
-    times = _times(storage, path)
-    return math.inf if times is None else max(times, default=0.0)
 
 
 def _has_expired(storage: Storage, run: str, manifests: Sequence[Entry], now: float) -> bool:
@@ -254,11 +236,12 @@ def _read_index(storage: Storage, folders: list[str]) -> dict[str, TrashedRun]:
         known = {str(run): TrashedRun(**row) for run, row in rows.items()}
     except (NotFoundError, CodecError, LookupError, TypeError, ValueError, AttributeError):
         return {}
-    return {run: one for run in folders if (one := known.get(run)) and _is_sound(one)}
-
-
-def _is_sound(run: TrashedRun) -> bool:
-    return all(isinstance(one, int | float) for one in asdict(run).values())
+    return {
+        run: known[run]
+        for run in folders
+        if run in known
+        and all(isinstance(value, int | float) for value in asdict(known[run]).values())
+    }
 
 
 def _write_index(storage: Storage, runs: Mapping[str, TrashedRun]) -> None:

@@ -17,9 +17,8 @@ from statemaint.model.files import temp_of
 from statemaint.records import savepoints as records
 from statemaint.records.claims import FOLDER as LEASES
 from statemaint.records.remembered import REMEMBERED
-from statemaint.records.runs import METRICS
+from statemaint.records.runs import METRICS, UNITS
 from statemaint.records.savepoints import SavepointNote
-from statemaint.records.units import FOLDER as UNITS
 from statemaint.storage import MARKS, OURS, Opener, Storage, checkpoints_below, open_storage
 from statemaint.wording import Explained
 from statemaint.workers import Job, in_turn

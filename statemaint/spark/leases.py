@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.execute.announced import adopt_announcements
-from statemaint.execute.lease import QUIET, RENEWALS, Lease, acquire, renewed_once
-from statemaint.maintain.run import begin_run, end_run
+from statemaint.execute.lease import QUIET, RENEWALS, Lease, acquire, end_earlier, renewed_once
+from statemaint.maintain.run import end_run
 from statemaint.records.claims import Holder
 from statemaint.report.outcome import Emptied
 from statemaint.spark.fleet import Target
@@ -96,7 +96,7 @@ class Leases:
     def begin(self, holders: Mapping[Target, Holder]) -> None:
         """Ends the leases of an earlier attempt at the run, which may be at work."""
         repeated = [target for target in holders if holders[target].attempt > 1]
-        errors = tried(lambda target: begin_run(target.open(), holders[target]), repeated)
+        errors = tried(lambda target: end_earlier(target.open(), holders[target]), repeated)
         self.refused |= {target.query: error for target, error in errors.items()}
 
     def take(self, holders: Mapping[Target, Holder], *, wait: float = 0.0) -> None:

@@ -3,9 +3,9 @@
 A file of a version is restored only if its store's log was not written again below it. Every log
 file at or below its version must be the very file that the run saw, or be missing; none may be new.
 The same holds for the next log file above, since the files below it may have been written again
-before they were deleted; with none left above, nothing shows that. A file that was judged against
-another log would be trusted wrongly. Nor is a file restored below a gap in the versions that the
-commit log requires.
+before they were deleted; if no file is left above, whether they were is unknown. A file that was
+judged against another log would be trusted wrongly. Nor is a file restored below a gap in the
+versions that the commit log requires.
 """
 
 import re
@@ -45,24 +45,17 @@ _OF_STORE = re.compile(r"/(SSTs|logs)$")
 
 
 def undo_refusals(storage: Storage, trash: Contents, history: LedgerHistory) -> dict[str, str]:
-    """Returns the files that must stay in the trash, with the reason of each."""
-    return dict(_Fit(storage, trash, history).reasons())
+    return _Fit(storage, trash, history).reasons()
 
 
 def units_of(paths: Iterable[str]) -> frozenset[UnitId]:
     parts = (path.split("/") for path in paths if path.startswith("state/"))
-    numbers = ((one[1], one[2]) for one in parts if len(one) > 3)  # noqa: PLR2004
+    numbers = ((names[1], names[2]) for names in parts if len(names) > 3)  # noqa: PLR2004
     return frozenset(
         UnitId(int(operator), int(partition))
         for operator, partition in numbers
         if operator.isdecimal() and partition.isdecimal()
     )
-
-
-def committed(storage: Storage) -> tuple[int, int]:
-    """Returns the oldest and the newest committed version; zeros without one."""
-    versions = [*map(version_of, committed_batches(storage))]
-    return min(versions, default=0), max(versions, default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,31 +79,26 @@ class _Log:
     cut: bool = False
 
     def against(self, version: int, target: int) -> str | None:
-        """Returns why a file of a version no longer fits; `None` if it fits.
-
-        `target` is the newest committed version now.
-        """
+        """Returns why a file of a version no longer fits beside the committed `target`."""
         if self.changed and self.changed[0][0] <= version:
             return f"{self.changed[0][1]} {self.new}; {_LEAVE}"
         above = {number: path for number, path in self.changed if version < number <= self.newest}
-        nearest = min((one for one in {*above, *self.sound} if one >= version), default=None)
+        nearest = min((near for near in {*above, *self.sound} if near >= version), default=None)
         if nearest in above:
             return f"{above[nearest]} {self.new}, and the log below it is missing; {_LEAVE}"
-        if nearest is None and self.noted and not self._stands_below(version, target):
+        # Does the log still end below the file, and has no batch continued from there?
+        ends = not self.cut and self.newest in {0, *self.sound}
+        if nearest is None and self.noted and not (ends and version > max(target, self.newest)):
             return _GONE
         return None
-
-    def _stands_below(self, version: int, target: int) -> bool:
-        """Returns whether the log still ends below a file, and no batch continued from there."""
-        ends = not self.cut and self.newest in {0, *self.sound}
-        return ends and version > max(target, self.newest)
 
 
 class _Fit:
     def __init__(self, storage: Storage, trash: Contents, history: LedgerHistory) -> None:
         self._storage, self._trash, self._history = storage, trash, history
         self._same = FileIdentity(storage, trash, history)
-        self._required, self._target = committed(storage)
+        versions = [*map(version_of, committed_batches(storage))]
+        self._required, self._target = min(versions, default=0), max(versions, default=0)
         self._files: Mapping[str, StateFile] = {
             path: classify_any(Entry(path, entry.size, entry.modified))
             for path, entry in trash.files.items()
@@ -119,31 +107,23 @@ class _Fit:
             one.name == f"{RecoveryVerb.REPAIR.value}.jsonl" for one in trash.manifests
         )
 
-    def reasons(self) -> Iterator[tuple[str, str]]:
-        stay: dict[str, str] = {}
-        for directory, files in self._by_directory().items():
-            stay.update(self._of_store(directory, files))
-        stay.update(self._without_parts(stay))
-        stay.update(self._parts_of(stay))
-        stay.update(self._without_store(stay))
-        yield from stay.items()
-
-    def _by_directory(self) -> dict[str, list[Versioned]]:
+    def reasons(self) -> dict[str, str]:
         directories: dict[str, list[Versioned]] = {}
         for path, file in self._files.items():
             if isinstance(file, Delta | Snapshot):
                 directories.setdefault(path.rpartition("/")[0], []).append(file)
-        return directories
+        stay: dict[str, str] = {}
+        for directory, files in directories.items():
+            stay.update(self._of_store(directory, files))
+        stay.update(self._without_parts(stay))
+        stay.update(self._parts_of(stay))
+        stay.update(self._without_store(stay))
+        return stay
 
     # -- the log of a store
 
     def _of_store(self, directory: str, files: list[Versioned]) -> Iterator[tuple[str, str]]:
-        there = [
-            file
-            for entry in self._storage.list(directory)
-            if entry.path.rpartition("/")[0] == directory
-            and isinstance(file := classify_any(entry), Delta | Snapshot)
-        ]
+        there = self._state_of(directory)
         highest, logs = max(file.version for file in files), dict[int, _Log]()
         back = {file.version for file in there}
         for file in sorted(files, key=lambda one: one.version, reverse=True):
@@ -151,20 +131,28 @@ class _Fit:
             world = note.world if note else None
             if id(world) not in logs:
                 logs[id(world)] = self._log(directory, world, note, there, highest)
-            stale = _STALE if note and note.stale else None
             why = (
-                stale
+                (_STALE if note and note.stale else None)
                 or self._above(file, world)
                 or logs[id(world)].against(file.version, self._target)
                 or self._overtaken(file, world)
+                or self._lone(file.version, back)
             )
-            if why := why or self._lone(file.version, back):
+            if why:
                 yield file.entry.path, why
             else:
                 back.add(file.version)
 
+    def _state_of(self, directory: str) -> list[Versioned]:
+        files = (
+            classify_any(entry)
+            for entry in self._storage.list(directory)
+            if _in(entry.path, directory)
+        )
+        return [file for file in files if isinstance(file, Delta | Snapshot)]
+
     def _lone(self, version: int, back: Collection[int]) -> str | None:
-        """Returns why a file does not fit below the existing files; `None` if it fits."""
+        """Returns why a file does not fit below the existing files: there is a gap above it."""
         above = min((one for one in back if one >= version), default=version)
         lacking = range(max(version + 1, self._required), min(above - 1, self._target) + 1)
         if lacking:
@@ -172,7 +160,6 @@ class _Fit:
         return None
 
     def _above(self, file: Versioned, world: StoreWorld | None) -> str | None:
-        """Returns why a file above the newest committed version does not fit; `None` if it fits."""
         then = (world.target or 0) if world else None
         if file.version <= self._target or then == self._target:
             return None
@@ -187,8 +174,8 @@ class _Fit:
             return None
         if not (world.target or 0) < file.version <= self._target:
             return None
-        run = f"run {self._trash.run}"
-        return f"version {file.version} was committed after {run} removed it; {_LEAVE}"
+        when = f"after run {self._trash.run} removed it"
+        return f"version {file.version} was committed {when}; {_LEAVE}"
 
     def _log(
         self,
@@ -199,21 +186,20 @@ class _Fit:
         highest: int,
     ) -> _Log:
         if world is None:
-            since = note.since if note else None
-            return self._old_log(there, since)
+            return self._old_log(there, note.since if note else None)
         noted = {seen.path: seen for seen in world.files}
-        mine = [one.seen for path, one in self._trash.notes.items() if _in(path, directory)]
+        mine = [other.seen for path, other in self._trash.notes.items() if _in(path, directory)]
         # Above the target, files are written again by repeated tasks, not by a rewind.
         versions = (version_in(path) for path in noted)
-        newest = max((one for one in versions if one <= (world.target or 0)), default=0)
+        newest = max((version for version in versions if version <= (world.target or 0)), default=0)
         zips = any(path.endswith(".zip") for path in noted)
         changed, sound = self._written_again(directory, zips=zips), set()
         for file in self._evidence(there, noted, zips=zips):
             path, entry = file.entry.path, file.entry
-            seen = [noted[path]] if path in noted else [one for one in mine if one.path == path]
-            if any(self._same(one, entry) for one in seen):
+            views = [noted[path]] if path in noted else [seen for seen in mine if seen.path == path]
+            if any(self._same(seen, entry) for seen in views):
                 sound.add(file.version)
-            elif not seen and self._same.is_of_earlier(entry):
+            elif not views and self._same.is_of_earlier(entry):
                 continue
             elif file.version <= max(newest, highest):
                 changed.append((file.version, path))
@@ -236,22 +222,14 @@ class _Fit:
 
     def _old_log(self, there: list[Versioned], since: float | None) -> _Log:
         """Returns the log of a run that did not note it: files newer than the manifest changed."""
-        changed = [
-            (file.version, file.entry.path)
-            for file in log_of(there)
-            if not self._is_older(file.entry, since)
-        ]
+        changed = []
+        for file in log_of(there):
+            path, modified = file.entry.path, file.entry.modified
+            older = modified is not None and since is not None and modified <= since
+            if not older and not self._history.restoring(path):
+                changed.append((file.version, path))
         how = f"is newer than the manifest of run {self._trash.run}, which does not record the log"
         return _Log(tuple(sorted(changed)), frozenset(), 0, how, noted=False)
-
-    def _is_older(self, entry: Entry, since: float | None) -> bool:
-        dated = entry.modified is not None and since is not None
-        return (dated and (entry.modified or 0.0) <= (since or 0.0)) or entry.path in self._restored
-
-    @property
-    def _restored(self) -> frozenset[str]:
-        restored = self._history.restored
-        return frozenset(path for path in restored if self._history.restoring(path))
 
     def _written_again(self, directory: str, *, zips: bool) -> list[tuple[int, str]]:
         """Returns the files in the trash whose places a later run has cleared of other files."""
@@ -284,7 +262,7 @@ class _Fit:
                 users.setdefault(part, []).append(path)
         for path, file in self._files.items():
             mine = users.get(path)
-            if isinstance(file, SstFile) and mine and all(one in stay for one in mine):
+            if isinstance(file, SstFile) and mine and all(user in stay for user in mine):
                 yield path, f"only {mine[0]} refers to it, which stays"
 
     def _without_store(self, stay: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -301,13 +279,9 @@ class _Fit:
                 folder = path.rpartition("/")[0]
                 leftovers.setdefault(_OF_STORE.sub("", folder), []).append(path)
         for directory in sorted(leftovers.keys() - back):
-            if not self._has_state(directory):
+            if not self._state_of(directory):
                 why = f"{directory} has no state any more; {_LEAVE}"
                 yield from ((path, why) for path in leftovers[directory])
-
-    def _has_state(self, directory: str) -> bool:
-        files = (one for one in self._storage.list(directory) if _in(one.path, directory))
-        return any(isinstance(classify_any(one), Delta | Snapshot) for one in files)
 
 
 def lacking_part(storage: Storage, trash: Contents, path: str) -> str | None:

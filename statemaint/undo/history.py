@@ -20,92 +20,87 @@ from statemaint.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
-class RestoreNote:
-    """A file that an undo was about to restore.
+class FileNote:
+    """The ledger's note of a file that a run was about to remove, or an undo to restore.
 
     Attributes:
+        run: the run that removed the file.
+        fence: the fence that the run or the undo held; 0 without one.
         size: in bytes; -1 if it was not noted.
-        modified: the file's time before it was moved away.
-        crc32c: of its bytes; `None` if they were not read, because the move keeps the time.
+        modified: the file's time before it was moved away; `None` if it was not noted.
+        crc32c: of a restored file; `None` if it was not read, because the move keeps the time.
         time: when it was noted.
-        fence: the fence that the undo held; 0 without one.
     """
 
     run: str
-    size: int
-    modified: float | None
-    crc32c: int | None
-    time: float
     fence: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """A file that a run was about to delete, or to move to its trash.
-
-    Attributes:
-        size: in bytes; -1 if it was not noted.
-        modified: the file's time as the run listed it; `None` if it was not noted.
-    """
-
-    fence: int
-    run: str
     size: int = -1
     modified: float | None = None
+    crc32c: int | None = None
+    time: float = 0.0
 
-    def is_of_same_file(self, other: "Removal") -> bool:
-        """Returns whether two removals listed one file, by its size and time."""
+    @classmethod
+    def of(cls, line: Line, run: str) -> "FileNote":
+        size, modified, crc32c = map(line.fields.get, ("bytes", "modified", "crc32c"))
+        return cls(
+            run,
+            line.fence,
+            size if isinstance(size, int) else -1,
+            modified if isinstance(modified, int | float) else None,
+            crc32c if isinstance(crc32c, int) else None,
+            line.time or 0.0,
+        )
+
+    def lists(self, file: "Entry | FileNote") -> bool:
+        """Returns whether another listing is of the same file, by size and time."""
         listed = (self.size, self.modified)
-        return self.modified is not None and listed == (other.size, other.modified)
+        return self.modified is not None and listed == (file.size, file.modified)
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerHistory:
-    """The ledger's record of a run's files.
+    """The ledger's notes of a run's files, by path.
 
     Attributes:
-        restored: the notes of undos that restored a file, by path.
-        removed: the removals of a file, by path.
+        restored: the restorings by undos.
+        removed: the removals by runs.
         written: the paths of the snapshots that runs wrote.
     """
 
     run: str
-    restored: Mapping[str, tuple[RestoreNote, ...]] = field(default_factory=dict)
-    removed: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)
+    restored: Mapping[str, tuple[FileNote, ...]] = field(default_factory=dict)
+    removed: Mapping[str, tuple[FileNote, ...]] = field(default_factory=dict)
     written: frozenset[str] = frozenset()
 
-    def restoring(self, path: str) -> RestoreNote | None:
-        """Returns the first note that an undo of this run was about to restore a file."""
-        notes = [one for one in self.restored.get(path, ()) if one.run == self.run]
-        return notes[0] if notes else None
+    def restoring(self, path: str) -> FileNote | None:
+        """Returns the first note of an undo of this run that was about to restore a file."""
+        return next((note for note in self.restored.get(path, ()) if note.run == self.run), None)
 
-    def restored_since(self, path: str) -> tuple[RestoreNote, ...]:
-        """Returns the notes of a file that are younger than this run's last removal of any file.
+    def restored_since(self, path: str) -> tuple[FileNote, ...]:
+        """Returns the restorings of a file since this run's last removal of any file.
 
         A file that an undo restored earlier is the one that this run found; its note does not
         describe the current file.
         """
         mine = self._fence
         notes = self.restored.get(path, ())
-        return tuple(one for one in notes if mine is None or one.fence > mine)
+        return tuple(note for note in notes if mine is None or note.fence > mine)
 
-    def removed_again(self, path: str) -> tuple[Removal, ...]:
+    def removed_again(self, path: str) -> tuple[FileNote, ...]:
         """Returns the removals by later runs of a file that this run had noted as well."""
         removals = self.removed.get(path, ())
-        mine = max((one.fence for one in removals if one.run == self.run), default=None)
+        mine = max((note.fence for note in removals if note.run == self.run), default=None)
         if mine is None:
             return ()
-        return tuple(one for one in removals if one.run != self.run and one.fence > mine)
-
-    def restored_again(self, path: str, removal: Removal) -> bool:
-        """Returns whether an undo of a run has restored a file that the run had removed."""
-        notes = self.restored.get(path, ())
-        return any(one.run == removal.run and one.fence > removal.fence for one in notes)
+        return tuple(note for note in removals if note.run != self.run and note.fence > mine)
 
     def removed_before(self, path: str) -> bool:
         """Returns whether an earlier run removed a file, so that this run did not find it."""
-        fences = [one.fence for one in self.removed.get(path, ()) if one.run != self.run]
-        return self._fence is not None and any(fence < self._fence for fence in fences)
+        mine = self._fence
+        removals = self.removed.get(path, ())
+        return mine is not None and any(
+            note.run != self.run and note.fence < mine for note in removals
+        )
 
     def removed_since(self) -> frozenset[str]:
         """Returns the paths of all files that later runs removed."""
@@ -115,57 +110,34 @@ class LedgerHistory:
         return frozenset(
             path
             for path, removals in self.removed.items()
-            if any(one.fence > mine for one in removals)
+            if any(note.fence > mine for note in removals)
         )
 
     @property
     def _fence(self) -> int | None:
         """Returns the last fence that this run held while it removed anything."""
-        removals = (one for found in self.removed.values() for one in found)
-        return max((one.fence for one in removals if one.run == self.run), default=None)
+        removals = (note for notes in self.removed.values() for note in notes)
+        return max((note.fence for note in removals if note.run == self.run), default=None)
 
 
 def read_history(storage: Storage, run: str, units: Iterable[UnitId] = ()) -> LedgerHistory:
-    restored: dict[str, list[RestoreNote]] = defaultdict(list)
+    restored: dict[str, list[FileNote]] = defaultdict(list)
     for line in read_ledger(storage, UNDO):
-        restored[line.path].append(_restored(line))
-    removed: dict[str, list[Removal]] = defaultdict(list)
+        restored[line.path].append(FileNote.of(line, line.restored_of))
+    removed: dict[str, list[FileNote]] = defaultdict(list)
     written = set()
     for ledger in (*RecoveryVerb, *map(ledger_of, sorted(units))):
         for line in read_ledger(storage, ledger):
             if line.removes:
-                removed[line.path].append(Removal(line.fence, line.run, *_listed(line)))
+                removed[line.path].append(FileNote.of(line, line.run))
             elif line.fields.get("action") == "write_snapshot":
                 written.add(line.path)
     return LedgerHistory(
         run_folder(run),
-        {path: tuple(found) for path, found in restored.items()},
-        {path: tuple(found) for path, found in removed.items()},
+        {path: tuple(notes) for path, notes in restored.items()},
+        {path: tuple(notes) for path, notes in removed.items()},
         frozenset(written),
     )
-
-
-def _restored(line: Line) -> RestoreNote:
-    crc32c = line.fields.get("crc32c")
-    return RestoreNote(
-        line.restored_of,
-        *_listed(line),
-        crc32c if isinstance(crc32c, int) else None,
-        line.time or 0.0,
-        line.fence,
-    )
-
-
-def _listed(line: Line) -> tuple[int, float | None]:
-    """Returns the size and the time of a line's file; -1 and `None` if they were not noted."""
-    size, modified = line.fields.get("bytes"), line.fields.get("modified")
-    return (
-        size if isinstance(size, int) else -1,
-        modified if isinstance(modified, int | float) else None,
-    )
-
-
-# -- the same file
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +145,7 @@ class FileIdentity:
     """Compares current files with those that a run saw."""
 
     storage: Storage
-    found: Contents
+    trash: Contents
     history: LedgerHistory
 
     def __call__(self, seen: Seen, entry: Entry) -> bool:
@@ -186,12 +158,10 @@ class FileIdentity:
             return False
         if seen.crc32c is not None:
             return crc32c_of(self.storage, entry.path) == seen.crc32c
-        if trashed := self.found.files.get(entry.path):
+        if trashed := self.trash.files.get(entry.path):
             return equal(self.storage, trashed.path, entry.path)
-        unmoved = entry.modified is not None and entry.modified == seen.entry.modified
-        return unmoved or self._as_restored(seen, entry)
-
-    def _as_restored(self, seen: Seen, entry: Entry) -> bool:
+        if entry.modified is not None and entry.modified == seen.entry.modified:
+            return True
         for note in self.history.restored.get(entry.path, ()):
             was_seen = (note.size, note.modified) == (seen.entry.size, seen.entry.modified)
             if was_seen and note.crc32c is not None:
@@ -203,56 +173,44 @@ class FileIdentity:
 
         This run did not find it; the query did not write it.
         """
-        notes = self.history.restored_since(entry.path)
         return self.history.removed_before(entry.path) and any(
-            one.size == entry.size and self._is_restored(one, entry) for one in notes
+            crc32c_of(self.storage, entry.path) == note.crc32c
+            if note.crc32c is not None
+            else entry.modified is not None and entry.modified == note.modified
+            for note in self.history.restored_since(entry.path)
+            if note.size == entry.size
         )
-
-    def _is_restored(self, note: RestoreNote, entry: Entry) -> bool:
-        if note.crc32c is not None:
-            return crc32c_of(self.storage, entry.path) == note.crc32c
-        return entry.modified is not None and entry.modified == note.modified
 
     def written_again(self, path: str) -> bool:
         """Returns whether a later run removed another file from the path of a file in the trash."""
-        return any(not self._is_mine(path, one) for one in self.history.removed_again(path))
+        return any(not self._is_mine(path, note) for note in self.history.removed_again(path))
 
-    def _is_mine(self, path: str, removal: Removal) -> bool:
+    def _is_mine(self, path: str, removal: FileNote) -> bool:
         """Returns whether a later run removed the very file that is in the trash.
 
         Its bytes decide as long as they exist.
         """
         for place in self._places_of(path, removal):
             with suppress(NotFoundError):
-                return equal(self.storage, self.found.files[path].path, place)
+                return equal(self.storage, self.trash.files[path].path, place)
         return self.is_noted(path, removal)
 
-    def _places_of(self, path: str, removal: Removal) -> Iterator[str]:
+    def _places_of(self, path: str, removal: FileNote) -> Iterator[str]:
         """Yields the places where the file may be that a run was about to remove.
 
         The run may have failed before it came to that; the next one removes the file then.
         """
-        alike = [one for one in self.history.removed.get(path, ()) if one.is_of_same_file(removal)]
-        for one in (removal, *alike):
-            yield f"{folder_of(one.run)}/{path}"
-            if self.history.restored_again(path, one):
+        alike = [note for note in self.history.removed.get(path, ()) if note.lists(removal)]
+        undos = self.history.restored.get(path, ())
+        for note in (removal, *alike):
+            yield f"{folder_of(note.run)}/{path}"
+            if any(undo.run == note.run and undo.fence > note.fence for undo in undos):
                 yield path
-        if self._is_there(path, removal):
-            yield path
+        with suppress(NotFoundError):
+            if removal.lists(self.storage.stat(path)):
+                yield path
 
-    def _is_there(self, path: str, removal: Removal) -> bool:
-        try:
-            entry = self.storage.stat(path)
-        except NotFoundError:
-            return False
-        return removal.is_of_same_file(Removal(0, "", entry.size, entry.modified))
-
-    def is_noted(self, path: str, removal: Removal) -> bool:
+    def is_noted(self, path: str, removal: FileNote) -> bool:
         """Returns whether a later run removed the file that this run had listed, unchanged."""
-        note = self.found.notes.get(path)
-        listed = (removal.size, removal.modified)
-        return (
-            note is not None
-            and removal.modified is not None
-            and listed == (note.seen.entry.size, note.seen.entry.modified)
-        )
+        note = self.trash.notes.get(path)
+        return note is not None and removal.lists(note.seen.entry)

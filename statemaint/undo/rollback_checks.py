@@ -20,19 +20,16 @@ from statemaint.records.manifest import Contents, LogWorld, Seen
 from statemaint.scan.proofs import equal
 from statemaint.storage import Storage
 from statemaint.undo.checks import lacking_part, trash_of_others, version_in
-from statemaint.undo.history import FileIdentity, LedgerHistory, RestoreNote
+from statemaint.undo.history import FileIdentity, FileNote, LedgerHistory
 
 
 def check_rollback_undoable(storage: Storage, trash: Contents, history: LedgerHistory) -> None:
-    """Makes sure that the files of a rollback can be restored; requires nothing of other runs."""
     if trash.of_rollback:
         _Rollback.of(storage, trash, history).check()
 
 
 @dataclass(frozen=True, slots=True)
 class _Rollback:
-    """One rollback, and the current checkpoint."""
-
     storage: Storage
     trash: Contents
     history: LedgerHistory
@@ -49,7 +46,11 @@ class _Rollback:
 
     def check(self) -> None:
         self._must_have_its_commits()
-        for why in self._against_files() if self.trash.files else ():
+        # A rollback that ended while it noted what it would move has moved none, and its manifest
+        # may lack files that exist.
+        logs = self.trash.logs
+        reasons = self._against(logs) if logs else self._against_old()
+        for why in reasons if self.trash.files else ():
             raise ConfigError(
                 f"{self.storage.root}: {why}: the query has continued since run {self.trash.run}, "
                 "and the files that were moved away no longer fit; they stay in the trash, from "
@@ -70,7 +71,7 @@ class _Rollback:
         logs = self.trash.logs
         noted = [seen.path for seen in (*logs.removed, *logs.left)] if logs else []
         versions = sorted({snapshot_version(path) or 0 for path in self.trash.files})
-        commits = [f"commits/{batch_of(one)}" for one in versions if one]
+        commits = [f"commits/{batch_of(version)}" for version in versions if version]
         missing = [
             path
             for path in (*noted, *commits)
@@ -86,17 +87,7 @@ class _Rollback:
 
     # -- what the rollback noted
 
-    def _against_files(self) -> Iterator[str]:
-        """Yields the reasons against restoring the files, of which there is at least one.
-
-        A rollback that ended while it noted what it would move has moved none, and its manifest may
-        lack files that exist.
-        """
-        logs = self.trash.logs
-        yield from self._against(logs) if logs else self._against_old()
-
     def _against(self, logs: LogWorld) -> Iterator[str]:
-        """Yields the changes of the query since, and the lost files."""
         removed = {seen.path: seen for seen in logs.removed}
         whole = bool(removed) and all(
             path not in self.trash.files and self._is_mine(seen) for path, seen in removed.items()
@@ -131,7 +122,8 @@ class _Rollback:
         """Yields why the old place of a file is taken, unless a move of the file was cut short."""
         entry = self.there.get(path)
         if entry is None or self._is_half_way(entry):
-            if not all(self.same.is_noted(path, one) for one in self.history.removed_again(path)):
+            removals = self.history.removed_again(path)
+            if not all(self.same.is_noted(path, removal) for removal in removals):
                 yield f"{path} was written again, and removed by another run"
         elif equal(self.storage, self.trash.files[path].path, path):
             yield f"{path} was written again"
@@ -195,7 +187,8 @@ class _Rollback:
                 seen = notes[path].seen
                 if seen.crc32c is not None and not self.same(seen, entry):
                     yield f"{path} is another file by now"
-            elif above and path not in newest and (not whole or file.version <= max(versions)):
+                continue
+            if above and path not in newest and (not whole or file.version <= max(versions)):
                 if self._is_of_earlier(path):
                     continue
                 yield f"{path} was written after it"
@@ -251,25 +244,23 @@ class _Rollback:
 
         A rollback killed in the middle of a move leaves that file to the next rollback.
         """
-        since = self.history.restored_since(entry.path)
-        others = (one for one in since if one.run != self.history.run)
-        return any(
-            _is_since(entry, one) or (entry.modified is not None and entry.modified == one.modified)
-            for one in others
+        return entry.modified is not None and any(
+            _is_since(entry, note) or entry.modified == note.modified
+            for note in self.history.restored_since(entry.path)
+            if note.run != self.history.run
         )
 
     def _lost(self) -> Iterator[str]:
         """Yields the files that would be missing: deleted from the trash, or from beside a zip."""
         until = max((note.until for note in self.trash.notes.values()), default=0.0)
         if self.storage.now() >= until:  # another run may have begun to empty this trash
-            lost = (path for path in self.trash.notes if not self._is_somewhere(path))
-            yield from (f"{path} has been deleted from the trash, which is due" for path in lost)
+            for path in self.trash.notes:
+                exists = path in self.there or path in self.trash.files
+                if not exists and not path.endswith(".crc"):
+                    yield f"{path} has been deleted from the trash, which is due"
         for path in sorted(self.trash.files):
             if why := lacking_part(self.storage, self.trash, path):
                 yield why
-
-    def _is_somewhere(self, path: str) -> bool:
-        return path in self.there or path in self.trash.files or path.endswith(".crc")
 
     # -- what earlier builds noted
 
@@ -278,8 +269,8 @@ class _Rollback:
         for path in sorted(self.trash.files):
             if path in self.there:
                 yield from self._against_place(path)
-        times = [one.modified for one in self.trash.manifests]
-        since = max((one for one in times if one is not None), default=None)
+        times = (manifest.modified for manifest in self.trash.manifests)
+        since = max((time for time in times if time is not None), default=None)
         for path, entry in sorted(self.there.items()):
             file = classify_any(entry)
             if path in self.trash.files or path in self.history.restored:
@@ -290,7 +281,7 @@ class _Rollback:
                 yield f"{path} is newer than its manifest, which does not record the logs"
 
 
-def _is_since(entry: Entry, note: RestoreNote) -> bool:
+def _is_since(entry: Entry, note: FileNote) -> bool:
     """Returns whether a file may be the copy that an undo made; storages may have whole seconds."""
     return entry.modified is not None and entry.modified >= int(note.time)
 

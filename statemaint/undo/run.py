@@ -1,27 +1,51 @@
-"""Brings back the files that a run deleted (S17), immediately or by a reviewed plan (S14)."""
+"""Brings back the files that a run deleted (S17), immediately or by a reviewed plan (S14).
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+The plan and the restoring are one piece of code: every file is decided about before any moves.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from statemaint.errors import CheckpointError, StatemaintError, Superseded
-from statemaint.execute.commits import must_stand, newest_commit
+from statemaint.errors import (
+    AlreadyExistsError,
+    CheckpointError,
+    ConfigError,
+    LeaseLostError,
+    NotFoundError,
+    StatemaintError,
+    StorageError,
+    Superseded,
+    UnreadableError,
+)
+from statemaint.execute.commits import Neighbours, must_stand, newest_commit
 from statemaint.execute.fence import Fence
 from statemaint.execute.lease import leased
 from statemaint.execute.ledger import Ledger
+from statemaint.listing import Entry
+from statemaint.model.files import Delta, checksum_file_of, classify_any
 from statemaint.model.ids import run_folder
 from statemaint.plan.recovery.recovery_plan import PutBack, UndoPlan
 from statemaint.records.claims import Holder
+from statemaint.records.manifest import contents, folder_of
 from statemaint.records.runs import RunNote, new_run_id, write_note
 from statemaint.records.trashed import forget_trashed
 from statemaint.report.facts import RunFacts
 from statemaint.report.to_json import undo_fingerprint
-from statemaint.scan.identity import must_be_checkpoint
+from statemaint.scan.identity import check_inside, must_be_checkpoint
+from statemaint.scan.proofs import crc32c_of, equal
 from statemaint.storage import ReadOnly, Storage
-from statemaint.undo.restore import must_be_in_trash, plan_restore, restore
+from statemaint.undo.checks import undo_refusals, units_of
+from statemaint.undo.history import FileIdentity, read_history
+from statemaint.undo.rollback_checks import check_rollback_undoable
 from statemaint.wording import counted
+from statemaint.workers import nothing
+
+_log = logging.getLogger(__name__)
+_OCCUPIED = "another file is in its place; remove that one first if this one is right"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +70,14 @@ class Undone:
 
     @property
     def record_id(self) -> str:
-        """Returns the id that the record has for it."""
         return self.undo
 
     @property
     def incomplete(self) -> bool:
-        """Returns whether files stay in the trash."""
         return bool(self.left)
 
     @property
     def work(self) -> RunFacts:
-        """Returns what it wrote and deleted: nothing."""
         return RunFacts()
 
 
@@ -70,7 +91,7 @@ def plan_undo(storage: Storage, run: str) -> UndoPlan:
     """
     reading = ReadOnly(storage)
     must_be_checkpoint(reading)
-    return plan_restore(reading, run)
+    return _Undo(reading, run).plan
 
 
 def undo(
@@ -105,40 +126,46 @@ def undo(
         StorageError: when the storage fails.
     """
     must_be_checkpoint(storage)
-    must_be_in_trash(storage, run)  # before anything is written for it
-    sequel = ""
-
-    def check(plan: UndoPlan) -> None:
-        nonlocal sequel
-        sequel = plan.sequel
-        if expected is not None and undo_fingerprint(plan) != expected:
-            raise Superseded(plan.root, f"the undo of run {run} has changed since it was planned")
-
+    _must_be_in_trash(storage, run)  # before anything is written for it
     if expected is not None:
-        check(plan_undo(storage, run))
+        _must_be_expected(plan_undo(storage, run), expected)
     mine, started = new_run_id(storage.now()), storage.now()
     restored: list[PutBack] = []
     with leased(storage, Holder(mine)) as lease:
         forget_trashed(storage, run)
-        ledger = Ledger(storage, mine, lease)
         noted = partial(_note, storage, mine, lease, of=run, started=started)
-
         commit = newest_commit(storage)
-
-        def begin(files: Sequence[Mapping[str, Any]]) -> None:
-            ledger.restoring(run, files)
-            noted(files=None)
-            must_stand(storage, commit)
-
+        undoing = _Undo(storage, run, lease.check)
+        if expected is not None:
+            _must_be_expected(undoing.plan, expected)
         with _counting(restored, noted):
-            for file in restore(storage, run, check=check, note=begin, before=lease.check):
+            if coming := undoing.coming():
+                Ledger(storage, mine, lease).restoring(run, coming)
+                noted(files=None)
+                must_stand(storage, commit)
+            for file in undoing.put_back():
                 restored.append(file)
                 on_restored(file)
         if not restored or any(file.comes_back for file in restored):
             noted(files=restored)  # an undo that brings nothing back changes nothing
     back = [file for file in restored if file.comes_back]
     kept = {file.path: file.reason for file in restored if not file.comes_back}
-    return Undone(run, len(back), sum(file.entry.size for file in back), kept, mine, sequel)
+    size = sum(file.entry.size for file in back)
+    return Undone(run, len(back), size, kept, mine, undoing.plan.sequel)
+
+
+def _must_be_in_trash(storage: Storage, run: str) -> None:
+    if not any(True for _ in storage.list(folder_of(run))):
+        raise ConfigError(
+            f"{storage.root}: nothing of run {run!r} is in the trash; "
+            "`statemaint runs` lists the runs and what can be undone"
+        )
+
+
+def _must_be_expected(plan: UndoPlan, expected: str) -> None:
+    if undo_fingerprint(plan) != expected:
+        why = f"the undo of run {plan.run} has changed since it was planned"
+        raise Superseded(plan.root, why)
 
 
 def _note(  # noqa: PLR0913 -- each is a fact of its own
@@ -185,3 +212,138 @@ def _counting(restored: Sequence[PutBack], noted: Callable[..., None]) -> Iterat
                 f"{counted(back, 'file')} {are} in place again, and another undo of the run goes on"
             )
         raise
+
+
+class _Undo:
+    """The plan for one run's trash, and its restoring.
+
+    `before` is called before each move; whatever it raises ends the work.
+    """
+
+    def __init__(self, storage: Storage, run: str, before: Callable[[], object] = nothing) -> None:
+        _must_be_in_trash(storage, run)
+        self._storage, self._before = storage, before
+        self._trash = trash = contents(storage, run)
+        history = read_history(storage, run, units_of(trash.files))
+        check_rollback_undoable(storage, trash, history)
+        self._reasons = {} if trash.of_rollback else undo_refusals(storage, trash, history)
+        self._same = FileIdentity(storage, trash, history)
+        self._beside = Neighbours(storage)
+        files = tuple(self._decide())
+        self.plan = UndoPlan(storage.root, run, trash.verb, files, trash.newest_batch)
+
+    def _decide(self) -> Iterator[PutBack]:
+        there, left = _places(self._storage, self._trash.files), set[str]()
+        for entry in self._trash.newest_first():
+            path = self._trash.path_of(entry)
+            why = self._reasons.get(path) or self._against_checksum(entry, path, left)
+            if not why and path in there and not equal(self._storage, entry.path, path):
+                why = _OCCUPIED
+            if why:
+                left.add(path)
+            yield PutBack(path, entry, why or "")
+
+    def _against_checksum(self, entry: Entry, path: str, left: Collection[str]) -> str | None:
+        """Returns why a checksum file would not be beside the file that it was made for.
+
+        Spark refuses to load a file that is beside the checksum of another one. `left` are the old
+        paths of the files that stay, as far as they were tried.
+        """
+        file = checksum_file_of(Entry(path, entry.size, entry.modified))
+        if file is None:
+            return None
+        if file.owner in self._trash.notes or file.owner in self._trash.files:
+            stays = file.owner in left or file.owner in self._reasons
+            return f"{file.owner} stays in the trash" if stays else None
+        # A checksum that was alone already would end up beside a file that it was not made for.
+        note = self._trash.notes.get(path)
+        if note is None or note.beside is None:
+            return f"it was not made for the {file.owner} of today"
+        try:
+            beside = self._storage.stat(file.owner)
+        except NotFoundError:
+            return f"{file.owner}, which it was made for, is missing"
+        same = self._same(note.beside, beside)
+        return None if same else f"{file.owner}, which it was beside, was written again"
+
+    def coming(self) -> list[dict[str, Any]]:
+        """Returns the ledger's notes of the files to restore.
+
+        If a move gives a file another time, the checksum of its bytes is also noted where another
+        undo must recognize it: of changes, and of zips, which are the log of some stores.
+        """
+        coming = sorted(self.plan.coming, key=lambda planned: planned.path)
+        return [self._noted(planned.path, planned.entry) for planned in coming]
+
+    def _noted(self, path: str, entry: Entry) -> dict[str, Any]:
+        note = self._trash.notes.get(path)
+        seen = note.seen.entry if note else Entry(path, entry.size, None)
+        fields = {"path": path, "bytes": entry.size, "modified": seen.modified}
+        file = classify_any(Entry(path, entry.size, None))
+        # Equal times in whole seconds do not show that the move has kept it: a bucket may have
+        # copied the file within the second in which it was written.
+        kept = seen.modified is not None and seen.modified % 1 != 0
+        if (isinstance(file, Delta) or path.endswith(".zip")) and not (
+            kept and seen.modified == entry.modified
+        ):
+            fields["crc32c"] = crc32c_of(self._storage, entry.path)
+        return fields
+
+    def put_back(self) -> Iterator[PutBack]:
+        """Moves the files that fit, the newest first; yields each file when it is done."""
+        left = set[str]()
+        for planned in self.plan.files:
+            path, entry = planned.path, planned.entry
+            # A file to restore may have turned out not to be readable: then its checksum stays too.
+            reason = planned.reason or self._against_checksum(entry, path, left)
+            if reason := reason or self._move_back(entry, path):
+                left.add(path)
+            yield replace(planned, reason=reason or "")
+        if not left:
+            self._forget()
+
+    def _move_back(self, entry: Entry, path: str) -> str | None:
+        """Moves one file to its old place, or returns why it stays in the trash."""
+        like = self._beside.of(path)  # may take requests, which must precede `before`
+        self._before()
+        try:
+            self._storage.move(entry.path, path, like=like)
+        except AlreadyExistsError:
+            if not equal(self._storage, entry.path, path):
+                return _OCCUPIED
+            self._before()
+            self._storage.delete(entry.path)  # cut short between the two steps of a move
+        except UnreadableError as error:
+            if self._trash.of_rollback:  # as a whole or not at all
+                raise
+            return error.detail
+        except NotFoundError as error:
+            if error.path == like:
+                why = "existed when this undo began and is missing"
+                raise Superseded(error.path, why) from error
+        return None  # or another undo moved it first
+
+    def _forget(self) -> None:
+        """Deletes the manifests, once all files are in place; a failure is only logged."""
+        manifests = [entry.path for entry in self._trash.manifests]
+        try:
+            self._storage.delete_all(manifests, before=self._before)
+        except (StorageError, LeaseLostError) as error:
+            _log.warning(
+                "run %s is undone, and its manifests stay in the trash until they expire: %s",
+                self._trash.run, error,
+            )  # fmt: skip
+
+
+def _places(storage: Storage, paths: Iterable[str]) -> frozenset[str]:
+    """Returns the paths of all files in the folders of some; each folder is listed once."""
+    present, listed = set[str](), ""
+    folders = {path.rpartition("/")[0] for path in paths}
+    for folder in sorted(folders):
+        if listed and folder.startswith(f"{listed}/"):
+            continue  # a listing includes the folders below
+        entries = list(storage.list(folder))
+        check_inside(entry for entry in entries if entry.path.rpartition("/")[0] in folders)
+        present.update(entry.path for entry in entries)
+        listed = folder
+    return frozenset(present)

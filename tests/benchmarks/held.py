@@ -18,7 +18,7 @@ from statemaint.audit import digest_stores, doctor
 from statemaint.codec.compression import base as compression
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.rocksdb.changelog import DELETE, PUT, Change
-from statemaint.execute.memory import need_of
+from statemaint.execute.stores import need_of
 from statemaint.fold import Source
 from statemaint.fold import __main__ as loops
 from statemaint.fold.needs import chains_need, check_need

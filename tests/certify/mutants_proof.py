@@ -23,7 +23,7 @@ attesting = import_module("statemaint.records.attestations")
 deciding = import_module("statemaint.plan.store")
 judging = import_module("statemaint.plan.staleness")
 rewinding = import_module("statemaint.plan.rewinds")
-restoring = import_module("statemaint.undo.restore")
+restoring = import_module("statemaint.undo.run")
 writing = import_module("statemaint.plan.snapshots")
 
 _replaced = _Comparison.replaced

@@ -10,12 +10,12 @@ from statemaint.plan.recovery.recovery_plan import Remove
 from statemaint.plan.recovery.rollback import rolled_back
 from statemaint.records.manifest import Contents
 from statemaint.undo.history import FileIdentity
-from statemaint.undo.restore import _OCCUPIED, _Undo
 from statemaint.undo.rollback_checks import _Rollback
+from statemaint.undo.run import _OCCUPIED, _Undo
 from tests.certify.mutant import FAILING, IDS, Mutant
 
 # Their packages have functions of the same names.
-restoring = import_module("statemaint.undo.restore")
+restoring = import_module("statemaint.undo.run")
 going_back = import_module("statemaint.recover.rollback")
 repairing = import_module("statemaint.recover.repair")
 verifying = import_module("statemaint.audit.verify")

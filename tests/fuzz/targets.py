@@ -10,7 +10,7 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from statemaint.codec.compression import base as compression
@@ -27,7 +27,7 @@ from statemaint.codec.rocksdb.changelog import Change, Header
 from statemaint.errors import CodecError
 from statemaint.model.proof import Attestation
 from statemaint.model.rocks import Upload, Uploads
-from statemaint.records.attestations import parse_attestations, render_attestations
+from statemaint.records.attestations import StoreNotes, parse_attestations, render_attestations
 from tests.fuzz.mutate import (
     log_record,
     mutated,
@@ -259,7 +259,7 @@ def _check_attestations(data: bytes) -> None:
     # They are compared with files, sorted and written again; as text, since NaN equals nothing.
     found = parse_attestations(data)
     ordered = tuple(sorted(found.proofs, key=lambda one: one.version))
-    content = render_attestations(ordered, found.written, found.since, found.uploads)
+    content = render_attestations(replace(found, proofs=ordered))
     again = parse_attestations(content)
     assert str(again.proofs) == str(ordered)
     assert set(again.written) <= set(found.written)
@@ -328,7 +328,7 @@ TARGETS = {
     "families": Target(_check_families, lambda: [rocks_files.SCHEMA_3]),
     "attestations": Target(
         _check_attestations,
-        lambda: [render_attestations([_ATTESTED], uploads=_UPLOADS)],
+        lambda: [render_attestations(StoreNotes((_ATTESTED,), uploads=_UPLOADS))],
         change=mutated_json,
     ),
 }

@@ -10,10 +10,9 @@ import pytest
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import finish, plan_query
 from statemaint.errors import LeaseHeldError, LeaseLostError
-from statemaint.execute.lease import QUIET, acquire
+from statemaint.execute.lease import QUIET, acquire, end_earlier
 from statemaint.maintain import list_runs, undo
 from statemaint.maintain.bundles import Bundle
-from statemaint.maintain.run import begin_run
 from statemaint.maintain.work import TaskResults
 from statemaint.model.policy import Policy
 from statemaint.records.claims import Holder, newest, path_of
@@ -128,7 +127,7 @@ def test_a_plan_leaves_the_lease_of_every_other_run_alone(tmp_path: Path) -> Non
 
 def test_the_first_attempt_to_plan_asks_the_storage_nothing() -> None:
     storage = MemoryStorage()
-    begin_run(storage, Holder(NAME))
+    end_earlier(storage, Holder(NAME))
     assert storage.requests == {}
 
 

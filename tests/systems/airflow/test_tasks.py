@@ -19,9 +19,9 @@ from statemaint.airflow.tasks import (
     run_costs,
 )
 from statemaint.maintain import list_runs, maintain
-from statemaint.maintain.apply import apply
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.record import read_record, recorded
+from statemaint.maintain.run import apply
 from statemaint.maintain.work import TaskResults
 from statemaint.metrics.options import Targets
 from statemaint.model.policy import Policy

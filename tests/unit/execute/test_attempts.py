@@ -19,7 +19,7 @@ from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.work import WorkOrder, maintain_part
 from statemaint.model.policy import Policy
 from statemaint.records.claims import Holder
-from statemaint.records.units import FOLDER
+from statemaint.records.runs import UNITS
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, HookedStorage, refuse
@@ -116,7 +116,7 @@ def test_an_attempt_that_was_paused_changes_nothing_and_has_the_other_ones_outco
         raise LeaseLostError(storage.root, 1)
 
     assert UnitClaim(storage, "run", "0-0").once(paused) == ROWS
-    assert {path: one for path, one in storage.files.items() if FOLDER not in path} == before
+    assert {path: one for path, one in storage.files.items() if UNITS not in path} == before
 
 
 def test_an_attempt_that_outlives_its_run_claims_nothing_again() -> None:
@@ -134,7 +134,7 @@ def test_an_attempt_that_outlives_its_run_claims_nothing_again() -> None:
 
     with pytest.raises(LeaseLostError, match="the run has ended"):
         UnitClaim(storage, "run", "0-0").once(paused, again=ended)
-    assert list(storage.list(FOLDER)) == []
+    assert list(storage.list(UNITS)) == []
 
 
 def test_what_loses_the_runs_own_lease_is_told() -> None:
@@ -155,7 +155,7 @@ def test_two_attempts_at_the_same_moment_do_nothing_twice() -> None:
 
     def meet(verb: str, path: str) -> None:
         """Lets both attempts see that nobody works on the unit."""
-        first = verb == "write" and path.startswith(FOLDER) and path.endswith("0000000001.json")
+        first = verb == "write" and path.startswith(UNITS) and path.endswith("0000000001.json")
         if first and path not in storage.files:
             both.wait()
 
@@ -195,7 +195,7 @@ def test_the_end_of_a_run_forgets_its_units() -> None:
     UnitClaim(storage, "earlier", "0-0").once(lambda _: ROWS)
     checks = []
     forget_units(storage, before=lambda: checks.append(1))
-    assert list(storage.list(FOLDER)) == []
+    assert list(storage.list(UNITS)) == []
     assert checks
     forget_units(storage)
 
@@ -206,18 +206,18 @@ def test_no_folder_of_a_unit_is_left_on_a_disk_and_no_link_is_followed(tmp_path:
     UnitClaim(storage, "run", "0-0").once(lambda _: ROWS)
     theirs = tmp_path / "theirs/empty"
     theirs.mkdir(parents=True)
-    (tmp_path / "root" / FOLDER / "link").symlink_to(theirs.parent)
-    storage.delete_folders(FOLDER)
-    assert list(storage.list(f"{FOLDER}/run"))  # of a unit at work
-    (tmp_path / "root" / FOLDER / "link").unlink()
+    (tmp_path / "root" / UNITS / "link").symlink_to(theirs.parent)
+    storage.delete_folders(UNITS)
+    assert list(storage.list(f"{UNITS}/run"))  # of a unit at work
+    (tmp_path / "root" / UNITS / "link").unlink()
     forget_units(storage)
-    assert not (tmp_path / "root" / FOLDER).exists()
+    assert not (tmp_path / "root" / UNITS).exists()
     assert theirs.exists()
-    storage.delete_folders(FOLDER)
+    storage.delete_folders(UNITS)
 
 
 def test_a_run_that_has_lost_its_lease_deletes_no_folder_of_a_unit(tmp_path: Path) -> None:
-    place = tmp_path / FOLDER / "later" / "0-0"
+    place = tmp_path / UNITS / "later" / "0-0"
     place.mkdir(parents=True)
 
     def lost() -> None:
@@ -230,14 +230,14 @@ def test_a_run_that_has_lost_its_lease_deletes_no_folder_of_a_unit(tmp_path: Pat
 
 def test_a_guarded_storage_changes_what_it_wraps_while_the_unit_is_held() -> None:
     storage = MemoryStorage({"a": b"1", "b": b"2", "c": b"3"})
-    place = SubdirectoryStorage(storage, f"{FOLDER}/run/0-0")
+    place = SubdirectoryStorage(storage, f"{UNITS}/run/0-0")
     guarded = LeaseGuardedStorage(storage, acquire(place, Holder("unit")))
     assert guarded.exclusive
-    assert place.root == f"{storage.root}/{FOLDER}/run/0-0"
+    assert place.root == f"{storage.root}/{UNITS}/run/0-0"
     guarded.move("a", "d")
     guarded.delete("b")
     guarded.append("e", b"x\n")
     guarded.replace("f", [b"y"])
     guarded.delete_all(["c"])
-    ours = {path: one for path, one in storage.files.items() if FOLDER not in path}
+    ours = {path: one for path, one in storage.files.items() if UNITS not in path}
     assert ours == {"d": b"1", "e": b"x\n", "f": b"y"}

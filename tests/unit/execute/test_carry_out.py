@@ -30,6 +30,7 @@ from statemaint.plan.actions import Attest, Delete, Request
 from statemaint.plan.reasons import AttestReason
 from statemaint.planning import plan_checkpoint
 from statemaint.records.attestations import (
+    StoreNotes,
     attestation_path,
     parse_attestations,
     render_attestations,
@@ -658,7 +659,7 @@ def test_what_is_not_of_one_chain_is_folded_by_itself(storage: MemoryStorage) ->
     storage.write("state/0/0/20.snapshot", [snapshot_bytes(state_at(20))])
     entry = storage.stat("state/0/0/20.snapshot")
     proof = Attestation(entry.path, 20, entry.size, entry.modified, "", 0, 0)
-    storage.write(attestation_path(StoreId(0, 0)), [render_attestations([proof])])
+    storage.write(attestation_path(StoreId(0, 0)), [render_attestations(StoreNotes((proof,)))])
     report = maintain(storage, replace(TIGHT, min_deltas_for_snapshot=4))
     assert names(storage) >= {"17.snapshot", "25.snapshot"}
     assert states(storage) == expected()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from statemaint.execute.memory import bytes_read, chains_of, need_of
+from statemaint.execute.stores import bytes_read, chains_of, need_of
 from statemaint.fold import Source
 from statemaint.fold.needs import UNKNOWN, density, fold_need, read_need
 from statemaint.model.chain import Chain

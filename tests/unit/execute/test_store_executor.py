@@ -8,7 +8,7 @@ import pytest
 from statemaint.execute.fence import Fence, PinWatch
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.store_record import RunContext
-from statemaint.execute.stores import StoreExecutor, _share_a_fold
+from statemaint.execute.stores import StoreExecutor, _folds
 from statemaint.fold import ClearEngine, Source
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
@@ -61,4 +61,5 @@ def test_two_snapshots_share_a_fold_that_passes_through_both(
         for chain in (chains[3], chains[floor])
         if isinstance(chain, Chain)
     )
-    assert _share_a_fold(target, replace(below, families=families)) is share
+    folds = _folds((target, replace(below, families=families)))
+    assert (len(folds) == 1) is share

@@ -7,7 +7,7 @@ import pytest
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import UnsupportedError
 from statemaint.execute.ledger import Ledger
-from statemaint.execute.stores import _context, _out_of_time, execute
+from statemaint.execute.stores import _context, execute
 from statemaint.fold import ClearEngine, Source
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
@@ -89,7 +89,7 @@ def test_stale_snapshots_are_kept_for_a_week_under_every_policy(
     storage: MemoryStorage, trash_for: float
 ) -> None:
     decided = planned(storage, replace(TIGHT, trash_for=trash_for))
-    found = _context(decided, Ledger(storage, "r"), None)
+    found = _context(decided, Ledger(storage, "r"), ClearEngine(), 1)
     assert found.aside is not None
     assert found.aside.seconds == 7 * 86400.0
     assert (found.trash and found.trash.seconds) == (trash_for or None)
@@ -102,4 +102,5 @@ def test_stale_snapshots_are_kept_for_a_week_under_every_policy(
 def test_the_time_is_up_at_the_limit(limit: float | None, seconds: float, *, out: bool) -> None:
     policy = replace(TIGHT, max_seconds_per_run=limit)
     storage = write_checkpoint(MemoryStorage(), last=2, batches=range(2), partitions=1)
-    assert _out_of_time(planned(storage, policy), seconds) is out
+    outcomes = execute(planned(storage, policy), storage, run="r", elapsed=lambda: seconds)
+    assert any(isinstance(outcome, Skipped) for outcome in outcomes) is out

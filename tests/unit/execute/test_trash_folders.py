@@ -7,12 +7,11 @@ import pytest
 from statemaint.errors import AlreadyExistsError, LeaseLostError
 from statemaint.execute.trash import Trash
 from statemaint.listing import Entry
-from statemaint.records.manifest import FOLDER, Contents, manifest_path
+from statemaint.records.manifest import FOLDER, manifest_path
 from statemaint.records.runs import RememberedRuns
-from statemaint.records.trashed import bytes_in_trash, empty, expired, trashed_runs
+from statemaint.records.trashed import empty, expired, size_of_trash, trashed_runs
 from statemaint.storage import MemoryStorage
-from statemaint.undo.history import FileIdentity, LedgerHistory
-from statemaint.undo.restore import _Checksums, restore
+from statemaint.undo.run import _Undo
 from tests.support.faults import Clock
 
 
@@ -39,8 +38,8 @@ def test_the_trash_of_each_run_expires_by_itself_a_manifest_last() -> None:
 def test_the_bytes_in_the_trash_are_those_of_its_files() -> None:
     storage = trash(("a", 7.0), ("b", 8.0))
     storage.write(f"{FOLDER}/b/commits/7", [b"12345"])
-    assert bytes_in_trash(storage) == 7
-    assert bytes_in_trash(MemoryStorage()) == 0
+    assert size_of_trash(storage)[1] == 7
+    assert size_of_trash(MemoryStorage())[1] == 0
 
 
 def test_manifests_are_deleted_after_all_files() -> None:
@@ -88,7 +87,7 @@ def test_the_manifests_of_an_undone_run_go_under_its_lease_alone() -> None:
         if not calls[-1]:
             raise LeaseLostError("memory:", 1)
 
-    assert [one.comes_back for one in restore(storage, "run", before=before)] == [True]
+    assert [one.comes_back for one in _Undo(storage, "run", before).put_back()] == [True]
     assert calls == [True, False]
     assert manifest in storage.files
 
@@ -96,8 +95,8 @@ def test_the_manifests_of_an_undone_run_go_under_its_lease_alone() -> None:
 def test_a_checksum_stays_with_its_file() -> None:
     owner, side = f"{HOME}/1.delta", f"{HOME}/.1.delta.crc"
     trashed = {path: Entry(f"{FOLDER}/run/{path}", 1, None) for path in (owner, side)}
-    storage, found, history = MemoryStorage(), Contents("run", (), trashed), LedgerHistory("run")
+    undo = _Undo(MemoryStorage({entry.path: b"?" for entry in trashed.values()}), "run")
     for left, reasons in (({owner}, {}), (set[str](), {owner: "it was written again"})):
-        checksums = _Checksums(storage, found, FileIdentity(storage, found, history), reasons)
-        said = checksums.against(trashed[side], side, left)
+        undo._reasons = reasons
+        said = undo._against_checksum(trashed[side], side, left)
         assert said == f"{owner} stays in the trash"

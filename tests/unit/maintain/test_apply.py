@@ -13,7 +13,7 @@ from statemaint.cli.verify import digest_json, verify_json
 from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError, Superseded
 from statemaint.execute.lease import acquire
 from statemaint.maintain import maintain
-from statemaint.maintain.apply import apply
+from statemaint.maintain.run import apply
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint

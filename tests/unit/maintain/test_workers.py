@@ -14,7 +14,7 @@ from statemaint.errors import CodecError, LeaseLostError
 from statemaint.execute.stores import execute
 from statemaint.listing import Entry
 from statemaint.maintain import maintain, undo
-from statemaint.maintain.apply import apply
+from statemaint.maintain.run import apply
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy

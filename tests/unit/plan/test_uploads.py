@@ -17,7 +17,7 @@ from statemaint.plan.uploads import (
     _written_by,
     observed,
 )
-from statemaint.records.attestations import parse_attestations, render_attestations
+from statemaint.records.attestations import StoreNotes, parse_attestations, render_attestations
 from tests.support.checkpoints import NOW, STORE, store, versions
 from tests.support.rocks import rocks_store, table, window
 
@@ -199,13 +199,13 @@ def test_snapshots_of_an_hdfs_backed_store_are_noted_as_well() -> None:
 
 def test_is_read_from_the_ledger_as_it_was_written() -> None:
     known = Uploads((Upload(300, path(300), 1.5), Upload(600, path(600), None)), 300)
-    assert parse_attestations(render_attestations([], uploads=known)).uploads == known
-    assert parse_attestations(render_attestations([])).uploads == NOTHING_SEEN
+    assert parse_attestations(render_attestations(StoreNotes(uploads=known))).uploads == known
+    assert parse_attestations(render_attestations(StoreNotes())).uploads == NOTHING_SEEN
 
 
 def test_does_not_depend_on_the_format_of_the_attestations() -> None:
     known = noted(300, 600, widest=300)
-    stored = json.loads(render_attestations([], [path(310)], 310, known))
+    stored = json.loads(render_attestations(StoreNotes((), (path(310),), 310, known)))
     found = parse_attestations(json.dumps({**stored, "format": 1}).encode())
     assert (found.uploads, found.written, found.since) == (known, (), None)
 
@@ -226,7 +226,7 @@ def test_does_not_depend_on_the_format_of_the_attestations() -> None:
     ],
 )
 def test_what_is_broken_of_it_leaves_the_ledger_s_file_unread(broken: object) -> None:
-    stored = json.loads(render_attestations([], [path(310)], 310, noted(300)))
+    stored = json.loads(render_attestations(StoreNotes((), (path(310),), 310, noted(300))))
     content = json.dumps({**stored, "uploads": broken}).encode()
     found = parse_attestations(content)
     assert (found.uploads, found.since, found.written) == (NOTHING_SEEN, None, ())
@@ -234,7 +234,7 @@ def test_what_is_broken_of_it_leaves_the_ledger_s_file_unread(broken: object) ->
 
 def test_more_than_is_ever_noted_is_not_read() -> None:
     known = noted(*range(1, 200))
-    found = parse_attestations(render_attestations([], uploads=known)).uploads
+    found = parse_attestations(render_attestations(StoreNotes(uploads=known))).uploads
     assert [one.version for one in found.newest] == list(range(200 - MOST_NOTED, 200))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import statemaint.records
-from statemaint.records import claims, pins, runs, savepoints, segments, trashed, units
+from statemaint.records import claims, pins, runs, savepoints, segments, trashed
 from statemaint.storage import MemoryStorage
 from tests.support.faults import Clock, HookedStorage
 
@@ -69,8 +69,8 @@ CALLS: dict[str, Callable[[HookedStorage], object]] = {
         storage, trashed.expired(storage, 1e12), before=lambda: None
     ),
     "trashed._write_index": lambda storage: trashed.index_trash(storage, 3, 0),
-    "units.write_document": lambda storage: units.write_document(
-        storage, f"{units.unit_folder(FOREIGN, FOREIGN)}/outcome.json", []
+    "runs.write_document": lambda storage: runs.write_document(
+        storage, f"{runs.unit_folder(FOREIGN, FOREIGN)}/outcome.json", []
     ),
 }
 

@@ -249,13 +249,15 @@ _PROOFS = st.builds(
 
 @given(st.lists(_PROOFS, max_size=3))
 def test_what_is_stored_is_read_as_it_was_written(proofs: list[Attestation]) -> None:
-    assert parse_attestations(render_attestations(proofs)) == StoreNotes(tuple(proofs))
+    assert parse_attestations(render_attestations(StoreNotes(tuple(proofs)))) == StoreNotes(
+        tuple(proofs)
+    )
 
 
 def test_two_proofs_share_the_records_of_their_files() -> None:
     storage = written()
     proof = proof_of(storage)
-    stored = json.loads(render_attestations([proof, replace(proof, version=4)]))
+    stored = json.loads(render_attestations(StoreNotes((proof, replace(proof, version=4)))))
     assert [row[0] for row in stored["files"]] == ["1.delta", "2.delta", "3.delta"]
 
 
@@ -281,12 +283,12 @@ def test_proofs_that_name_no_inputs_count_as_none_and_who_wrote_what_is_kept() -
     ],
 )
 def test_records_of_other_types_are_no_proof(change: dict[str, object]) -> None:
-    stored = json.loads(render_attestations([proof_of(written())]))
+    stored = json.loads(render_attestations(StoreNotes((proof_of(written()),))))
     assert parse_attestations(json.dumps({**stored, **change}).encode()) == StoreNotes()
 
 
 @pytest.mark.parametrize("place", [-1, 3, "0", None, 1.0])
 def test_places_that_are_not_in_the_table_are_no_proof(place: object) -> None:
-    stored = json.loads(render_attestations([proof_of(written())]))
+    stored = json.loads(render_attestations(StoreNotes((proof_of(written()),))))
     stored["attestations"][0]["inputs"] = [place]
     assert parse_attestations(json.dumps(stored).encode()) == StoreNotes()

@@ -281,14 +281,14 @@ ATTESTATION = Attestation("state/0/0/5.snapshot", 5, 10, 1.5, "ab", 2, 30, 6, 0)
 def test_reads_the_attestations_of_a_store(storage: MemoryStorage) -> None:
     entry = storage.write("state/0/0/5.snapshot", [b"snapshot"])
     proof = replace(ATTESTATION, size=entry.size, modified=entry.modified, tag=entry.tag)
-    storage.write(attestation_path(StoreId(0, 0)), [render_attestations([proof])])
+    storage.write(attestation_path(StoreId(0, 0)), [render_attestations(StoreNotes((proof,)))])
     assert scan(storage).stores[0].attestations == (proof,)
     assert scan(storage).stores[1].attestations == ()
 
 
 def test_reads_no_attestations_of_stores_that_nobody_asked_for(storage: MemoryStorage) -> None:
     for partition in (0, 1):
-        content = render_attestations([ATTESTATION])
+        content = render_attestations(StoreNotes((ATTESTATION,)))
         storage.write(attestation_path(StoreId(0, partition)), [content])
     before = Counter(storage.requests)
     whole = scan(storage)
@@ -330,7 +330,7 @@ def test_attestations_that_cannot_be_read_do_not_exist(content: bytes) -> None:
     ],
 )
 def test_an_attestation_of_other_types_does_not_exist(change: dict[str, object]) -> None:
-    stored = json.loads(render_attestations([ATTESTATION]))
+    stored = json.loads(render_attestations(StoreNotes((ATTESTATION,))))
     stored["attestations"][0] |= change
     assert parse_attestations(json.dumps(stored).encode()) == StoreNotes()
 
@@ -338,13 +338,17 @@ def test_an_attestation_of_other_types_does_not_exist(change: dict[str, object])
 @pytest.mark.parametrize("modified", [None, 1.5, 7, math.inf])
 def test_an_attestation_is_read_as_it_was_written(modified: float | None) -> None:
     attestation = replace(ATTESTATION, modified=modified)
-    assert parse_attestations(render_attestations([attestation])) == StoreNotes((attestation,))
+    assert parse_attestations(render_attestations(StoreNotes((attestation,)))) == StoreNotes(
+        (attestation,)
+    )
 
 
 def test_what_we_wrote_and_since_when_is_read_as_it_was_written() -> None:
     paths = ("state/0/0/9.snapshot", "state/0/0/10.zip", f"state/0/0/11_{UUID}.zip")
-    assert parse_attestations(render_attestations([], paths, 9)) == StoreNotes((), paths, 9)
-    stored = json.loads(render_attestations([], paths, 9))
+    assert parse_attestations(render_attestations(StoreNotes((), paths, 9))) == StoreNotes(
+        (), paths, 9
+    )
+    stored = json.loads(render_attestations(StoreNotes((), paths, 9)))
     for since in ("9", 9.0, True):
         assert parse_attestations(json.dumps({**stored, "since": since}).encode()) == StoreNotes()
     del stored["since"]

@@ -13,14 +13,13 @@ from statemaint.undo.checks import (
     _Fit,
     _in,
     _Log,
-    committed,
     lacking_part,
     parts_of,
     undo_refusals,
     units_of,
     version_in,
 )
-from statemaint.undo.history import LedgerHistory, Removal, RestoreNote
+from statemaint.undo.history import FileNote, LedgerHistory
 
 GONE = "nothing is left of the log above it"
 
@@ -197,7 +196,7 @@ def test_files_up_to_those_that_went_may_have_changed(highest: int, changed: int
 def test_a_log_is_cut_where_a_change_above_it_is_gone() -> None:
     def removed(name: str) -> LedgerHistory:
         return LedgerHistory("run", removed={
-            "x": (Removal(1, "run"),), f"{HOME}/{name}": (Removal(2, "later"),)
+            "x": (FileNote("run", 1),), f"{HOME}/{name}": (FileNote("later", 2),)
         })  # fmt: skip
 
     then = noted(3, "3.delta")
@@ -223,7 +222,7 @@ def test_a_file_has_changed_if_a_later_run_removed_another_one(
     storage = MemoryStorage({mine: b"x"})
     if later:
         storage.write(f"{folder_of('later')}/{path}", [later])
-    history = LedgerHistory("run", removed={path: (Removal(1, "run"), Removal(2, "later"))})
+    history = LedgerHistory("run", removed={path: (FileNote("run", 1), FileNote("later", 2))})
     found = Contents("run", (), {path: storage.stat(mine)})
     again = _Fit(storage, found, history)._written_again(HOME, zips=False)
     assert again == ([(3, path)] if changed else [])
@@ -231,9 +230,9 @@ def test_a_file_has_changed_if_a_later_run_removed_another_one(
 
 def test_a_file_that_the_undo_of_an_earlier_run_restored_is_no_change() -> None:
     path = f"{HOME}/2.delta"
-    removed = {path: (Removal(1, "earlier"),), f"{HOME}/3.delta": (Removal(2, "run"),)}
+    removed = {path: (FileNote("earlier", 1),), f"{HOME}/3.delta": (FileNote("run", 2),)}
     for fence, changed in ((3, 0), (2, 1)):
-        back = RestoreNote("earlier", 1, 9.0, None, 0.0, fence=fence)
+        back = FileNote("earlier", fence, 1, 9.0, None, 0.0)
         history = LedgerHistory("run", {path: (back,)}, removed)
         found = compared(noted(3, "3.delta"), file("2.delta", 9.0), highest=3, history=history)
         assert len(found.changed) == changed
@@ -258,7 +257,7 @@ def test_a_store_may_be_noted_in_one_manifest_and_not_in_another() -> None:
 
 
 def test_without_a_noted_log_each_file_newer_than_the_manifest_has_changed() -> None:
-    back = {"state/0/0/7.delta": (RestoreNote("run", 1, None, None, 0.0),)}
+    back = {"state/0/0/7.delta": (FileNote("run", 0, 1, None, None, 0.0),)}
     there = [
         file("4.delta", 10.0), file("5.delta", 10.5), file("6.delta"), file("7.delta", 99.0)
     ]  # fmt: skip
@@ -279,9 +278,10 @@ def test_only_files_of_a_partition_have_a_unit() -> None:
 
 
 def test_the_committed_versions_are_one_above_the_batches() -> None:
-    entries = ("commits/3", "commits/12", "commits/.13.crc", "commits/x")
-    assert committed(MemoryStorage(dict.fromkeys(entries, b""))) == (4, 13)
-    assert committed(MemoryStorage()) == (0, 0)
+    entries = dict.fromkeys(("commits/3", "commits/12", "commits/.13.crc", "commits/x"), b"")
+    for files, versions in ((entries, (4, 13)), ({}, (0, 0))):
+        found = _Fit(MemoryStorage(files), Contents("run", (), {}), LedgerHistory("run"))
+        assert (found._required, found._target) == versions
 
 
 def test_a_path_is_in_its_own_directory_alone() -> None:

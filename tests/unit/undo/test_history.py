@@ -4,7 +4,7 @@ import json
 
 from statemaint.model.ids import UnitId
 from statemaint.storage import MemoryStorage
-from statemaint.undo.history import LedgerHistory, Removal, RestoreNote, read_history
+from statemaint.undo.history import FileNote, LedgerHistory, read_history
 from tests.support.ledgers import plant_lines
 
 DELTA, OTHER = "state/0/0/3.delta", "state/0/0/4.delta"
@@ -14,8 +14,8 @@ def content(*lines: dict[str, object]) -> bytes:
     return b"".join(json.dumps(one).encode() + b"\n" for one in lines)
 
 
-def note(*, run: str = "mine", fence: int) -> RestoreNote:
-    return RestoreNote(run, 1, None, None, 0.0, fence)
+def note(*, run: str = "mine", fence: int) -> FileNote:
+    return FileNote(run, fence, 1, None, None, 0.0)
 
 
 def test_the_ledger_says_who_removed_wrote_and_brought_back_each_file() -> None:
@@ -37,8 +37,8 @@ def test_the_ledger_says_who_removed_wrote_and_brought_back_each_file() -> None:
     plant_lines(storage, "rollback", content(moved))
     assert read_history(storage, "mine", [UnitId(0, 0)]) == LedgerHistory(
         "mine",
-        {DELTA: (RestoreNote("mine", 5, 1.5, 99, 7.5, 4),)},
-        {DELTA: (Removal(2, "mine", 5, 1.5),), OTHER: (Removal(3, "back", -1, None),)},
+        {DELTA: (FileNote("mine", 4, 5, 1.5, 99, 7.5),)},
+        {DELTA: (FileNote("mine", 2, 5, 1.5),), OTHER: (FileNote("back", 3, -1, None),)},
         frozenset({"state/0/0/9.snapshot"}),
     )
 
@@ -48,16 +48,16 @@ def test_a_note_that_says_nothing_or_nonsense_of_a_file_is_of_an_unknown_one() -
     nonsense = {"bytes": "5", "modified": "now", "crc32c": "x"}
     plant_lines(storage, "undo", content({"of": "mine", "path": DELTA, **nonsense}))
     assert read_history(storage, "mine").restored == {
-        DELTA: (RestoreNote("mine", -1, None, None, 0.0, 0),)
+        DELTA: (FileNote("mine", 0, -1, None, None, 0.0),)
     }
 
 
 def test_a_file_is_removed_again_by_a_later_run_alone() -> None:
-    def removed(*history: tuple[int, str]) -> tuple[Removal, ...]:
-        removals = tuple(Removal(*one) for one in history)
+    def removed(*history: tuple[int, str]) -> tuple[FileNote, ...]:
+        removals = tuple(FileNote(one[1], one[0]) for one in history)
         return LedgerHistory("mine", removed={DELTA: removals}).removed_again(DELTA)
 
-    assert removed((3, "mine"), (4, "other")) == (Removal(4, "other"),)
+    assert removed((3, "mine"), (4, "other")) == (FileNote("other", 4),)
     assert not removed((3, "mine"), (3, "other"))
     assert not removed((3, "mine"), (2, "other"))
     assert not removed((2, "mine"), (4, "mine"))
@@ -67,8 +67,8 @@ def test_a_file_is_removed_again_by_a_later_run_alone() -> None:
 
 def test_a_file_was_removed_before_by_an_earlier_run_alone() -> None:
     def removed(*history: tuple[int, str]) -> bool:
-        removals = tuple(Removal(*one) for one in history)
-        found = {DELTA: removals, OTHER: (Removal(3, "mine"),)}
+        removals = tuple(FileNote(one[1], one[0]) for one in history)
+        found = {DELTA: removals, OTHER: (FileNote("mine", 3),)}
         return LedgerHistory("mine", removed=found).removed_before(DELTA)
 
     assert removed((2, "other"))
@@ -77,14 +77,14 @@ def test_a_file_was_removed_before_by_an_earlier_run_alone() -> None:
     assert not removed((4, "other"))
     assert not removed((2, "mine"))
     assert not removed((3, "mine"), (4, "other"))
-    assert not LedgerHistory("mine", removed={DELTA: (Removal(2, "other"),)}).removed_before(DELTA)
+    assert not LedgerHistory("mine", removed={DELTA: (FileNote("other", 2),)}).removed_before(DELTA)
 
 
 def test_what_was_removed_since_is_what_later_runs_removed() -> None:
     history = {
-        DELTA: (Removal(3, "mine"), Removal(4, "other")),
-        OTHER: (Removal(3, "other"), Removal(2, "old")),
-        "commits/4": (Removal(4, "other"),),
+        DELTA: (FileNote("mine", 3), FileNote("other", 4)),
+        OTHER: (FileNote("other", 3), FileNote("old", 2)),
+        "commits/4": (FileNote("other", 4),),
     }
     assert LedgerHistory("mine", removed=history).removed_since() == {DELTA, "commits/4"}
     assert LedgerHistory("nobody", removed=history).removed_since() == frozenset()
@@ -92,7 +92,7 @@ def test_what_was_removed_since_is_what_later_runs_removed() -> None:
 
 def test_what_was_brought_back_since_is_noted_under_a_later_fence() -> None:
     notes = tuple(note(fence=fence) for fence in (2, 3, 4))
-    history = LedgerHistory("mine", {DELTA: notes}, {OTHER: (Removal(3, "mine"),)})
+    history = LedgerHistory("mine", {DELTA: notes}, {OTHER: (FileNote("mine", 3),)})
     assert history.restored_since(DELTA) == notes[2:]
     assert history.restored_since(OTHER) == ()
     assert LedgerHistory("mine", {DELTA: notes}).restored_since(DELTA) == notes

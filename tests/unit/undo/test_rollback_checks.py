@@ -9,7 +9,7 @@ from statemaint.listing import Entry
 from statemaint.model.ids import RecoveryVerb
 from statemaint.records.manifest import Contents, LogWorld, Note, Seen, folder_of
 from statemaint.storage import MemoryStorage
-from statemaint.undo.history import FileIdentity, LedgerHistory, Removal, RestoreNote
+from statemaint.undo.history import FileIdentity, FileNote, LedgerHistory
 from statemaint.undo.rollback_checks import _by_batch, _committed, _Rollback
 from tests.support.faults import Clock
 
@@ -45,8 +45,8 @@ def seen(path: str, modified: float | None = 7.0, crc32c: int | None = None) -> 
 
 def restored(path: str, run: str, modified: float | None, time: float) -> LedgerHistory:
     """Returns the record of a file that another run had removed before, and an undo restored."""
-    note = RestoreNote(run, 1, modified, None, time, fence=3)
-    removed = {path: (Removal(1, "other"),), "x": (Removal(2, "run"),)}
+    note = FileNote(run, 3, 1, modified, None, time)
+    removed = {path: (FileNote("other", 1),), "x": (FileNote("run", 2),)}
     return LedgerHistory("run", {path: (note,)}, removed)
 
 
@@ -80,7 +80,7 @@ def test_a_file_that_is_older_than_the_manifest_was_never_moved(
 def test_the_copy_of_an_undo_is_younger_than_its_note(
     modified: float | None, begun: float | None, *, back: bool
 ) -> None:
-    note = RestoreNote("run", 1, None, None, begun or 0.0, fence=3)
+    note = FileNote("run", 3, 1, None, None, begun or 0.0)
     history = LedgerHistory("run", {} if begun is None else {"commits/4": (note,), ENTRY: (note,)})
     noted = {path: seen(path) for path in ("commits/4", ENTRY)}
     undo = rollback(dict.fromkeys(noted, modified), trashed=dict.fromkeys(noted, 9.0),
@@ -92,7 +92,7 @@ def test_the_copy_of_an_undo_is_younger_than_its_note(
 def test_a_file_of_its_time_is_the_one_that_a_later_run_removed(
     modified: float | None, *, refused: bool
 ) -> None:
-    removed = {ENTRY: (Removal(1, "run"), Removal(2, "later", 1, modified))}
+    removed = {ENTRY: (FileNote("run", 1), FileNote("later", 2, 1, modified))}
     undo = rollback(trashed={ENTRY: 9.0}, noted={ENTRY: seen(ENTRY)},
                     history=LedgerHistory("run", removed=removed))  # fmt: skip
     said = f"{ENTRY} was written again, and removed by another run"
@@ -112,7 +112,7 @@ def test_an_undo_brought_back_a_file_of_its_time_or_a_younger(
 
 def test_a_file_that_no_earlier_run_removed_is_of_none() -> None:
     late = LedgerHistory(
-        "run", restored(ENTRY, "other", 5.0, 30.0).restored, {"x": (Removal(2, "run"),)}
+        "run", restored(ENTRY, "other", 5.0, 30.0).restored, {"x": (FileNote("run", 2),)}
     )
     assert not rollback({ENTRY: 5.0}, history=late)._is_of_earlier(ENTRY)
     own = restored(ENTRY, "run", 5.0, 30.0)
@@ -162,7 +162,7 @@ def test_without_notes_nothing_is_lost() -> None:
 def test_without_noted_logs_what_is_newer_than_the_manifest_is_the_query_s(
     there: dict[str, float | None], why: str | None
 ) -> None:
-    note = RestoreNote("run", 1, None, None, 0.0)
+    note = FileNote("run", 0, 1, None, None, 0.0)
     is_restored = {"commits/1": (note,)} if len({*there}) < 3 else {}
     undo = rollback(there, history=LedgerHistory("run", is_restored), manifests=(None, 10.0, 3.0))
     said = f"{why} is newer than its manifest, which does not record the logs"
@@ -295,8 +295,8 @@ def test_reasons_come_by_batch_as_a_number() -> None:
 
 def test_entries_written_after_it_are_said_in_that_order() -> None:
     there: dict[str, float | None] = dict.fromkeys(["commits/10", "commits/9", "commits/8"], 9.0)
-    removed = {f"offsets/{one}": (Removal(3, "later"),) for one in (10, 9)}
-    removed |= {"x": (Removal(2, "run"),)}
+    removed = {f"offsets/{one}": (FileNote("later", 3),) for one in (10, 9)}
+    removed |= {"x": (FileNote("run", 2),)}
     undo = rollback(there, history=LedgerHistory("run", removed=removed))
     assert [*undo._against_others({"commits/8"})] == [
         "commits/9 was written after it",

@@ -9,7 +9,7 @@ from statemaint.listing import Entry
 from statemaint.records.manifest import Contents, Note, Seen
 from statemaint.scan.proofs import crc32c_of, equal, is_same
 from statemaint.storage import MemoryStorage
-from statemaint.undo.history import FileIdentity, LedgerHistory, Removal, RestoreNote
+from statemaint.undo.history import FileIdentity, FileNote, LedgerHistory
 from tests.support.faults import Clock
 
 PATH, TRASHED = "state/0/0/3.delta", "_statemaint/trash/run/state/0/0/3.delta"
@@ -17,7 +17,7 @@ LONG = bytes(3 << 20)
 
 
 def same(
-    content: bytes, *, trashed: bytes | None = None, notes: Iterable[RestoreNote] = ()
+    content: bytes, *, trashed: bytes | None = None, notes: Iterable[FileNote] = ()
 ) -> FileIdentity:
     files = {PATH: content} | ({TRASHED: trashed} if trashed is not None else {})
     storage = MemoryStorage(files, clock=Clock(50.0))
@@ -90,8 +90,8 @@ def test_a_file_that_an_undo_brought_back_is_told_by_its_note(
     size: int, modified: float, content: bytes | None, *, expected: bool
 ) -> None:
     crc32c = None if content is None else google_crc32c.value(content)
-    unread = RestoreNote("other", 3, 2.0, None, 7.0)
-    note = RestoreNote("other", size, modified, crc32c, 7.0)
+    unread = FileNote("other", 0, 3, 2.0, None, 7.0)
+    note = FileNote("other", 0, size, modified, crc32c, 7.0)
     found = same(b"abc", notes=(unread, note))
     assert found(Seen(entry()), entry(modified=9.0)) is expected
 
@@ -106,14 +106,14 @@ def removed(
     modified: float | None = 8.0,
     *,
     restored: tuple[int, str] | None = None,
-    more: tuple[Removal, ...] = (),
+    more: tuple[FileNote, ...] = (),
 ) -> FileIdentity:
     """Returns the comparison of a run that moved `abc` with what a later run removed."""
     storage = MemoryStorage({TRASHED: b"abc", **files}, clock=Clock(50.0))
     notes = {PATH: Note(Seen(entry()), 99.0)}
     found = Contents("run", (), {PATH: storage.stat(TRASHED)}, notes)
-    back = (RestoreNote(restored[1], 3, 8.0, None, 0.0, restored[0]),) if restored else ()
-    removals = (Removal(2, "run", 3, 2.0), Removal(3, "later", 3, modified), *more)
+    back = (FileNote(restored[1], restored[0], 3, 8.0, None, 0.0),) if restored else ()
+    removals = (FileNote("run", 2, 3, 2.0), FileNote("later", 3, 3, modified), *more)
     return FileIdentity(storage, found, LedgerHistory("run", {PATH: back}, {PATH: removals}))
 
 
@@ -163,7 +163,7 @@ def test_what_a_later_run_did_not_come_to_remove_is_compared_in_its_place(
 def test_what_a_third_run_removed_in_its_place_is_compared_in_the_trash_of_that_run(
     content: bytes, modified: float, *, again: bool
 ) -> None:
-    third = Removal(4, "third", 3, modified)
+    third = FileNote("third", 4, 3, modified)
     files = {LATER.replace("later", "third"): content}
     later = removed(files, more=(third,)).history.removed[PATH][1]
     assert removed(files, more=(third,))._is_mine(PATH, later) is not again
@@ -188,11 +188,11 @@ def test_the_undo_of_an_earlier_run_restored_a_file_by_its_time_or_its_bytes(
     size: int, modified: float | None, crc32c: int | None, *, earlier: bool
 ) -> None:
     storage = MemoryStorage({PATH: b"abc"})
-    note = RestoreNote("earlier", size, modified, crc32c, 0.0, 3)
-    other = (Removal(2, "run"),)
+    note = FileNote("earlier", 3, size, modified, crc32c, 0.0)
+    other = (FileNote("run", 2),)
     for first, found in ((1, earlier), (3, False)):
         history = LedgerHistory(
-            "run", {PATH: (note,)}, {PATH: (Removal(first, "earlier"),), "x": other}
+            "run", {PATH: (note,)}, {PATH: (FileNote("earlier", first),), "x": other}
         )
         compare = FileIdentity(storage, Contents("run", (), {}), history)
         assert compare.is_of_earlier(entry(modified=9.0)) is found
