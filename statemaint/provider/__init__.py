@@ -7,6 +7,12 @@ it.
 from statemaint.provider.bootstrap import Bootstrapped, LiveCheckpointError, bootstrap
 from statemaint.provider.files import CannotLoadStateStoreError, StateStoreConf, StoreFile
 from statemaint.provider.hdfs import HDFSBackedStateStoreProvider
+from statemaint.provider.rocks_store import (
+    RocksDBReadStateStore,
+    RocksDBStateStore,
+    StateStoreCheckpointInfo,
+)
+from statemaint.provider.rocksdb import RocksDBStateStoreProvider
 from statemaint.provider.store import (
     HDFSBackedReadStateStore,
     HDFSBackedStateStore,
@@ -21,6 +27,10 @@ __all__ = [
     "HDFSBackedStateStore",
     "HDFSBackedStateStoreProvider",
     "LiveCheckpointError",
+    "RocksDBReadStateStore",
+    "RocksDBStateStore",
+    "RocksDBStateStoreProvider",
+    "StateStoreCheckpointInfo",
     "StateStoreConf",
     "StateStoreMetrics",
     "StoreFile",

@@ -4,9 +4,10 @@ Spark's provider reads names slightly differently from `model.chain`, which serv
 snapshot hides the delta of its version, and a name with two parts must begin with a number.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from statemaint.codec.compression.base import encode
 from statemaint.codec.compression.registry import COMPRESSIONS, named
@@ -58,6 +59,11 @@ class StateStoreConf:
             base and the loaded version.
         max_bytes_in_memory: about the most bytes that a version may take in memory; a larger one
             is refused. Not a setting of Spark.
+        checkpoint_format_version: RocksDB only: 2 gives each attempt at a version a unique id.
+        changelog_checkpointing: RocksDB only: whether a commit writes a changelog, and snapshots
+            are left to maintenance. Spark's own default is off.
+        merge_operator_version: RocksDB only: what is between the values of a key; 1 is a comma, as
+            in Spark before 4.2, and 2 nothing.
     """
 
     compression_codec: str = _setting("stateStore.compression.codec", _codec, "lz4")
@@ -73,11 +79,19 @@ class StateStoreConf:
         "stateStore.autoSnapshotRepair.maxChangeFileReplay", int, 500
     )
     max_bytes_in_memory: int = 1024 * 1024 * 1024
+    checkpoint_format_version: int = _setting("stateStore.checkpointFormatVersion", int, 1)
+    changelog_checkpointing: bool = _setting(
+        "stateStore.rocksdb.changelogCheckpointing.enabled", _flag, default=False
+    )
+    merge_operator_version: int = _setting("stateStore.rocksdb.mergeOperatorVersion", int, 2)
 
     def __post_init__(self) -> None:
         if self.compression_codec not in COMPRESSIONS:
             codecs = ", ".join(COMPRESSIONS)
             raise ConfigError(f"codec {self.compression_codec!r} is not one of {codecs}")
+        for name in ("checkpoint_format_version", "merge_operator_version"):
+            if (number := getattr(self, name)) not in (1, 2):
+                raise ConfigError(f"{name} must be 1 or 2, not {number}")
 
     @classmethod
     def of(cls, conf: Mapping[str, str]) -> "StateStoreConf":
@@ -103,6 +117,8 @@ def _parsed(key: str, value: str, parse: Callable[[str], object]) -> object:
         raise ConfigError(f"{key} cannot be {value!r}") from error
 
 
+_log = logging.getLogger(__name__)
+_State = TypeVar("_State")
 _ROW_CHECKSUM = 4
 _WORD = 8
 
@@ -190,17 +206,9 @@ class StoreFiles:
 
     def write(self, version: int, kind: str, changes: Iterable[Record]) -> Entry:
         """Makes a file appear complete; a crash leaves the old one without checksums, or it."""
-        path = f"{self.directory}/{version}.{kind}"
-        self._forget_checksums(path)  # first: Spark refuses a file with an older file's checksum
         payload = records.encode(changes, row_checksums=self.conf.row_checksum_enabled)
-        summed = ChecksummedChunks(encode(COMPRESSIONS[self.conf.compression_codec], payload))
-        like = self.neighbours.of(path)
-        entry = self.storage.write(path, summed, overwrite=True, like=like)
-        if self.conf.file_checksum_enabled:
-            content = spark(summed.crc32c, entry.size, self.storage.now())
-            self.storage.write(f"{path}.crc", [content], overwrite=True, like=like)
-        self.neighbours.note(path)
-        return entry
+        path = f"{self.directory}/{version}.{kind}"
+        return write_file(self.neighbours, self.conf, path, payload)
 
     def pinned(self) -> Iterator[int]:
         now = self.storage.now()
@@ -208,10 +216,54 @@ class StoreFiles:
 
     def delete(self, files: Sequence[StoreFile]) -> None:
         for file in files:
-            self._forget_checksums(file.path)
-            self.storage.delete(file.path)
+            discard(self.storage, file.path)
 
-    def _forget_checksums(self, path: str) -> None:
-        folder, _, name = path.rpartition("/")
-        for side in (f"{name}.crc", f".{name}.crc.crc", f".{name}.crc"):
-            self.storage.delete(f"{folder}/{side}")
+
+def newest_readable(
+    conf: StateStoreConf, version: int, bases: Sequence[int], load: Callable[[int], _State]
+) -> tuple[int, _State]:
+    """Returns the newest base of a version that loads, and its state. Mirrors `SnapshotLoader`.
+
+    Below a broken base older ones are tried, if the settings allow it, as long as the number of
+    deltas to replay stays within its limit.
+    """
+    try:
+        return bases[0], load(bases[0])
+    except CannotLoadStateStoreError as error:
+        for base in bases[1:] if conf.auto_snapshot_repair_enabled else ():
+            if version - base > conf.auto_snapshot_repair_max_change_file_replay:
+                break
+            try:
+                state = load(base)
+            except CannotLoadStateStoreError:
+                continue
+            _log.warning("%s; loaded version %d from %d instead", error, version, base)
+            return base, state
+        raise
+
+
+def write_file(
+    neighbours: Neighbours, conf: StateStoreConf, path: str, payload: Iterable[bytes]
+) -> Entry:
+    """Makes a file appear complete; a crash leaves the old one without checksums, or it."""
+    storage = neighbours.storage
+    forget_checksums(storage, path)  # first: Spark refuses a file with an older file's checksum
+    summed = ChecksummedChunks(encode(COMPRESSIONS[conf.compression_codec], payload))
+    like = neighbours.of(path)
+    entry = storage.write(path, summed, overwrite=True, like=like)
+    if conf.file_checksum_enabled:
+        content = spark(summed.crc32c, entry.size, storage.now())
+        storage.write(f"{path}.crc", [content], overwrite=True, like=like)
+    neighbours.note(path)
+    return entry
+
+
+def discard(storage: Storage, path: str) -> None:
+    forget_checksums(storage, path)
+    storage.delete(path)
+
+
+def forget_checksums(storage: Storage, path: str) -> None:
+    folder, _, name = path.rpartition("/")
+    for side in (f"{name}.crc", f".{name}.crc.crc", f".{name}.crc"):
+        storage.delete(f"{folder}/{side}")

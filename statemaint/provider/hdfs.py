@@ -14,10 +14,10 @@ from statemaint.errors import CheckpointError, ConfigError, StatemaintError
 from statemaint.execute.commits import Neighbours
 from statemaint.model.ids import StoreId
 from statemaint.provider.files import (
-    CannotLoadStateStoreError,
     StateStoreConf,
     StoreFile,
     StoreFiles,
+    newest_readable,
 )
 from statemaint.provider.store import (
     HDFSBackedReadStateStore,
@@ -157,28 +157,12 @@ class HDFSBackedStateStoreProvider:
         return state
 
     def _load_snapshot(self, version: int) -> tuple[int, State]:
-        """Returns the newest readable base at or below a version. Mirrors `SnapshotLoader`.
-
-        Below a broken base older ones are tried, down to the empty state, as long as the number of
-        deltas to replay stays within its limit.
-        """
         snapshots = {file.version for file in self._files.fetch() if file.is_snapshot}
         versions = {*snapshots, *self._loaded, 0}
         bases = sorted((base for base in versions if base <= version), reverse=True)
-        try:
-            return bases[0], self._base(bases[0])
-        except CannotLoadStateStoreError as error:
-            for base in bases[1:] if self.conf.auto_snapshot_repair_enabled else ():
-                if version - base > self.conf.auto_snapshot_repair_max_change_file_replay:
-                    break
-                try:
-                    state = self._base(base)
-                except CannotLoadStateStoreError:
-                    continue
-                _log.warning("%s; loaded version %d from %d instead", error, version, base)
-                self._counts[_REPAIRED] = 1
-                return base, state
-            raise
+        base, state = newest_readable(self.conf, version, bases, self._base)
+        self._counts[_REPAIRED] = int(base != bases[0])
+        return base, state
 
     def _base(self, version: int) -> State:
         if version == 0:

@@ -106,7 +106,28 @@ class StoreState(StrEnum):
     ABORTED = "ABORTED"
 
 
-class HDFSBackedStateStore(HDFSBackedReadStateStore):
+class Updating:
+    """The phase of a store that is open for changes."""
+
+    def __init__(self) -> None:
+        self.state = StoreState.UPDATING
+
+    @property
+    def has_committed(self) -> bool:
+        return self.state is StoreState.COMMITTED
+
+    def must_update(self, verb: str) -> None:
+        if self.state is not StoreState.UPDATING:
+            raise ConfigError(f"Cannot {verb} after already committed or aborted")
+
+
+def must_be_rows(*rows: bytes) -> None:
+    if any(len(row) % _WORD for row in rows):
+        sizes = " and ".join(str(len(row)) for row in rows)
+        raise ConfigError(f"rows take whole words of {_WORD} bytes, not {sizes} bytes")
+
+
+class HDFSBackedStateStore(HDFSBackedReadStateStore, Updating):
     """One version and the changes that make the next. Mirrors Spark's `HDFSBackedStateStore`.
 
     Changes are held in memory until `commit`; a crash before it leaves no trace. After commit or
@@ -126,16 +147,14 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore):
         metrics: Callable[[State], StateStoreMetrics],
     ) -> None:
         super().__init__(place, version, state, prefix=prefix)
+        Updating.__init__(self)
         self._commit, self._metrics = commit, metrics
         self._changes: list[Record] = []
-        self.state = StoreState.UPDATING
 
     def put(self, key: bytes, value: bytes) -> None:
         """Sets the value of a key; both must be of the size of an `UnsafeRow`."""
-        self._must_update("put")
-        if len(key) % _WORD or len(value) % _WORD:
-            text = f"rows take whole words of {_WORD} bytes, not {len(key)} and {len(value)} bytes"
-            raise ConfigError(text)
+        self.must_update("put")
+        must_be_rows(key, value)
         self._state[key] = value
         self._changes.append((key, value))
 
@@ -145,7 +164,7 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore):
 
     def remove(self, key: bytes) -> None:
         """Removes a key; nothing is written for a missing key."""
-        self._must_update("remove")
+        self.must_update("remove")
         if self._state.pop(key, None) is not None:
             self._changes.append((key, None))
 
@@ -154,7 +173,7 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore):
 
         If the delta could not be written (`StorageError`), the store can be committed again.
         """
-        self._must_update("commit")
+        self.must_update("commit")
         self._commit(self.version + 1, self._state, self._changes)
         self.state = StoreState.COMMITTED
         return self.version + 1
@@ -165,13 +184,5 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore):
         self._changes = []
 
     @property
-    def has_committed(self) -> bool:
-        return self.state is StoreState.COMMITTED
-
-    @property
     def metrics(self) -> StateStoreMetrics:
         return self._metrics(self._state)
-
-    def _must_update(self, verb: str) -> None:
-        if self.state is not StoreState.UPDATING:
-            raise ConfigError(f"Cannot {verb} after already committed or aborted")

@@ -6,12 +6,11 @@ damaged: nothing is saved then. Nor is it if a row that is stored differently wo
 changed back, be the row that was read.
 """
 
-import struct
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from itertools import islice, repeat
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -21,9 +20,8 @@ from statemaint.codec.hdfs import records
 from statemaint.codec.integrity import row_checksum
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rows.murmur3 import pmod
-from statemaint.codec.rows.state_row import NoPrefix, PrefixScan, RowLayout, Wrapping, entries
-from statemaint.codec.rows.types import StructType
-from statemaint.codec.rows.unsafe_write import row_of
+from statemaint.codec.rows.rocks_row import key_codec, rows_in, value_of
+from statemaint.codec.rows.state_row import NoPrefix, PrefixScan, RowLayout, Wrapping
 from statemaint.errors import CodecError, DamagedError, UnsupportedError, in_file
 from statemaint.execute.publish import Published, publish, publish_zip
 from statemaint.fold import Folding, Pieces, Source, must_equal
@@ -43,8 +41,7 @@ if TYPE_CHECKING:
     pass
 
 Row = tuple[bytes, bytes]
-_INT, _VERSION = struct.Struct("<i"), b"\0"
-_BATCH, _FAMILY = 512, 2  # rows at a time: one may have 60,000 bytes
+_BATCH, _FAMILY, _CHECKSUM = 512, 2, 4  # rows at a time: one may have 60,000 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,43 +246,19 @@ def _key_of(old: Shape, new: Shape, layout: RowLayout) -> Callable[[bytes], byte
     if old.provider is new.provider:
         return lambda key: key
     match layout.encoder, new.provider:
-        case NoPrefix(), Provider.ROCKSDB:
-            return lambda key: _VERSION + key
-        case NoPrefix(), _:
-            return lambda key: key[1:]
-        case PrefixScan(columns), Provider.ROCKSDB:
-            return partial(_split, layout.key, columns)
-        case PrefixScan(columns), _:
-            return partial(_joined, layout.key, columns)
+        case NoPrefix() | PrefixScan(), Provider.ROCKSDB:
+            return key_codec(layout.key, layout.encoder).encode
+        case NoPrefix() | PrefixScan(), _:
+            return key_codec(layout.key, layout.encoder).decode
         case _:
             raise ValueError(f"only RocksDB has keys in {layout.encoder}")
-
-
-def _split(kind: StructType, columns: int, key: bytes) -> bytes:
-    parts = [(key, kind, number) for number in range(len(kind.fields))]
-    front = _VERSION + row_of(parts[:columns])
-    return _INT.pack(len(front)) + front + _VERSION + row_of(parts[columns:])
-
-
-def _joined(kind: StructType, columns: int, key: bytes) -> bytes:
-    if len(key) < _INT.size:
-        raise CodecError(f"{len(key)} bytes are too few for a key", offset=0)
-    end = _INT.size + int(_INT.unpack_from(key)[0])
-    front, back = StructType(kind.fields[:columns]), StructType(kind.fields[columns:])
-    rows = ((key[_INT.size + 1 : end], front), (key[end + 1 :], back))
-    return row_of([(row, of, one) for row, of in rows for one in range(len(of.fields))])
 
 
 def _rows_in(row: Row, shape: Shape, layout: RowLayout, delimiter: bytes) -> Iterable[bytes]:
     key, value = row
     if shape.provider is Provider.HDFS_BACKED:
-        return (value[_INT.size :] if shape.row_checksums else value,)
-    encoded: Iterable[bytes] = (value,)
-    if layout.many:
-        encoded = entries(key, value, Wrapping(0, bool(shape.row_checksums), delimiter))
-    elif shape.row_checksums:
-        encoded = (row_checksum.bare_row(key, value, offset=0),)
-    return [one[len(_VERSION) :] for one in encoded]
+        return (value[_CHECKSUM:] if shape.row_checksums else value,)
+    return rows_in(key, value, _wrapping(shape, delimiter), many=layout.many)
 
 
 def _value_of(
@@ -294,9 +267,8 @@ def _value_of(
     if shape.provider is Provider.HDFS_BACKED:
         (row,) = rows
         return row_checksum.seal((key, row))[1] or b"" if shape.row_checksums else row
-    encoded = [_VERSION + row for row in rows]
-    if layout.many:
-        encoded = [_INT.pack(len(row)) + row for row in encoded]
-    if shape.row_checksums:
-        encoded = [row_checksum.seal_row(key, row) for row in encoded]
-    return delimiter.join(encoded)
+    return value_of(key, rows, _wrapping(shape, delimiter), many=layout.many)
+
+
+def _wrapping(shape: Shape, delimiter: bytes) -> Wrapping:
+    return Wrapping(0, bool(shape.row_checksums), delimiter)

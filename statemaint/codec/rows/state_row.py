@@ -41,12 +41,12 @@ from statemaint.errors import CodecError
 _INT, _MOMENT = struct.Struct("<i"), struct.Struct(">Q")
 _SEALED_HEAD, _CHECKSUM_SIZE = struct.Struct("<Ii"), 4
 _HIGHEST_BIT, _ABOVE = 1 << 63, 1 << 64
-_NEGATIVE, _POSITIVE, _NULL = 0, 1, 2
-_NUMBERS = {
+NEGATIVE, POSITIVE, NULL = 0, 1, 2
+NUMBERS = {
     "byte": struct.Struct(">b"), "short": struct.Struct(">h"), "integer": struct.Struct(">i"),
     "long": struct.Struct(">q"), "float": struct.Struct(">f"), "double": struct.Struct(">d"),
 }  # fmt: skip
-_FLOATING, _BINARY = ("float", "double"), AtomicType("binary")
+FLOATING, _BINARY = ("float", "double"), AtomicType("binary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def _versioned(kind: StructType) -> _Tail:
 
 
 def _ordered(kind: StructType) -> _Tail:
-    names = tuple(_number(field.type) for field in kind.fields)
+    names = tuple(number_name(field.type) for field in kind.fields)
     row = _versioned(StructType(tuple(Field(field.name, _BINARY) for field in kind.fields)))
 
     def read(data: bytes, at: int) -> Row:
@@ -212,20 +212,20 @@ def _ordered(kind: StructType) -> _Tail:
     return read
 
 
-def _number(kind: DataType) -> str:
-    if isinstance(kind, AtomicType) and kind.name in _NUMBERS:
+def number_name(kind: DataType) -> str:
+    if isinstance(kind, AtomicType) and kind.name in NUMBERS:
         return kind.name
     raise CodecError(f"keys cannot be in the order of {kind}", offset=0)
 
 
 def _unordered(name: str, column: bytes | None, at: int) -> Value:
-    if column is None or column[:1] == bytes([_NULL]):
+    if column is None or column[:1] == bytes([NULL]):
         return None
-    number = _NUMBERS[name]
-    if len(column) != 1 + number.size or column[0] not in (_NEGATIVE, _POSITIVE):
+    number = NUMBERS[name]
+    if len(column) != 1 + number.size or column[0] not in (NEGATIVE, POSITIVE):
         raise CodecError(f"{column[:9].hex()} is not an ordered {name}", offset=at)
     digits = column[1:]
-    if name in _FLOATING and column[0] == _NEGATIVE:
+    if name in FLOATING and column[0] == NEGATIVE:
         digits = bytes(0xFF ^ byte for byte in digits)
     return number.unpack(digits)[0]
 

@@ -69,7 +69,7 @@ class RowWriter:
 
     def _row(self, values: Values, kind: StructType) -> bytes:
         columns = _columns(values, kind)
-        start = _bitset(len(columns))
+        start = null_bits(len(columns))
         parts = _Parts(bytearray(start + _WORD * len(columns)), 0)
         for number, (value, field) in enumerate(zip(columns, kind.fields, strict=True)):
             try:
@@ -118,7 +118,7 @@ class RowWriter:
 
     def _array(self, values: list[Any], kind: DataType, *, nullable: bool) -> bytes:
         width = element_width(kind)
-        start = _WORD + _bitset(len(values))
+        start = _WORD + null_bits(len(values))
         parts = _Parts(bytearray(start + _padded(width * len(values))), _WORD)
         _LONG.pack_into(parts.head, 0, len(values))
         for number, value in enumerate(values):
@@ -190,10 +190,10 @@ def row_of(columns: Sequence[tuple[bytes, StructType, int]]) -> bytes:
 
     Each is given as a row, the type of that row, and the number of the column in it.
     """
-    start = _bitset(len(columns))
+    start = null_bits(len(columns))
     parts = _Parts(bytearray(start + _WORD * len(columns)), 0)
     for number, (row, kind, column) in enumerate(columns):
-        old = _bitset(len(kind.fields)) + _WORD * column
+        old = null_bits(len(kind.fields)) + _WORD * column
         word = row[old:][:_WORD]
         if len(word) < _WORD:
             raise CodecError(f"row of {len(row)} bytes is too short", offset=0)
@@ -269,7 +269,7 @@ def _big_endian(number: int) -> bytes:
     return number.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
 
 
-def _bitset(count: int) -> int:
+def null_bits(count: int) -> int:
     return (count + 63) // 64 * _WORD
 
 

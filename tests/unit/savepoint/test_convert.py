@@ -129,6 +129,7 @@ def test_a_key_that_only_rocksdb_has_is_refused() -> None:
     old, new = (Shape(provider=one) for one in (Provider.ROCKSDB, Provider.HDFS_BACKED))
     with pytest.raises(ValueError, match="only RocksDB has keys in TimestampFirst"):
         converter(old, new, layout)
-    prefixed = replace(layout, encoder=PrefixScan(1))
+    key = parse_struct(schema(["string", "long"]))
+    prefixed = replace(layout, key=key, encoder=PrefixScan(1))
     with pytest.raises(CodecError, match="3 bytes are too few for a key"):
         converter(old, new, prefixed)((b"key", b"value"))

@@ -1,0 +1,170 @@
+"""Keys and values of RocksDB stores, made from rows and taken apart again.
+
+The grammar is in `state_row`, which reads columns; here rows stay bytes. Mirrors
+`RocksDBStateEncoder.scala`.
+"""
+
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from statemaint.codec.integrity import row_checksum
+from statemaint.codec.rows.state_row import (
+    FLOATING,
+    NEGATIVE,
+    NULL,
+    NUMBERS,
+    POSITIVE,
+    KeyEncoder,
+    NoPrefix,
+    PrefixScan,
+    RangeScan,
+    Wrapping,
+    entries,
+    number_name,
+)
+from statemaint.codec.rows.types import StructType
+from statemaint.codec.rows.unsafe_read import row_reader
+from statemaint.codec.rows.unsafe_write import RowWriter, null_bits, row_of
+from statemaint.errors import CodecError, UnsupportedError
+
+_INT, _VERSION, _WORD = struct.Struct("<i"), b"\0", 8
+_Rows = Callable[[bytes], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCodec:
+    """The encoding of keys, without their column family.
+
+    `prefix` encodes the row of the columns in front, with which all keys begin that have them;
+    `None` if none are. `ranged` keys sort as their columns do.
+    """
+
+    encode: _Rows
+    decode: _Rows
+    prefix: _Rows | None = None
+    ranged: bool = False
+
+
+def key_codec(kind: StructType, encoder: KeyEncoder) -> KeyCodec:
+    """Returns the encoding of keys of a type, by `NoPrefix`, `PrefixScan` or `RangeScan`."""
+    match encoder:
+        case NoPrefix():
+            return KeyCodec(_VERSION.__add__, lambda key: key[len(_VERSION) :])
+        case PrefixScan(columns):
+            apart = tuple(range(columns))
+            return _split(kind, apart, _VERSION.__add__, lambda front: front[len(_VERSION) :])
+        case RangeScan(ordinals):
+            ordered, unordered = _ordering(kind.only(ordinals))
+            return _split(kind, ordinals, ordered, unordered, ranged=True)
+        case _:
+            known = "NoPrefix, PrefixScan and RangeScan"
+            raise UnsupportedError("the state store", f"keys in {encoder}", known)
+
+
+def _split(
+    kind: StructType,
+    apart: tuple[int, ...],
+    to_front: _Rows,
+    of_front: _Rows,
+    *,
+    ranged: bool = False,
+) -> KeyCodec:
+    front = kind.only(apart)
+    others = tuple(column for column in range(len(kind.fields)) if column not in apart)
+    back = kind.only(others)
+
+    def prefix(row: bytes) -> bytes:
+        encoded = to_front(row)
+        return _INT.pack(len(encoded)) + encoded
+
+    def encode(row: bytes) -> bytes:
+        key = prefix(row_of([(row, kind, column) for column in apart]))
+        rest = _VERSION + row_of([(row, kind, column) for column in others])
+        return key + rest if others or not ranged else key
+
+    def decode(key: bytes) -> bytes:
+        if len(key) < _INT.size:
+            raise CodecError(f"{len(key)} bytes are too few for a key", offset=0)
+        end = _INT.size + int(_INT.unpack_from(key)[0])
+        parts = {
+            column: (of_front(key[_INT.size : end]), front, at) for at, column in enumerate(apart)
+        }
+        rest = key[end + len(_VERSION) :]
+        parts |= {column: (rest, back, at) for at, column in enumerate(others)}
+        return row_of([parts[column] for column in range(len(kind.fields))])
+
+    return KeyCodec(encode, decode, prefix, ranged)
+
+
+def _ordering(front: StructType) -> tuple[_Rows, _Rows]:
+    """Returns the functions that turn a row of numbers into one whose bytes sort, and back."""
+    names = [number_name(field.type) for field in front.fields]
+    binary = [{"name": str(at), "type": "binary", "nullable": True} for at in range(len(names))]
+    writer = RowWriter({"type": "struct", "fields": binary})
+    read, start = row_reader(writer.struct), null_bits(len(names))
+
+    def ordered(row: bytes) -> bytes:
+        nulls = int.from_bytes(row[:start], "little")
+        words = (row[start + _WORD * at :][:_WORD] for at in range(len(names)))
+        columns = zip(names, words, strict=True)
+        return _VERSION + writer.write(
+            [
+                _ordered(name, None if nulls >> at & 1 else word)
+                for at, (name, word) in enumerate(columns)
+            ]
+        )
+
+    def unordered(encoded: bytes) -> bytes:
+        nulls, words = 0, b""
+        for at, column in enumerate(read(encoded, len(_VERSION), len(encoded) - len(_VERSION))):
+            nulls |= (column[:1] == bytes([NULL])) << at
+            words += _unordered(names[at], column)
+        return nulls.to_bytes(start, "little") + words
+
+    return ordered, unordered
+
+
+def _ordered(name: str, word: bytes | None) -> bytes:
+    size = NUMBERS[name].size
+    if word is None:
+        return bytes([NULL]) + bytes(size)
+    digits = word[:size][::-1]
+    if not digits[0] >> 7:
+        return bytes([POSITIVE]) + digits
+    return bytes([NEGATIVE]) + (_flipped(digits) if name in FLOATING else digits)
+
+
+def _unordered(name: str, column: bytes) -> bytes:
+    if column[0] == NULL:
+        return bytes(_WORD)
+    flipped = name in FLOATING and column[0] == NEGATIVE
+    digits = _flipped(column[1:]) if flipped else column[1:]
+    return digits[::-1].ljust(_WORD, b"\0")
+
+
+def _flipped(digits: bytes) -> bytes:
+    return bytes(0xFF ^ byte for byte in digits)
+
+
+# -- values
+
+
+def value_of(key: bytes, rows: Iterable[bytes], wrapping: Wrapping, *, many: bool) -> bytes:
+    """Returns the value of a whole key: exactly one row, unless values have `many`."""
+    encoded = [_VERSION + row for row in rows]
+    if many:
+        encoded = [_INT.pack(len(row)) + row for row in encoded]
+    if wrapping.checksums:
+        encoded = [row_checksum.seal_row(key, row) for row in encoded]
+    return wrapping.delimiter.join(encoded)
+
+
+def rows_in(key: bytes, value: bytes, wrapping: Wrapping, *, many: bool) -> list[bytes]:
+    """Returns the rows of the value of a whole key; checksums are compared."""
+    encoded: Iterable[bytes] = (value,)
+    if many:
+        encoded = entries(key, value, wrapping)
+    elif wrapping.checksums:
+        encoded = (row_checksum.bare_row(key, value, offset=0),)
+    return [row[len(_VERSION) :] for row in encoded]
