@@ -25,6 +25,7 @@ FIRST, MORE = 11, 5
 # Each takes minutes; all of them are for `make test-shapes`.
 _ALL = os.environ.get("STATEMAINT_SHAPES") == "all"
 _MORE_NAMES = (
+    "rocks-timed-ids",
     "aggregation2", "chained", "dedup-within-watermark", "join2", "pandas-state-timeout",
     "session-window", "rocks-chained-ids", "rocks-join2-ids", "rocks-rowchecksum",
     "rocks-session-window-ids", "rocks-join3-ids", "rocks-join4", "rocks-expiring-ids",
@@ -34,7 +35,7 @@ _MORE_ON_ANY = (
     "dedup-within-watermark", "join2", "limit", "pandas-state-timeout", "session-window",
 )  # fmt: skip
 _FAMILIES = ("rocks-join3", "rocks-join4-ids", "rocks-timed", "rocks-expiring")
-NAMES = ("rocks-aggregation-ids", "rocks-timed-ids", *(_MORE_NAMES if _ALL else ()))
+NAMES = ("rocks-aggregation-ids", *(_MORE_NAMES if _ALL else ()))
 ON_ANY_PROVIDER = ("aggregation2", *(_MORE_ON_ANY if _ALL else ()))
 # Of keys: what comes behind the columns that rows are shuffled by.
 _NOT_SHUFFLED_BY = ("index", "sessionStartTime")
