@@ -22,6 +22,7 @@ from statemaint.codec.integrity import row_checksum
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rows.murmur3 import pmod
 from statemaint.codec.rows.state_row import NoPrefix, PrefixScan, RowLayout, Wrapping, entries
+from statemaint.codec.rows.state_write import VERSION, entry_encoder, key_encoder
 from statemaint.codec.rows.types import StructType
 from statemaint.codec.rows.unsafe_write import row_of
 from statemaint.errors import CodecError, DamagedError, UnsupportedError, in_file
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     pass
 
 Row = tuple[bytes, bytes]
-_INT, _VERSION = struct.Struct("<i"), b"\0"
+_INT = struct.Struct("<i")
 _BATCH, _FAMILY = 512, 2  # rows at a time: one may have 60,000 bytes
 
 
@@ -249,22 +250,14 @@ def _key_of(old: Shape, new: Shape, layout: RowLayout) -> Callable[[bytes], byte
     if old.provider is new.provider:
         return lambda key: key
     match layout.encoder, new.provider:
-        case NoPrefix(), Provider.ROCKSDB:
-            return lambda key: _VERSION + key
+        case NoPrefix() | PrefixScan(), Provider.ROCKSDB:
+            return key_encoder(layout)
         case NoPrefix(), _:
-            return lambda key: key[1:]
-        case PrefixScan(columns), Provider.ROCKSDB:
-            return partial(_split, layout.key, columns)
+            return lambda key: key[len(VERSION) :]
         case PrefixScan(columns), _:
             return partial(_joined, layout.key, columns)
         case _:
             raise ValueError(f"only RocksDB has keys in {layout.encoder}")
-
-
-def _split(kind: StructType, columns: int, key: bytes) -> bytes:
-    parts = [(key, kind, number) for number in range(len(kind.fields))]
-    front = _VERSION + row_of(parts[:columns])
-    return _INT.pack(len(front)) + front + _VERSION + row_of(parts[columns:])
 
 
 def _joined(kind: StructType, columns: int, key: bytes) -> bytes:
@@ -285,7 +278,7 @@ def _rows_in(row: Row, shape: Shape, layout: RowLayout, delimiter: bytes) -> Ite
         encoded = entries(key, value, Wrapping(0, bool(shape.row_checksums), delimiter))
     elif shape.row_checksums:
         encoded = (row_checksum.bare_row(key, value, offset=0),)
-    return [one[len(_VERSION) :] for one in encoded]
+    return [one[len(VERSION) :] for one in encoded]
 
 
 def _value_of(
@@ -294,9 +287,7 @@ def _value_of(
     if shape.provider is Provider.HDFS_BACKED:
         (row,) = rows
         return row_checksum.seal((key, row))[1] or b"" if shape.row_checksums else row
-    encoded = [_VERSION + row for row in rows]
-    if layout.many:
-        encoded = [_INT.pack(len(row)) + row for row in encoded]
+    encoded = [*map(entry_encoder(layout), rows)]
     if shape.row_checksums:
         encoded = [row_checksum.seal_row(key, row) for row in encoded]
     return delimiter.join(encoded)
