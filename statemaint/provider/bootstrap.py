@@ -58,7 +58,6 @@ from statemaint.scan.scanner import scan
 from statemaint.state.versions import chain_of, layouts_of
 from statemaint.storage import Storage
 
-
 _FAMILY = 2  # bytes of its number in front of a key
 
 

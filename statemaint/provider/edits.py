@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from statemaint.codec.rows.display import field_names
 from statemaint.codec.rows.state_row import RowLayout, Wrapping, key_reader, value_reader
 from statemaint.codec.rows.state_write import Encoder, entry_encoder, key_encoder
 from statemaint.codec.rows.unsafe_read import Row
@@ -36,7 +37,7 @@ _SESSIONS, _JOIN = "sessionWindowStateStoreSaveExec", "symmetricHashJoin"
 _WITH_STATE = "transformWithState"
 _NORMALIZED = ("stateStoreSave", "dedupe", "dedupeWithinWatermark", _SESSIONS, _JOIN)
 KINDS = (*_NORMALIZED, "flatMapGroupsWithState", "applyInPandasWithState", f"{_WITH_STATE}Exec")
-_TIMERS, _BY_TIME = "Timers_keyToTimestamp", "Timers_timestampToKey"
+_TIMERS = "Timers_keyToTimestamp"
 _DUMMY = (None,)
 
 
@@ -102,6 +103,9 @@ def _table(operator: Operator, place: Place, layout: RowLayout, shuffle: Shuffle
 
 # -- the changes of a key
 
+Beside = Callable[[Row, Sequence[Row], Sequence[Row]], Iterator[Edit]]
+"""Yields the changes of an index, from a key and all of its rows before and after."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -111,127 +115,85 @@ class Rows:
         table: of the keys.
         values: of the values; another one only for joins that number their rows.
         adds: whether the values of a key are added to those that are there.
+        beside: the indexes.
+        check: raises `ConfigError` if a key cannot have a value.
     """
 
     table: Table
     values: Table
-    adds = False
-
-    def check(self, key: bytes, entries: Iterable[bytes]) -> None:
-        """Raises `ConfigError` if a key cannot have these values."""
+    adds: bool = False
+    beside: tuple[Beside, ...] = ()
+    check: Callable[[Table, bytes, Row], None] | None = None
 
     def edits(
         self, key: bytes, old: Sequence[Row], new: Sequence[bytes], *, removed: bool
     ) -> Iterator[Edit]:
         """Yields the changes of a key that had some rows in `table`, and gets other entries."""
-        del removed
-        if old or new:
-            yield self.table.place, key, tuple(new) or None
+        if not old and not new:
+            return
+        if self.values is not self.table:
+            yield from self._numbered(key, old[0][0] if old else 0, new, removed=removed)
+            return
+        kept = old if self.adds and not removed else ()
+        yield self.table.place, key, (*map(self.table.entry, kept), *new) or None
+        if self.beside:
+            columns, rows = self.table.columns(key), (*kept, *map(self.values.row, new))
+            for index in self.beside:
+                yield from index(columns, old, rows)
 
-
-class Sessions(Rows):
-    """Session windows, whose values repeat their keys."""
-
-    def check(self, key: bytes, entries: Iterable[bytes]) -> None:
-        grouped = self.table.layout.key.fields[:-1]
-        for row in map(self.table.row, entries):
-            names = (field.name for field in self.table.layout.value.fields)
-            named = dict(zip(names, row, strict=True))
-            window = named.pop("session_window", None)
-            if not window or not named.keys() >= {field.name for field in grouped}:
-                continue  # renamed columns
-            again = (*(named[field.name] for field in grouped), window[0])
-            if self.table.key(again) != key:
-                raise ConfigError("the value is of another key, or of another start of its window")
-
-
-class Numbered(Rows):
-    """A side of a join in formats 1 to 3: `table` has the number of a key's rows."""
-
-    adds = True
-
-    def edits(
-        self, key: bytes, old: Sequence[Row], new: Sequence[bytes], *, removed: bool
+    def _numbered(
+        self, key: bytes, count: int, new: Sequence[bytes], *, removed: bool
     ) -> Iterator[Edit]:
-        columns, count = self.table.columns(key), old[0][0] if old else 0
-        kept = 0 if removed else count
+        """Yields the changes where `table` has the number of a key's rows, `values` the rows."""
+        columns, kept = self.table.columns(key), 0 if removed else count
+        total = kept + len(new)
         for index, entry in enumerate(new, kept):
             yield self.values.place, self.values.key((*columns, index)), (entry,)
-        for index in range(kept + len(new), count):
+        for index in range(total, count):
             yield self.values.edit((*columns, index))
-        if old or new:
-            total = kept + len(new)
-            yield self.table.edit(columns, *([(total,)] if total else []))
+        yield self.table.edit(columns, *([(total,)] if total else []))
 
 
-@dataclass(frozen=True, slots=True)
-class Timed(Rows):
-    """A side of a join in format 4: rows by key and event time, and an index by time."""
-
-    index: Table
-    adds = True
-
-    def edits(
-        self, key: bytes, old: Sequence[Row], new: Sequence[bytes], *, removed: bool
-    ) -> Iterator[Edit]:
-        kept = () if removed else map(self.table.entry, old)
-        entries = (*kept, *new)
-        if old or new:
-            yield self.table.place, key, entries or None
-            yield self.index.edit(self.table.columns(key), *([_DUMMY] if entries else []))
+def _counted(index: Table) -> Beside:
+    return lambda key, _, new: iter([index.edit(key, *([(len(new),)] if new else []))])
 
 
-@dataclass(frozen=True, slots=True)
-class Timers(Rows):
-    """Timers by key, and their order by time."""
-
-    index: Table
-
-    def edits(
-        self, key: bytes, old: Sequence[Row], new: Sequence[bytes], *, removed: bool
-    ) -> Iterator[Edit]:
-        yield from Rows.edits(self, key, old, new, removed=removed)
-        if old or new:
-            group, moment = self.table.columns(key)
-            yield self.index.edit((moment, group), *([_DUMMY] if new else []))
+def _by_time(index: Table) -> Beside:
+    return lambda key, _, new: iter([index.edit(key, *[_DUMMY] * len(new))])
 
 
-@dataclass(frozen=True, slots=True)
-class Variable(Rows):
-    """A state variable: a value, a list, or a map.
+def _timers(index: Table) -> Beside:
+    return lambda key, _, new: iter([index.edit(key[::-1], *[_DUMMY] * len(new))])
 
-    Attributes:
-        count: the number of a list's values.
-        expiry: what expires, by time; a list at its first value's time, which `least` has.
-    """
 
-    count: Table | None
-    expiry: Table | None
-    least: Table | None
+def _expiry(index: Table, least: Table | None) -> Beside:
+    """Returns the changes of the order in which keys expire, a list with its first value."""
 
-    def check(self, key: bytes, entries: Iterable[bytes]) -> None:
-        del key
-        if self.expiry and any(row[-1] is None for row in map(self.table.row, entries)):
-            raise ConfigError("column 'ttlExpirationMs': null, where the variable has a TTL")
+    def edits(key: Row, old: Sequence[Row], new: Sequence[Row]) -> Iterator[Edit]:
+        before, after = (min((row[-1] for row in rows), default=None) for rows in (old, new))
+        if before is not None:
+            yield index.edit((before, key))
+        if after is not None:
+            yield index.edit((after, key), _DUMMY)
+        if least:
+            yield least.edit(key, *([] if after is None else [(after,)]))
 
-    def edits(
-        self, key: bytes, old: Sequence[Row], new: Sequence[bytes], *, removed: bool
-    ) -> Iterator[Edit]:
-        yield from Rows.edits(self, key, old, new, removed=removed)
-        if not (old or new) or not (self.count or self.expiry):
-            return
-        columns = self.table.columns(key)
-        if self.count:
-            yield self.count.edit(columns, *([(len(new),)] if new else []))
-        if self.expiry:
-            before = min((row[-1] for row in old), default=None)
-            after = min((self.table.row(entry)[-1] for entry in new), default=None)
-            if before is not None:
-                yield self.expiry.edit((before, columns))
-            if after is not None:
-                yield self.expiry.edit((after, columns), _DUMMY)
-            if self.least:
-                yield self.least.edit(columns, *([] if after is None else [(after,)]))
+    return edits
+
+
+def _check_expiry(_table: Table, _key: bytes, row: Row) -> None:
+    if row[-1] is None:
+        raise ConfigError("column 'ttlExpirationMs': null, where the variable has a TTL")
+
+
+def _check_session(table: Table, key: bytes, row: Row) -> None:
+    """Checks that a session repeats its key, unless its columns have other names."""
+    names, grouped = field_names(table.layout.value), field_names(table.layout.key)[:-1]
+    named = dict(zip(names, row, strict=True))
+    window = named.pop("session_window", None)
+    if window and named.keys() >= {*grouped}:
+        if table.key((*(named[name] for name in grouped), window[0])) != key:
+            raise ConfigError("the value is of another key, or of another start of its window")
 
 
 def rows_of(operator: Operator, tables: Mapping[str, Table]) -> dict[str, Rows]:
@@ -239,28 +201,32 @@ def rows_of(operator: Operator, tables: Mapping[str, Table]) -> dict[str, Rows]:
     if operator.name == _JOIN:
         return {side: _side(side, tables) for side in ("left", "right")}
     if operator.name.startswith(_WITH_STATE):
-        variables = {name: table for name, table in tables.items() if not name.startswith("$")}
-        found = {name: _variable(table, tables) for name, table in variables.items()}
-        timers = (name for name in tables if name.endswith(_TIMERS))
-        return {**found, **{name: _timers(name, tables) for name in timers}}
+        named = (name for name in tables if not name.startswith("$") or name.endswith(_TIMERS))
+        return {name: _variable(name, tables) for name in named}
     (table,) = tables.values()
-    return {"": (Sessions if operator.name == _SESSIONS else Rows)(table, table)}
+    return {"": Rows(table, table, check=_check_session if operator.name == _SESSIONS else None)}
 
 
 def _side(side: str, tables: Mapping[str, Table]) -> Rows:
     if table := tables.get(f"{side}-keyWithTsToValues"):
-        return Timed(table, table, tables[f"{side}-tsWithKey"])
-    return Numbered(tables[f"{side}-keyToNumValues"], tables[f"{side}-keyWithIndexToValue"])
+        return Rows(table, table, True, (_by_time(tables[f"{side}-tsWithKey"]),))
+    counts, values = (
+        tables[f"{side}-{name}"] for name in ("keyToNumValues", "keyWithIndexToValue")
+    )
+    return Rows(counts, values, True)
 
 
-def _variable(table: Table, tables: Mapping[str, Table]) -> Rows:
-    name, expiry = table.name, tables.get(f"$ttl_{table.name}")
-    count = tables.get(f"$count_{name}" if expiry else f"$rowCounter_{name}")
-    return Variable(table, table, count, expiry, tables.get(f"$min_{name}"))
-
-
-def _timers(name: str, tables: Mapping[str, Table]) -> Rows:
-    return Timers(tables[name], tables[name], tables[name.removesuffix(_TIMERS) + _BY_TIME])
+def _variable(name: str, tables: Mapping[str, Table]) -> Rows:
+    table, expiry = tables[name], tables.get(f"$ttl_{name}")
+    if name.endswith(_TIMERS):
+        ordered = tables[name.removesuffix(_TIMERS) + "Timers_timestampToKey"]
+        return Rows(table, table, beside=(_timers(ordered),))
+    beside = []
+    if count := tables.get(f"$count_{name}" if expiry else f"$rowCounter_{name}"):
+        beside.append(_counted(count))
+    if expiry:
+        beside.append(_expiry(expiry, tables.get(f"$min_{name}")))
+    return Rows(table, table, beside=tuple(beside), check=_check_expiry if expiry else None)
 
 
 # -- all rows of a call
@@ -293,7 +259,8 @@ class Edits:
                 many = rows.values.layout.many and not rows.adds
                 values = [] if value is None else value if many else [value]
                 entries = [*map(rows.values.entry, values)]
-                rows.check(key, entries)
+                for row in map(rows.values.row, entries if rows.check else ()):
+                    rows.check(rows.table, key, row)
             except (ConfigError, TypeError) as error:
                 raise ConfigError(f"{label}row {number}: {error}") from error
             partition = rows.table.shuffle.partition(key, self._partitions)

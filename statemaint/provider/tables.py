@@ -5,7 +5,7 @@ by themselves, if their names differ. Types are the state's; a width, unit or ti
 another as long as every value fits.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from types import ModuleType
 from typing import Any
@@ -25,6 +25,11 @@ Given = Iterable[tuple[Values, Any]] | str | PathLike[str] | Any
 _KEY, _VALUE, _PARTITION, _INDEX = "key", "value", "partition", "__index_level_"
 _TO_ARROW = ("toArrow", "to_arrow")
 _BATCH = 8192
+# Each is a test of `pyarrow.types`.
+_ALIKE = (
+    ("integer",), ("floating",), ("decimal",), ("boolean",), ("date",), ("duration",), ("map",),
+    ("interval",), ("string", "large_string"), ("binary", "large_binary"), ("list", "large_list"),
+)  # fmt: skip
 
 
 def pairs_of(given: Given, rows: Rows) -> Iterable[tuple[Values, Any]]:
@@ -92,9 +97,7 @@ def _fitted(
             for field, inner in zip(expected, _within(path, names), strict=True)
         ]
         return arrow.StructArray.from_arrays(parts, names, mask=column.is_null())
-    if kinds.is_null(column.type) or any(
-        alike(expected) and alike(column.type) for alike in _kinds(kinds)
-    ):
+    if kinds.is_null(column.type) or _alike(kinds, expected, column.type):
         try:
             return column.cast(expected)
         except arrow.ArrowInvalid as error:
@@ -118,20 +121,12 @@ def _within(path: str, names: Sequence[str]) -> list[str]:
     return [f"{path}.{name}" if path else name for name in names]
 
 
-def _kinds(kinds: ModuleType) -> tuple[Callable[[Any], bool], ...]:
-    """Returns the tests of which one holds for both types if values of one can be of the other."""
-    return (
-        kinds.is_integer,
-        kinds.is_floating,
-        kinds.is_decimal,
-        kinds.is_boolean,
-        kinds.is_date,
-        kinds.is_duration,
-        kinds.is_map,
-        lambda kind: kinds.is_string(kind) or kinds.is_large_string(kind),
-        lambda kind: kinds.is_binary(kind) or kinds.is_large_binary(kind),
-        lambda kind: kinds.is_list(kind) or kinds.is_large_list(kind),
-        lambda kind: kinds.is_timestamp(kind) and kind.tz is None,
-        lambda kind: kinds.is_timestamp(kind) and kind.tz is not None,
-        kinds.is_interval,
+def _alike(kinds: ModuleType, expected: Any, given: Any) -> bool:
+    """Returns whether values of one type can be of the other, but for their size or unit."""
+    if kinds.is_timestamp(expected) and kinds.is_timestamp(given):
+        return (expected.tz is None) == (given.tz is None)
+    return any(
+        any(getattr(kinds, f"is_{name}")(expected) for name in names)
+        and any(getattr(kinds, f"is_{name}")(given) for name in names)
+        for names in _ALIKE
     )
