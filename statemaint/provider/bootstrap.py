@@ -29,7 +29,7 @@ from statemaint.codec.hdfs import records
 from statemaint.codec.integrity.checksum_file import ChecksummedChunks
 from statemaint.codec.metadata import logs
 from statemaint.codec.rocksdb import changelog
-from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Change, Header, Lineage
+from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Change, Header
 from statemaint.codec.rows.state_row import Wrapping, value_reader
 from statemaint.errors import (
     AlreadyExistsError,
@@ -46,13 +46,12 @@ from statemaint.execute.publish import write_checksum
 from statemaint.fold import Source
 from statemaint.fold.state import opened_state
 from statemaint.listing import Entry
-from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Operator, Store
 from statemaint.model.files import spark_checksums
 from statemaint.model.ids import StoreId, version_of
 from statemaint.plan.findings.health import diagnose
-from statemaint.provider.edits import Edits, Rows, Table, rows_of, tables_of
-from statemaint.provider.tables import Given, pairs_of
+from statemaint.provider.edits import Edits
+from statemaint.provider.tables import Given
 from statemaint.records.claims import Holder
 from statemaint.scan.scanner import scan
 from statemaint.state.versions import chain_of, layouts_of
@@ -129,12 +128,12 @@ def bootstrap(
     name = run or f"bootstrap-{uuid4().hex[:8]}"
     with leased(storage, Holder(name)) as lease:
         surgery = _Surgery.on(storage, operator, lease)
-        edits = surgery.edits(rows)
-        changes = surgery.changes(edits)
+        surgery.edits.take(rows)
+        changes = surgery.changes()
         claimed = surgery.claim(name)
         written = [surgery.write(store, changes) for store in surgery.stores]
         surgery.commit(written, claimed)
-        counts = dict(sorted(edits.counts.items()))
+        counts = dict(sorted(surgery.edits.counts.items()))
         return Bootstrapped(surgery.batch, version_of(surgery.batch), counts)
 
 
@@ -145,8 +144,8 @@ class _Surgery:
     storage: Storage
     lease: Lease
     checkpoint: Checkpoint
-    operator: Operator
-    tables: Mapping[str, Table]
+    operator: int
+    edits: Edits
     entries: frozenset[Entry]  # of the logs
     ids: Mapping[str, str]  # the unique ids that its files get, by those of the batch before
 
@@ -157,17 +156,18 @@ class _Surgery:
         _must_stand_still(checkpoint, entries)
         operator = _supported(checkpoint, number)
         _must_be_sound(checkpoint)
-        layouts = {
-            store.id.store: layouts_of(storage, checkpoint, store, checkpoint.target or 0)
-            for store in checkpoint.needed(checkpoint.target)
-            if store.id.operator == number
-        }
-        tables = tables_of(storage.root, operator, layouts)
-        path = f"commits/{checkpoint.committed}"
-        with in_file(path):
-            stored = logs.parse_commit(storage.read(path)).values()
+        version = version_of(checkpoint.committed or 0)
+        own = [store for store in checkpoint.needed(version) if store.id.operator == number]
+        layouts = {store.id.store: layouts_of(storage, checkpoint, store, version) for store in own}
+        there = {store.id.partition for store in own}
+        count = checkpoint.pinned or operator.partitions
+        if there != {*range(count)}:
+            what = f"operator {number} with {len(there)} partitions of {count}"
+            raise UnsupportedError(storage.root, what, "one with all of them")
+        edits = Edits(storage.root, operator, layouts, count)
+        stored = logs.parse_commit(storage.read(f"commits/{checkpoint.committed}")).values()
         ids = {old: str(uuid4()) for each in stored for stores in each for old in stores}
-        return cls(storage, lease, checkpoint, operator, tables, entries, ids)
+        return cls(storage, lease, checkpoint, number, edits, entries, ids)
 
     @property
     def batch(self) -> int:
@@ -177,53 +177,24 @@ class _Surgery:
     def stores(self) -> tuple[Store, ...]:
         return self.checkpoint.needed(self.batch)
 
-    @property
-    def partitions(self) -> int:
-        return self.checkpoint.pinned or self.operator.partitions
-
-    def edits(self, rows: Given | Mapping[str, Given]) -> Edits:
-        """Returns the edits that rows ask for; raises `ConfigError` if some do not fit."""
-        there = {
-            store.id.partition for store in self.stores if store.id.operator == self.operator.id
-        }
-        count = self.partitions
-        if there != {*range(count)}:
-            what = f"operator {self.operator.id} with {len(there)} partitions of {count}"
-            raise UnsupportedError(self.storage.root, what, "one with all of them")
-        edits = Edits(count)
-        try:
-            known = rows_of(self.operator, self.tables)
-        except (KeyError, ValueError) as error:
-            what = (
-                f"operator {self.operator.id} ({self.operator.name}) with {', '.join(self.tables)}"
-            )
-            raise UnsupportedError(self.storage.root, what, "the stores of Spark 4") from error
-        for name, given in _by_name(rows, known, self.operator).items():
-            label = f"{name}: " if name else ""
-            edits.add(known[name], pairs_of(given, known[name]), label)
-        return edits
-
-    def changes(self, edits: Edits) -> dict[StoreId, list[Change]]:
+    def changes(self) -> dict[StoreId, list[Change]]:
         """Returns the changes of each store, after a check that its keys are in their partition."""
-        own = [store for store in self.stores if store.id.operator == self.operator.id]
-        numbers = {store.id: self._read(store, edits) for store in own}
+        own = (store for store in self.stores if store.id.operator == self.operator)
+        numbers = {store.id: self._read(store) for store in own}
         changes: dict[StoreId, list[Change]] = defaultdict(list)
-        for partition in sorted(edits.counts):
-            for (name, family), key, entries in edits.of(partition):
-                store = StoreId(self.operator.id, partition, name)
+        for partition in sorted(self.edits.counts):
+            for (name, family), key, entries in self.edits.of(partition):
+                store = StoreId(self.operator, partition, name)
                 if family not in numbers[store]:
                     what = f"{family} in {store}, which no snapshot has a number for,"
                     raise UnsupportedError(self.storage.root, what, "another variable")
                 whole = numbers[store][family] + key
-                kinds = [PUT, *[MERGE] * len(entries or ())]
-                changes[store] += (
-                    [(kind, whole, entry) for kind, entry in zip(kinds, entries, strict=False)]
-                    if entries
-                    else [(DELETE, whole, None)]
-                )
+                first, *others = entries or (None,)
+                changes[store].append((PUT if entries else DELETE, whole, first))
+                changes[store] += [(MERGE, whole, entry) for entry in others]
         return changes
 
-    def _read(self, store: Store, edits: Edits) -> Mapping[str | None, bytes]:
+    def _read(self, store: Store) -> Mapping[str | None, bytes]:
         """Passes the rows of a store to the edits; returns the numbers in front of its keys."""
         chain = chain_of(self.checkpoint, store, self.batch)
         source = Source.of(self.storage, store, self.checkpoint)
@@ -234,19 +205,18 @@ class _Surgery:
             } or {None: b""}
             families = {number: name for name, number in numbers.items()}
             wrapping = Wrapping(size, source.row_checksums, state.delimiter)
-            tables = {table.place: table for table in self.tables.values()}
             readers = {
-                place: value_reader(table.layout, wrapping) for place, table in tables.items()
+                place: value_reader(table.layout, wrapping)
+                for place, table in self.edits.tables.items()
             }
             for key, value in state.rows:
                 place = store.id.store, families.get(key[:size])
-                if (table := tables.get(place)) is None:
+                if place not in readers:
                     continue
-                partition = table.shuffle.partition(key[size:], self.partitions)
+                partition = self.edits.see(place, key[size:], partial(readers[place], key, value))
                 if partition != store.id.partition:
                     text = f"a key that belongs to partition {partition} by our arithmetic is here"
                     raise CheckpointError(store.id.directory, text)
-                edits.see(partition, place, key[size:], partial(readers[place], key, value))
         return numbers
 
     def claim(self, run: str) -> frozenset[Entry]:
@@ -264,8 +234,7 @@ class _Surgery:
     def write(self, store: Store, changes: Mapping[StoreId, list[Change]]) -> Entry:
         """Writes the changes of a store in one step; a crash leaves no file, or the whole one."""
         self.lease.check()
-        checksums, sealed = spark_checksums(store.files), self.checkpoint.row_checksums
-        made = changes.get(store.id, [])
+        made, sealed = changes.get(store.id, []), self.checkpoint.row_checksums
         if store.rocks is None:
             path = f"{store.id.directory}/{version_of(self.batch)}.delta"
             payload = records.encode(((key, value) for _, key, value in made), row_checksums=sealed)
@@ -277,11 +246,10 @@ class _Surgery:
             # First: Spark refuses a file that has an older file's checksum.
             self.storage.delete(f"{folder}/{side}")
         summed = ChecksummedChunks(encode(COMPRESSIONS[self.checkpoint.codec], payload))
-        beside = store.beside(self.batch)
-        like = beside.path if beside else None
+        like = beside.path if (beside := store.beside(self.batch)) else None
         self.storage.write(path, summed, overwrite=True, like=like)
         entry = self.storage.stat(path)
-        if checksums:
+        if spark_checksums(store.files):
             write_checksum(self.storage, like, summed.crc32c, entry)
         return entry
 
@@ -293,8 +261,10 @@ class _Surgery:
         if not self.ids:
             return f"{store.id.directory}/{version}.changelog", Header(1 + families)
         unique = self.ids.get(rocks.id_at(self.batch) or "") if rocks else None
-        lineage = _lineage(chain_of(self.checkpoint, store, self.batch))
-        if unique is None or lineage is None:
+        chain = chain_of(self.checkpoint, store, self.batch)
+        files = (chain.base, *chain.deltas) if chain.base else chain.deltas
+        lineage = tuple((file.version, file.id) for file in files if file.id)
+        if unique is None or len(lineage) < len(files):
             what = f"{store.id}, of which not every version has a unique id,"
             raise UnsupportedError(self.storage.root, what, "ids of all of them")
         path = f"{store.id.directory}/{version}_{unique}.changelog"
@@ -317,41 +287,14 @@ class _Surgery:
         """Copies the newest entry of a log to the batch, and returns its size in bytes."""
         newest, path = f"{folder}/{self.batch - 1}", f"{folder}/{self.batch}"
         content = self.storage.read(newest)
-        if folder == "commits" and self.ids:
-            content = logs.with_unique_ids(content, self._renamed(content))
+        for old, new in self.ids.items() if folder == "commits" else ():
+            content = content.replace(f'"{old}"'.encode(), f'"{new}"'.encode())
         # A batch that was rewound may have left this file: Hadoop would compare it with ours.
         self.storage.delete(f"{folder}/.{self.batch}.crc")
         try:
             return self.storage.write(path, [content], like=newest).size
         except AlreadyExistsError as error:
             raise LiveCheckpointError(path, "a query wrote it first") from error
-
-    def _renamed(self, commit: bytes) -> logs.UniqueIds:
-        return {
-            operator: tuple(tuple(self.ids[old] for old in stores) for stores in partitions)
-            for operator, partitions in logs.parse_commit(commit).items()
-        }
-
-
-def _lineage(chain: Chain) -> Lineage | None:
-    """Returns the versions of a chain with their unique ids; `None` if one has none."""
-    files = (chain.base, *chain.deltas) if chain.base else chain.deltas
-    named = tuple((file.version, file.id) for file in files if file.id)
-    return named if len(named) == len(files) else None
-
-
-def _by_name(
-    rows: Given | Mapping[str, Given], known: Mapping[str, Rows], operator: Operator
-) -> Mapping[str, Given]:
-    if "" in known:
-        return {"": rows}
-    names = ", ".join(sorted(known))
-    what = f"operator {operator.id} ({operator.name})"
-    if not isinstance(rows, Mapping):
-        raise ConfigError(f"{what} takes rows by name, such as {{name: rows}}: {names}")
-    if unknown := sorted(set(rows) - set(known)):
-        raise ConfigError(f"{what} has no {unknown[0]}; there are {names}")
-    return rows
 
 
 def _logs(storage: Storage) -> frozenset[Entry]:

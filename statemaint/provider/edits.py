@@ -1,13 +1,11 @@
 """From a caller's rows to the changes of an operator's stores, and of the indexes beside them.
 
-    aggregation, deduplication,      the stored columns of a key and of its value
-    session windows, grouped state
-    joins                            "left" and "right": a join key and one of its rows, which is
-                                     added to those that are there; in format 4 the key ends with
-                                     the event time. Counts, indexes and times follow
-    transformWithState               a variable's name: a key and its value, or a list's values.
-                                     Counts and expiry orders follow; a name of
-                                     `$eventTimers_keyToTimestamp` or `$procTimers_...`: a timer
+    joins                 "left" and "right": a join key, with the event time in format 4, and one
+                          of its rows. Counts, indexes and times follow
+    transformWithState    a variable's name: a key, and its value or a list's values; counts and
+                          expiry orders follow. `$eventTimers_keyToTimestamp`, `$procTimers_...`:
+                          timers, whose order follows
+    all others            the stored columns of a key and of its value
 
 `None` in place of a value removes a key with all that belongs to it. Mirrors
 `SymmetricHashJoinStateManager`, `ListStateImpl`, `TTLState`, `TimerStateImpl`.
@@ -16,15 +14,15 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from statemaint.codec.rows.display import field_names
 from statemaint.codec.rows.state_row import RowLayout, Wrapping, key_reader, value_reader
-from statemaint.codec.rows.state_write import Encoder, entry_encoder, key_encoder
+from statemaint.codec.rows.state_write import entry_encoder, key_encoder
 from statemaint.codec.rows.unsafe_read import Row
 from statemaint.codec.rows.unsafe_write import RowWriter, Values
 from statemaint.errors import CodecError, ConfigError, UnsupportedError
 from statemaint.model.checkpoint import Operator
+from statemaint.provider.tables import Given, pairs_of
 from statemaint.state.shuffle_key import ShuffleKey, shuffle_key
 from statemaint.state.versions import Layouts
 
@@ -36,75 +34,55 @@ Edit = tuple[Place, bytes, tuple[bytes, ...] | None]
 _SESSIONS, _JOIN = "sessionWindowStateStoreSaveExec", "symmetricHashJoin"
 _WITH_STATE = "transformWithState"
 _NORMALIZED = ("stateStoreSave", "dedupe", "dedupeWithinWatermark", _SESSIONS, _JOIN)
-KINDS = (*_NORMALIZED, "flatMapGroupsWithState", "applyInPandasWithState", f"{_WITH_STATE}Exec")
+KINDS = (*_NORMALIZED, "flatMapGroupsWithState", "applyInPandasWithState", _WITH_STATE)
 _TIMERS = "Timers_keyToTimestamp"
 _DUMMY = (None,)
 
 
-@dataclass(frozen=True, slots=True)
 class Table:
     """The rows of a store, or of one of its column families."""
 
-    place: Place
-    layout: RowLayout
-    shuffle: ShuffleKey
-    keys: RowWriter
-    values: RowWriter
-    encode_key: Encoder
-    encode_entry: Encoder
-
-    @property
-    def name(self) -> str:
-        store, family = self.place
-        return family or store
+    def __init__(self, place: Place, layout: RowLayout, key: ShuffleKey, operator: str) -> None:
+        self.place, self.layout, self.shuffle = place, layout, key
+        self._keys = RowWriter(layout.key, normalize=operator in _NORMALIZED)
+        self._values = RowWriter(layout.value)
+        self._encode_key, self._encode_entry = key_encoder(layout), entry_encoder(layout)
+        self.columns, self._rows = key_reader(layout, Wrapping()), value_reader(layout, Wrapping())
 
     def key(self, columns: Values) -> bytes:
-        return self.encode_key(self.keys.write(columns))
+        return self._encode_key(self._keys.write(columns))
 
     def entry(self, columns: Values) -> bytes:
-        return self.encode_entry(self.values.write(columns))
-
-    def columns(self, key: bytes) -> Row:
-        return key_reader(self.layout, Wrapping())(key)
+        return self._encode_entry(self._values.write(columns))
 
     def row(self, entry: bytes) -> Row:
-        (row,) = value_reader(self.layout, Wrapping())(b"", entry)
-        return row
+        return self._rows(b"", entry)[0]
 
     def edit(self, columns: Values, *values: Values) -> Edit:
         return self.place, self.key(columns), tuple(map(self.entry, values)) or None
 
 
-def tables_of(root: str, operator: Operator, layouts: Mapping[str, Layouts]) -> dict[str, Table]:
+def _tables(root: str, operator: Operator, layouts: Mapping[str, Layouts]) -> dict[str, Table]:
     """Returns the tables of an operator by name, from the layouts of each of its stores."""
-    what = f"operator {operator.id} ({operator.name})"
-    if not operator.name.startswith((*KINDS, _WITH_STATE)):
+    what, tables = f"operator {operator.id} ({operator.name})", {}
+    if not operator.name.startswith(KINDS):
         raise UnsupportedError(root, what, ", ".join(KINDS))
-    tables = {}
     for store, families in layouts.items():
         for family, layout in families.items():
             key = shuffle_key(operator, family or store, layout, 0)
             if not layout.key.fields or key is None:
-                unkeyed = f"state without a key that is known, in {what},"
-                raise UnsupportedError(root, unkeyed, "grouped state")
+                raise UnsupportedError(root, f"{what}: state without a key", "grouped state")
             try:
-                table = _table(operator, (store, family), layout, key)
+                tables[family or store] = Table((store, family), layout, key, operator.name)
             except (ValueError, CodecError) as error:
                 raise UnsupportedError(root, f"{what}, {error},", "other types") from error
-            tables[table.name] = table
     return tables
-
-
-def _table(operator: Operator, place: Place, layout: RowLayout, shuffle: ShuffleKey) -> Table:
-    keys = RowWriter(layout.key, normalize=operator.name in _NORMALIZED)
-    values = RowWriter(layout.value)
-    return Table(place, layout, shuffle, keys, values, key_encoder(layout), entry_encoder(layout))
 
 
 # -- the changes of a key
 
-Beside = Callable[[Row, Sequence[Row], Sequence[Row]], Iterator[Edit]]
-"""Yields the changes of an index, from a key and all of its rows before and after."""
+Beside = Callable[[Row, Sequence[Row], Sequence[Row]], Iterable[Edit]]
+"""Returns the changes of an index, from a key and all of its rows before and after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +114,9 @@ class Rows:
             return
         kept = old if self.adds and not removed else ()
         yield self.table.place, key, (*map(self.table.entry, kept), *new) or None
-        if self.beside:
-            columns, rows = self.table.columns(key), (*kept, *map(self.values.row, new))
-            for index in self.beside:
-                yield from index(columns, old, rows)
+        for index in self.beside:
+            rows = (*kept, *map(self.values.row, new))
+            yield from index(self.table.columns(key), old, rows)
 
     def _numbered(
         self, key: bytes, count: int, new: Sequence[bytes], *, removed: bool
@@ -152,18 +129,6 @@ class Rows:
         for index in range(total, count):
             yield self.values.edit((*columns, index))
         yield self.table.edit(columns, *([(total,)] if total else []))
-
-
-def _counted(index: Table) -> Beside:
-    return lambda key, _, new: iter([index.edit(key, *([(len(new),)] if new else []))])
-
-
-def _by_time(index: Table) -> Beside:
-    return lambda key, _, new: iter([index.edit(key, *[_DUMMY] * len(new))])
-
-
-def _timers(index: Table) -> Beside:
-    return lambda key, _, new: iter([index.edit(key[::-1], *[_DUMMY] * len(new))])
 
 
 def _expiry(index: Table, least: Table | None) -> Beside:
@@ -191,12 +156,13 @@ def _check_session(table: Table, key: bytes, row: Row) -> None:
     names, grouped = field_names(table.layout.value), field_names(table.layout.key)[:-1]
     named = dict(zip(names, row, strict=True))
     window = named.pop("session_window", None)
-    if window and named.keys() >= {*grouped}:
-        if table.key((*(named[name] for name in grouped), window[0])) != key:
-            raise ConfigError("the value is of another key, or of another start of its window")
+    if not window or not named.keys() >= {*grouped}:
+        return
+    if table.key((*(named[name] for name in grouped), window[0])) != key:
+        raise ConfigError("the value is of another key, or of another start of its window")
 
 
-def rows_of(operator: Operator, tables: Mapping[str, Table]) -> dict[str, Rows]:
+def _rows_of(operator: Operator, tables: Mapping[str, Table]) -> dict[str, Rows]:
     """Returns what can be given for an operator, by name; it is empty if there is one table."""
     if operator.name == _JOIN:
         return {side: _side(side, tables) for side in ("left", "right")}
@@ -209,24 +175,22 @@ def rows_of(operator: Operator, tables: Mapping[str, Table]) -> dict[str, Rows]:
 
 def _side(side: str, tables: Mapping[str, Table]) -> Rows:
     if table := tables.get(f"{side}-keyWithTsToValues"):
-        return Rows(table, table, True, (_by_time(tables[f"{side}-tsWithKey"]),))
-    counts, values = (
-        tables[f"{side}-{name}"] for name in ("keyToNumValues", "keyWithIndexToValue")
-    )
-    return Rows(counts, values, True)
+        times = tables[f"{side}-tsWithKey"]
+        index: Beside = lambda key, _, new: [times.edit(key, *[_DUMMY] * len(new))]  # noqa: E731
+        return Rows(table, table, True, (index,))
+    return Rows(tables[f"{side}-keyToNumValues"], tables[f"{side}-keyWithIndexToValue"], True)
 
 
 def _variable(name: str, tables: Mapping[str, Table]) -> Rows:
-    table, expiry = tables[name], tables.get(f"$ttl_{name}")
+    table, expiry, beside = tables[name], tables.get(f"$ttl_{name}"), list[Beside]()
     if name.endswith(_TIMERS):
-        ordered = tables[name.removesuffix(_TIMERS) + "Timers_timestampToKey"]
-        return Rows(table, table, beside=(_timers(ordered),))
-    beside = []
+        times = tables[name.replace(_TIMERS, "Timers_timestampToKey")]
+        beside.append(lambda key, _, new: [times.edit(key[::-1], *[_DUMMY] * len(new))])
     if count := tables.get(f"$count_{name}" if expiry else f"$rowCounter_{name}"):
-        beside.append(_counted(count))
+        beside.append(lambda key, _, new: [count.edit(key, *([(len(new),)] if new else []))])
     if expiry:
         beside.append(_expiry(expiry, tables.get(f"$min_{name}")))
-    return Rows(table, table, beside=tuple(beside), check=_check_expiry if expiry else None)
+    return Rows(table, table, False, tuple(beside), _check_expiry if expiry else None)
 
 
 # -- all rows of a call
@@ -234,53 +198,71 @@ def _variable(name: str, tables: Mapping[str, Table]) -> Rows:
 
 @dataclass(slots=True)
 class _Asked:
-    """The rows given for a key: their entries, after a removal of what is there or not."""
+    """The rows given for a key: entries, after a removal of the old ones or beside them."""
 
+    rows: Rows
     removed: bool = False
     entries: list[bytes] = field(default_factory=list)
+    old: tuple[Row, ...] = ()
 
 
 class Edits:
     """The changes of an operator's state that some rows ask for, by partition."""
 
-    def __init__(self, partitions: int) -> None:
-        self._partitions = partitions
-        self._asked: dict[int, dict[Place, dict[bytes, tuple[Rows, _Asked]]]] = defaultdict(
-            lambda: defaultdict(dict)
-        )
-        self._old: dict[tuple[int, Place, bytes], tuple[Row, ...]] = {}
+    def __init__(
+        self, root: str, operator: Operator, layouts: Mapping[str, Layouts], partitions: int
+    ) -> None:
+        self._what, self._partitions = f"operator {operator.id} ({operator.name})", partitions
+        tables = _tables(root, operator, layouts)
+        try:
+            self._rows = _rows_of(operator, tables)
+        except (KeyError, ValueError) as error:
+            what = f"{self._what} with {', '.join(tables)}"
+            raise UnsupportedError(root, what, "the stores of Spark 4") from error
+        self.tables = {table.place: table for table in tables.values()}
+        self._asked: dict[int, dict[tuple[Place, bytes], _Asked]] = defaultdict(dict)
         self.counts: Counter[int] = Counter()
 
-    def add(self, rows: Rows, given: Iterable[tuple[Values, Any]], label: str = "") -> None:
-        """Takes rows; raises `ConfigError` with the label and number of one that does not fit."""
-        for number, (columns, value) in enumerate(given):
+    def take(self, given: Given | Mapping[str, Given]) -> None:
+        """Takes rows, by name if there are several; a `ConfigError` says which does not fit."""
+        if "" in self._rows:
+            self._add(self._rows[""], given, "")
+            return
+        names = ", ".join(sorted(self._rows))
+        if not isinstance(given, Mapping):
+            raise ConfigError(f"{self._what} takes rows by name, such as {{name: rows}}: {names}")
+        for name, some in given.items():
+            if name not in self._rows:
+                raise ConfigError(f"{self._what} has no {name}; there are {names}")
+            self._add(self._rows[name], some, f"{name}: ")
+
+    def _add(self, rows: Rows, given: Given, label: str) -> None:
+        key_type, value_type = rows.table.layout.key, rows.values.layout.value
+        many = rows.values.layout.many and not rows.adds
+        for number, (columns, value) in enumerate(pairs_of(given, key_type, value_type, many=many)):
             try:
                 key = rows.table.key(columns)
-                many = rows.values.layout.many and not rows.adds
                 values = [] if value is None else value if many else [value]
                 entries = [*map(rows.values.entry, values)]
-                for row in map(rows.values.row, entries if rows.check else ()):
-                    rows.check(rows.table, key, row)
+                if check := rows.check:
+                    [check(rows.table, key, rows.values.row(entry)) for entry in entries]
             except (ConfigError, TypeError) as error:
                 raise ConfigError(f"{label}row {number}: {error}") from error
             partition = rows.table.shuffle.partition(key, self._partitions)
             self.counts[partition] += 1
-            there = self._asked[partition][rows.table.place]
-            _, asked = there.setdefault(key, (rows, _Asked()))
+            asked = self._asked[partition].setdefault((rows.table.place, key), _Asked(rows))
             if value is None or not rows.adds:
                 asked.removed, asked.entries = True, []
             asked.entries += entries
 
-    def see(
-        self, partition: int, place: Place, key: bytes, old: Callable[[], tuple[Row, ...]]
-    ) -> None:
-        """Takes a row of the state, of which only those of given keys are read."""
-        if key in self._asked[partition][place]:
-            self._old[partition, place, key] = old()
+    def see(self, place: Place, key: bytes, old: Callable[[], tuple[Row, ...]]) -> int:
+        """Takes a row of the state, and returns its partition; only given keys' rows are read."""
+        partition = self.tables[place].shuffle.partition(key, self._partitions)
+        if asked := self._asked[partition].get((place, key)):
+            asked.old = old()
+        return partition
 
     def of(self, partition: int) -> Iterator[Edit]:
         """Yields a partition's changes, once its rows are seen."""
-        for place, keys in self._asked[partition].items():
-            for key, (rows, asked) in keys.items():
-                old = self._old.get((partition, place, key), ())
-                yield from rows.edits(key, old, asked.entries, removed=asked.removed)
+        for (_, key), asked in self._asked[partition].items():
+            yield from asked.rows.edits(key, asked.old, asked.entries, removed=asked.removed)

@@ -5,15 +5,16 @@ by themselves, if their names differ. Types are the state's; a width, unit or ti
 another as long as every value fits.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from os import PathLike
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
-from statemaint.codec.rows.display import field_names
+from statemaint.codec.rows.types import StructType
 from statemaint.codec.rows.unsafe_write import Values
 from statemaint.errors import ConfigError, NotInstalledError
-from statemaint.provider.edits import Rows
 from statemaint.state.arrow import arrow_type
 
 Given = Iterable[tuple[Values, Any]] | str | PathLike[str] | Any
@@ -23,21 +24,21 @@ Given = Iterable[tuple[Values, Any]] | str | PathLike[str] | Any
 """
 
 _KEY, _VALUE, _PARTITION, _INDEX = "key", "value", "partition", "__index_level_"
-_TO_ARROW = ("toArrow", "to_arrow")
+_TO_ARROW, _STREAM = ("toArrow", "to_arrow"), "__arrow_c_stream__"
 _BATCH = 8192
-# Each is a test of `pyarrow.types`.
-_ALIKE = (
-    ("integer",), ("floating",), ("decimal",), ("boolean",), ("date",), ("duration",), ("map",),
-    ("interval",), ("string", "large_string"), ("binary", "large_binary"), ("list", "large_list"),
-)  # fmt: skip
+_WIDTH = re.compile(r"large_|^u(?=int)|[^a-z].*")  # in the name of a type
 
 
-def pairs_of(given: Given, rows: Rows) -> Iterable[tuple[Values, Any]]:
-    """Returns the pairs in some rows; a `ConfigError` names a column that does not fit."""
-    if not isinstance(given, str | PathLike) and not any(
-        hasattr(given, name) for name in (*_TO_ARROW, "__arrow_c_stream__")
-    ):
-        return given
+def pairs_of(
+    given: Given, key: StructType, value: StructType, *, many: bool
+) -> Iterable[tuple[Values, Any]]:
+    """Returns the pairs in some rows; a `ConfigError` names a column that does not fit.
+
+    With `many` a value is a list of rows.
+    """
+    is_path = isinstance(given, str | PathLike)
+    if not is_path and not any(hasattr(given, name) for name in (*_TO_ARROW, _STREAM)):
+        return cast("Iterable[tuple[Values, Any]]", given)
     try:
         import pyarrow as pa
         import pyarrow.compute
@@ -45,18 +46,15 @@ def pairs_of(given: Given, rows: Rows) -> Iterable[tuple[Values, Any]]:
     except ImportError as error:
         raise NotInstalledError("pyarrow", extra="arrow") from error
     try:
-        table = pq.read_table(given) if isinstance(given, str | PathLike) else _table(pa, given)
-        keys, values = _columns(pa, table, rows)
+        maker = next((name for name in _TO_ARROW if hasattr(given, name)), None)
+        frame = getattr(given, maker) if maker else partial(pa.table, given)
+        table = pq.read_table(given) if is_path else frame()
+        of_value = arrow_type(pa, value)
+        of_value = pa.list_(of_value) if many else of_value
+        keys, values = _columns(pa, table, arrow_type(pa, key), of_value)
     except (pa.ArrowException, OSError) as error:
         raise ConfigError(f"no table of rows: {error}") from error
     return _pairs(keys, values)
-
-
-def _table(arrow: ModuleType, given: Any) -> Any:
-    for name in _TO_ARROW:
-        if hasattr(given, name):
-            return getattr(given, name)()
-    return arrow.table(given)
 
 
 def _pairs(keys: Any, values: Any) -> Iterator[tuple[Values, Any]]:
@@ -66,67 +64,52 @@ def _pairs(keys: Any, values: Any) -> Iterator[tuple[Values, Any]]:
             yield tuple((key or {}).values()), value
 
 
-def _columns(arrow: ModuleType, table: Any, rows: Rows) -> tuple[Any, Any]:
-    """Returns the keys and the values of a table, each with the types of the state."""
-    key, value = rows.table.layout.key, rows.values.layout.value
-    of_key, of_value = arrow_type(arrow, key), arrow_type(arrow, value)
+def _columns(arrow: ModuleType, table: Any, key: Any, value: Any) -> tuple[Any, Any]:
+    """Returns the keys and the values of a table, as the types of the state."""
     there = [name for name in table.column_names if not name.startswith(_INDEX)]
     if {_KEY, _VALUE} == {*there} - {_PARTITION} and arrow.types.is_struct(table[_KEY].type):
-        many = rows.values.layout.many and not rows.adds
-        of_value = arrow.list_(of_value) if many else of_value
-        fit = _fitted(arrow, of_key, table[_KEY], _KEY)
-        return fit, _fitted(arrow, of_value, table[_VALUE], _VALUE)
-    names = (*field_names(key), *field_names(value))
-    if len({*names}) < len(names):
-        text = f"give the columns {_KEY} and {_VALUE}, as names are repeated: {', '.join(names)}"
-        raise ConfigError(text)
-    whole = table.select(there).to_struct_array()
-    return _fitted(arrow, of_key, whole, "", names), _fitted(arrow, of_value, whole, "", names)
+        key_column, value_column = _fitted(arrow, key, table[_KEY], "key."), table[_VALUE]
+        return key_column, _fitted(arrow, value, value_column, "value.")
+    if not all(map(arrow.types.is_struct, (key, value))) or {*_names(key)} & {*_names(value)}:
+        raise ConfigError(f"a table of these rows has the columns {_KEY} and {_VALUE}, not {there}")
+    _check_names("", there, [*_names(key), *_names(value)])
+    whole = (table.select(_names(kind)).to_struct_array() for kind in (key, value))
+    return _fitted(arrow, key, next(whole), ""), _fitted(arrow, value, next(whole), "")
 
 
-def _fitted(
-    arrow: ModuleType, expected: Any, column: Any, path: str, known: Sequence[str] = ()
-) -> Any:
-    """Returns a column as another type of the same kind; `known` are all columns of a flat row."""
-    kinds, column = arrow.types, _whole(arrow, column)
+def _names(struct: Any) -> list[str]:
+    return [field.name for field in struct]
+
+
+def _fitted(arrow: ModuleType, expected: Any, column: Any, path: str) -> Any:
+    """Returns a column as another type of the same kind."""
+    kinds, column = arrow.types, getattr(column, "combine_chunks", lambda: column)()
+    if kinds.is_dictionary(column.type):
+        column = column.dictionary_decode()
     if kinds.is_struct(expected) and kinds.is_struct(column.type):
-        names = [field.name for field in expected]
-        _check_names(path, [field.name for field in column.type], known or names)
+        names = _names(expected)
+        _check_names(path, _names(column.type), names)
+        columns = (arrow.compute.struct_field(column, name) for name in names)
         parts = [
-            _fitted(arrow, field.type, arrow.compute.struct_field(column, field.name), inner)
-            for field, inner in zip(expected, _within(path, names), strict=True)
+            _fitted(arrow, field.type, part, f"{path}{field.name}.")
+            for field, part in zip(expected, columns, strict=True)
         ]
         return arrow.StructArray.from_arrays(parts, names, mask=column.is_null())
-    if kinds.is_null(column.type) or _alike(kinds, expected, column.type):
-        try:
-            return column.cast(expected)
-        except arrow.ArrowInvalid as error:
-            raise ConfigError(f"column {path!r}: {error}") from error
-    raise ConfigError(f"column {path!r} is {column.type}, where the state has {expected}")
-
-
-def _whole(arrow: ModuleType, column: Any) -> Any:
-    whole = column.combine_chunks() if isinstance(column, arrow.ChunkedArray) else column
-    return whole.dictionary_decode() if arrow.types.is_dictionary(whole.type) else whole
+    if not kinds.is_null(column.type) and _kind(expected) != _kind(column.type):
+        raise ConfigError(f"column {path[:-1]!r} is {column.type}, where the state has {expected}")
+    try:
+        return column.cast(expected)
+    except arrow.ArrowInvalid as error:
+        raise ConfigError(f"column {path[:-1]!r}: {error}") from error
 
 
 def _check_names(path: str, there: Sequence[str], known: Sequence[str]) -> None:
-    if wrong := sorted({*there} ^ {*known}):
-        (name,) = _within(path, wrong[:1])
-        what = "is missing" if wrong[0] in known else "is not one of the state's"
-        raise ConfigError(f"column {name!r} {what}: {', '.join(known)}")
+    for name in sorted({*there} ^ {*known}):
+        what = "is missing" if name in known else "is not one of the state's"
+        raise ConfigError(f"column '{path}{name}' {what}: {', '.join(known)}")
 
 
-def _within(path: str, names: Sequence[str]) -> list[str]:
-    return [f"{path}.{name}" if path else name for name in names]
-
-
-def _alike(kinds: ModuleType, expected: Any, given: Any) -> bool:
-    """Returns whether values of one type can be of the other, but for their size or unit."""
-    if kinds.is_timestamp(expected) and kinds.is_timestamp(given):
-        return (expected.tz is None) == (given.tz is None)
-    return any(
-        any(getattr(kinds, f"is_{name}")(expected) for name in names)
-        and any(getattr(kinds, f"is_{name}")(given) for name in names)
-        for names in _ALIKE
-    )
+def _kind(of: Any) -> tuple[str, bool]:
+    """Returns the kind of a type; values may be of any type of their kind if they fit."""
+    name = _WIDTH.sub("", str(of))
+    return "float" if name in ("double", "halffloat") else name, getattr(of, "tz", None) is None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import islice, repeat
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from statemaint.codec.compression.base import encode
 from statemaint.codec.hdfs import records
@@ -39,9 +39,6 @@ from statemaint.records.savepoints import Shape
 from statemaint.state.shuffle_key import ShuffleKey
 from statemaint.state.versions import Layouts
 from statemaint.storage import Storage
-
-if TYPE_CHECKING:
-    pass
 
 Row = tuple[bytes, bytes]
 _INT = struct.Struct("<i")

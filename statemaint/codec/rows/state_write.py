@@ -18,7 +18,7 @@ from statemaint.codec.rows.state_row import (
 )
 from statemaint.codec.rows.types import AtomicType, Field, StructType
 from statemaint.codec.rows.unsafe_read import row_reader
-from statemaint.codec.rows.unsafe_write import RowWriter, prefix_of, row_of, word_of
+from statemaint.codec.rows.unsafe_write import RowWriter, prefix_of, row_of
 
 VERSION = b"\0"
 _INT, _MOMENT, _BIG_ENDIAN = struct.Struct("<i"), struct.Struct(">Q"), struct.Struct(">q")
@@ -64,16 +64,16 @@ def _split(kind: StructType, columns: int, row: bytes) -> bytes:
 
 
 def _moment(kind: StructType, row: bytes) -> bytes:
-    return _MOMENT.pack(word_of(row, kind, len(kind.fields) - 1) ^ _HIGHEST_BIT)
+    end = 8 * ((len(kind.fields) + 63) // 64 + len(kind.fields))
+    return _MOMENT.pack(int.from_bytes(row[end - 8 : end], "little") ^ _HIGHEST_BIT)
 
 
 def _ordered(kind: StructType, ordinals: tuple[int, ...], row: bytes) -> bytes:
     """Returns a key that sorts by some columns first: long numbers that are not null."""
-    front, others = kind.only(ordinals), [*{*range(len(kind.fields))} - {*ordinals}]
-    first = row_of([(row, kind, place) for place in ordinals])
-    numbers = row_reader(front)(first, 0, len(first))
-    signed = [bytes([number >= 0]) + _BIG_ENDIAN.pack(number) for number in numbers]
-    binary = StructType(tuple(Field(field.name, _BINARY) for field in front.fields))
-    ordered = VERSION + RowWriter(binary).write(signed)
-    back = VERSION + row_of([(row, kind, place) for place in sorted(others)]) if others else b""
+    columns = [(row, kind, place) for place in range(len(kind.fields))]
+    first, others = [columns[at] for at in ordinals], [*{*range(len(columns))} - {*ordinals}]
+    words = row_reader(kind.only(ordinals))(each := row_of(first), 0, len(each))
+    signed = [bytes([number >= 0]) + _BIG_ENDIAN.pack(number) for number in words]
+    ordered = VERSION + RowWriter(StructType((Field("", _BINARY),) * len(signed))).write(signed)
+    back = VERSION + row_of([columns[at] for at in sorted(others)]) if others else b""
     return _INT.pack(len(ordered)) + ordered + back

@@ -219,12 +219,6 @@ def _is_fixed(kind: DataType) -> bool:
     return isinstance(kind, DecimalType) and kind.long
 
 
-def word_of(row: bytes, kind: StructType, column: int) -> int:
-    """Returns the word of a column, unsigned: the value itself if it is a number of eight bytes."""
-    at = _bitset(len(kind.fields)) + _WORD * column
-    return int.from_bytes(row[at : at + _WORD], "little")
-
-
 def pointed(row: bytes, base: int, at: int) -> bytes:
     """Returns the bytes that a word points to; its offset counts from `base`."""
     if not 0 <= at <= len(row) - _WORD:
