@@ -32,10 +32,7 @@ _WIDTH = re.compile(r"large_|^u(?=int)|[^a-z].*")  # in the name of a type
 def pairs_of(
     given: Given, key: StructType, value: StructType, *, many: bool
 ) -> Iterable[tuple[Values, Any]]:
-    """Returns the pairs in some rows; a `ConfigError` names a column that does not fit.
-
-    With `many` a value is a list of rows.
-    """
+    """Returns the pairs in some rows; `many`: values are lists. `ConfigError` names a column."""
     is_path = isinstance(given, str | PathLike)
     if not is_path and not any(hasattr(given, name) for name in (*_TO_ARROW, _STREAM)):
         return cast("Iterable[tuple[Values, Any]]", given)
