@@ -5,9 +5,12 @@ import pytest
 from statemaint.audit import digest_stores, verify
 from statemaint.codec.metadata.logs import parse_commit
 from statemaint.planning import scan_checkpoint
+from statemaint.provider import Bootstrapped, bootstrap
+from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support.archived import archived
-from tests.support.restored import take_out_and_put_back
+from tests.support.faults import Crash, CrashingStorage
+from tests.support.restored import given_rows, operators_of, removed, take_out_and_put_back
 
 CASES = [
     pytest.param((archive, kind), id=f"{archive} {kind}")
@@ -31,3 +34,29 @@ def test_rows_that_are_put_back_have_the_bytes_that_spark_gave_them(case: tuple[
     ids = [parse_commit(storage.read(f"commits/{batch + number}")) for number in (0, batches)]
     assert bool(ids[0]) == bool(ids[1]) == case[1].endswith("-ids")
     assert not ids[0] or ids[0] != ids[1]
+
+
+@pytest.mark.parametrize("kind", ["rocks-aggregation", "rocks-aggregation-ids"])
+def test_a_crash_leaves_the_committed_state_of_rocksdb_or_all_of_the_batch(kind: str) -> None:
+    files = archived(("rocks-4.3.0", kind)).files
+    before = digest_stores(MemoryStorage(files))
+    (operator,) = operators_of(MemoryStorage(files))
+    gone = removed(given_rows(MemoryStorage(files), operator))
+    for at in range(0, 90, 3):
+        storage = CrashingStorage(files, at=at, after=False)
+        try:
+            made: Bootstrapped | None = bootstrap(storage, gone)
+        except Crash:
+            made = None
+        left = MemoryStorage(storage.files)
+        assert {path: left.files[path] for path in files} == files
+        version, stores = digest_stores(left)
+        if version == before[0]:
+            assert made is None
+            assert stores == before[1]
+        else:
+            assert version == before[0] + 1
+            assert not sum(digest.rows for _, digest in stores)
+        if made:
+            return
+    pytest.fail("it never ended")
