@@ -39,7 +39,7 @@ _TIMERS = "Timers_keyToTimestamp"
 _DUMMY = (None,)
 
 
-class Table:
+class StateTable:
     """The rows of a store, or of one of its column families."""
 
     def __init__(self, place: Place, layout: RowLayout, key: ShuffleKey, operator: str) -> None:
@@ -62,7 +62,7 @@ class Table:
         return self.place, self.key(columns), tuple(map(self.entry, values)) or None
 
 
-def _tables(root: str, operator: Operator, layouts: Mapping[str, Layouts]) -> dict[str, Table]:
+def _tables(root: str, operator: Operator, layouts: Mapping[str, Layouts]) -> dict[str, StateTable]:
     """Returns the tables of an operator by name, from the layouts of each of its stores."""
     what, tables = f"operator {operator.id} ({operator.name})", {}
     if not operator.name.startswith(KINDS):
@@ -73,7 +73,7 @@ def _tables(root: str, operator: Operator, layouts: Mapping[str, Layouts]) -> di
             if not layout.key.fields or key is None:
                 raise UnsupportedError(root, f"{what}: state without a key", "grouped state")
             try:
-                tables[family or store] = Table((store, family), layout, key, operator.name)
+                tables[family or store] = StateTable((store, family), layout, key, operator.name)
             except (ValueError, CodecError) as error:
                 raise UnsupportedError(root, f"{what}, {error},", "other types") from error
     return tables
@@ -97,11 +97,11 @@ class Rows:
         check: raises `ConfigError` if a key cannot have a value.
     """
 
-    table: Table
-    values: Table
+    table: StateTable
+    values: StateTable
     adds: bool = False
     beside: tuple[Beside, ...] = ()
-    check: Callable[[Table, bytes, Row], None] | None = None
+    check: Callable[[StateTable, bytes, Row], None] | None = None
 
     def edits(
         self, key: bytes, old: Sequence[Row], new: Sequence[bytes], *, removed: bool
@@ -131,7 +131,7 @@ class Rows:
         yield self.table.edit(columns, *([(total,)] if total else []))
 
 
-def _expiry(index: Table, least: Table | None) -> Beside:
+def _expiry(index: StateTable, least: StateTable | None) -> Beside:
     """Returns the changes of the order in which keys expire, a list with its first value."""
 
     def edits(key: Row, old: Sequence[Row], new: Sequence[Row]) -> Iterator[Edit]:
@@ -146,12 +146,12 @@ def _expiry(index: Table, least: Table | None) -> Beside:
     return edits
 
 
-def _check_expiry(_table: Table, _key: bytes, row: Row) -> None:
+def _check_expiry(_table: StateTable, _key: bytes, row: Row) -> None:
     if row[-1] is None:
         raise ConfigError("column 'ttlExpirationMs': null, where the variable has a TTL")
 
 
-def _check_session(table: Table, key: bytes, row: Row) -> None:
+def _check_session(table: StateTable, key: bytes, row: Row) -> None:
     """Checks that a session repeats its key, unless its columns have other names."""
     names, grouped = field_names(table.layout.value), field_names(table.layout.key)[:-1]
     named = dict(zip(names, row, strict=True))
@@ -162,7 +162,7 @@ def _check_session(table: Table, key: bytes, row: Row) -> None:
         raise ConfigError("the value is of another key, or of another start of its window")
 
 
-def _rows_of(operator: Operator, tables: Mapping[str, Table]) -> dict[str, Rows]:
+def _rows_of(operator: Operator, tables: Mapping[str, StateTable]) -> dict[str, Rows]:
     """Returns what can be given for an operator, by name; it is empty if there is one table."""
     if operator.name == _JOIN:
         return {side: _side(side, tables) for side in ("left", "right")}
@@ -173,7 +173,7 @@ def _rows_of(operator: Operator, tables: Mapping[str, Table]) -> dict[str, Rows]
     return {"": Rows(table, table, check=_check_session if operator.name == _SESSIONS else None)}
 
 
-def _side(side: str, tables: Mapping[str, Table]) -> Rows:
+def _side(side: str, tables: Mapping[str, StateTable]) -> Rows:
     if table := tables.get(f"{side}-keyWithTsToValues"):
         times = tables[f"{side}-tsWithKey"]
         index: Beside = lambda key, _, new: [times.edit(key, *[_DUMMY] * len(new))]  # noqa: E731
@@ -181,7 +181,7 @@ def _side(side: str, tables: Mapping[str, Table]) -> Rows:
     return Rows(tables[f"{side}-keyToNumValues"], tables[f"{side}-keyWithIndexToValue"], True)
 
 
-def _variable(name: str, tables: Mapping[str, Table]) -> Rows:
+def _variable(name: str, tables: Mapping[str, StateTable]) -> Rows:
     table, expiry, beside = tables[name], tables.get(f"$ttl_{name}"), list[Beside]()
     if name.endswith(_TIMERS):
         times = tables[name.replace(_TIMERS, "Timers_timestampToKey")]
