@@ -58,8 +58,8 @@ test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restar
 test-savepoint-sparks: setup ## start every kind of query from a savepoint, on Spark 3.3 to 4.3; ARGS="4.0.5" on some
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.savepoint $(ARGS)
 
-test-shapes: setup ## savepoints in other shapes, each restarted by Spark 4.3 (an hour)
-	$(WITH_JAVA) STATEMAINT_SHAPES=all $(BIN)/python -m pytest tests/systems/spark/test_partitions.py $(ARGS)
+test-shapes: setup ## savepoints in other shapes, and bootstraps, each restarted by Spark 4.3 (two hours)
+	$(WITH_JAVA) STATEMAINT_SHAPES=all $(BIN)/python -m pytest tests/systems/spark/test_partitions.py tests/systems/spark/test_bootstrap.py $(ARGS)
 
 test-recovery: setup ## damage, repair and roll back every kind of query, each restarted by Spark (half an hour)
 	$(WITH_JAVA) STATEMAINT_RECOVERY=all $(BIN)/python -m pytest tests/systems/spark/test_recovery.py $(ARGS)

@@ -6,8 +6,11 @@ rewritten. Instead the next batch is written, in the order in which Spark writes
 
     offsets/<b+1>      a copy of offsets/<b>: the batch reads no input. The first writer of this
                        file owns the batch, in Spark's `HDFSMetadataLog` too
-    state/.../<b+2>.delta    of every partition of every store, empty if nothing is edited
-    commits/<b+1>      a copy of commits/<b>, so that the watermark is unchanged
+    state/.../<b+2>.delta              of every partition of every store, empty if nothing is edited
+    state/.../<b+2>[_<id>].changelog   the same in RocksDB, whether or not the query writes
+                       changelogs: a zip would outlive a batch that the query has to run again
+    commits/<b+1>      a copy of commits/<b>, so that the watermark is unchanged, with the ids of
+                       these changelogs
 
 A restarted query finds the batch committed, skips no input, and begins with batch b+2, which sees
 the watermarks that batch b+1 would have seen. After a crash before the commit the query runs batch
@@ -17,40 +20,44 @@ b+1 itself, over no input, and replaces our deltas: the state is then the same a
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from uuid import uuid4
 
-from statemaint.codec.hdfs.records import Record
-from statemaint.codec.metadata.schema import StateSchema, parse_schema
-from statemaint.codec.rows.murmur3 import hash_row, pmod
-from statemaint.codec.rows.unsafe_write import RowWriter, Values
+from statemaint.codec.compression.base import encode
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.hdfs import records
+from statemaint.codec.integrity.checksum_file import ChecksummedChunks
+from statemaint.codec.metadata import logs
+from statemaint.codec.rocksdb import changelog
+from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Change, Header
+from statemaint.codec.rows.state_row import Wrapping, value_reader
 from statemaint.errors import (
     AlreadyExistsError,
     CheckpointError,
     ConfigError,
     DamagedError,
-    NotFoundError,
     StatemaintError,
     UnsupportedError,
+    in_file,
 )
 from statemaint.execute.lease import Lease, leased
 from statemaint.execute.ledger import Ledger
+from statemaint.execute.publish import write_checksum
+from statemaint.fold import Source
+from statemaint.fold.state import opened_state
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
+from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Operator, Store
 from statemaint.model.files import spark_checksums
-from statemaint.model.ids import DEFAULT_STORE, StoreId, version_of
+from statemaint.model.ids import StoreId, version_of
 from statemaint.plan.findings.health import diagnose
-from statemaint.provider.files import StateStoreConf
-from statemaint.provider.hdfs import HDFSBackedStateStoreProvider
+from statemaint.provider.edits import Edits
+from statemaint.provider.tables import Given
 from statemaint.records.claims import Holder
 from statemaint.scan.scanner import scan
+from statemaint.state.versions import chain_of, layouts_of
 from statemaint.storage import Storage
 
-KeyValue = tuple[Values, Values | None]
-"""The columns of a key and of its value; `None` removes the key."""
-
-# The state of these operators is shuffled by the whole key. A session's key has one more column
-# than it is shuffled by, and the four stores of a join must agree with each other.
-_WHOLE_KEY = ("stateStoreSave", "dedupe", "dedupeWithinWatermark")
+_FAMILY = 2  # bytes of its number in front of a key
 
 
 class LiveCheckpointError(StatemaintError):
@@ -69,7 +76,7 @@ class LiveCheckpointError(StatemaintError):
 
 @dataclass(frozen=True, slots=True)
 class Bootstrapped:
-    """The batch that was written; `rows` is the number of its changes, by partition."""
+    """The batch that was written; `rows` is the number of given rows, by partition."""
 
     batch: int
     version: int
@@ -77,7 +84,11 @@ class Bootstrapped:
 
 
 def bootstrap(
-    storage: Storage, rows: Iterable[KeyValue], *, operator: int = 0, run: str | None = None
+    storage: Storage,
+    rows: Given | Mapping[str, Given],
+    *,
+    operator: int = 0,
+    run: str | None = None,
 ) -> Bootstrapped:
     """Commits one more batch that puts some rows into an operator's state and removes others.
 
@@ -97,9 +108,13 @@ def bootstrap(
 
     Args:
         storage: where the checkpoint lives.
-        rows: keys and values, by the schemas of the operator's state; of equal keys the last one
-            counts.
-        operator: a streaming aggregation or a deduplication.
+        rows: pairs of a key and its value, each the columns of the operator's state in their order
+            or by name, `None` to remove the key; or a table (`pyarrow`, pandas, Spark, a Parquet
+            file's path) with the columns `key` and `value`, as `read_table` returns, or with all
+            columns of both. Of equal keys the last one counts. For a join such rows for "left" and
+            "right", which are added to those of their key; for `transformWithState` by variable.
+        operator: an aggregation, a deduplication, session windows, grouped state, a join of
+            streams, or `transformWithState`.
         run: the run's id in the lease and the ledger; a new one by default.
 
     Raises:
@@ -113,12 +128,12 @@ def bootstrap(
     name = run or f"bootstrap-{uuid4().hex[:8]}"
     with leased(storage, Holder(name)) as lease:
         surgery = _Surgery.on(storage, operator, lease)
-        changes = surgery.changes(rows)
-        surgery.check_partitions()
+        surgery.edits.take(rows)
+        changes = surgery.changes()
         claimed = surgery.claim(name)
-        written = [surgery.write(store, changes) for store in surgery.checkpoint.stores]
+        written = [surgery.write(store, changes) for store in surgery.stores]
         surgery.commit(written, claimed)
-        counts = {partition: len(records) for partition, records in sorted(changes.items())}
+        counts = dict(sorted(surgery.edits.counts.items()))
         return Bootstrapped(surgery.batch, version_of(surgery.batch), counts)
 
 
@@ -129,75 +144,131 @@ class _Surgery:
     storage: Storage
     lease: Lease
     checkpoint: Checkpoint
-    operator: Operator
-    schema: StateSchema
-    logs: frozenset[Entry]
+    operator: int
+    edits: Edits
+    entries: frozenset[Entry]  # of the logs
+    ids: Mapping[str, str]  # the unique ids that its files get, by those of the batch before
 
     @classmethod
     def on(cls, storage: Storage, number: int, lease: Lease) -> "_Surgery":
-        logs = _logs(storage)
+        entries = _logs(storage)
         checkpoint = scan(storage)
-        _must_stand_still(checkpoint, logs)
+        _must_stand_still(checkpoint, entries)
         operator = _supported(checkpoint, number)
         _must_be_sound(checkpoint)
-        return cls(storage, lease, checkpoint, operator, _schema(storage, number), logs)
+        version = version_of(checkpoint.committed or 0)
+        own = [store for store in checkpoint.needed(version) if store.id.operator == number]
+        layouts = {store.id.store: layouts_of(storage, checkpoint, store, version) for store in own}
+        there = {store.id.partition for store in own}
+        count = checkpoint.pinned or operator.partitions
+        if there != {*range(count)}:
+            what = f"operator {number} with {len(there)} partitions of {count}"
+            raise UnsupportedError(storage.root, what, "one with all of them")
+        edits = Edits(storage.root, operator, layouts, count)
+        stored = logs.parse_commit(storage.read(f"commits/{checkpoint.committed}")).values()
+        ids = {old: str(uuid4()) for each in stored for stores in each for old in stores}
+        return cls(storage, lease, checkpoint, number, edits, entries, ids)
 
     @property
     def batch(self) -> int:
         return 1 + (self.checkpoint.committed or 0)
 
-    def changes(self, rows: Iterable[KeyValue]) -> dict[int, list[Record]]:
-        keys = RowWriter(self.schema.key, normalize=True)
-        values = RowWriter(self.schema.value)
-        changes: dict[int, list[Record]] = defaultdict(list)
-        for number, (key, value) in enumerate(rows):
-            try:
-                written = keys.write(key)
-                record = written, None if value is None else values.write(value)
-            except ConfigError as error:
-                raise ConfigError(f"row {number}: {error}") from error
-            changes[pmod(hash_row(written, keys.struct), self.operator.partitions)].append(record)
+    @property
+    def stores(self) -> tuple[Store, ...]:
+        return self.checkpoint.needed(self.batch)
+
+    def changes(self) -> dict[StoreId, list[Change]]:
+        """Returns the changes of each store, after a check that its keys are in their partition."""
+        own = (store for store in self.stores if store.id.operator == self.operator)
+        numbers = {store.id: self._read(store) for store in own}
+        changes: dict[StoreId, list[Change]] = defaultdict(list)
+        for partition in sorted(self.edits.counts):
+            for (name, family), key, entries in self.edits.of(partition):
+                store = StoreId(self.operator, partition, name)
+                if family not in numbers[store]:
+                    what = f"{family} in {store}, which no snapshot has a number for,"
+                    raise UnsupportedError(self.storage.root, what, "another variable")
+                whole = numbers[store][family] + key
+                first, *others = entries or (None,)
+                changes[store].append((PUT if entries else DELETE, whole, first))
+                changes[store] += [(MERGE, whole, entry) for entry in others]
         return changes
 
-    def check_partitions(self) -> None:
-        """Checks that every existing key is in the partition that our arithmetic gives it."""
-        struct = RowWriter(self.schema.key).struct
-        for store in self.checkpoint.stores:
-            if store.id.operator != self.operator.id:
-                continue
-            for key, _ in self._provider(store).get_read_store(self.batch).iterator():
-                place = pmod(hash_row(key, struct), self.operator.partitions)
-                if place != store.id.partition:
-                    text = f"a key that belongs to partition {place} by our arithmetic is here"
+    def _read(self, store: Store) -> Mapping[str | None, bytes]:
+        """Passes the rows of a store to the edits; returns the numbers in front of its keys."""
+        chain = chain_of(self.checkpoint, store, self.batch)
+        source = Source.of(self.storage, store, self.checkpoint)
+        with opened_state(source, store, chain) as state, in_file(store.id.directory):
+            size = _FAMILY if state.families else 0
+            numbers: dict[str | None, bytes] = {
+                name: number.to_bytes(size, "little") for number, name in state.families.items()
+            } or {None: b""}
+            families = {number: name for name, number in numbers.items()}
+            wrapping = Wrapping(size, source.row_checksums, state.delimiter)
+            readers = {
+                place: value_reader(table.layout, wrapping)
+                for place, table in self.edits.tables.items()
+            }
+            for key, value in state.rows:
+                place = store.id.store, families.get(key[:size])
+                if place not in readers:
+                    continue
+                partition = self.edits.see(place, key[size:], partial(readers[place], key, value))
+                if partition != store.id.partition:
+                    text = f"a key that belongs to partition {partition} by our arithmetic is here"
                     raise CheckpointError(store.id.directory, text)
+        return numbers
 
     def claim(self, run: str) -> frozenset[Entry]:
         """Claims the next batch, unless a query has it, and returns the resulting log entries."""
-        self._must_be_unchanged(self.logs)
+        self._must_be_unchanged(self.entries)
         self.lease.must_hold()
         Ledger(self.storage, run, self.lease).adding(self.batch)
         size = self._log("offsets")
         claimed = _logs(self.storage)
-        added = {(entry.path, entry.size) for entry in claimed ^ self.logs}
+        added = {(entry.path, entry.size) for entry in claimed ^ self.entries}
         if added != {(f"offsets/{self.batch}", size)}:
             raise LiveCheckpointError(f"offsets/{self.batch}", "changed as soon as it was written")
         return claimed
 
-    def write(self, store: Store, changes: Mapping[int, list[Record]]) -> Entry:
+    def write(self, store: Store, changes: Mapping[StoreId, list[Change]]) -> Entry:
+        """Writes the changes of a store in one step; a crash leaves no file, or the whole one."""
         self.lease.check()
-        provider = self._provider(store)
-        edits = changes.get(store.id.partition) if store.id.operator == self.operator.id else None
-        if edits:
-            target = provider.get_store(self.batch)
-            for key, value in edits:
-                if value is None:
-                    target.remove(key)
-                else:
-                    target.put(key, value)
-            target.commit()
+        made, sealed = changes.get(store.id, []), self.checkpoint.row_checksums
+        if store.rocks is None:
+            path = f"{store.id.directory}/{version_of(self.batch)}.delta"
+            payload = records.encode(((key, value) for _, key, value in made), row_checksums=sealed)
         else:
-            provider.write_empty(version_of(self.batch))
-        return self.storage.stat(f"{store.id.directory}/{version_of(self.batch)}.delta")
+            path, header = self._changelog(store)
+            payload = changelog.encode(header, made, row_checksums=sealed)
+        folder, _, name = path.rpartition("/")
+        for side in (f"{name}.crc", f".{name}.crc.crc", f".{name}.crc"):
+            # First: Spark refuses a file that has an older file's checksum.
+            self.storage.delete(f"{folder}/{side}")
+        summed = ChecksummedChunks(encode(COMPRESSIONS[self.checkpoint.codec], payload))
+        like = beside.path if (beside := store.beside(self.batch)) else None
+        self.storage.write(path, summed, overwrite=True, like=like)
+        entry = self.storage.stat(path)
+        if spark_checksums(store.files):
+            write_checksum(self.storage, like, summed.crc32c, entry)
+        return entry
+
+    def _changelog(self, store: Store) -> tuple[str, Header]:
+        """Returns the path of a store's changelog and its header."""
+        rocks, version = store.rocks, version_of(self.batch)
+        zip_ = store.families_at(self.batch)
+        families = bool(rocks and zip_ and rocks.families.get(zip_.entry.path))
+        if not self.ids:
+            return f"{store.id.directory}/{version}.changelog", Header(1 + families)
+        unique = self.ids.get(rocks.id_at(self.batch) or "") if rocks else None
+        chain = chain_of(self.checkpoint, store, self.batch)
+        files = (chain.base, *chain.deltas) if chain.base else chain.deltas
+        lineage = tuple((file.version, file.id) for file in files if file.id)
+        if unique is None or len(lineage) < len(files):
+            what = f"{store.id}, of which not every version has a unique id,"
+            raise UnsupportedError(self.storage.root, what, "ids of all of them")
+        path = f"{store.id.directory}/{version}_{unique}.changelog"
+        return path, Header(3 + families, lineage)
 
     def commit(self, written: Iterable[Entry], claimed: frozenset[Entry]) -> None:
         """Commits the batch, after a check that no other writer has changed its files."""
@@ -208,29 +279,22 @@ class _Surgery:
         self._must_be_unchanged(claimed)
         self._log("commits")
 
-    def _must_be_unchanged(self, logs: frozenset[Entry]) -> None:
-        if changed := sorted(entry.path for entry in _logs(self.storage) ^ logs):
+    def _must_be_unchanged(self, entries: frozenset[Entry]) -> None:
+        if changed := sorted(entry.path for entry in _logs(self.storage) ^ entries):
             raise LiveCheckpointError(changed[0], "was added, changed or removed meanwhile")
 
     def _log(self, folder: str) -> int:
         """Copies the newest entry of a log to the batch, and returns its size in bytes."""
         newest, path = f"{folder}/{self.batch - 1}", f"{folder}/{self.batch}"
         content = self.storage.read(newest)
+        for old, new in self.ids.items() if folder == "commits" else ():
+            content = content.replace(f'"{old}"'.encode(), f'"{new}"'.encode())
         # A batch that was rewound may have left this file: Hadoop would compare it with ours.
         self.storage.delete(f"{folder}/.{self.batch}.crc")
         try:
             return self.storage.write(path, [content], like=newest).size
         except AlreadyExistsError as error:
             raise LiveCheckpointError(path, "a query wrote it first") from error
-
-    def _provider(self, store: Store) -> HDFSBackedStateStoreProvider:
-        conf = StateStoreConf(
-            compression_codec=self.checkpoint.codec,
-            row_checksum_enabled=self.checkpoint.row_checksums,
-            file_checksum_enabled=bool(spark_checksums(store.files)),
-            max_versions_to_retain_in_memory=0,
-        )
-        return HDFSBackedStateStoreProvider(store.id, self.storage, conf)
 
 
 def _logs(storage: Storage) -> frozenset[Entry]:
@@ -258,26 +322,10 @@ def _must_be_sound(checkpoint: Checkpoint) -> None:
 
 
 def _supported(checkpoint: Checkpoint, number: int) -> Operator:
-    """Returns the operator, after a check that the layout of its state is known."""
-    if checkpoint.provider is not Provider.HDFS_BACKED:
-        raise UnsupportedError(checkpoint.root, checkpoint.provider, Provider.HDFS_BACKED)
+    if checkpoint.provider not in MAINTAINED:
+        raise UnsupportedError(checkpoint.root, checkpoint.provider, " and ".join(MAINTAINED))
     operators = {operator.id: operator for operator in checkpoint.operators}
     if number not in operators:
         text = "has no metadata (Spark 4.0 and later write it)" if not operators else "is not there"
         raise ConfigError(f"{checkpoint.root}: operator {number} {text}")
-    operator = operators[number]
-    if operator.name not in _WHOLE_KEY or operator.stores != (DEFAULT_STORE,):
-        what = f"operator {number} ({operator.name})"
-        raise UnsupportedError(checkpoint.root, what, ", ".join(_WHOLE_KEY))
-    return operator
-
-
-def _schema(storage: Storage, operator: int) -> StateSchema:
-    path = f"{StoreId(operator, 0).directory}/_metadata/schema"
-    try:
-        schema = parse_schema(storage.read(path))
-    except NotFoundError as error:
-        raise UnsupportedError(storage.root, f"state without {path}", "state with it") from error
-    if not schema.key["fields"]:
-        raise UnsupportedError(storage.root, "state without a key", "grouped state")
-    return schema
+    return operators[number]

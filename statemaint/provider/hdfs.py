@@ -132,10 +132,6 @@ class HDFSBackedStateStoreProvider:
         # A copy: the cache must not share the map of a store that has committed.
         self._cache(version, dict(state))
 
-    def write_empty(self, version: int) -> None:
-        """Writes a delta without changes, and does not load the version before."""
-        self._files.write(version, "delta", ())
-
     # -- loading
 
     @property

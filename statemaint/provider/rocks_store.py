@@ -16,10 +16,12 @@ from statemaint.codec.rows.state_row import (
     NoPrefix,
     PrefixScan,
     RangeScan,
+    TimestampFirst,
+    TimestampLast,
     Wrapping,
 )
 from statemaint.codec.rows.types import AtomicType, Json, StructType, must_be_writable, parse_struct
-from statemaint.errors import ConfigError
+from statemaint.errors import ConfigError, UnsupportedError
 from statemaint.provider.rocks_files import (
     DEFAULT,
     LoadedVersion,
@@ -75,6 +77,9 @@ def family_codec(key_schema: Json | None, encoder: KeyEncoder, *, many: bool) ->
     if key_schema is None and not isinstance(encoder, NoPrefix):
         raise ConfigError(f"keys in {encoder} need the schema of the key")
     kind = must_be_writable(parse_struct(key_schema)) if key_schema else StructType(())
+    if isinstance(encoder, TimestampFirst | TimestampLast):
+        known = "NoPrefix, PrefixScan and RangeScan"
+        raise UnsupportedError("the state store", f"keys in {encoder}", known)
     if isinstance(encoder, PrefixScan) and not 0 < encoder.columns < len(kind.fields):
         raise ConfigError(_PREFIX.format(encoder.columns))
     if isinstance(encoder, RangeScan):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import islice, repeat
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from statemaint.codec.compression.base import encode
 from statemaint.codec.hdfs import records
@@ -36,9 +36,6 @@ from statemaint.records.savepoints import Shape
 from statemaint.state.shuffle_key import ShuffleKey
 from statemaint.state.versions import Layouts
 from statemaint.storage import Storage
-
-if TYPE_CHECKING:
-    pass
 
 Row = tuple[bytes, bytes]
 _BATCH, _FAMILY, _CHECKSUM = 512, 2, 4  # rows at a time: one may have 60,000 bytes

@@ -67,10 +67,10 @@ def read_table(storage: Storage | str, operator: int = 0, **where: Any) -> Any:
 
 
 def _schema(arrow: ModuleType, layout: RowLayout) -> Any:
-    value = _type(arrow, layout.value)
+    value = arrow_type(arrow, layout.value)
     fields = {
         "partition": arrow.int32(),
-        "key": _type(arrow, layout.key),
+        "key": arrow_type(arrow, layout.key),
         "value": arrow.list_(value) if layout.many else value,
     }
     return arrow.schema(list(fields.items()))
@@ -85,15 +85,16 @@ def _columns(layout: RowLayout, row: DecodedRow) -> dict[str, Any]:
     }
 
 
-def _type(arrow: ModuleType, kind: DataType) -> Any:
+def arrow_type(arrow: ModuleType, kind: DataType) -> Any:
+    """Returns Arrow's type of a column; those of structs are by name."""
     match kind:
         case StructType(fields):
             pairs = zip(field_names(kind), fields, strict=True)
-            return arrow.struct([(name, _type(arrow, field.type)) for name, field in pairs])
+            return arrow.struct([(name, arrow_type(arrow, field.type)) for name, field in pairs])
         case ArrayType(element):
-            return arrow.list_(_type(arrow, element))
+            return arrow.list_(arrow_type(arrow, element))
         case MapType(key, value):
-            return arrow.map_(_type(arrow, key), _type(arrow, value))
+            return arrow.map_(arrow_type(arrow, key), arrow_type(arrow, value))
         case DecimalType(precision, scale):
             return arrow.decimal128(precision, scale)
         case AtomicType(name):

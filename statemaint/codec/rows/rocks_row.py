@@ -19,16 +19,19 @@ from statemaint.codec.rows.state_row import (
     NoPrefix,
     PrefixScan,
     RangeScan,
+    TimestampFirst,
+    TimestampLast,
     Wrapping,
     entries,
     number_name,
 )
 from statemaint.codec.rows.types import StructType
 from statemaint.codec.rows.unsafe_read import row_reader
-from statemaint.codec.rows.unsafe_write import RowWriter, null_bits, row_of
+from statemaint.codec.rows.unsafe_write import RowWriter, null_bits, prefix_of, row_of
 from statemaint.errors import CodecError, UnsupportedError
 
-_INT, _VERSION, _WORD = struct.Struct("<i"), b"\0", 8
+_INT, _MOMENT, _VERSION, _WORD = struct.Struct("<i"), struct.Struct(">Q"), b"\0", 8
+_HIGHEST_BIT = 1 << 63
 _Rows = Callable[[bytes], bytes]
 
 
@@ -47,7 +50,7 @@ class KeyCodec:
 
 
 def key_codec(kind: StructType, encoder: KeyEncoder) -> KeyCodec:
-    """Returns the encoding of keys of a type, by `NoPrefix`, `PrefixScan` or `RangeScan`."""
+    """Returns the encoding of keys of a type in RocksDB."""
     match encoder:
         case NoPrefix():
             return KeyCodec(_VERSION.__add__, lambda key: key[len(_VERSION) :])
@@ -57,9 +60,10 @@ def key_codec(kind: StructType, encoder: KeyEncoder) -> KeyCodec:
         case RangeScan(ordinals):
             ordered, unordered = _ordering(kind.only(ordinals))
             return _split(kind, ordinals, ordered, unordered, ranged=True)
+        case TimestampFirst() | TimestampLast():
+            return _timed(kind, first=isinstance(encoder, TimestampFirst))
         case _:
-            known = "NoPrefix, PrefixScan and RangeScan"
-            raise UnsupportedError("the state store", f"keys in {encoder}", known)
+            raise UnsupportedError("the state store", f"keys in {encoder}", "those of RocksDB")
 
 
 def _split(
@@ -95,6 +99,29 @@ def _split(
         return row_of([parts[column] for column in range(len(kind.fields))])
 
     return KeyCodec(encode, decode, prefix, ranged)
+
+
+def _timed(kind: StructType, *, first: bool) -> KeyCodec:
+    """Returns the encoding of keys whose last column, a time, stands before or behind them."""
+    last = len(kind.fields) - 1
+    rest_of, moment = kind.only(tuple(range(last))), kind.only((last,))
+    end = null_bits(last + 1) + _WORD * (last + 1)
+
+    def encode(row: bytes) -> bytes:
+        time = _MOMENT.pack(int.from_bytes(row[end - _WORD : end], "little") ^ _HIGHEST_BIT)
+        rest = _VERSION + prefix_of(row, kind, last)
+        return time + rest if first else rest + time
+
+    def decode(key: bytes) -> bytes:
+        at = 0 if first else len(key) - _MOMENT.size
+        if len(key) <= _MOMENT.size:
+            raise CodecError(f"{len(key)} bytes are too few for a key", offset=0)
+        word = (_MOMENT.unpack_from(key, at)[0] ^ _HIGHEST_BIT).to_bytes(_WORD, "little")
+        rest = (key[_MOMENT.size :] if first else key[:at])[len(_VERSION) :]
+        columns = [(rest, rest_of, column) for column in range(last)]
+        return row_of([*columns, (bytes(null_bits(1)) + word, moment, 0)])
+
+    return KeyCodec(encode, decode)
 
 
 def _ordering(front: StructType) -> tuple[_Rows, _Rows]:
@@ -150,11 +177,15 @@ def _flipped(digits: bytes) -> bytes:
 # -- values
 
 
+def entry_of(row: bytes, *, many: bool) -> bytes:
+    """Returns a row of a value, or one of its `many`."""
+    encoded = _VERSION + row
+    return _INT.pack(len(encoded)) + encoded if many else encoded
+
+
 def value_of(key: bytes, rows: Iterable[bytes], wrapping: Wrapping, *, many: bool) -> bytes:
     """Returns the value of a whole key: exactly one row, unless values have `many`."""
-    encoded = [_VERSION + row for row in rows]
-    if many:
-        encoded = [_INT.pack(len(row)) + row for row in encoded]
+    encoded = [entry_of(row, many=many) for row in rows]
     if wrapping.checksums:
         encoded = [row_checksum.seal_row(key, row) for row in encoded]
     return wrapping.delimiter.join(encoded)

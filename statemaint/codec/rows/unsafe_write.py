@@ -45,13 +45,14 @@ class RowWriter:
 
     __slots__ = ("_normalize", "struct")
 
-    def __init__(self, schema: Json, *, normalize: bool = False) -> None:
-        """Prepares a writer for a schema, Spark's JSON of a `StructType`.
+    def __init__(self, schema: Json | StructType, *, normalize: bool = False) -> None:
+        """Prepares a writer for a schema, parsed or as Spark's JSON.
 
         With `normalize` it writes -0.0 as 0.0 and every NaN with the same bits, as Spark does in
         grouping keys (`NormalizeFloatingNumbers`). A type that cannot be written is a `CodecError`.
         """
-        self.struct = must_be_writable(parse_struct(schema))
+        parsed = schema if isinstance(schema, StructType) else parse_struct(schema)
+        self.struct = must_be_writable(parsed)
         self._normalize = normalize
 
     def write(self, values: Values) -> bytes:
@@ -145,6 +146,8 @@ class RowWriter:
                 return (value - date(1970, 1, 1)).days
             case "timestamp" | "timestamp_ntz" if isinstance(value, datetime):
                 return (value - _EPOCH[name]) // timedelta(microseconds=1)
+            case "day-time" if isinstance(value, timedelta):
+                return value // timedelta(microseconds=1)
             case _:
                 return int(_instance(value, int))
 

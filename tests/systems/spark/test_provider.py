@@ -22,7 +22,7 @@ from statemaint.codec.metadata.schema import parse_schema
 from statemaint.codec.rows.murmur3 import hash_row, partition_of_row
 from statemaint.codec.rows.types import parse_struct
 from statemaint.codec.rows.unsafe_write import RowWriter, encode_row, prefix_of
-from statemaint.errors import UnsupportedError
+from statemaint.errors import ConfigError
 from statemaint.model.ids import StoreId
 from statemaint.provider import (
     Bootstrapped,
@@ -544,8 +544,8 @@ def test_what_we_say_was_seen_is_a_duplicate(session: SparkSession, tmp_path: Pa
     assert found == [[1], [0, 500]]
 
 
-def test_joins_and_sessions_are_refused(neglected_copy: Path) -> None:
-    with pytest.raises(UnsupportedError, match=r"operator 1 \(symmetricHashJoin\)"):
+def test_rows_of_a_join_without_their_side_are_refused(neglected_copy: Path) -> None:
+    with pytest.raises(ConfigError, match=r"operator 1 \(symmetricHashJoin\) takes rows by name"):
         bootstrap(LocalStorage(neglected_copy), [], operator=1)
     assert not (neglected_copy / "offsets" / "25").exists()
 

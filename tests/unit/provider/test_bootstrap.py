@@ -28,6 +28,7 @@ from statemaint.provider import (
     bootstrap,
 )
 from statemaint.records.claims import Holder
+from statemaint.state import select_state
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import COMMIT, delta_bytes, offsets_bytes
 from tests.support.faults import Crash, CrashingStorage, HookedStorage
@@ -44,10 +45,10 @@ VALUE = {
 }
 
 
-def schema_file(key: dict[str, Any] = KEY) -> bytes:
+def schema_file(key: dict[str, Any] = KEY, value: dict[str, Any] = VALUE) -> bytes:
     """The schema file that Spark writes under partition 0, format v2."""
     chunks = b"\0\2v2"
-    for one in (key, VALUE):
+    for one in (key, value):
         text = json.dumps(one).encode()
         chunks += struct.pack(">iH", 1, len(text)) + text
     return chunks
@@ -256,21 +257,85 @@ def test_keys_that_lie_elsewhere_than_our_hash_says_are_refused() -> None:
     refused(files, CheckpointError, "by our arithmetic")
 
 
-@pytest.mark.parametrize("name", ["symmetricHashJoin", "sessionWindowStateStoreSaveExec"])
-def test_operators_that_are_shuffled_otherwise_are_refused(name: str) -> None:
-    refused(checkpoint(name=name), UnsupportedError, name)
+def test_operators_of_other_state_are_refused() -> None:
+    refused(checkpoint(name="globalLimit"), UnsupportedError, "globalLimit")
+    what = r"operator 0 \(symmetricHashJoin\) with default is not supported"
+    refused(checkpoint(name="symmetricHashJoin"), UnsupportedError, what)
+
+
+def test_a_join_takes_rows_by_side() -> None:
+    files = join_files()
+    refused(files, ConfigError, r"takes rows by name, such as .*: left, right")
+    refused(files, ConfigError, "has no middle; there are left, right", rows={"middle": ROWS})
+    refused(files, ConfigError, "left: row 0: column 'k'", rows={"left": [((1,), (1,))]})
+
+
+def test_the_rows_of_a_join_are_numbered_and_counted() -> None:
+    storage = MemoryStorage(join_files())
+    added: list[Any] = [(("a",), (number,)) for number in (10, 11)]
+    bootstrap(storage, {"left": added})
+    assert joined(storage, 3) == {"a": [10, 11]}
+    # Those that are given after the removal begin again, and one number remains to be removed.
+    bootstrap(storage, {"left": [(("b",), (7,)), (("a",), None), (("a",), (12,))]})
+    assert joined(storage, 4) == {"a": [12], "b": [7]}
+    bootstrap(storage, {"left": [(("a",), (13,)), (("b",), None), (("absent",), None)]})
+    assert joined(storage, 5) == {"a": [12, 13]}
+    assert not any(read("right-keyToNumValues", storage, 5))
+
+
+SIDES = ("left", "right")
+
+
+def join_files() -> dict[str, bytes]:
+    """Returns a join in format 2 after one batch without any rows."""
+    files = checkpoint(batches=2, name="symmetricHashJoin")
+    files = {path: one for path, one in files.items() if not path.startswith("state/0/")}
+    index = {"name": "index", "type": "long", "nullable": False, "metadata": {}}
+    number = {"name": "value", "type": "long", "nullable": True, "metadata": {}}
+    keys = {
+        "keyToNumValues": (KEY, {"type": "struct", "fields": [number]}),
+        "keyWithIndexToValue": ({"type": "struct", "fields": [*KEY["fields"], index]}, VALUE),
+    }
+    names = [f"{side}-{name}" for side in SIDES for name in keys]
+    stores = [
+        {"storeName": name, "numColsPrefixKey": 0, "numPartitions": PARTITIONS} for name in names
+    ]
+    info = {"operatorId": 0, "operatorName": "symmetricHashJoin"}
+    metadata = json.dumps({"operatorInfo": info, "stateStoreInfo": stores})
+    files["state/0/_metadata/metadata"] = b"v1\n" + metadata.encode()
+    for name in names:
+        files[f"state/0/0/{name}/_metadata/schema"] = schema_file(*keys[name.partition("-")[2]])
+        for partition in range(PARTITIONS):
+            place = StoreId(0, partition, name).directory
+            files |= {f"{place}/{version}.delta": delta_bytes([]) for version in (1, 2)}
+    return files
+
+
+def read(store: str, storage: MemoryStorage, version: int) -> Iterable[Any]:
+    rows = select_state(storage, store=store, version=version).decoded()
+    return [(*row.key, *row.entries[0]) for row in rows]
+
+
+def joined(storage: MemoryStorage, version: int) -> dict[str, list[int]]:
+    """Returns the values of each key on the left, which its count and its indexes agree on."""
+    found: dict[str, list[int]] = {}
+    for key, index, value in sorted(read("left-keyWithIndexToValue", storage, version)):
+        assert len(found.setdefault(key, [])) == index
+        found[key].append(value)
+    counts = dict(read("left-keyToNumValues", storage, version))
+    assert counts == {key: len(values) for key, values in found.items()}
+    return found
 
 
 def test_other_state_is_refused() -> None:
     files = checkpoint()
     refused(files, ConfigError, "operator 5 is not there", operator=5)
-    rocks = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    offsets = {"offsets/2": offsets_bytes({"providerClass": rocks})}
-    refused({**files, **offsets}, UnsupportedError, "RocksDBStateStoreProvider")
+    offsets = {"offsets/2": offsets_bytes({"providerClass": "com.example.StateStoreProvider"})}
+    refused({**files, **offsets}, UnsupportedError, "provider StateStoreProvider is not supported")
     old = {path: one for path, one in files.items() if "_metadata" not in path}
     refused(old, ConfigError, "operator 0 has no metadata")
     none = {path: one for path, one in files.items() if "schema" not in path}
-    refused(none, UnsupportedError, "state without state/0/0/_metadata/schema")
+    refused(none, DamagedError, "state/0/0/_metadata/schema")
     bare = {"state/0/0/_metadata/schema": schema_file({"type": "struct", "fields": []})}
     refused({**files, **bare}, UnsupportedError, "state without a key")
 
@@ -280,7 +345,7 @@ def refused(
     error: type[Exception],
     text: str,
     *,
-    rows: Iterable[Any] = ROWS,
+    rows: Any = ROWS,
     operator: int = 0,
 ) -> None:
     storage = MemoryStorage(files)

@@ -1,0 +1,270 @@
+"""From a caller's rows to the changes of an operator's stores, and of the indexes beside them.
+
+    joins                 "left" and "right": a join key, with the event time in format 4, and one
+                          of its rows. Counts, indexes and times follow
+    transformWithState    a variable's name: a key, and its value or a list's values; counts and
+                          expiry orders follow. `$eventTimers_keyToTimestamp`, `$procTimers_...`:
+                          timers, whose order follows
+    all others            the stored columns of a key and of its value
+
+`None` in place of a value removes a key with all that belongs to it. Mirrors
+`SymmetricHashJoinStateManager`, `ListStateImpl`, `TTLState`, `TimerStateImpl`.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from statemaint.codec.rows.display import field_names
+from statemaint.codec.rows.rocks_row import entry_of, key_codec
+from statemaint.codec.rows.state_row import Bare, RowLayout, Wrapping, key_reader, value_reader
+from statemaint.codec.rows.unsafe_read import Row
+from statemaint.codec.rows.unsafe_write import RowWriter, Values
+from statemaint.errors import CodecError, ConfigError, UnsupportedError
+from statemaint.model.checkpoint import Operator
+from statemaint.provider.tables import Given, pairs_of
+from statemaint.state.shuffle_key import ShuffleKey, shuffle_key
+from statemaint.state.versions import Layouts
+
+Place = tuple[str, str | None]
+"""The name of a store, and of a column family in it."""
+Edit = tuple[Place, bytes, tuple[bytes, ...] | None]
+"""Where, a key, and the entries of its new value; `None` removes the key."""
+
+_SESSIONS, _JOIN = "sessionWindowStateStoreSaveExec", "symmetricHashJoin"
+_WITH_STATE = "transformWithState"
+_NORMALIZED = ("stateStoreSave", "dedupe", "dedupeWithinWatermark", _SESSIONS, _JOIN)
+KINDS = (*_NORMALIZED, "flatMapGroupsWithState", "applyInPandasWithState", _WITH_STATE)
+_TIMERS = "Timers_keyToTimestamp"
+_DUMMY = (None,)
+
+
+class StateTable:
+    """The rows of a store, or of one of its column families."""
+
+    def __init__(self, place: Place, layout: RowLayout, key: ShuffleKey, operator: str) -> None:
+        self.place, self.layout, self.shuffle = place, layout, key
+        self._keys = RowWriter(layout.key, normalize=operator in _NORMALIZED)
+        self._values = RowWriter(layout.value)
+        self._codec = None if layout.encoder == Bare() else key_codec(layout.key, layout.encoder)
+        self.columns, self._rows = key_reader(layout, Wrapping()), value_reader(layout, Wrapping())
+
+    def key(self, columns: Values) -> bytes:
+        row = self._keys.write(columns)
+        return self._codec.encode(row) if self._codec else row
+
+    def entry(self, columns: Values) -> bytes:
+        row = self._values.write(columns)
+        return entry_of(row, many=self.layout.many) if self._codec else row
+
+    def row(self, entry: bytes) -> Row:
+        return self._rows(b"", entry)[0]
+
+    def edit(self, columns: Values, *values: Values) -> Edit:
+        return self.place, self.key(columns), tuple(map(self.entry, values)) or None
+
+
+def _tables(root: str, operator: Operator, layouts: Mapping[str, Layouts]) -> dict[str, StateTable]:
+    """Returns the tables of an operator by name, from the layouts of each of its stores."""
+    what, tables = f"operator {operator.id} ({operator.name})", {}
+    if not operator.name.startswith(KINDS):
+        raise UnsupportedError(root, what, ", ".join(KINDS))
+    for store, families in layouts.items():
+        for family, layout in families.items():
+            key = shuffle_key(operator, family or store, layout, 0)
+            if not layout.key.fields or key is None:
+                raise UnsupportedError(root, f"{what}: state without a key", "grouped state")
+            try:
+                tables[family or store] = StateTable((store, family), layout, key, operator.name)
+            except (ValueError, CodecError) as error:
+                raise UnsupportedError(root, f"{what}, {error},", "other types") from error
+    return tables
+
+
+# -- the changes of a key
+
+Beside = Callable[[Row, Sequence[Row], Sequence[Row]], Iterable[Edit]]
+"""Returns the changes of an index, from a key and all of its rows before and after."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows that a caller gives under one name, and the changes that they make.
+
+    Attributes:
+        table: of the keys.
+        values: of the values; another one only for joins that number their rows.
+        adds: whether the values of a key are added to those that are there.
+        beside: the indexes.
+        check: raises `ConfigError` if a key cannot have a value.
+    """
+
+    table: StateTable
+    values: StateTable
+    adds: bool = False
+    beside: tuple[Beside, ...] = ()
+    check: Callable[[StateTable, bytes, Row], None] | None = None
+
+    def edits(
+        self, key: bytes, old: Sequence[Row], new: Sequence[bytes], *, removed: bool
+    ) -> Iterator[Edit]:
+        """Yields the changes of a key that had some rows in `table`, and gets other entries."""
+        if not old and not new:
+            return
+        if self.values is not self.table:
+            yield from self._numbered(key, old[0][0] if old else 0, new, removed=removed)
+            return
+        kept = old if self.adds and not removed else ()
+        yield self.table.place, key, (*map(self.table.entry, kept), *new) or None
+        for index in self.beside:
+            rows = (*kept, *map(self.values.row, new))
+            yield from index(self.table.columns(key), old, rows)
+
+    def _numbered(
+        self, key: bytes, count: int, new: Sequence[bytes], *, removed: bool
+    ) -> Iterator[Edit]:
+        """Yields the changes where `table` has the number of a key's rows, `values` the rows."""
+        columns, kept = self.table.columns(key), 0 if removed else count
+        total = kept + len(new)
+        for index, entry in enumerate(new, kept):
+            yield self.values.place, self.values.key((*columns, index)), (entry,)
+        for index in range(total, count):
+            yield self.values.edit((*columns, index))
+        yield self.table.edit(columns, *([(total,)] if total else []))
+
+
+def _expiry(index: StateTable, least: StateTable | None) -> Beside:
+    """Returns the changes of the order in which keys expire, a list with its first value."""
+
+    def edits(key: Row, old: Sequence[Row], new: Sequence[Row]) -> Iterator[Edit]:
+        before, after = (min((row[-1] for row in rows), default=None) for rows in (old, new))
+        if before is not None:
+            yield index.edit((before, key))
+        if after is not None:
+            yield index.edit((after, key), _DUMMY)
+        if least:
+            yield least.edit(key, *([] if after is None else [(after,)]))
+
+    return edits
+
+
+def _check_expiry(_table: StateTable, _key: bytes, row: Row) -> None:
+    if row[-1] is None:
+        raise ConfigError("column 'ttlExpirationMs': null, where the variable has a TTL")
+
+
+def _check_session(table: StateTable, key: bytes, row: Row) -> None:
+    """Checks that a session repeats its key, unless its columns have other names."""
+    names, grouped = field_names(table.layout.value), field_names(table.layout.key)[:-1]
+    named = dict(zip(names, row, strict=True))
+    window = named.pop("session_window", None)
+    if not window or not named.keys() >= {*grouped}:
+        return
+    if table.key((*(named[name] for name in grouped), window[0])) != key:
+        raise ConfigError("the value is of another key, or of another start of its window")
+
+
+def _rows_of(operator: Operator, tables: Mapping[str, StateTable]) -> dict[str, Rows]:
+    """Returns what can be given for an operator, by name; it is empty if there is one table."""
+    if operator.name == _JOIN:
+        return {side: _side(side, tables) for side in ("left", "right")}
+    if operator.name.startswith(_WITH_STATE):
+        named = (name for name in tables if not name.startswith("$") or name.endswith(_TIMERS))
+        return {name: _variable(name, tables) for name in named}
+    (table,) = tables.values()
+    return {"": Rows(table, table, check=_check_session if operator.name == _SESSIONS else None)}
+
+
+def _side(side: str, tables: Mapping[str, StateTable]) -> Rows:
+    if table := tables.get(f"{side}-keyWithTsToValues"):
+        times = tables[f"{side}-tsWithKey"]
+        index: Beside = lambda key, _, new: [times.edit(key, *[_DUMMY] * len(new))]  # noqa: E731
+        return Rows(table, table, True, (index,))
+    return Rows(tables[f"{side}-keyToNumValues"], tables[f"{side}-keyWithIndexToValue"], True)
+
+
+def _variable(name: str, tables: Mapping[str, StateTable]) -> Rows:
+    table, expiry, beside = tables[name], tables.get(f"$ttl_{name}"), list[Beside]()
+    if name.endswith(_TIMERS):
+        times = tables[name.replace(_TIMERS, "Timers_timestampToKey")]
+        beside.append(lambda key, _, new: [times.edit(key[::-1], *[_DUMMY] * len(new))])
+    if count := tables.get(f"$count_{name}" if expiry else f"$rowCounter_{name}"):
+        beside.append(lambda key, _, new: [count.edit(key, *([(len(new),)] if new else []))])
+    if expiry:
+        beside.append(_expiry(expiry, tables.get(f"$min_{name}")))
+    return Rows(table, table, False, tuple(beside), _check_expiry if expiry else None)
+
+
+# -- all rows of a call
+
+
+@dataclass(slots=True)
+class _Asked:
+    """The rows given for a key: entries, after a removal of the old ones or beside them."""
+
+    rows: Rows
+    removed: bool = False
+    entries: list[bytes] = field(default_factory=list)
+    old: tuple[Row, ...] = ()
+
+
+class Edits:
+    """The changes of an operator's state that some rows ask for, by partition."""
+
+    def __init__(
+        self, root: str, operator: Operator, layouts: Mapping[str, Layouts], partitions: int
+    ) -> None:
+        self._what, self._partitions = f"operator {operator.id} ({operator.name})", partitions
+        tables = _tables(root, operator, layouts)
+        try:
+            self._rows = _rows_of(operator, tables)
+        except (KeyError, ValueError) as error:
+            what = f"{self._what} with {', '.join(tables)}"
+            raise UnsupportedError(root, what, "the stores of Spark 4") from error
+        self.tables = {table.place: table for table in tables.values()}
+        self._asked: dict[int, dict[tuple[Place, bytes], _Asked]] = defaultdict(dict)
+        self.counts: Counter[int] = Counter()
+
+    def take(self, given: Given | Mapping[str, Given]) -> None:
+        """Takes rows, by name if there are several; a `ConfigError` says which does not fit."""
+        if "" in self._rows:
+            self._add(self._rows[""], given, "")
+            return
+        names = ", ".join(sorted(self._rows))
+        if not isinstance(given, Mapping):
+            raise ConfigError(f"{self._what} takes rows by name, such as {{name: rows}}: {names}")
+        for name, some in given.items():
+            if name not in self._rows:
+                raise ConfigError(f"{self._what} has no {name}; there are {names}")
+            self._add(self._rows[name], some, f"{name}: ")
+
+    def _add(self, rows: Rows, given: Given, label: str) -> None:
+        key_type, value_type = rows.table.layout.key, rows.values.layout.value
+        many = rows.values.layout.many and not rows.adds
+        for number, (columns, value) in enumerate(pairs_of(given, key_type, value_type, many=many)):
+            try:
+                key = rows.table.key(columns)
+                values = [] if value is None else value if many else [value]
+                entries = [*map(rows.values.entry, values)]
+                if check := rows.check:
+                    [check(rows.table, key, rows.values.row(entry)) for entry in entries]
+            except (ConfigError, TypeError) as error:
+                raise ConfigError(f"{label}row {number}: {error}") from error
+            partition = rows.table.shuffle.partition(key, self._partitions)
+            self.counts[partition] += 1
+            asked = self._asked[partition].setdefault((rows.table.place, key), _Asked(rows))
+            if value is None or not rows.adds:
+                asked.removed, asked.entries = True, []
+            asked.entries += entries
+
+    def see(self, place: Place, key: bytes, old: Callable[[], tuple[Row, ...]]) -> int:
+        """Takes a row of the state, and returns its partition; only given keys' rows are read."""
+        partition = self.tables[place].shuffle.partition(key, self._partitions)
+        if asked := self._asked[partition].get((place, key)):
+            asked.old = old()
+        return partition
+
+    def of(self, partition: int) -> Iterator[Edit]:
+        """Yields a partition's changes, once its rows are seen."""
+        for (_, key), asked in self._asked[partition].items():
+            yield from asked.rows.edits(key, asked.old, asked.entries, removed=asked.removed)
