@@ -48,7 +48,7 @@ def policy(seed: int) -> Policy:
     )
 
 
-@pytest.mark.parametrize("first", [0, *(long(one) for one in range(HUNDRED, 1000, HUNDRED))])
+@pytest.mark.parametrize("first", [0, *(long(one) for one in range(HUNDRED, 500, HUNDRED))])
 def test_nothing_is_found_in_a_healthy_checkpoint_before_and_after_maintenance(first: int) -> None:
     for seed in range(first, first + HUNDRED):
         found, storage, clock = made(seed)
