@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from statemaint.codec.rows.rocks_row import key_codec
 from statemaint.codec.rows.state_row import (
+    Bare,
     KeyEncoder,
     NoPrefix,
     PrefixScan,
@@ -18,7 +19,7 @@ from statemaint.codec.rows.state_row import (
 )
 from statemaint.codec.rows.types import StructType, parse_struct
 from statemaint.codec.rows.unsafe_write import RowWriter
-from statemaint.errors import CodecError
+from statemaint.errors import CodecError, UnsupportedError
 
 KEY = parse_struct(
     {
@@ -54,3 +55,8 @@ def test_keys_with_their_time_in_front_sort_by_it(times: list[int]) -> None:
 def test_a_key_without_room_for_its_time_is_an_error(encoder: KeyEncoder) -> None:
     with pytest.raises(CodecError, match="8 bytes are too few for a key"):
         key_codec(KEY, encoder).decode(bytes(8))
+
+
+def test_keys_of_the_hdfs_backed_provider_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="keys in Bare"):
+        key_codec(KEY, Bare())

@@ -2,7 +2,7 @@
 
 import math
 import struct
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -179,6 +179,7 @@ EVERY: list[tuple[Any, Any, Any]] = [
     ("date", date(1970, 1, 3), 2),
     ("timestamp", datetime(1970, 1, 2, tzinfo=UTC), 86_400_000_000),
     ("timestamp_ntz", datetime(1970, 1, 2), 86_400_000_000),  # noqa: DTZ001
+    ("interval hour to second", timedelta(hours=-1), -3_600_000_000),
     ("decimal(10,2)", Decimal("-1.25"), Decimal("-1.25")),
     ("decimal(38,0)", -(1 << 70), Decimal(-(1 << 70))),
     ("decimal(22,2)", Decimal("1.5"), Decimal("1.50")),
