@@ -47,7 +47,7 @@ from statemaint.fold import Source
 from statemaint.fold.state import opened_state
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Operator, Store
-from statemaint.model.files import spark_checksums
+from statemaint.model.files import Snapshot, spark_checksums
 from statemaint.model.ids import StoreId, version_of
 from statemaint.plan.findings.health import diagnose
 from statemaint.provider.edits import Edits
@@ -166,6 +166,8 @@ class _Surgery:
             raise UnsupportedError(storage.root, what, "one with all of them")
         edits = Edits(storage.root, operator, layouts, count)
         stored = logs.parse_commit(storage.read(f"commits/{checkpoint.committed}")).values()
+        if not any(stored):
+            _must_not_be_hidden(checkpoint, version + 1)
         ids = {old: str(uuid4()) for each in stored for stores in each for old in stores}
         return cls(storage, lease, checkpoint, number, edits, entries, ids)
 
@@ -319,6 +321,15 @@ def _must_be_sound(checkpoint: Checkpoint) -> None:
         if finding.damage:
             place = finding.store.directory if finding.store else checkpoint.root
             raise DamagedError(place, finding.detail, code=finding.code)
+
+
+def _must_not_be_hidden(checkpoint: Checkpoint, version: int) -> None:
+    """Checks that no attempt at the batch has left a snapshot, which Spark would load instead."""
+    for store in checkpoint.stores:
+        for file in store.files:
+            if isinstance(file, Snapshot) and file.version == version:
+                text = "a snapshot of a batch that is not committed would hide what is written here"
+                raise LiveCheckpointError(file.entry.path, text)
 
 
 def _supported(checkpoint: Checkpoint, number: int) -> Operator:

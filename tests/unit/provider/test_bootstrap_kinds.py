@@ -4,8 +4,9 @@ import pytest
 
 from statemaint.audit import digest_stores, verify
 from statemaint.codec.metadata.logs import parse_commit
+from statemaint.model.ids import version_of
 from statemaint.planning import scan_checkpoint
-from statemaint.provider import Bootstrapped, bootstrap
+from statemaint.provider import Bootstrapped, LiveCheckpointError, bootstrap
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support.archived import archived
@@ -34,6 +35,19 @@ def test_rows_that_are_put_back_have_the_bytes_that_spark_gave_them(case: tuple[
     ids = [parse_commit(storage.read(f"commits/{batch + number}")) for number in (0, batches)]
     assert bool(ids[0]) == bool(ids[1]) == case[1].endswith("-ids")
     assert not ids[0] or ids[0] != ids[1]
+
+
+def test_a_zip_that_an_uncommitted_batch_has_left_is_refused_and_nothing_is_written() -> None:
+    """Spark would load it in place of the changelog beside it: the rows would be lost unnoticed."""
+    storage = archived(("rocks-4.3.0", "rocks-zips"))
+    version = version_of(scan_checkpoint(storage).committed or 0)
+    left = f"state/0/1/{version + 1}.zip"
+    storage.write(left, [storage.read(f"state/0/1/{version}.zip")])
+    before = {path for path in storage.files if not path.startswith("_statemaint")}
+    (operator,) = operators_of(storage)
+    with pytest.raises(LiveCheckpointError, match=f"{left}: a snapshot of a batch that is not"):
+        bootstrap(storage, removed(given_rows(storage, operator)))
+    assert {path for path in storage.files if not path.startswith("_statemaint")} == before
 
 
 @pytest.mark.parametrize("kind", ["rocks-aggregation", "rocks-aggregation-ids"])
