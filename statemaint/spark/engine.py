@@ -31,7 +31,7 @@ from statemaint.wording import counted
 _log = logging.getLogger(__name__)
 Tell = Callable[[str], object]
 # Queries that are maintained at a time: enough that few cores are idle until the last has ended.
-_AT_A_TIME, _AT_A_TIME_FOR_EACH_CORE = 1000, 50
+_AT_A_TIME, _AT_A_TIME_FOR_EACH_CORE = 500, 50
 
 
 @dataclass(frozen=True, slots=True)
