@@ -14,12 +14,14 @@ import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
+from statemaint.scan.query_logs import PROVIDER_CLASS
 from tests.benchmarks import floor
 from tests.benchmarks.cases import Case
 from tests.benchmarks.rows import KINDS, Bytes, Ids, Kind, records
 
 _QUERY = '{"id":"11111111-2222-3333-4444-555555555555"}'
 _COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
+_CLASS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 _END = b"\xff\xff\xff\xff"
 _PIECE = 64 * 1024 * 1024
 # So many partitions are different; the files of all others are hard links to theirs.
@@ -92,7 +94,7 @@ def _generate(case: Case, root: Path) -> Facts:
 
 
 def _write_logs(case: Case, root: Path) -> None:
-    conf = {"spark.sql.shuffle.partitions": str(case.partitions)}
+    conf = {"spark.sql.shuffle.partitions": str(case.partitions), PROVIDER_CLASS: _CLASS}
     head = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": conf}
     texts = {
         "metadata": _QUERY,
