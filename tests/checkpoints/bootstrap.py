@@ -59,39 +59,35 @@ def prove(version: str, kinds: tuple[Kind, ...]) -> Iterator[Proof]:
 
 def _prove(live: Live) -> Iterator[Proof]:
     begin_all(live)
-    ours = copy(live, "bootstrapped")
-    added = {kind.name: _put_back(ours, kind) for kind in live.kinds}
+    ours, added = copy(live, "bootstrapped"), dict[str, int]()
     for kind in live.kinds:
-        if isinstance(outcome := added[kind.name], str) or _refusal(live.version, kind):
+        outcome, expected = _put_back(ours, kind), _refusal(live.version, kind)
+        if isinstance(outcome, int):
+            added[kind.name] = outcome
+        if expected or not isinstance(outcome, int):
             yield _refused(live.version, kind, outcome)
-    kept = tuple(kind for kind in live.kinds if isinstance(added[kind.name], int))
+    kept, conf = tuple(kind for kind in live.kinds if kind.name in added), conf_of(live.version)
     if not kept:
         return
-    conf = conf_of(live.version)
-    live, ours = (replace(one, family=kept, conf=conf) for one in (live, ours))
+    live, ours = (replace(each, family=kept, conf=conf) for each in (live, ours))
     batches = {kind.name: newest_batch(live.checkpoint(kind)) for kind in kept}
     before = read(live, ours, newest=1)
-    go_on(live, ours, batches=BEFORE + ROCKS.more)
+    for twin in (live, ours):  # one after the other, as they have one id
+        go_on(twin, batches=BEFORE + ROCKS.more)
     after = read(live, ours, newest=READ)
     for kind in kept:
-        name, ahead, batch = kind.name, int(added[kind.name]), batches[kind.name]
+        name, ahead, batch = kind.name, added[kind.name], batches[kind.name]
         outputs = rows_since(live.root(kind), batch), rows_since(ours.root(kind), batch + ahead)
         first, last = (
-            Twins((theirs[name], _shifted(mine[name], ahead)), outputs)
-            for theirs, mine in (before, after)
+            Twins((theirs[name], _shifted(mine[name], ahead)), rows)
+            for (theirs, mine), rows in ((before, ([], [])), (after, outputs))
         )
-        facts = (
-            f"{ahead} batches of ours, {last.last - first.last} more, {len(outputs[0])} rows, "
-            f"{first.count} and {last.count} states"
-        )
-        faults = (
-            *replace(first, outputs=([], [])).faults("before the restart"),
-            *last.faults("after it"),
-            *_faults(live, ours, kind, ahead),
-        )
-        if last.last - first.last < ROCKS.more:
-            faults += ("the query did not go on",)
-        yield Proof(f"{live.version} {name}", facts, faults)
+        more = last.last - first.last
+        facts = f"{ahead} batches of ours and {more} more, {len(outputs[0])} rows"
+        faults = [*first.faults("before the restart"), *last.faults("after it")]
+        faults += [] if more >= ROCKS.more else ["the query did not go on"]
+        faults += _faults(live, ours, kind, ahead)
+        yield Proof(f"{live.version} {name}", facts, tuple(faults))
 
 
 def _faults(live: Live, ours: Live, kind: Kind, ahead: int) -> Iterator[str]:
@@ -106,33 +102,33 @@ def _faults(live: Live, ours: Live, kind: Kind, ahead: int) -> Iterator[str]:
         yield "other schema files"
 
 
-def _put_back(ours: Live, kind: Kind) -> int | str:
-    """Returns the number of batches that `bootstrap` has added, or the code of its refusal."""
-    root, newest = ours.root(kind), newest_batch(ours.checkpoint(kind))
+def _put_back(ours: Live, kind: Kind) -> int | StatemaintError:
+    """Returns the number of batches that `bootstrap` has added, or its refusal."""
+    storage, sink = (open_storage(f"{ours.root(kind)}/{name}") for name in ("checkpoint", "output"))
+    newest = newest_batch(ours.checkpoint(kind))
     try:
-        added = take_out_and_put_back(open_storage(str(ours.checkpoint(kind))))
+        added = take_out_and_put_back(storage)
     except StatemaintError as error:
-        return error.code
+        return error
     for number in range(added):
-        add_to_sink_log(open_storage(str(root / "output")), newest + 1 + number)
+        add_to_sink_log(sink, newest + 1 + number)
     return added
 
 
 def _refusal(version: str, kind: Kind) -> str | None:
     """Returns the code with which `bootstrap` has to refuse a query; `None` if it supports it."""
-    return next(
-        (
-            code
-            for name, before, code in _REFUSED
-            if re.fullmatch(name, kind.name) and release(version) < before
-        ),
-        None,
+    codes = (
+        code
+        for name, before, code in _REFUSED
+        if re.fullmatch(name, kind.name) and release(version) < before
     )
+    return next(codes, None)
 
 
-def _refused(version: str, kind: Kind, outcome: int | str) -> Proof:
+def _refused(version: str, kind: Kind, outcome: int | StatemaintError) -> Proof:
     expected = _refusal(version, kind)
-    faults = () if outcome == expected else (f"{outcome}, where {expected} was expected",)
+    refused = isinstance(outcome, StatemaintError) and outcome.code == expected
+    faults = () if refused else (f"{expected} was expected: {outcome}",)
     return Proof(f"{version} {kind.name}", f"refused, {expected}", faults)
 
 
