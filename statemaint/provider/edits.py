@@ -11,8 +11,9 @@
 `SymmetricHashJoinStateManager`, `ListStateImpl`, `TTLState`, `TimerStateImpl`.
 
 Spark before 4.0 does not record the kind of an operator. Its stores show a join, its columns show
-session windows. All others have one store of keys and values, and differ only in how they store
--0.0 and NaN in keys.
+session windows. All others have one store of keys and values, and differ only in whether -0.0 in a
+key is stored as 0.0: aggregations do that, grouped state never, `dropDuplicates` since Spark 4.2 or
+4.3 (SPARK-56280).
 """
 
 from collections import Counter, defaultdict
@@ -41,9 +42,10 @@ Edit = tuple[Place, bytes, tuple[bytes, ...] | None]
 _SESSIONS, _JOIN = "sessionWindowStateStoreSaveExec", "symmetricHashJoin"
 _WITH_STATE = "transformWithState"
 _NORMALIZED = ("stateStoreSave", _SESSIONS, _JOIN)
-_AS_GIVEN = ("dedupe", "dedupeWithinWatermark", "flatMapGroupsWithState", "applyInPandasWithState")
-KINDS = (*_NORMALIZED, *_AS_GIVEN, _WITH_STATE)
+_DEDUPES = ("dedupe", "dedupeWithinWatermark")
+KINDS = (*_NORMALIZED, *_DEDUPES, "flatMapGroupsWithState", "applyInPandasWithState", _WITH_STATE)
 _UNRECORDED = ""  # the kind of an operator without metadata, if it has one store
+_VARYING = (*_DEDUPES, _UNRECORDED)
 _VOID, _FLOATS = AtomicType("void"), ("float", "double")
 _TIMERS = "Timers_keyToTimestamp"
 _DUMMY = (None,)
@@ -55,12 +57,17 @@ class StateTable:
     def __init__(self, place: Place, layout: RowLayout, key: ShuffleKey, operator: str) -> None:
         self.place, self.layout, self.shuffle = place, layout, key
         self._keys = RowWriter(layout.key, normalize=operator in _NORMALIZED)
+        varies = operator in _VARYING and any(atom.name in _FLOATS for atom in atoms(layout.key))
+        self._normalized = RowWriter(layout.key, normalize=True) if varies else None
         self._values = RowWriter(layout.value)
         self._codec = None if layout.encoder == Bare() else key_codec(layout.key, layout.encoder)
         self.columns, self._rows = key_reader(layout, Wrapping()), value_reader(layout, Wrapping())
 
     def key(self, columns: Values) -> bytes:
         row = self._keys.write(columns)
+        if self._normalized and self._normalized.write(columns) != row:
+            text = "-0.0, or a NaN of its own, in a key: operators and Sparks store it differently"
+            raise ConfigError(f"{text}, and nothing shows how this one does; leave the row out")
         return self._codec.encode(row) if self._codec else row
 
     def entry(self, columns: Values) -> bytes:
@@ -98,9 +105,6 @@ def _tables(root: str, operator: Operator, layouts: Mapping[str, Layouts]) -> di
             key = shuffle_key(operator if recorded else None, family or store, layout, 0)
             if key is None or all(field.type == _VOID for field in layout.key.fields):
                 raise UnsupportedError(root, f"{what}: state without a key", "grouped state")
-            if not recorded and any(atom.name in _FLOATS for atom in atoms(layout.key)):
-                text = "with floats in its key and no metadata to show whether it keeps -0.0 apart,"
-                raise UnsupportedError(root, f"{what} {text}", "keys of other types")
             try:
                 tables[family or store] = StateTable((store, family), layout, key, operator.name)
             except (ValueError, CodecError) as error:

@@ -528,21 +528,18 @@ def test_what_we_say_was_seen_is_a_duplicate(session: SparkSession, tmp_path: Pa
     found: list[list[int]] = []
 
     def run() -> None:
-        read = session.readStream.schema("id LONG, x DOUBLE").json(str(tmp_path / "input"))
-        writer = read.dropDuplicates(["id", "x"]).writeStream.foreachBatch(
+        read = session.readStream.schema("id LONG").json(str(tmp_path / "input"))
+        writer = read.dropDuplicates(["id"]).writeStream.foreachBatch(
             lambda frame, _: found.append(sorted(row.id for row in frame.collect()))
         )
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
         writer.trigger(availableNow=True).start().awaitTermination()
 
     (tmp_path / "input").mkdir()
-    (tmp_path / "input" / "0.json").write_text('{"id": 1, "x": -0.0}')
+    (tmp_path / "input" / "0.json").write_text('{"id": 1}')
     run()
-    # Spark compares the bytes: -0.0 is not 0.0 here, as it is for an aggregation.
-    seen = [((n, -0.0), (None,)) for n in range(2, 500)]
-    bootstrap(LocalStorage(tmp_path / "checkpoint"), seen)
-    events = "\n".join(f'{{"id": {n}, "x": -0.0}}' for n in range(501))
-    (tmp_path / "input" / "1.json").write_text(events)
+    bootstrap(LocalStorage(tmp_path / "checkpoint"), [((n,), (None,)) for n in range(2, 500)])
+    (tmp_path / "input" / "1.json").write_text("\n".join(f'{{"id": {n}}}' for n in range(501)))
     run()
     assert found == [[1], [0, 500]]
 

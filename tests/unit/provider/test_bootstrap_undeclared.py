@@ -15,6 +15,7 @@ from tests.unit.provider.test_bootstrap import (
     ROWS,
     checkpoint,
     count,
+    operator_file,
     refused,
     schema_file,
 )
@@ -54,30 +55,37 @@ def test_an_operator_that_has_no_stores_is_refused() -> None:
     refused(undeclared(), ConfigError, "operator 5 is not there", operator=5)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "double",
-        "float",
-        row(column("inner", "double")),
-        {"type": "array", "elementType": "float", "containsNull": True},
-    ],
-    ids=str,
-)
-def test_floats_in_keys_are_refused_as_only_the_kind_tells_how_they_are_stored(kind: Any) -> None:
+MINUS_ZERO = [
+    pytest.param("double", -0.0, id="double"),
+    pytest.param("float", -0.0, id="float"),
+    pytest.param(row(column("inner", "double")), (-0.0,), id="struct"),
+    pytest.param(
+        {"type": "array", "elementType": "float", "containsNull": True}, [-0.0], id="array"
+    ),
+]
+
+
+@pytest.mark.parametrize("operator", [None, "dedupe", "dedupeWithinWatermark"])
+@pytest.mark.parametrize(("kind", "value"), MINUS_ZERO)
+def test_minus_zero_is_refused_where_nothing_shows_how_it_is_stored(
+    operator: str | None, kind: Any, value: Any
+) -> None:
+    """Spark 4.0 keeps it in the keys of `dropDuplicates`, and 4.3 stores it as 0.0."""
     files = empty(row(column("a", "long"), column("b", kind)))
-    refused(files, UnsupportedError, r"operator 0 \(default\) with floats in its key", rows=[])
-    files["state/0/_metadata/metadata"] = checkpoint()["state/0/_metadata/metadata"]
-    assert bootstrap(MemoryStorage(files), []).batch == 3
+    if operator is not None:
+        files["state/0/_metadata/metadata"] = operator_file(name=operator)
+    refused(files, ConfigError, "row 0: -0.0, or a NaN of its own, in", rows=[((1, value), (1,))])
+    assert sum(bootstrap(MemoryStorage(files), [((1, None), (1,))]).rows.values()) == 1
 
 
-@pytest.mark.parametrize(("kind", "kept"), [("dedupe", True), ("stateStoreSave", False)])
-def test_minus_zero_is_stored_as_the_operator_stores_it(kind: str, *, kept: bool) -> None:
-    """Spark normalizes the keys of aggregations, and leaves those of `dropDuplicates` alone."""
-    storage = MemoryStorage({**checkpoint(name=kind), **empty(row(column("x", "double")))})
+@pytest.mark.parametrize(
+    ("operator", "sign"), [("stateStoreSave", 1), ("flatMapGroupsWithState", -1)]
+)
+def test_minus_zero_is_stored_as_the_operator_stores_it(operator: str, sign: int) -> None:
+    storage = MemoryStorage({**checkpoint(name=operator), **empty(row(column("x", "double")))})
     bootstrap(storage, [((-0.0,), (1,))])
-    ((found,),) = [stored.key for stored in select_state(storage).decoded()]
-    assert (math.copysign(1, found) < 0) == kept
+    ((stored,),) = [stored.key for stored in select_state(storage).decoded()]
+    assert math.copysign(1, stored) == sign
 
 
 @pytest.mark.parametrize("key", [row(), row(column("key", "void"))], ids=["total", "limit"])
