@@ -351,7 +351,7 @@ def _must_be_known(checkpoint: Checkpoint, conf: Mapping[str, str]) -> None:
         what = "state of a query that began before Spark 3.3"
         raise UnsupportedError(checkpoint.root, what, "that of one that began since")
     files = (file for store in checkpoint.stores for file in store.files)
-    dated = SINCE_3_5 in conf or any(isinstance(file, Delta) for file in files)
-    if checkpoint.provider is Provider.ROCKSDB and not dated:
+    recent = checkpoint.operators or SINCE_3_5 in conf or any(isinstance(it, Delta) for it in files)
+    if checkpoint.provider is Provider.ROCKSDB and not recent:
         what = "RocksDB without changelogs, after a batch of a Spark that may not read any,"
         raise UnsupportedError(checkpoint.root, what, f"an offset log with {SINCE_3_5}")
