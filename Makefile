@@ -20,7 +20,7 @@ QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
 
 test-all: COVER = --cov --cov-report=
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-savepoint-sparks test-shapes test-savepoint-live test-image test-chart grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter bench-savepoint bench-partitions clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-savepoint-sparks test-bootstrap-sparks test-shapes test-savepoint-live test-image test-chart grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter bench-savepoint bench-partitions clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -57,6 +57,9 @@ test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restar
 
 test-savepoint-sparks: setup ## start every kind of query from a savepoint, on Spark 3.3 to 4.3; ARGS="4.0.5" on some
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.savepoint $(ARGS)
+
+test-bootstrap-sparks: setup ## continue every kind of query from rows that bootstrap has written, on Spark 3.5, 4.0 and 4.3; ARGS="4.0.5" on some
+	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.bootstrap $(ARGS)
 
 test-shapes: setup ## savepoints in other shapes, and bootstraps, each restarted by Spark 4.3 (two hours)
 	$(WITH_JAVA) STATEMAINT_SHAPES=all $(BIN)/python -m pytest tests/systems/spark/test_partitions.py tests/systems/spark/test_bootstrap.py $(ARGS)

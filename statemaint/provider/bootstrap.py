@@ -46,14 +46,16 @@ from statemaint.execute.publish import write_checksum
 from statemaint.fold import Source
 from statemaint.fold.state import opened_state
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Operator, Store
-from statemaint.model.files import Snapshot, spark_checksums
+from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Operator, Provider, Store
+from statemaint.model.files import Delta, Snapshot, spark_checksums
 from statemaint.model.ids import StoreId, version_of
 from statemaint.plan.findings.health import diagnose
-from statemaint.provider.edits import Edits
+from statemaint.provider.edits import Edits, undeclared
 from statemaint.provider.tables import Given
 from statemaint.records.claims import Holder
+from statemaint.scan.query_logs import SINCE_3_5
 from statemaint.scan.scanner import scan
+from statemaint.state.shuffle_key import shuffles_by_all_keys
 from statemaint.state.versions import chain_of, layouts_of
 from statemaint.storage import Storage
 
@@ -154,16 +156,18 @@ class _Surgery:
         entries = _logs(storage)
         checkpoint = scan(storage)
         _must_stand_still(checkpoint, entries)
-        operator = _supported(checkpoint, number)
+        declared = _supported(checkpoint, number)
         _must_be_sound(checkpoint)
+        _must_be_known(checkpoint, logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}")))
         version = version_of(checkpoint.committed or 0)
         own = [store for store in checkpoint.needed(version) if store.id.operator == number]
         layouts = {store.id.store: layouts_of(storage, checkpoint, store, version) for store in own}
         there = {store.id.partition for store in own}
-        count = checkpoint.pinned or operator.partitions
+        count = checkpoint.pinned or (declared.partitions if declared else 0)
         if there != {*range(count)}:
             what = f"operator {number} with {len(there)} partitions of {count}"
             raise UnsupportedError(storage.root, what, "one with all of them")
+        operator = declared or undeclared(number, layouts, count)
         edits = Edits(storage.root, operator, layouts, count)
         stored = logs.parse_commit(storage.read(f"commits/{checkpoint.committed}")).values()
         if not any(stored):
@@ -332,11 +336,22 @@ def _must_not_be_hidden(checkpoint: Checkpoint, version: int) -> None:
                 raise LiveCheckpointError(file.entry.path, text)
 
 
-def _supported(checkpoint: Checkpoint, number: int) -> Operator:
+def _supported(checkpoint: Checkpoint, number: int) -> Operator | None:
+    """Returns the operator of a number; `None` if it has no metadata (before Spark 4.0)."""
     if checkpoint.provider not in MAINTAINED:
         raise UnsupportedError(checkpoint.root, checkpoint.provider, " and ".join(MAINTAINED))
-    operators = {operator.id: operator for operator in checkpoint.operators}
-    if number not in operators:
-        text = "has no metadata (Spark 4.0 and later write it)" if not operators else "is not there"
-        raise ConfigError(f"{checkpoint.root}: operator {number} {text}")
-    return operators[number]
+    if all(store.id.operator != number for store in checkpoint.stores):
+        raise ConfigError(f"{checkpoint.root}: operator {number} is not there")
+    return {operator.id: operator for operator in checkpoint.operators}.get(number)
+
+
+def _must_be_known(checkpoint: Checkpoint, conf: Mapping[str, str]) -> None:
+    """Checks that the query shuffles by all keys, and that its Spark reads what is written here."""
+    if not shuffles_by_all_keys(conf):
+        what = "state of a query that began before Spark 3.3"
+        raise UnsupportedError(checkpoint.root, what, "that of one that began since")
+    files = (file for store in checkpoint.stores for file in store.files)
+    recent = checkpoint.operators or SINCE_3_5 in conf or any(isinstance(it, Delta) for it in files)
+    if checkpoint.provider is Provider.ROCKSDB and not recent:
+        what = "RocksDB without changelogs, after a batch of a Spark that may not read any,"
+        raise UnsupportedError(checkpoint.root, what, f"an offset log with {SINCE_3_5}")

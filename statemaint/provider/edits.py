@@ -9,6 +9,11 @@
 
 `None` in place of a value removes a key with all that belongs to it. Mirrors
 `SymmetricHashJoinStateManager`, `ListStateImpl`, `TTLState`, `TimerStateImpl`.
+
+Spark before 4.0 does not record the kind of an operator. Its stores show a join, its columns show
+session windows. All others have one store of keys and values, and differ only in whether -0.0 in a
+key is stored as 0.0: aggregations do that, grouped state never, `dropDuplicates` since Spark 4.2 or
+4.3 (SPARK-56280).
 """
 
 from collections import Counter, defaultdict
@@ -18,13 +23,16 @@ from dataclasses import dataclass, field
 from statemaint.codec.rows.display import field_names
 from statemaint.codec.rows.rocks_row import entry_of, key_codec
 from statemaint.codec.rows.state_row import Bare, RowLayout, Wrapping, key_reader, value_reader
+from statemaint.codec.rows.types import AtomicType, atoms
 from statemaint.codec.rows.unsafe_read import Row
 from statemaint.codec.rows.unsafe_write import RowWriter, Values
 from statemaint.errors import CodecError, ConfigError, UnsupportedError
 from statemaint.model.checkpoint import Operator
+from statemaint.model.ids import DEFAULT_STORE
 from statemaint.provider.tables import Given, pairs_of
+from statemaint.scan.required import STORES_OF_A_JOIN
 from statemaint.state.shuffle_key import ShuffleKey, shuffle_key
-from statemaint.state.versions import Layouts
+from statemaint.state.versions import Layouts, are_sessions
 
 Place = tuple[str, str | None]
 """The name of a store, and of a column family in it."""
@@ -33,8 +41,12 @@ Edit = tuple[Place, bytes, tuple[bytes, ...] | None]
 
 _SESSIONS, _JOIN = "sessionWindowStateStoreSaveExec", "symmetricHashJoin"
 _WITH_STATE = "transformWithState"
-_NORMALIZED = ("stateStoreSave", "dedupe", "dedupeWithinWatermark", _SESSIONS, _JOIN)
-KINDS = (*_NORMALIZED, "flatMapGroupsWithState", "applyInPandasWithState", _WITH_STATE)
+_NORMALIZED = ("stateStoreSave", _SESSIONS, _JOIN)
+_DEDUPES = ("dedupe", "dedupeWithinWatermark")
+KINDS = (*_NORMALIZED, *_DEDUPES, "flatMapGroupsWithState", "applyInPandasWithState", _WITH_STATE)
+_UNRECORDED = ""  # the kind of an operator without metadata, if it has one store
+_VARYING = (*_DEDUPES, _UNRECORDED)
+_VOID, _FLOATS = AtomicType("void"), ("float", "double")
 _TIMERS = "Timers_keyToTimestamp"
 _DUMMY = (None,)
 
@@ -45,12 +57,17 @@ class StateTable:
     def __init__(self, place: Place, layout: RowLayout, key: ShuffleKey, operator: str) -> None:
         self.place, self.layout, self.shuffle = place, layout, key
         self._keys = RowWriter(layout.key, normalize=operator in _NORMALIZED)
+        varies = operator in _VARYING and any(atom.name in _FLOATS for atom in atoms(layout.key))
+        self._normalized = RowWriter(layout.key, normalize=True) if varies else None
         self._values = RowWriter(layout.value)
         self._codec = None if layout.encoder == Bare() else key_codec(layout.key, layout.encoder)
         self.columns, self._rows = key_reader(layout, Wrapping()), value_reader(layout, Wrapping())
 
     def key(self, columns: Values) -> bytes:
         row = self._keys.write(columns)
+        if self._normalized and self._normalized.write(columns) != row:
+            text = "-0.0, or a NaN of its own, in a key: operators and Sparks store it differently"
+            raise ConfigError(f"{text}, and nothing shows how this one does; leave the row out")
         return self._codec.encode(row) if self._codec else row
 
     def entry(self, columns: Values) -> bytes:
@@ -64,15 +81,29 @@ class StateTable:
         return self.place, self.key(columns), tuple(map(self.entry, values)) or None
 
 
+def undeclared(number: int, layouts: Mapping[str, Layouts], partitions: int) -> Operator:
+    """Returns an operator without metadata, as its stores and their layouts describe it."""
+    layout = layouts.get(DEFAULT_STORE, {}).get(None)
+    if {*layouts} == STORES_OF_A_JOIN:
+        kind = _JOIN
+    else:
+        kind = _SESSIONS if layout and are_sessions(layout.key, layout.value) else _UNRECORDED
+    return Operator(number, kind, tuple(layouts), partitions)
+
+
+def _named(operator: Operator) -> str:
+    return f"operator {operator.id} ({operator.name or ', '.join(operator.stores)})"
+
+
 def _tables(root: str, operator: Operator, layouts: Mapping[str, Layouts]) -> dict[str, StateTable]:
     """Returns the tables of an operator by name, from the layouts of each of its stores."""
-    what, tables = f"operator {operator.id} ({operator.name})", {}
-    if not operator.name.startswith(KINDS):
+    what, tables, recorded = _named(operator), {}, operator.name != _UNRECORDED
+    if not operator.name.startswith(KINDS) and (recorded or [*layouts] != [DEFAULT_STORE]):
         raise UnsupportedError(root, what, ", ".join(KINDS))
     for store, families in layouts.items():
         for family, layout in families.items():
-            key = shuffle_key(operator, family or store, layout, 0)
-            if not layout.key.fields or key is None:
+            key = shuffle_key(operator if recorded else None, family or store, layout, 0)
+            if key is None or all(field.type == _VOID for field in layout.key.fields):
                 raise UnsupportedError(root, f"{what}: state without a key", "grouped state")
             try:
                 tables[family or store] = StateTable((store, family), layout, key, operator.name)
@@ -214,7 +245,7 @@ class Edits:
     def __init__(
         self, root: str, operator: Operator, layouts: Mapping[str, Layouts], partitions: int
     ) -> None:
-        self._what, self._partitions = f"operator {operator.id} ({operator.name})", partitions
+        self._what, self._partitions = _named(operator), partitions
         tables = _tables(root, operator, layouts)
         try:
             self._rows = _rows_of(operator, tables)

@@ -5,7 +5,8 @@ a pin. The order of the writes makes it whole or not startable (S23): a `metadat
 refuses, the logs, the stores, the true `metadata`.
 """
 
+from statemaint.savepoint.compactible import add_to_sink_log
 from statemaint.savepoint.report import SavepointReport
 from statemaint.savepoint.run import savepoint
 
-__all__ = ["SavepointReport", "savepoint"]
+__all__ = ["SavepointReport", "add_to_sink_log", "savepoint"]

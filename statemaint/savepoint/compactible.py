@@ -13,14 +13,19 @@ interval whatever the setting is. Nothing reads it: the newest replaces all befo
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain, islice
+from typing import BinaryIO
 
-from statemaint.errors import CodecError, ConfigError, DamagedError
+from statemaint.errors import CheckpointError, CodecError, ConfigError, DamagedError
 from statemaint.model.findings import FindingCode
 from statemaint.scan.query_logs import SOURCE_LOG_ADVICE, SourceLog
 from statemaint.storage import Storage
 from statemaint.storage.base import Chunks
 
 _NO_LINES = b"v1"
+_SINK_LOG = "_spark_metadata"
 # spark.sql.streaming.fileSource.log.compactInterval, and fileSink.log.compactInterval
 _DEFAULT_INTERVAL = 10
 _PIECE = 1024 * 1024
@@ -42,7 +47,7 @@ def source_log_of(
     the one that the batch ended with. `source` is the name of the source's folder.
     """
     log = SourceLog.listed(storage, source)
-    compacts = sorted(number for number, name in log.entries.items() if "." in name)
+    compacts = _compacts(log)
     interval = _interval(compacts, last)
     base = max((number for number in compacts if number <= last), default=-1)
     above = next((number for number in compacts if number > last), None)
@@ -67,11 +72,11 @@ def sink_log_of(batch: int) -> Iterator[tuple[str, Chunks]]:
 
     The sink skips the batches of its log, and its next compaction reads the entries of the last.
     """
-    folder, base = "_spark_metadata", _compact_below(batch, _DEFAULT_INTERVAL)
-    yield from _pinned(folder, base, batch, _DEFAULT_INTERVAL)
+    base = _compact_below(batch, _DEFAULT_INTERVAL)
+    yield from _pinned(_SINK_LOG, base, batch, _DEFAULT_INTERVAL)
     if base >= 0:
-        yield f"{folder}/{base}.compact", [_NO_LINES]
-    yield from ((f"{folder}/{number}", [_NO_LINES]) for number in range(base + 1, batch + 1))
+        yield f"{_SINK_LOG}/{base}.compact", [_NO_LINES]
+    yield from ((f"{_SINK_LOG}/{number}", [_NO_LINES]) for number in range(base + 1, batch + 1))
 
 
 def check_sink_empty(sink: Storage, batches: Iterable[int]) -> None:
@@ -87,6 +92,67 @@ def write_sink_log(sink: Storage, batch: int) -> None:
     sink.create_root()
     for path, chunks in sink_log_of(batch):
         sink.write(path, chunks, overwrite=True)
+
+
+def add_to_sink_log(sink: Storage, batch: int) -> None:
+    """Adds a committed batch without output, such as `bootstrap` makes, to a file sink's log.
+
+    A file sink and the readers of its folder fail at a batch that is missing from the log
+    (BATCH_METADATA_NOT_FOUND). Call this after the batch is committed, for one batch at a time, and
+    before the query runs: it would skip a batch in this log. A second call changes nothing.
+
+    If nothing in the log shows the interval of compactions, it is Spark's default, 10.
+
+    Args:
+        sink: the folder that the query writes its files to.
+        batch: the batch after the newest one in the log.
+
+    Raises:
+        ConfigError: when the newest batch in the log is not the one before.
+        CheckpointError: when an entry is missing that a compaction reads.
+        StorageError: when the storage fails.
+    """
+    log = SourceLog.listed_in(sink, _SINK_LOG)
+    newest = max(log.entries, default=None)
+    if newest == batch:
+        return
+    if newest != batch - 1:
+        found = "no entries" if newest is None else f"{newest} as its newest entry"
+        text = f"{_SINK_LOG} has {found}, where batch {batch} follows batch {batch - 1}"
+        raise ConfigError(f"{sink.root}: {text}; give the folder that this query writes to")
+    name, content = str(batch), iter([_NO_LINES])
+    if (batch + 1) % (interval := _interval_of_sink(_compacts(log))) == 0:
+        before = range(max(batch - interval, 0), batch)
+        name, content = f"{batch}.compact", _joined(sink, log, before)
+    # A batch that was rewound may have left this file: Hadoop would compare it with ours.
+    sink.delete(f"{_SINK_LOG}/.{name}.crc")
+    sink.write(f"{_SINK_LOG}/{name}", content)
+
+
+def _interval_of_sink(compacts: Sequence[int]) -> int:
+    """Returns the interval of compactions that Spark derives with its default setting."""
+    if not compacts:
+        return _DEFAULT_INTERVAL
+    whole = compacts[-1] + 1
+    half = whole // 2 if whole // 2 > _DEFAULT_INTERVAL else 0
+    divisors = (each for each in range(_DEFAULT_INTERVAL, half + 1) if whole % each == 0)
+    return _interval(compacts, compacts[-1]) or next(divisors, whole)
+
+
+def _joined(sink: Storage, log: SourceLog, numbers: Iterable[int]) -> Iterator[bytes]:
+    """Yields a compact entry with the lines of others."""
+    yield _NO_LINES
+    for number in numbers:
+        path = f"{log.folder}/{log.entries.get(number, number)}"
+        if number not in log.entries:
+            raise CheckpointError(path, "it is missing, and a compaction reads it")
+        with _opened(sink, path) as stream:
+            lines = iter(partial(stream.read, _PIECE), b"")
+            yield from chain((b"\n" + first for first in islice(lines, 1)), lines)
+
+
+def _compacts(log: SourceLog) -> list[int]:
+    return sorted(number for number, name in log.entries.items() if "." in name)
 
 
 def _interval(compacts: Sequence[int], last: int) -> int | None:
@@ -138,11 +204,18 @@ def _selected(storage: Storage, path: str, wanted: Callable[[int], bool]) -> Ite
     yield from (b"\n" + line for batch, line in _lines(storage, path) if wanted(batch))
 
 
-def _lines(storage: Storage, path: str) -> Iterator[tuple[int, bytes]]:
-    """Yields the lines of an entry, each with the batch that has added it."""
+@contextmanager
+def _opened(storage: Storage, path: str) -> Iterator[BinaryIO]:
+    """Opens an entry at its first line after the version."""
     with storage.open(path) as stream:
         if stream.readline(_LONGEST_LINE).rstrip(b"\n") != _NO_LINES:
             raise CodecError("the version line is not v1", offset=0, path=path)
+        yield stream
+
+
+def _lines(storage: Storage, path: str) -> Iterator[tuple[int, bytes]]:
+    """Yields the lines of an entry, each with the batch that has added it."""
+    with _opened(storage, path) as stream:
         for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
             try:
                 yield int(json.loads(line)["batchId"]), line.rstrip(b"\n")

@@ -24,15 +24,13 @@ from statemaint.scan.query_logs import (
     PROVIDER_CLASS,
     ROW_CHECKSUMS,
     SETTING,
+    SINCE_3_5,
     count_in,
 )
 from statemaint.state.shuffle_key import ShuffleKey, shuffle_key, shuffles_by_all_keys
 from statemaint.state.versions import Layouts, Stored, are_sessions, layouts_of, schemas_of
 from statemaint.storage import Storage
 
-# Sparks before 3.5.5 do not have it. The RocksDB of Spark 3.3 is too old for the files that ours
-# writes, and the log does not tell that Spark from those up to 3.5.4.
-_SINCE_3_5 = "spark.sql.optimizer.pruneFiltersCanPruneStreamingSubplan"
 _CLASSES = "org.apache.spark.sql.execution.streaming.state"
 _MOST = 100_000
 _FAMILY = 2  # bytes
@@ -72,7 +70,7 @@ def settings_of(before: Shape, after: Shape, conf: Mapping[str, str], root: str)
     if after != before and "v2" in (before.ids, after.ids):
         needed[ROW_CHECKSUMS] = "another shape with or without unique ids (v2)"  # 4.2, see docs
     if after != before and after.provider is Provider.ROCKSDB:
-        needed[_SINCE_3_5] = "another shape in RocksDB"
+        needed[SINCE_3_5] = "another shape in RocksDB"
     for name, choice in needed.items():
         if name not in conf:
             what = f"{choice}, after a batch of a Spark that is too old for it,"

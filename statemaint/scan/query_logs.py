@@ -47,6 +47,12 @@ ROW_CHECKSUMS = f"{_STATE}.rowChecksum.enabled"
 """In the offsets of Spark 4.2 and later."""
 ENCODING = f"{_STATE}.encodingFormat"
 """In the offsets of Spark 4.0 and later."""
+SINCE_3_5 = "spark.sql.optimizer.pruneFiltersCanPruneStreamingSubplan"
+"""In the offsets of Spark 3.5.5 and later.
+
+Sparks before 3.5 read no changelogs, and their RocksDB is too old for the files that ours writes.
+The log does not distinguish them from 3.5.0 to 3.5.4.
+"""
 
 SOURCE_LOG_ADVICE = (
     "it records which files the file source has read: a restart fails, or rereads or skips files; "
@@ -249,7 +255,7 @@ def query_id(storage: Storage, notes: Notes, *, begun: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SourceLog:
-    """The log of one file source."""
+    """The log of one file source, or of a file sink."""
 
     folder: str
     entries: Mapping[int, str]  # the names by their numbers
@@ -257,7 +263,10 @@ class SourceLog:
 
     @classmethod
     def listed(cls, storage: Storage, source: str) -> "SourceLog":
-        folder = f"sources/{source}"
+        return cls.listed_in(storage, f"sources/{source}")
+
+    @classmethod
+    def listed_in(cls, storage: Storage, folder: str) -> "SourceLog":
         names = (one.path.removeprefix(f"{folder}/") for one in storage.list(folder))
         listed = {int(one[1]): one for name in names if (one := _SOURCE_ENTRY.fullmatch(name))}
         base = max((number for number, one in listed.items() if one[2]), default=0)

@@ -38,7 +38,7 @@ from statemaint.records.attestations import ATTESTATIONS, read_attestations
 from statemaint.scan.layout import Layout
 from statemaint.storage import Storage
 
-_OF_A_JOIN = frozenset(
+STORES_OF_A_JOIN = frozenset(
     {
         "left-keyToNumValues",
         "left-keyWithIndexToValue",
@@ -138,8 +138,10 @@ def store_names(evidence: Evidence, operator: int) -> frozenset[str]:
     seen = {one.store for one in evidence.stores(operator)}
     described = {one.store for one in evidence.described if one.operator == operator}
     names = seen | set(declared.stores if declared else ())
-    if (names | described) & _OF_A_JOIN or len(_OF_A_JOIN) in evidence.named.get(operator, ()):
-        names |= _OF_A_JOIN
+    if (names | described) & STORES_OF_A_JOIN or len(STORES_OF_A_JOIN) in evidence.named.get(
+        operator, ()
+    ):
+        names |= STORES_OF_A_JOIN
     return frozenset(names or {DEFAULT_STORE})
 
 

@@ -15,7 +15,7 @@ of them, one after the other: each of the query that has started from the one be
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -40,13 +40,10 @@ from tests.checkpoints.rocks_queries import (
 )
 from tests.support.paths import ROOT
 
+ALL_KINDS = (*KINDS, *UNARCHIVED_KINDS, *ROCKS_KINDS, *EVOLVING_KINDS)
 # Of each layout of rows one codec will do; `tests/systems/spark/test_codecs.py` has the others.
 _OTHER_CODECS = {"aggregation2-snappy", "aggregation2-lzf", "rocks-zstd"}
-_SAVED_KINDS = tuple(
-    kind
-    for kind in (*KINDS, *UNARCHIVED_KINDS, *ROCKS_KINDS, *EVOLVING_KINDS)
-    if kind.name not in _OTHER_CODECS
-)
+_SAVED_KINDS = tuple(kind for kind in ALL_KINDS if kind.name not in _OTHER_CODECS)
 _PLACE = ROOT / ".run" / "savepoints"
 # Less eager than it is there: a JVM maintains the stores of all queries that it has run.
 # The log of a sink says of which batch a row is for as long as no entry of it is deleted.
@@ -56,8 +53,10 @@ _MAINTAINED = {
     "spark.sql.streaming.fileSink.log.deletion": "false",
 }
 _STREAMING = "org.apache.spark.sql.execution.streaming"
-_BEFORE = 7
-_READ = 3
+BEFORE = 7
+"""The number of batches of a query before its state is touched."""
+READ = 3
+"""The number of the newest batches whose states are compared."""
 _SINK_LOG = "_spark_metadata"
 
 
@@ -71,11 +70,7 @@ def prove(version: str, kinds: tuple[Kind, ...], shapes: Sequence[Shape] = (SAME
 
 
 def _prove(live: Live, shapes: Sequence[Shape]) -> Iterator[Proof]:
-    shutil.rmtree(live.place, ignore_errors=True)
-    evolving = replace(live, family=tuple(one for one in live.family if one in EVOLVING_KINDS))
-    if evolving.kinds:
-        go_on(evolving, batches=EVOLVES)
-    begin(live, _BEFORE)
+    begin_all(live)
     before = live
     for number, shape in enumerate(shapes, 1):
         ours, batches = replace(live, name=f"saved-{number}"), dict[str, int]()
@@ -85,26 +80,35 @@ def _prove(live: Live, shapes: Sequence[Shape]) -> Iterator[Proof]:
             except StatemaintError as error:
                 yield Proof(f"{live.version} {kind.name}", "no savepoint", (str(error),))
         kept = tuple(kind for kind in live.kinds if kind.name in batches)
-        live = replace(live, family=kept, conf=_conf(live.version))
+        live = replace(live, family=kept, conf=conf_of(live.version))
         ids = {} if shape.ids is None else {IDS: shape.ids[1:]}
         ours = before = replace(ours, family=kept, conf={**live.conf, **before.conf, **ids})
-        go_on(live, batches=_BEFORE + number * ROCKS.more)
+        go_on(live, batches=BEFORE + number * ROCKS.more)
         with _out_of_reach(live):
-            go_on(ours, batches=_BEFORE + number * ROCKS.more)
+            go_on(ours, batches=BEFORE + number * ROCKS.more)
         moved = any(one.partitions for one in shapes)
-        states = read(live, ours, newest=_READ, placed=not moved)
+        states = read(live, ours, newest=READ, placed=not moved)
         for kind in kept:
             name, batch = kind.name, batches[kind.name]
-            outputs = _rows(live.root(kind), batch), _rows(ours.root(kind), batch)
+            outputs = rows_since(live.root(kind), batch), rows_since(ours.root(kind), batch)
             twins = Twins((states[0][name], states[1][name]), outputs)
             yield _judge(live, ours, kind, batch, twins)
 
 
-def _conf(version: str) -> dict[str, str]:
+def conf_of(version: str) -> dict[str, str]:
     """Returns what the later batches run with: files of a local disk without a `chmod` for each."""
     package = f"{_STREAMING}.checkpointing" if release(version) >= (4, 1) else _STREAMING
     manager = f"{package}.FileSystemBasedCheckpointFileManager"
     return {**_MAINTAINED, "spark.sql.streaming.checkpointFileManagerClass": manager}
+
+
+def begin_all(live: Live) -> None:
+    """Runs the first batches of queries, among which some evolve."""
+    shutil.rmtree(live.place, ignore_errors=True)
+    evolving = replace(live, family=tuple(one for one in live.family if one in EVOLVING_KINDS))
+    if evolving.kinds:
+        go_on(evolving, batches=EVOLVES)
+    begin(live, BEFORE)
 
 
 def _save(live: Live, kind: Kind, root: Path, shape: Shape) -> int:
@@ -129,8 +133,8 @@ def _out_of_reach(live: Live) -> Iterator[None]:
         aside.rename(place)
 
 
-def _rows(root: Path, batch: int) -> list[str]:
-    """Returns what the batches above one have put out, each row with its batch, sorted."""
+def rows_since(root: Path, batch: int) -> list[str]:
+    """Returns what the batches above one have put out, each row with their number, sorted."""
     entries = (root / "output" / _SINK_LOG).glob("[0-9]*")
     seen: set[str] = set()
     rows: list[str] = []
@@ -139,7 +143,7 @@ def _rows(root: Path, batch: int) -> list[str]:
         names = {Path(json.loads(line)["path"]).name for line in lines}
         for name in names - seen if _number(entry) > batch else ():
             found = (root / "output" / name).read_text().splitlines()
-            rows += (f"{_number(entry):03d} {row}" for row in found)
+            rows += (f"{_number(entry) - batch:03d} {row}" for row in found)
         seen |= names
     return sorted(rows)
 
@@ -150,21 +154,21 @@ def _number(entry: Path) -> int:
 
 def _judge(live: Live, ours: Live, kind: Kind, batch: int, twins: Twins) -> Proof:
     faults = [*twins.faults("after the restart"), *verified(ours.checkpoint(kind))]
-    ended, theirs = (_newest_batch(one.checkpoint(kind)) for one in (ours, live))
+    ended, theirs = (newest_batch(one.checkpoint(kind)) for one in (ours, live))
     if ended != theirs or ended < batch + ROCKS.more:
         faults.append(f"it has ended at batch {ended}, the other one at {theirs}")
-    schemas = [_schemas(one.checkpoint(kind)) for one in (ours, live)]
+    schemas = [schemas_in(one.checkpoint(kind)) for one in (ours, live)]
     if schemas[0] != schemas[1]:
         faults.append("other schema files")
     facts = f"{ended - batch} batches, {len(twins.outputs[0])} rows, {twins.count} states"
     return Proof(f"{ours.version} {kind.name}", facts, tuple(faults))
 
 
-def _newest_batch(checkpoint: Path) -> int:
+def newest_batch(checkpoint: Path) -> int:
     return max(int(path.name) for path in (checkpoint / "commits").glob("[0-9]*"))
 
 
-def _schemas(checkpoint: Path) -> set[str]:
+def schemas_in(checkpoint: Path) -> set[str]:
     """Returns the names of the schema files; Spark adds one if it cannot find those it has."""
     return {path.name for path in checkpoint.glob("state/*/_stateSchema/*/[0-9]*")}
 
@@ -178,17 +182,28 @@ def main(names: list[str]) -> int:
     """Proves what is named, by default all kinds on all versions, and returns the exit code."""
     versions = [one for one in names if one in VERSIONS] or VERSIONS
     shapes = [_shape(one) for one in names if "=" in one] or [SAME]
-    wanted = {one for one in names if "=" not in one} - set(VERSIONS)
-    kinds = tuple(one for one in _SAVED_KINDS if not wanted or one.name in wanted)
-    if unknown := wanted - {one.name for one in kinds}:
+    kinds = chosen(_SAVED_KINDS, (one for one in names if "=" not in one))
+    proofs = (proof for version in versions for proof in prove(version, kinds, shapes))
+    return echo_proofs(proofs, f"savepoints on {len(versions)} Sparks")
+
+
+def chosen(kinds: Iterable[Kind], names: Iterable[str]) -> tuple[Kind, ...]:
+    """Returns the kinds that are among names of kinds and versions, all if none is named."""
+    wanted = {*names} - {*VERSIONS}
+    found = tuple(kind for kind in kinds if not wanted or kind.name in wanted)
+    if unknown := wanted - {kind.name for kind in found}:
         raise click.UsageError(f"neither a version nor a kind: {', '.join(sorted(unknown))}")
+    return found
+
+
+def echo_proofs(proofs: Iterable[Proof], of: str) -> int:
+    """Prints each proof as it comes and their number, and returns the exit code."""
     failed = proved = 0
-    for version in versions:
-        for proof in prove(version, kinds, shapes):
-            click.echo(proof)
-            failed += bool(proof.faults)
-            proved += not proof.faults
-    click.echo(f"{proved} savepoints on {len(versions)} Sparks proved, {failed} not")
+    for proof in proofs:
+        click.echo(proof)
+        failed += bool(proof.faults)
+        proved += not proof.faults
+    click.echo(f"{proved} {of} proved, {failed} not")
     return 1 if failed or not proved else 0
 
 

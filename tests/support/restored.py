@@ -3,7 +3,6 @@
 from collections import defaultdict
 from typing import Any
 
-from statemaint.model.checkpoint import Operator
 from statemaint.planning import scan_checkpoint
 from statemaint.provider import bootstrap
 from statemaint.state import select_state
@@ -12,10 +11,10 @@ from statemaint.storage import Storage
 _TIMERS = "Timers_keyToTimestamp"
 
 
-def given_rows(storage: Storage, operator: Operator) -> Any:
+def given_rows(storage: Storage, operator: int) -> Any:
     """Returns the rows of an operator's newest state in the form that `bootstrap` takes."""
     rows: dict[str, list[tuple[Any, Any]]] = defaultdict(list)
-    for row in select_state(storage, operator.id).decoded():
+    for row in select_state(storage, operator).decoded():
         name = row.family or row.store.store
         side, _, kind = name.partition("-")
         if kind == "keyWithIndexToValue":
@@ -28,8 +27,8 @@ def given_rows(storage: Storage, operator: Operator) -> Any:
     return rows["default"] if [*rows] == ["default"] else rows
 
 
-def operators_of(storage: Storage) -> tuple[Operator, ...]:
-    return scan_checkpoint(storage).operators
+def operators_of(storage: Storage) -> list[int]:
+    return sorted({store.id.operator for store in scan_checkpoint(storage).stores})
 
 
 def removed(rows: Any) -> Any:
@@ -44,7 +43,7 @@ def take_out_and_put_back(storage: Storage) -> int:
     for operator in (operators := operators_of(storage)):
         rows = given_rows(storage, operator)
         assert rows, operator
-        bootstrap(storage, removed(rows), operator=operator.id)
-        assert not [*select_state(storage, operator.id).decoded()]
-        bootstrap(storage, rows, operator=operator.id)
+        bootstrap(storage, removed(rows), operator=operator)
+        assert not [*select_state(storage, operator).decoded()]
+        bootstrap(storage, rows, operator=operator)
     return 2 * len(operators)

@@ -135,7 +135,7 @@ def must_be_writable(kind: StructType) -> StructType:
     `UnknownTypeError` names the column.
     """
     for field in kind.fields:
-        for part in _atoms(field.type):
+        for part in atoms(field.type):
             if part.collated or part.name == "interval":
                 what = "collations" if part.collated else f"type {part.name!r}"
                 text = f"column {field.name[:80]!r}: {what}: rows with it are not written here"
@@ -143,18 +143,19 @@ def must_be_writable(kind: StructType) -> StructType:
     return kind
 
 
-def _atoms(kind: DataType) -> Iterator[AtomicType]:
+def atoms(kind: DataType) -> Iterator[AtomicType]:
+    """Yields the types of the values within a type, but for decimals."""
     match kind:
         case AtomicType():
             yield kind
         case StructType(fields):
             for field in fields:
-                yield from _atoms(field.type)
+                yield from atoms(field.type)
         case ArrayType(element):
-            yield from _atoms(element)
+            yield from atoms(element)
         case MapType(key, value):
-            yield from _atoms(key)
-            yield from _atoms(value)
+            yield from atoms(key)
+            yield from atoms(value)
         case _:  # a decimal
             return
 

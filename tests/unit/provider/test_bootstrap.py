@@ -64,13 +64,20 @@ def count(name: str, number: int) -> tuple[bytes, bytes]:
     return encode_row((name,), KEY), encode_row((number,), VALUE)
 
 
+def pinned(**changes: Any) -> bytes:
+    """The offsets of a query that began with Spark 3.3 or later."""
+    return offsets_bytes(
+        {"spark.sql.streaming.statefulOperator.useStrictDistribution": "true"}, **changes
+    )
+
+
 def checkpoint(
     *, batches: int = 3, operators: int = 1, name: str = "stateStoreSave"
 ) -> dict[str, bytes]:
     """A query that counts by key, stopped after so many batches: b0 to b9 have come once each."""
     files = {"metadata": b'{"id":"11111111-2222-3333-4444-555555555555"}'}
     for batch in range(batches):
-        files[f"offsets/{batch}"] = offsets_bytes() + b"%d" % batch
+        files[f"offsets/{batch}"] = pinned() + b"%d" % batch
         files[f"commits/{batch}"] = COMMIT
     for operator in range(operators):
         files[f"state/{operator}/_metadata/metadata"] = operator_file(operator, name)
@@ -136,9 +143,9 @@ def test_each_key_lies_where_spark_shuffles_it() -> None:
 @pytest.mark.parametrize("row_checksums", [False, True])
 def test_what_is_written_is_of_the_querys_codec(codec: str, *, row_checksums: bool) -> None:
     files = checkpoint(batches=1)
-    pinned = offsets_bytes(codec=codec, row_checksums=row_checksums)
+    offsets = pinned(codec=codec, row_checksums=row_checksums)
     empty = delta_bytes([], codec=codec, row_checksums=row_checksums)
-    files |= {"offsets/0": pinned, **{f"state/0/{part}/1.delta": empty for part in range(2)}}
+    files |= {"offsets/0": offsets, **{f"state/0/{part}/1.delta": empty for part in range(2)}}
     storage = MemoryStorage(files)
     bootstrap(storage, [(("a",), (1,))])
     place = partition_of(("a",), KEY, PARTITIONS)
@@ -180,9 +187,14 @@ def test_the_example_of_the_documents_runs(
     for path, content in checkpoint(batches=1).items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(content)
+    log = tmp_path / "output/_spark_metadata"
+    log.mkdir(parents=True)
+    (log / "0").write_bytes(b"v1")
     document = (ROOT / "docs/provider.md").read_text()
-    example = document.split("```python\n")[1].split("```")[0]
-    exec(example.replace("/data/checkpoints/totals", str(tmp_path)), {})  # noqa: S102
+    _, *examples = document.replace("/data/checkpoints/totals", str(tmp_path)).split("```python\n")
+    of_a_sink = examples[1].replace("/data/totals", str(log.parent))
+    exec(examples[0].split("```")[0] + of_a_sink.split("```")[0], {})  # noqa: S102
+    assert (log / "1").read_bytes() == b"v1"
     assert capsys.readouterr().out == "batch 1 is committed, with 3 changes\n"
     assert (tmp_path / "commits/1").read_bytes() == COMMIT
 
@@ -332,8 +344,6 @@ def test_other_state_is_refused() -> None:
     refused(files, ConfigError, "operator 5 is not there", operator=5)
     offsets = {"offsets/2": offsets_bytes({"providerClass": "com.example.StateStoreProvider"})}
     refused({**files, **offsets}, UnsupportedError, "provider StateStoreProvider is not supported")
-    old = {path: one for path, one in files.items() if "_metadata" not in path}
-    refused(old, ConfigError, "operator 0 has no metadata")
     none = {path: one for path, one in files.items() if "schema" not in path}
     refused(none, DamagedError, "state/0/0/_metadata/schema")
     bare = {"state/0/0/_metadata/schema": schema_file({"type": "struct", "fields": []})}

@@ -15,7 +15,7 @@ from tests.support.restored import given_rows, operators_of, removed, take_out_a
 
 CASES = [
     pytest.param((archive, kind), id=f"{archive} {kind}")
-    for archive in ("4.0.5", "4.3.0", "rocks-4.0.5", "rocks-4.3.0")
+    for archive in ("3.5.9", "4.0.5", "4.3.0", "rocks-3.5.9", "rocks-4.0.5", "rocks-4.3.0")
     for kind in sorted(contents(archive))
     if kind != "limit"
 ]

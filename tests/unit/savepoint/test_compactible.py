@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from statemaint.errors import CodecError, DamagedError
-from statemaint.savepoint.compactible import sink_log_of, source_log_of
+from statemaint.errors import CheckpointError, CodecError, ConfigError, DamagedError
+from statemaint.savepoint.compactible import add_to_sink_log, sink_log_of, source_log_of
 from statemaint.storage import MemoryStorage
 
 SOURCE = "sources/0"
@@ -215,3 +215,62 @@ def test_a_new_sink_skips_what_was_written_and_compacts_on(batch: int, setting: 
     expected = [one for number in range(batch + 1, last + 1) for one in lines_of(number)]
     assert log.all_files() == expected
     assert all(re.fullmatch(r"\d+(\.compact)?", name) for name in log.names().values())
+
+
+# -- batches that are added to the log of a file sink
+
+SINK = "_spark_metadata"
+
+
+def sink_of(batches: int, setting: int = 10) -> MemoryStorage:
+    storage = MemoryStorage()
+    for batch in range(batches):
+        SparkLog(storage, setting, SINK).add(batch, [line(batch)])
+    return storage
+
+
+@given(st.lists(st.sampled_from(["spark", "ours", "purge"]), max_size=60))
+@example(["spark"] * 8 + ["ours"] + ["spark"] * 9 + ["ours", "spark"])
+@example(["spark"] * 19 + ["purge", "ours"] + ["spark"] * 30)
+def test_a_sink_reads_all_files_beside_batches_that_were_added(steps: list[str]) -> None:
+    storage, batch, lines = sink_of(1), 0, [line(0)]
+    for step in steps:
+        spark = SparkLog(storage, 10, SINK)
+        if step == "purge":
+            spark.purge(batch, 1)
+            continue
+        batch += 1
+        if step == "ours":
+            add_to_sink_log(storage, batch)
+            add_to_sink_log(storage, batch)
+        else:
+            spark.add(batch, [line(batch)])
+            lines.append(line(batch))
+        assert SparkLog(storage, 10, SINK).all_files() == lines
+
+
+def test_the_interval_of_a_sink_is_that_of_its_compact_entries() -> None:
+    storage = sink_of(8, setting=3)
+    add_to_sink_log(storage, 8)
+    assert SparkLog(storage, 3, SINK).all_files() == [line(batch) for batch in range(8)]
+    assert storage.files[f"{SINK}/8.compact"].count(b"\n") == 8
+
+
+@pytest.mark.parametrize(
+    ("batches", "text"),
+    [(0, "has no entries, where batch 5 follows batch 4"), (7, "has 6 as its newest entry")],
+)
+def test_the_sink_of_another_query_is_refused(batches: int, text: str) -> None:
+    storage = sink_of(batches)
+    before = dict(storage.files)
+    with pytest.raises(ConfigError, match=text):
+        add_to_sink_log(storage, 5)
+    assert storage.files == before
+
+
+def test_a_sink_that_lacks_an_entry_gets_no_compact_one() -> None:
+    storage = sink_of(9)
+    storage.delete(f"{SINK}/4")
+    with pytest.raises(CheckpointError, match=f"{SINK}/4: it is missing"):
+        add_to_sink_log(storage, 9)
+    assert f"{SINK}/9.compact" not in storage.files
