@@ -17,6 +17,7 @@ from statemaint.execute.lease import acquire
 from statemaint.records.claims import Holder
 from statemaint.state.arrow import read_table
 from statemaint.storage import LocalStorage
+from tests.support.paths import ROOT
 from tests.support.program import run
 from tests.unit.cli.test_extras import without
 from tests.unit.cli.test_savepoint import files
@@ -265,3 +266,37 @@ def test_a_missing_pyarrow_is_one_line(root: Path, tmp_path: Path, args: list[st
     (line,) = done.stderr.splitlines()
     assert line.endswith("pyarrow is not installed; `pip install 'statemaint[arrow]'`")
     assert not (tmp_path / "x.parquet").exists()
+
+
+# -- the recipe of the documents
+
+
+def test_the_recipe_corrects_and_removes_keys_and_takes_them_back(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root.parent)
+    text = (ROOT / "docs/provider.md").read_text().partition("## Correcting keys")[2]
+    text = text.partition("### Which rows")[0].replace(
+        "/data/checkpoints/hourly_revenue", str(root)
+    )
+    text = text.replace("25", "13").replace("24", "12").replace("DEST", str(root.parent / "dest"))
+    before, states = run("digest", str(root)).stdout, list[list[Any]]()
+    for kind, block in re.findall(r"^```(\w+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        if kind == "python":
+            exec(block, {})  # noqa: S102
+            continue
+        for command in re.findall(r"^\$ statemaint (.*)$", block, re.MULTILINE):
+            done = run(*shlex.split(command))
+            assert done.returncode == 0, done.stderr
+            if command.startswith("bootstrap") and "--dry-run" not in command:
+                states.append(rows(root.parent / "dest" if "--to" in command else root))
+            if command.startswith("digest"):
+                assert done.stdout == before
+    here, there = states
+    assert here == there
+    old = {json.dumps(row["key"]): row["value"] for row in rows(root)}
+    new = {json.dumps(row["key"]): row["value"] for row in here}
+    assert old.keys() - new.keys() == {key for key in old if '"key": "k4"' in key} != set()
+    changed = {key for key in new if new[key] != old[key]}
+    assert changed == {key for key in old if '"key": "k3"' in key} != set()
+    assert all(new[key] == {**old[key], "sum": old[key]["sum"] * 100} for key in changed)
