@@ -173,6 +173,7 @@ def bootstrapped(folder: Path) -> Iterator[Printed]:
         done = printed(f"bootstrap ROOT FILE{flags}", ROOT=root, FILE=file)
         yield done
     yield printed("runs ROOT RUN", ROOT=root, RUN=done.document["run"])
+    yield printed("runs ROOT", ROOT=root)
 
 
 def savepoints(folder: Path) -> Iterator[Printed]:
