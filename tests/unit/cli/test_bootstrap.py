@@ -69,7 +69,8 @@ def test_rows_that_show_has_written_are_put_back_by_the_command_that_it_prints(
     file, words = exported(root, *flags)
     table = pq.read_table(file)
     assert table.num_rows
-    assert table == read_table(str(root), **{flag[2:]: name for flag, name in pairwise(flags)})
+    where: dict[str, Any] = {flag[2:]: name for flag, name in pairwise(flags)}
+    assert table == read_table(str(root), **where)
     done = run(*words)
     assert done.returncode == 0, done.stderr
     assert digest_stores(LocalStorage(root)) == (before[0] + 1, before[1])
