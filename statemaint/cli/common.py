@@ -18,6 +18,12 @@ from statemaint.errors import ConfigError, NotACheckpointError, WrongKindError
 _TEXT = """\
 # carry out a reviewed plan
 statemaint apply plan.json
+# would these rows fit?
+statemaint bootstrap /data/checkpoints/hourly_revenue rows.parquet --dry-run
+# put rows of version 26 back, unless the query has moved on
+statemaint bootstrap /data/checkpoints/hourly_revenue rows.parquet --at 26
+# beside the query, which may run
+statemaint bootstrap /data/checkpoints/hourly_revenue rows.parquet --to /data/checkpoints/corrected
 # in ~/.bashrc
 eval "$(statemaint completion bash)"
 # what the last batch changed
@@ -86,6 +92,8 @@ statemaint show /data/checkpoints/hourly_revenue --limit 10
 statemaint show /data/checkpoints/hourly_revenue --version 20 --key k3
 # for a spreadsheet
 statemaint show /data/checkpoints/hourly_revenue --csv --output rows.csv
+# to edit rows, and put them back by `bootstrap`
+statemaint show /data/checkpoints/hourly_revenue --format parquet --output rows.parquet
 # what does the state consist of?
 statemaint stats /data/checkpoints/hourly_revenue
 # bring back what a run deleted
@@ -141,7 +149,9 @@ def _with_common(work: Callable[..., None]) -> Callable[..., None]:
         **rest: Any,
     ) -> None:
         as_json, json_lines = rest.pop("as_json", False), rest.pop("json_lines", False)
-        requested = Settings(color, quiet, everything, as_json or json_lines, json_lines, log_file)
+        requested = Settings(
+            color, quiet, everything, as_json or json_lines, json_lines, log_file, output
+        )
         with in_force(requested), output_to(output), _logged(rest.get("uri")):
             try:
                 work(*args, **rest)

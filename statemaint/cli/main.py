@@ -18,7 +18,7 @@ GROUPS = {
     "Look": ("scan", "plan", "verify", "doctor", "digest", "runs"),
     "Maintain": ("maintain", "apply", "undo"),
     "Recover": ("repair", "rollback", "savepoint", "savepoints", "pin", "pins"),
-    "Read the state": ("show", "diff", "stats"),
+    "Read and correct the state": ("show", "diff", "stats", "bootstrap"),
     "Many queries": ("queries", "exporter", "completion"),
 }
 """The verbs as `--help` lists them."""

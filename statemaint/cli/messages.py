@@ -31,6 +31,7 @@ class Settings:
     as_json: bool = False
     json_lines: bool = False
     log: str | None = None
+    output: str | None = None
 
 
 _CURRENT: ContextVar[Settings] = ContextVar("settings", default=Settings())  # noqa: B039 -- frozen

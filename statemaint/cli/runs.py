@@ -53,8 +53,9 @@ def runs_verb(uri: str, run: str | None) -> None:
     as files of it are in the trash, with what the trash and the ledger have of it.
 
     An undo is also a run. The column `undo` shows whether a run can be undone (yes or no), was
-    undone (done, or partly if files remain in the trash), or is itself an undo. The lines below
-    the table show when each run was undone, and by which run.
+    undone (done, or partly if files remain in the trash), or is itself an undo. A run of
+    `bootstrap` is undone by a rollback. The lines below the table show when each run was undone,
+    and by which run.
     """
     storage = open_storage(uri)
     runs = list_runs(storage)
@@ -120,6 +121,10 @@ def _heading(run: Run, root: str) -> Iterator[str]:
     yield f"run      {run.run}: {root}"
     took = lasting(run.seconds)
     yield f"started  {moment(run.started)} UTC, for {took}; exit code {run.exit_code}"
+    if run.batch is not None:
+        yield f"did      batch {run.batch} committed, with rows that were given"
+        yield f"undo     {command('rollback', root, '--to-batch', str(run.batch - 1))}"
+        return
     deleted = files_of(run.files_deleted, run.bytes_deleted)
     yield (
         f"did      {counted(run.snapshots_written, 'snapshot')} written "
@@ -151,6 +156,8 @@ def _undone_lines(run: Run) -> Iterator[str]:
 def _undo_cell(run: Run) -> str:
     if run.undo_of is not None:
         return "is one"
+    if run.batch is not None:
+        return "rollback"
     if run.undone:
         return "partly" if run.in_trash else "done"
     return "yes" if run.in_trash else "no"

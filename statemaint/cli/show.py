@@ -25,12 +25,14 @@ from statemaint.cli.options import (
     workers_flag,
 )
 from statemaint.cli.output import Json, headed, print_pieces, print_rows
+from statemaint.cli.parquet import write_parquet
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column
 from statemaint.fold.temporary import temporary_directory
 from statemaint.report.to_json import fields_json, id_json
 from statemaint.state import StateRow, StateSelection, select_state
 from statemaint.state.diff import ChangedRow, Counts, StateDiff, StoreDiff, diff_state
+from statemaint.state.rows import Readable
 from statemaint.state.shuffle_key import holding
 from statemaint.wording import counted, printable
 from statemaint.workers import Workers
@@ -43,6 +45,13 @@ from statemaint.workers import Workers
 @key_flag
 @click.option("--limit", type=click.IntRange(min=1), help="Maximum number of rows.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "parquet"]),
+    help="As a table, which is the default; as --csv; or as a Parquet file, with --output, of one "
+    "store or family.",
+)
 @workers_flag
 @as_json_or_lines
 def show_verb(
@@ -51,6 +60,7 @@ def show_verb(
     key: str | None,
     limit: int | None,
     as_csv: bool,
+    form: str | None,
     workers: Workers,
     **where: Any,
 ) -> None:
@@ -60,17 +70,25 @@ def show_verb(
     Memory does not grow with the state; the rest is sorted in the temporary directory.
     On a terminal a table has the first 20 rows of each kind, or all with --all or --limit. With
     --key, only the partition that the key hashes to is read, if the checkpoint shows it.
+
+    A Parquet file has the columns `partition`, `key` and `value`, the last two with the columns of
+    the state within. `statemaint bootstrap` takes it back, edited.
     """
-    if as_csv and settings().as_json:
-        raise click.UsageError("--csv and --json are mutually exclusive")
+    form = _form(form, as_csv=as_csv)
     selection = select_state(uri, **where)
     if key is not None:
         selection = holding(selection, key)
     # Closed here: an interrupt while a row is printed also ends the readers.
-    with closing(selection.rows(workers=workers, slowly=limit is not None)) as shown:
+    with closing(selection.decoded(workers=workers, slowly=limit is not None)) as decoded:
+        readable = Readable().row
+        if form == "parquet":
+            fitting = (one for one in decoded if key is None or reads(readable(one).key, key))
+            write_parquet(selection, islice(fitting, limit))
+            return
+        shown = map(readable, decoded)
         matching = (row for row in shown if key is None or reads(row.key, key))
         selected = islice(matching, limit)
-        if as_csv:
+        if form == "csv":
             print_pieces(_csv(selection, selected))
         elif settings().as_json:
             rows_json = (
@@ -80,6 +98,19 @@ def show_verb(
             print_rows(headed({"version": selection.version}, uri), rows_json)
         else:
             _print_table(selection, selected, matching, key, limit)
+
+
+def _form(form: str | None, *, as_csv: bool) -> str:
+    """Returns the form of the output, after a check that the flags agree."""
+    flag = "--csv" if as_csv else f"--format {form}"
+    if as_csv and form not in (None, "csv"):
+        raise click.UsageError(f"--csv and --format {form} are mutually exclusive")
+    form = "csv" if as_csv else form or "table"
+    if form != "table" and settings().as_json:
+        raise click.UsageError(f"{flag} and --json are mutually exclusive")
+    if form == "parquet" and settings().output is None:
+        raise click.UsageError("--format parquet needs --output FILE")
+    return form
 
 
 def _print_table(

@@ -56,6 +56,7 @@ class Run:
         undo_of: the run that it undid; `None` if it was not an undo.
         files_restored: the number of files that it brought back; `bytes_restored` are theirs.
         undone: each undo of this run, the oldest first.
+        batch: the batch that it committed with a caller's rows; `None` if it was not a `bootstrap`.
     """
 
     run: str
@@ -72,6 +73,7 @@ class Run:
     files_restored: int = 0
     bytes_restored: int = 0
     undone: tuple[Undoing, ...] = ()
+    batch: int | None = None
 
 
 def list_runs(storage: Storage, *, most: int | None = None) -> tuple[Run, ...]:
@@ -163,6 +165,7 @@ def _run(run: str, tasks: Iterable[RunNote], *, in_trash: bool, undone: tuple[Un
         in_trash=in_trash,
         undo_of=next((note.undo_of for note in notes if note.undo_of is not None), None),
         undone=undone,
+        batch=next((note.batch for note in notes if note.batch is not None), None),
         **{name: sum(getattr(note, name) for note in notes) for name in (*_DONE, *_RESTORED)},
     )
 

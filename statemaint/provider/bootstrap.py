@@ -19,7 +19,8 @@ b+1 itself, over no input, and replaces our deltas: the state is then the same a
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from uuid import uuid4
 
@@ -40,7 +41,8 @@ from statemaint.errors import (
     UnsupportedError,
     in_file,
 )
-from statemaint.execute.lease import Lease, leased
+from statemaint.execute.fence import Fence
+from statemaint.execute.lease import leased
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.publish import write_checksum
 from statemaint.fold import Source
@@ -53,11 +55,17 @@ from statemaint.plan.findings.health import diagnose
 from statemaint.provider.edits import Edits, undeclared
 from statemaint.provider.tables import Given
 from statemaint.records.claims import Holder
+from statemaint.records.runs import RunNote, write_note
+from statemaint.records.savepoints import METADATA, SavedStore, read_savepoint
+from statemaint.savepoint.plan import committed_batches, plan_savepoint
+from statemaint.savepoint.run import driven, is_whole, savepoint, saving
+from statemaint.savepoint.stores import StoreWriter
 from statemaint.scan.query_logs import SINCE_3_5
 from statemaint.scan.scanner import scan
 from statemaint.state.shuffle_key import shuffles_by_all_keys
 from statemaint.state.versions import chain_of, layouts_of
-from statemaint.storage import Storage
+from statemaint.storage import ReadOnly, Storage
+from statemaint.workers import Workers
 
 _FAMILY = 2  # bytes of its number in front of a key
 
@@ -68,28 +76,42 @@ class LiveCheckpointError(StatemaintError):
     code = "LIVE_CHECKPOINT"
     exit_code = 6
 
-    def __init__(self, path: str, detail: str) -> None:
-        super().__init__(path, detail)
-        self.path, self.detail = path, detail
+    def __init__(
+        self, path: str, detail: str, advice: str = "stop the query once its batch is committed"
+    ) -> None:
+        super().__init__(path, detail, advice)
+        self.path, self.detail, self.advice = path, detail, advice
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.detail}; stop the query once its batch is committed"
+        return f"{self.path}: {self.detail}; {self.advice}"
 
 
 @dataclass(frozen=True, slots=True)
 class Bootstrapped:
-    """The batch that was written; `rows` is the number of given rows, by partition."""
+    """The batch that was written, or that would be.
+
+    Attributes:
+        batch: its number; `version` is the state's.
+        rows: the number of given rows, by partition.
+        stores: the number of stores that get a file.
+        run: the id in the ledger and in the list of runs; empty for a dry run.
+    """
 
     batch: int
     version: int
     rows: Mapping[int, int]
+    stores: int = 0
+    run: str = ""
 
 
-def bootstrap(
+def bootstrap(  # noqa: PLR0913 -- each is a choice of its own
     storage: Storage,
     rows: Given | Mapping[str, Given],
     *,
     operator: int = 0,
+    at: int | None = None,
+    to: Storage | None = None,
+    dry_run: bool = False,
     run: str | None = None,
 ) -> Bootstrapped:
     """Commits one more batch that puts some rows into an operator's state and removes others.
@@ -117,26 +139,79 @@ def bootstrap(
             "right", which are added to those of their key; for `transformWithState` by variable.
         operator: an aggregation, a deduplication, session windows, grouped state, a join of
             streams, or `transformWithState`.
+        at: the batch that the rows become; by default the one after the newest committed batch. If
+            the query has committed others since the rows were read, they are refused.
+        to: an empty folder that becomes a savepoint of the batch before, with the rows; `storage`
+            is only read, but for a pin, and its query may run. No query starts from the folder
+            until the rows are in it, and the same call completes it after a crash.
+        dry_run: check everything, and write nothing.
         run: the run's id in the lease and the ledger; a new one by default.
 
     Raises:
         ConfigError: naming the row that does not fit the schema; or when nothing is committed.
         UnsupportedError: for state of another provider or kind of operator.
-        LiveCheckpointError: when a batch is unfinished, or a file changes meanwhile.
+        LiveCheckpointError: when a batch is unfinished, a file changes meanwhile, or the batch
+            before `at` is not the newest.
         CheckpointError: when the state is damaged, or shuffled in an unknown way.
         LeaseHeldError: when another run maintains the checkpoint.
         StorageError: when the storage fails.
     """
     name = run or f"bootstrap-{uuid4().hex[:8]}"
-    with leased(storage, Holder(name)) as lease:
-        surgery = _Surgery.on(storage, operator, lease)
+    if to is not None:
+        return _saved(storage, to, rows, (operator, at), name, dry_run=dry_run)
+    if dry_run:
+        storage = ReadOnly(storage)
+    with nullcontext(Fence()) if dry_run else leased(storage, Holder(name)) as lease:
+        surgery = _Surgery.on(storage, operator, at, lease)
         surgery.edits.take(rows)
         changes = surgery.changes()
-        claimed = surgery.claim(name)
-        written = [surgery.write(store, changes) for store in surgery.stores]
-        surgery.commit(written, claimed)
-        counts = dict(sorted(surgery.edits.counts.items()))
-        return Bootstrapped(surgery.batch, version_of(surgery.batch), counts)
+        return surgery.planned if dry_run else surgery.written(name, changes)
+
+
+def _saved(
+    source: Storage,
+    to: Storage,
+    rows: Given | Mapping[str, Given],
+    where: tuple[int, int | None],
+    run: str,
+    *,
+    dry_run: bool,
+) -> Bootstrapped:
+    """Makes a savepoint with the rows as one more batch, written before any Spark can start."""
+    operator, at = where
+    batch = max(committed_batches(source), default=0) if at is None else at - 1
+    _must_be_new(to)
+    planned = plan_savepoint(ReadOnly(source), batch, to=to.root)
+    surgery = _Surgery.of(planned.storage, planned.checkpoint, operator)
+    surgery.edits.take(rows)
+    surgery.changes()  # refuses rows that do not fit, before anything is written
+    savepoint(source, to, batch=batch, dry_run=True)
+    if dry_run:
+        return surgery.planned
+    written = list[Bootstrapped]()
+
+    def write(writer: StoreWriter) -> tuple[SavedStore, ...]:
+        stores = tuple(writer.write(Workers.of(None)))
+        entries, copied = _logs(to), scan(to)
+        findings = tuple(each for each in copied.findings if each.path != METADATA)
+        copied = replace(copied, findings=findings)
+        there = _Surgery.of(to, copied, operator, entries, writer.fence)
+        there = replace(there, edits=surgery.edits)
+        written.append(there.written(run, there.changes()))
+        return stores
+
+    driven(saving(source, to, batch), write)
+    if not written:  # another run has completed it meanwhile
+        _must_be_new(to)
+    return written[-1]
+
+
+def _must_be_new(to: Storage) -> None:
+    note = read_savepoint(to)
+    if note and is_whole(to, note):
+        raise ConfigError(
+            f"{to.root}: it has the savepoint of batch {note.batch} already; give a new folder"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +219,7 @@ class _Surgery:
     """One batch while it is written."""
 
     storage: Storage
-    lease: Lease
+    lease: Fence
     checkpoint: Checkpoint
     operator: int
     edits: Edits
@@ -152,10 +227,24 @@ class _Surgery:
     ids: Mapping[str, str]  # the unique ids that its files get, by those of the batch before
 
     @classmethod
-    def on(cls, storage: Storage, number: int, lease: Lease) -> "_Surgery":
+    def on(
+        cls, storage: Storage, number: int, at: int | None, lease: Fence | None = None
+    ) -> "_Surgery":
         entries = _logs(storage)
         checkpoint = scan(storage)
+        _must_be_at(checkpoint, at)
         _must_stand_still(checkpoint, entries)
+        return cls.of(storage, checkpoint, number, entries, lease)
+
+    @classmethod
+    def of(
+        cls,
+        storage: Storage,
+        checkpoint: Checkpoint,
+        number: int,
+        entries: frozenset[Entry] = frozenset(),
+        lease: Fence | None = None,
+    ) -> "_Surgery":
         declared = _supported(checkpoint, number)
         _must_be_sound(checkpoint)
         _must_be_known(checkpoint, logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}")))
@@ -173,7 +262,7 @@ class _Surgery:
         if not any(stored):
             _must_not_be_hidden(checkpoint, version + 1)
         ids = {old: str(uuid4()) for each in stored for stores in each for old in stores}
-        return cls(storage, lease, checkpoint, number, edits, entries, ids)
+        return cls(storage, lease or Fence(), checkpoint, number, edits, entries, ids)
 
     @property
     def batch(self) -> int:
@@ -182,6 +271,19 @@ class _Surgery:
     @property
     def stores(self) -> tuple[Store, ...]:
         return self.checkpoint.needed(self.batch)
+
+    @property
+    def planned(self) -> Bootstrapped:
+        counts = dict(sorted(self.edits.counts.items()))
+        return Bootstrapped(self.batch, version_of(self.batch), counts, len(self.stores))
+
+    def written(self, run: str, changes: Mapping[StoreId, list[Change]]) -> Bootstrapped:
+        """Writes and commits the batch."""
+        started, claimed = self.storage.now(), self.claim(run)
+        self.commit([self.write(store, changes) for store in self.stores], claimed)
+        note = RunNote.of_nothing(self.storage, started, self.lease.number, 0)
+        write_note(self.storage, run, "bootstrap", replace(note, batch=self.batch))
+        return replace(self.planned, run=run)
 
     def changes(self) -> dict[StoreId, list[Change]]:
         """Returns the changes of each store, after a check that its keys are in their partition."""
@@ -306,6 +408,13 @@ class _Surgery:
 def _logs(storage: Storage) -> frozenset[Entry]:
     entries = (entry for folder in ("offsets", "commits") for entry in storage.list(folder))
     return frozenset(entry for entry in entries if entry.name.isdecimal())
+
+
+def _must_be_at(checkpoint: Checkpoint, at: int | None) -> None:
+    newest = checkpoint.committed
+    if at is not None and newest is not None and at != newest + 1:
+        text = f"batch {newest} is the newest now, and rows at batch {at} are to follow {at - 1}"
+        raise LiveCheckpointError(checkpoint.root, text, "show and edit the rows again")
 
 
 def _must_stand_still(checkpoint: Checkpoint, logs: frozenset[Entry]) -> None:

@@ -1,7 +1,9 @@
 """From a caller's rows to the changes of an operator's stores, and of the indexes beside them.
 
     joins                 "left" and "right": a join key, with the event time in format 4, and one
-                          of its rows. Counts, indexes and times follow
+                          of its rows. Counts, indexes and times follow. Or as they are stored:
+                          "left-keyWithTsToValues": all rows of such a key, "left-keyWithIndex...":
+                          rows that are there, by their index
     transformWithState    a variable's name: a key, and its value or a list's values; counts and
                           expiry orders follow. `$eventTimers_keyToTimestamp`, `$procTimers_...`:
                           timers, whose order follows
@@ -18,7 +20,7 @@ key is stored as 0.0: aggregations do that, grouped state never, `dropDuplicates
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from statemaint.codec.rows.display import field_names
 from statemaint.codec.rows.rocks_row import entry_of, key_codec
@@ -48,6 +50,7 @@ _UNRECORDED = ""  # the kind of an operator without metadata, if it has one stor
 _VARYING = (*_DEDUPES, _UNRECORDED)
 _VOID, _FLOATS = AtomicType("void"), ("float", "double")
 _TIMERS = "Timers_keyToTimestamp"
+_STORED = "-keyWithIndexToValue", "-keyWithTsToValues"
 _DUMMY = (None,)
 
 
@@ -56,6 +59,7 @@ class StateTable:
 
     def __init__(self, place: Place, layout: RowLayout, key: ShuffleKey, operator: str) -> None:
         self.place, self.layout, self.shuffle = place, layout, key
+        self.name = place[1] or place[0]
         self._keys = RowWriter(layout.key, normalize=operator in _NORMALIZED)
         varies = operator in _VARYING and any(atom.name in _FLOATS for atom in atoms(layout.key))
         self._normalized = RowWriter(layout.key, normalize=True) if varies else None
@@ -126,6 +130,7 @@ class Rows:
         table: of the keys.
         values: of the values; another one only for joins that number their rows.
         adds: whether the values of a key are added to those that are there.
+        corrects: whether a key must be there, and get another value.
         beside: the indexes.
         check: raises `ConfigError` if a key cannot have a value.
     """
@@ -135,11 +140,17 @@ class Rows:
     adds: bool = False
     beside: tuple[Beside, ...] = ()
     check: Callable[[StateTable, bytes, Row], None] | None = None
+    corrects: bool = False
 
     def edits(
         self, key: bytes, old: Sequence[Row], new: Sequence[bytes], *, removed: bool
     ) -> Iterator[Edit]:
         """Yields the changes of a key that had some rows in `table`, and gets other entries."""
+        if self.corrects and not (old and new):
+            why = "has no row here to correct" if new else "cannot be removed by itself"
+            side, key_columns = self.table.name.partition("-")[0], self.table.columns(key)
+            text = f"{self.table.name}: {key_columns} {why}; {side} adds rows, and removes a key's"
+            raise ConfigError(text)
         if not old and not new:
             return
         if self.values is not self.table:
@@ -198,12 +209,33 @@ def _check_session(table: StateTable, key: bytes, row: Row) -> None:
 def _rows_of(operator: Operator, tables: Mapping[str, StateTable]) -> dict[str, Rows]:
     """Returns what can be given for an operator, by name; it is empty if there is one table."""
     if operator.name == _JOIN:
-        return {side: _side(side, tables) for side in ("left", "right")}
+        sides = [_side(side, tables) for side in ("left", "right")]
+        stored = {side.values.name: _as_stored(side) for side in sides}
+        return dict(zip(("left", "right"), sides, strict=True)) | stored
     if operator.name.startswith(_WITH_STATE):
-        named = (name for name in tables if not name.startswith("$") or name.endswith(_TIMERS))
+        named = (name for name in tables if given_as(operator, name))
         return {name: _variable(name, tables) for name in named}
     (table,) = tables.values()
     return {"": Rows(table, table, check=_check_session if operator.name == _SESSIONS else None)}
+
+
+def given_as(operator: Operator, name: str) -> str | None:
+    """Returns the name to give the rows of a store or family by, as they are stored.
+
+    It is empty where there is no choice, and `None` for rows that follow from others.
+    """
+    if operator.name == _JOIN:
+        return name if name.endswith(_STORED) else None
+    if operator.name.startswith(_WITH_STATE):
+        return name if not name.startswith("$") or name.endswith(_TIMERS) else None
+    return "" if operator.name.startswith(KINDS) else None
+
+
+def _as_stored(side: Rows) -> Rows:
+    """Returns the rows of a side of a join as they are stored: all of a key, or by their index."""
+    if side.values is side.table:
+        return replace(side, adds=False)
+    return Rows(side.values, side.values, corrects=True)
 
 
 def _side(side: str, tables: Mapping[str, StateTable]) -> Rows:
@@ -259,6 +291,8 @@ class Edits:
     def take(self, given: Given | Mapping[str, Given]) -> None:
         """Takes rows, by name if there are several; a `ConfigError` says which does not fit."""
         if "" in self._rows:
+            if isinstance(given, Mapping):
+                raise ConfigError(f"{self._what} takes rows without a name: not {', '.join(given)}")
             self._add(self._rows[""], given, "")
             return
         names = ", ".join(sorted(self._rows))
@@ -267,6 +301,9 @@ class Edits:
         for name, some in given.items():
             if name not in self._rows:
                 raise ConfigError(f"{self._what} has no {name}; there are {names}")
+            other = next((each for each in given if each.startswith(f"{name}-")), None)
+            if other and self._rows[name].adds:
+                raise ConfigError(f"{self._what} takes {name} or {other}, not both")
             self._add(self._rows[name], some, f"{name}: ")
 
     def _add(self, rows: Rows, given: Given, label: str) -> None:

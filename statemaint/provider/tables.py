@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from statemaint.codec.rows.types import StructType
 from statemaint.codec.rows.unsafe_write import Values
-from statemaint.errors import ConfigError, NotInstalledError
-from statemaint.state.arrow import arrow_type
+from statemaint.errors import ConfigError
+from statemaint.state.arrow import arrow_module, arrow_type
 
 Given = Iterable[tuple[Values, Any]] | str | PathLike[str] | Any
 """Pairs of a key and a value; the path of a Parquet file; or a table, of Arrow or turned into it.
@@ -34,14 +34,13 @@ def pairs_of(
 ) -> Iterable[tuple[Values, Any]]:
     """Returns the pairs in some rows; `many`: values are lists. `ConfigError` names a column."""
     is_path = isinstance(given, str | PathLike)
+    where = f"{given}: " if is_path else ""
     if not is_path and not any(hasattr(given, name) for name in (*_TO_ARROW, _STREAM)):
         return cast("Iterable[tuple[Values, Any]]", given)
-    try:
-        import pyarrow as pa
-        import pyarrow.compute
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise NotInstalledError("pyarrow", extra="arrow") from error
+    pa = arrow_module()
+    import pyarrow.compute  # noqa: F401 -- an attribute of `pa` from here on
+    import pyarrow.parquet as pq
+
     try:
         maker = next((name for name in _TO_ARROW if hasattr(given, name)), None)
         frame = getattr(given, maker) if maker else partial(pa.table, given)
@@ -50,7 +49,9 @@ def pairs_of(
         of_value = pa.list_(of_value) if many else of_value
         keys, values = _columns(pa, table, arrow_type(pa, key), of_value)
     except (pa.ArrowException, OSError) as error:
-        raise ConfigError(f"no table of rows: {error}") from error
+        raise ConfigError(f"{where}no table of rows: {error}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{where}{error}") from error
     return _pairs(keys, values)
 
 

@@ -49,6 +49,7 @@ class RunNote:
     """The note of one task of a run; times are by the storage's clock.
 
     Notes of earlier builds lack `undo_of` and the fields after it: they do not record an undo.
+    `batch` is the one that a `bootstrap` committed.
     The note `of_whole` has the exit code of a run of several tasks, and did nothing itself.
     """
 
@@ -65,6 +66,7 @@ class RunNote:
     bytes_restored: int = 0
     files_left: int = 0
     of_whole: bool = False
+    batch: int | None = None
 
     @classmethod
     def of_nothing(cls, storage: Storage, started: float, fence: int, exit_code: int) -> "RunNote":

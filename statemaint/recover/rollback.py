@@ -190,6 +190,7 @@ def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Re
     # A batch that only changes the number of partitions reads no input.
     repartitions = len({*partition_counts(storage, (batch, batch + 1)).values()}) > 1
     keep = _reads(storage, batch + 1) is None and not repartitions
+    keep = keep and not _repeats(storage, batch)
     # With the offsets of the next batch, a restart reads those of this one; without them, also
     # those before.
     for needed in (batch,) if keep or batch == 0 else (batch, batch - 1):
@@ -201,6 +202,18 @@ def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Re
     )
     checkpoint = scan_checkpoint(Without(storage, [one.path for one in cut_back(())]))
     return cut_back(checkpoint.stores)
+
+
+def _repeats(storage: Storage, batch: int) -> bool:
+    """Returns whether the next batch has the same offsets, as `bootstrap` writes: it reads nothing.
+
+    They are kept if a restart without them would lack the offsets of the batch before.
+    """
+    try:
+        same = storage.read(f"offsets/{batch}") == storage.read(f"offsets/{batch + 1}")
+    except NotFoundError:
+        return False
+    return same and (batch == 0 or _reads(storage, batch - 1) is None)
 
 
 def _reads(storage: Storage, batch: int) -> str | None:

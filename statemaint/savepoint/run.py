@@ -1,6 +1,6 @@
 """Writes a savepoint: begun, continued or started over, and whole once its `metadata` is true."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -92,11 +92,22 @@ def savepoint(  # noqa: PLR0913 -- each is a choice of its own
         run = _Run(ReadOnly(source), dest, batch, new_id, shape, sink)
         return run.forecast(workers if count_rows or shape != SAME else None)
     steps = saving(source, dest, batch, new_id=new_id, shape=shape, sink=sink, pin=pin)
+    return driven(steps, lambda writer: tuple(writer.write(workers)))
+
+
+Saving = Generator[StoreWriter, Sequence[SavedStore], SavepointReport]
+
+
+def driven(steps: Saving, write: Callable[[StoreWriter], Sequence[SavedStore]]) -> SavepointReport:
+    """Carries out a savepoint; `write` writes its stores, and is called again if it starts over.
+
+    No Spark can start from the savepoint before `write` returns, nor after it has failed.
+    """
     try:
         writer = next(steps)
         while True:
             try:
-                stores = tuple(writer.write(workers))
+                stores = write(writer)
             except (Superseded, MissingSstError) as error:
                 writer = steps.throw(error)
             else:
@@ -106,9 +117,6 @@ def savepoint(  # noqa: PLR0913 -- each is a choice of its own
         return report
     finally:
         steps.close()
-
-
-Saving = Generator[StoreWriter, Sequence[SavedStore], SavepointReport]
 
 
 def saving(  # noqa: PLR0913 -- each is a choice of its own
@@ -130,7 +138,7 @@ def saving(  # noqa: PLR0913 -- each is a choice of its own
     """
     run = _Run(ReadOnly(source), dest, batch, new_id, shape, sink)
     begun = run.begun()
-    if begun and run.is_whole(begun) and batch == begun.batch:
+    if begun and is_whole(dest, begun) and batch == begun.batch:
         return run.whole(begun)
     planned = run.checked(begun)  # what is refused leaves no trace
     dest.create_root()
@@ -170,6 +178,18 @@ def _held(source: Storage, batch: int, dest: str) -> Iterator[None]:
             error.add_note(_NO_PIN)
             raise
         yield
+
+
+def is_whole(dest: Storage, note: SavepointNote) -> bool:
+    """Returns whether a query can start from a savepoint of this record, or has."""
+    return note.ended is not None and _metadata(dest) not in (None, UNFINISHED)
+
+
+def _metadata(dest: Storage) -> bytes | None:
+    try:
+        return dest.read(records.METADATA)
+    except NotFoundError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +235,7 @@ class _Run:
                 raise ConfigError(f"{self.dest.root}: not empty, it has {path}; give a new folder")
             return None
         other: str | None = None
-        whole = self.is_whole(note)
+        whole = is_whole(self.dest, note)
         if note.expired is not None:
             other = "a savepoint that is being deleted"
         elif whole and (self.batch, self.shape) != (note.batch, note.shape):
@@ -228,18 +248,9 @@ class _Run:
             raise ConfigError(f"{self.dest.root}: it has {other}; give a new folder")
         return note
 
-    def is_whole(self, note: SavepointNote) -> bool:
-        return note.ended is not None and self._metadata() not in (None, UNFINISHED)
-
-    def _metadata(self) -> bytes | None:
-        try:
-            return self.dest.read(records.METADATA)
-        except NotFoundError:
-            return None
-
     def _check_untouched(self) -> None:
         """Refuses an unfinished savepoint that was made startable: it may be in use."""
-        metadata = self._metadata()
+        metadata = _metadata(self.dest)
         if metadata == UNFINISHED:
             return
         there = (entry.path for entry in self.dest.list(""))
@@ -309,7 +320,9 @@ class _Run:
     def write(self, planned: SavepointPlan, fence: Fence) -> Saving:
         """Writes the savepoint, or what is left of it, but for the stores."""
         begun = self.begun()
-        if begun and self.is_whole(begun):  # another run has completed it since this was planned
+        if begun and is_whole(
+            self.dest, begun
+        ):  # another run has completed it since this was planned
             return self.whole(begun)
         with superseded_if_missing("this was planned"):
             note = self.note(planned, begun)

@@ -1,5 +1,6 @@
 """State as an Arrow table; needs `pyarrow`, an extra of this package."""
 
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from types import ModuleType
 from typing import Any, assert_never
@@ -15,7 +16,7 @@ from statemaint.codec.rows.types import (
     StructType,
 )
 from statemaint.errors import CodecError, ConfigError, NotInstalledError
-from statemaint.state.rows import DecodedRow, select_state
+from statemaint.state.rows import DecodedRow, StateSelection, select_state
 from statemaint.storage import Storage
 
 # Arrow's calendar intervals consist of months, days and nanoseconds.
@@ -45,24 +46,42 @@ def read_table(storage: Storage | str, operator: int = 0, **where: Any) -> Any:
         ConfigError: when `pyarrow` is not installed, or several stores or families are requested,
             whose rows have different columns; else as `read_state` does.
     """
+    arrow = arrow_module()
+    selection = select_state(storage, operator, **where)
+    schema, batches = record_batches(selection, selection.decoded())
+    return arrow.Table.from_batches([*batches], schema)
+
+
+def arrow_module() -> Any:
+    """Returns the module `pyarrow`; a `NotInstalledError` says how it is installed."""
     try:
         import pyarrow as pa
     except ImportError as error:
         raise NotInstalledError("pyarrow", extra="arrow") from error
-    selection = select_state(storage, operator, **where)
+    return pa
+
+
+def record_batches(
+    selection: StateSelection, rows: Iterable[DecodedRow]
+) -> tuple[Any, Iterator[Any]]:
+    """Returns the Arrow schema of a selection of one kind of row, and its rows, batch by batch."""
     if len(selection.kinds) > 1:
         names = ", ".join(" / ".join(filter(None, kind)) for kind in sorted(selection.kinds))
-        raise ConfigError(f"a table has rows of one kind: name one store or family of {names}")
+        raise ConfigError(
+            "a table has rows of one kind: choose a store or family (--store, --family) of " + names
+        )
     (layout,) = selection.kinds.values()
-    schema = _schema(pa, layout)
-    rows = (_columns(layout, row) for row in selection.decoded())
+    schema = _schema(arrow_module(), layout)
+    return schema, _batches(schema, (_columns(layout, row) for row in rows))
+
+
+def _batches(schema: Any, rows: Iterator[dict[str, Any]]) -> Iterator[Any]:
+    arrow = arrow_module()
     try:
-        batches = []
         while some := [*islice(rows, _BATCH)]:
             columns = {name: [row[name] for row in some] for name in schema.names}
-            batches.append(pa.record_batch(columns, schema=schema))
-        return pa.Table.from_batches(batches, schema)
-    except (pa.ArrowException, OverflowError) as error:
+            yield arrow.record_batch(columns, schema=schema)
+    except (arrow.ArrowException, OverflowError) as error:
         raise CodecError(f"a value does not fit in Arrow: {error}", offset=0) from error
 
 

@@ -57,6 +57,7 @@ VERBS: tuple[Verb, ...] = (
     _verb("queries", state.QueriesFile),
     _verb("exporter", state.ServedMetrics),
     _verb("savepoint", recovering.SavedCheckpoint),
+    _verb("bootstrap", state.BatchOfGivenRows),
 )
 """The verbs that take `--json`."""
 

@@ -167,6 +167,7 @@ class RunFacts(Part):
     files_restored: int = said("the number of files that it brought back, as an undo")
     bytes_restored: int = said("the size of these files")
     undone: list[UndoOfARun] = said("each undo of this run, the oldest first")
+    batch: int | None = said("the batch that a `bootstrap` committed; null for another run")
 
 
 class Run(Part):

@@ -38,6 +38,24 @@ class RowsOfState(Part, lines="rows"):
     rows: list[RowOfState] = said("those that the flags select")
 
 
+class GivenRowsOfAPartition(Part):
+    partition: int = said("its number")
+    rows: int = said("the number of given rows that belong there")
+
+
+class BatchOfGivenRows(Part):
+    _head: Head
+    savepoint: str | None = said("the folder of `--to` that has the batch; null without")
+    operator: int = said("the operator whose state it is")
+    batch: int = said("the batch that the rows are, or would be")
+    version: int = said("its state version")
+    dry_run: bool = said("whether nothing was written")
+    rows: int = said("the number of given rows")
+    partitions: list[GivenRowsOfAPartition] = said("those with any row")
+    stores: int = said("the number of stores that get a file")
+    run: str | None = said("the id of the run; null for a dry run")
+
+
 class CountFacts(Part):
     added: int = said("keys that only the newer version has")
     changed: int = said("keys in both, with other bytes")

@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, assert_never
 
+from statemaint.codec.rows.display import field_names
 from statemaint.codec.rows.types import (
     ArrayType,
     AtomicType,
@@ -232,6 +233,8 @@ def pointed(row: bytes, base: int, at: int) -> bytes:
 def _columns(values: Values, kind: StructType) -> list[Any]:
     names = [field.name for field in kind.fields]
     if isinstance(values, Mapping):
+        if len({*names}) < len(names):  # such as those of two sums
+            names = [*field_names(kind)]
         if set(values) != set(names):
             raise ConfigError(f"columns {sorted(values)} are not {sorted(names)}")
         return [values[name] for name in names]

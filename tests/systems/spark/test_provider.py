@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -32,6 +34,7 @@ from statemaint.provider import (
     bootstrap,
 )
 from statemaint.storage import LocalStorage
+from tests.support.program import run
 from tests.systems.spark.conftest import RunOn
 from tools.demo.oracle import retained_batches
 from tools.demo.pipeline import output_rows
@@ -454,7 +457,7 @@ def test_a_batch_that_was_killed_before_its_commit_leaves_the_state_as_it_was(
     totals(session, tmp_path)
     storage = LocalStorage(tmp_path / "checkpoint")
     made = bootstrap(storage, [(("a",), (100, 100, Decimal(100), False, "ours"))])
-    assert made == Bootstrapped(1, 2, made.rows)
+    assert made == Bootstrapped(1, 2, made.rows, 3, made.run)
     storage.delete("commits/1")  # as after a crash
     with pytest.raises(LiveCheckpointError, match="batch 1 has begun"):
         bootstrap(storage, [])
@@ -462,6 +465,49 @@ def test_a_batch_that_was_killed_before_its_commit_leaves_the_state_as_it_was(
     (replayed, nothing), (batch, found) = totals(session, tmp_path)
     assert (replayed, nothing) == (1, {})
     assert (batch, found) == (2, {"a": (2, 6, Decimal("6.00"), "z")})
+
+
+def test_corrected_rows_are_what_spark_reads_and_continues_with_and_a_rollback_takes_them_back(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    original, other = tmp_path / "original", tmp_path / "corrected"
+    original.mkdir()
+    other.mkdir()
+    add_input(original, "0.json", [("a", 5, "x"), ("b", 7, "y"), ("c", 9, "z")])
+    totals(session, original)
+    root, file = original / "checkpoint", tmp_path / "rows.parquet"
+    flags = ("--format", "parquet", "--output", str(file))
+    assert run("show", str(root), *flags).returncode == 0
+    table = pq.read_table(file)
+    rows = {row["key"]["key"]: row for row in table.to_pylist()}
+    rows["a"]["value"] |= {"sum": 500}
+    rows["b"]["value"] = None
+    pq.write_table(pa.Table.from_pylist([rows["a"], rows["b"]], table.schema), file)
+
+    def sums(checkpoint: Path) -> dict[str, int]:
+        read = session.read.format("statestore").load(str(checkpoint))
+        return {row.key.key: row.value[1] for row in read.collect()}  # two columns are named sum
+
+    # A copy is corrected after the original has gone on, and continues by itself.
+    add_input(original, "1.json", [("c", 1, "z")])
+    assert [batch for batch, _ in totals(session, original)] == [1]
+    to = ("bootstrap", str(root), str(file), "--at", "1", "--to", str(other / "checkpoint"))
+    assert run(*to).returncode == 0
+    assert sums(other / "checkpoint") == {"a": 500, "c": 9}
+    add_input(other, "2.json", [("a", 1, "w"), ("b", 1, "w")])
+    assert totals(session, other) == [
+        (2, {"a": (2, 501, Decimal("6.00"), "x"), "b": (1, 1, Decimal("1.00"), "w")})
+    ]
+    assert run("bootstrap", str(root), str(file), "--at", "1").returncode == 6
+    add_input(original, "2.json", [("a", 1, "w"), ("b", 1, "w")])
+    assert run("bootstrap", str(root), str(file), "--at", "2").returncode == 0
+    assert sums(root) == {"a": 500, "c": 10}
+    assert run("rollback", str(root), "--to-batch", "1", "--apply").returncode == 0
+    assert sums(root) == {"a": 5, "b": 7, "c": 10}
+    assert totals(session, original) == [
+        (2, {"a": (2, 6, Decimal("6.00"), "x"), "b": (2, 8, Decimal("8.00"), "y")})
+    ]
+    assert verify(LocalStorage(root), deep=True).findings == ()
 
 
 def test_a_live_query_that_only_waited_finds_its_batch_taken_and_fails(

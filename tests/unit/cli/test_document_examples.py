@@ -31,7 +31,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["option
 # What the documents call a batch, version, key or family, and what there is to show.
 _INSTEAD = {
     "--to-batch": "8", "--version": "9", "--since": "4", "--partition": "1", "--key": "k3",
-    "--batch": "11",
+    "--batch": "11", "--at": "13",
 }  # fmt: skip
 
 
@@ -59,6 +59,9 @@ def place(tmp_path: Path) -> Path:
     """Returns a folder with an aggregation, and another one of a query of column families."""
     unpacked(AGGREGATION, tmp_path / "hourly_revenue")
     unpacked("rocks-timed", tmp_path / "sessions")
+    for name in ("rows", "corrected"):
+        file = str(tmp_path / f"{name}.parquet")
+        run("show", f"{tmp_path}/hourly_revenue", "--format", "parquet", "--output", file)
     return tmp_path
 
 
@@ -71,6 +74,8 @@ def words_of(command: str, place: Path) -> list[str]:
             words[at] = str(place / "backup")
         elif word.startswith("s3://trial/"):
             words[at] = str(place / word.removeprefix("s3://"))
+        elif word.endswith(".parquet"):
+            words[at] = str(place / word)
         elif word == "URI" or word.startswith(("/data/", "s3://")):
             words[at] = str(place) if word.endswith("checkpoints") else str(_root(word, place))
     return words
@@ -99,7 +104,7 @@ def test_every_command_of_the_program_works(
         words = words[:2]  # the shell's own part is not for this test
     done = run(*words)
     assert (done.returncode, document) == (0, document), done.stderr
-    assert done.stdout
+    assert done.stdout or "--output" in words
 
 
 @pytest.mark.parametrize(("document", "command"), OTHERS, ids=lambda one: one[:60])

@@ -308,6 +308,8 @@ def queried(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "statemaint_queries.yaml").write_text(QUERIES.format(root=root))
     planned = run("plan", str(root), "--json", "--output", str(place / "plan.json"))
     assert planned.returncode == 0
+    rows = ("--format", "parquet", "--output", str(place / "rows.parquet"))
+    assert run("show", str(root), *rows).returncode == 0
     return place
 
 
@@ -331,7 +333,7 @@ def test_every_example_of_the_help_works(queried: Path, tmp_path: Path, command:
     words = command.replace("/data/checkpoints", str(place)).replace(
         "--to-batch 20", "--to-batch 8"
     )
-    words = words.replace("--batch 24", "--batch 12")
+    words = words.replace("--batch 24", "--batch 12").replace("--at 26", "--at 13")
     if "--end ID" in words:
         pin = run_json("pin", str(place / "hourly_revenue"), "--batch", "12", "--for", "1h")
         words = words.replace("--end ID", f"--end {pin['id']}")

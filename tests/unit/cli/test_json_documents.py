@@ -165,6 +165,17 @@ def checkpoints(folder: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
             file.write_text(file.read_text().replace("lz4", "gzip"))
 
 
+def bootstrapped(folder: Path) -> Iterator[Printed]:
+    """Yields rows that are put back, nowhere, in another folder and in place, and the run."""
+    root, file = str(unpacked("aggregation2", folder / "ck")), str(folder / "rows.parquet")
+    run("show", root, "--format", "parquet", "--output", file)
+    for flags in (" --dry-run", f" --to {folder / 'dest'}", ""):
+        done = printed(f"bootstrap ROOT FILE{flags}", ROOT=root, FILE=file)
+        yield done
+    yield printed("runs ROOT RUN", ROOT=root, RUN=done.document["run"])
+    yield printed("runs ROOT", ROOT=root)
+
+
 def savepoints(folder: Path) -> Iterator[Printed]:
     """Yields a folder of savepoints as it is listed, and as those that expire are deleted."""
     for number in range(3):
@@ -199,6 +210,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Printed]:
     root = repairable(folder / "again")
     found += [printed("repair ROOT --apply", ROOT=root), printed("repair ROOT --apply", ROOT=root)]
     found += savepoints(tmp_path_factory.mktemp("savepoints"))
+    found += bootstrapped(tmp_path_factory.mktemp("bootstrapped"))
     entries = (f"{name}: {{checkpoint: {folder / name}}}" for name in ("join", "nowhere"))
     file.write_text(f"queries: {{{', '.join(entries)}}}")
     found.append(printed("maintain --queries FILE --dry-run", FILE=str(file)))

@@ -277,8 +277,9 @@ def test_operators_of_other_state_are_refused() -> None:
 
 def test_a_join_takes_rows_by_side() -> None:
     files = join_files()
-    refused(files, ConfigError, r"takes rows by name, such as .*: left, right")
-    refused(files, ConfigError, "has no middle; there are left, right", rows={"middle": ROWS})
+    names = "left, left-keyWithIndexToValue, right, right-keyWithIndexToValue"
+    refused(files, ConfigError, rf"takes rows by name, such as .*: {names}$")
+    refused(files, ConfigError, f"has no middle; there are {names}$", rows={"middle": ROWS})
     refused(files, ConfigError, "left: row 0: column 'k'", rows={"left": [((1,), (1,))]})
 
 

@@ -14,7 +14,8 @@ from statemaint.state import select_state
 from statemaint.state.arrow import read_table
 from statemaint.storage import MemoryStorage
 from tests.support.archived import archived
-from tests.unit.provider.test_bootstrap import checkpoint
+from tests.support.checkpoints import delta_bytes
+from tests.unit.provider.test_bootstrap import KEY, VALUE, checkpoint, schema_file
 
 FLAT = {"k": ["new", "b1"], "count": [7, 50]}
 
@@ -133,3 +134,15 @@ def test_a_value_without_its_expiry_is_refused() -> None:
     storage = archived(("rocks-4.3.0", "rocks-expiring"))
     with pytest.raises(ConfigError, match="total: row 0: column 'ttlExpirationMs': null"):
         bootstrap(storage, {"total": [(("k1",), ((5,), None))]})
+
+
+def test_columns_of_one_name_are_numbered_as_read_table_has_them() -> None:
+    twice = [*VALUE["fields"], *VALUE["fields"]]
+    files = checkpoint(batches=1)
+    files["state/0/0/_metadata/schema"] = schema_file(KEY, {"type": "struct", "fields": twice})
+    files |= {f"state/0/{part}/1.delta": delta_bytes([]) for part in range(2)}
+    storage = MemoryStorage(files)
+    rows = [{"key": {"k": "a"}, "value": {"count": 1, "count (2)": 2}}]
+    bootstrap(storage, pa.Table.from_pylist(rows))
+    (row,) = read_table(storage).to_pylist()
+    assert (row["key"], row["value"]) == (rows[0]["key"], rows[0]["value"])

@@ -1,0 +1,133 @@
+"""`bootstrap`: rows that the caller gives become one more committed batch of the state."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import click
+
+from statemaint.cli.messages import note, settings
+from statemaint.cli.options import NUMBER, as_json, uri
+from statemaint.cli.output import Json, print_result
+from statemaint.cli.progress import work_done
+from statemaint.cli.tables import Column, number, print_first, print_line
+from statemaint.cli.targets import Address
+from statemaint.provider import Bootstrapped, bootstrap
+from statemaint.report.to_json import fields_json
+from statemaint.storage import open_storage
+from statemaint.wording import command, counted
+
+_NAMED = re.compile(r"([^/=]+)=(.+)", re.DOTALL)
+
+
+@click.command("bootstrap")
+@uri
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
+@click.option("--operator", type=NUMBER, default=0, help="Default: 0.")
+@click.option(
+    "--at",
+    metavar="BATCH",
+    type=click.IntRange(min=1),
+    help="The batch that the rows become: refuse them if the query has committed others since.  "
+    "[default: the one after the newest]",
+)
+@click.option(
+    "--to",
+    "dest",
+    metavar="DEST",
+    help="Leave URI as it is, and make this empty folder, of any storage, a savepoint with the "
+    "rows; the query may run.",
+)
+@click.option("--dry-run", is_flag=True, help="Check everything; write nothing.")
+@as_json
+def bootstrap_verb(
+    uri: Address,
+    files: Sequence[str],
+    *,
+    operator: int,
+    at: int | None,
+    dest: str | None,
+    dry_run: bool,
+) -> None:
+    """Put rows of a Parquet file into the state, or remove keys, as one more committed batch.
+
+    FILE has the columns `key` and `value`, as `statemaint show --format parquet` writes them; a
+    null `value` removes the key, and keys that FILE lacks stay as they are. For a join or
+    `transformWithState` it is NAME=FILE, for each store, side or variable.
+
+    Stop the query first, unless there is --to. The batch reads no input, and nothing that was
+    committed before is rewritten. `statemaint rollback` takes it back. What the values mean is not
+    checked, nor whether the query still reads the input that they stand for.
+
+    The exit code is 6 if the query has begun a batch, or has moved on since --at.
+    """
+    storage, given = open_storage(uri), _given(files)
+    with work_done("reading"):
+        done = bootstrap(
+            storage,
+            given,
+            operator=operator,
+            at=at,
+            to=open_storage(dest) if dest else None,
+            dry_run=dry_run,
+        )
+    print_result(
+        lambda: _json(done, operator, dest),
+        lambda: _print(done, storage.root, dest),
+        checkpoint=storage.root,
+    )
+    if dry_run and not settings().as_json:
+        note("nothing was written; leave --dry-run away to write it")
+
+
+def _given(files: Sequence[str]) -> str | dict[str, str]:
+    named = [(match[1], match[2]) for file in files if (match := _NAMED.fullmatch(file))]
+    if not named and len(files) == 1:
+        return files[0]
+    if len(named) < len(files):
+        raise click.UsageError("several files need their names: NAME=FILE for each")
+    given = dict(named)
+    if len(given) < len(named):
+        raise click.UsageError("each name takes one file")
+    return given
+
+
+def _json(done: Bootstrapped, operator: int, dest: str | None) -> Json:
+    return {
+        "savepoint": dest,
+        "operator": operator,
+        **fields_json(done, "batch version"),
+        "dry_run": not done.run,
+        "rows": sum(done.rows.values()),
+        "partitions": [{"partition": each, "rows": rows} for each, rows in done.rows.items()],
+        "stores": done.stores,
+        "run": done.run or None,
+    }
+
+
+_COLUMNS: tuple[Column[tuple[int, int]], ...] = (
+    number("partition", lambda row: str(row[0])),
+    number("rows", lambda row: f"{row[1]:,}"),
+)
+
+
+def _print(done: Bootstrapped, root: str, dest: str | None) -> None:
+    for line in _lines(done, root, dest):
+        print_line(line, wrap=False)
+    if done.rows:
+        print_first(_COLUMNS, [*done.rows.items()], "partition")
+
+
+def _lines(done: Bootstrapped, root: str, dest: str | None) -> Iterator[str]:
+    partitions = counted(len(done.rows), "partition")
+    yield f"rows      {counted(sum(done.rows.values()), 'row')} in {partitions}"
+    yield f"batch     {done.batch} (version {done.version}) of {dest or root}"
+    yield f"files     one for each of {counted(done.stores, 'store')}, and an entry of both logs"
+    if dest:
+        yield f"savepoint of batch {done.batch - 1} of {root}"
+    if not done.run:
+        return
+    yield f"run       {done.run}"
+    if dest:
+        yield f'start     .option("checkpointLocation", "{dest}")'
+    else:
+        yield f"undo      {command('rollback', root, '--to-batch', str(done.batch - 1))}"
