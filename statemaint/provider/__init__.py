@@ -4,9 +4,10 @@ The package writes deltas, snapshots and, in `bootstrap`, a new batch; maintenan
 it.
 """
 
-from statemaint.provider.bootstrap import Bootstrapped, LiveCheckpointError, bootstrap
+from statemaint.provider.bootstrap import Bootstrapped, bootstrap
 from statemaint.provider.files import CannotLoadStateStoreError, StateStoreConf, StoreFile
 from statemaint.provider.hdfs import HDFSBackedStateStoreProvider
+from statemaint.provider.refusals import LiveCheckpointError
 from statemaint.provider.rocks_store import (
     RocksDBReadStateStore,
     RocksDBStateStore,

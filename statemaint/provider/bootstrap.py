@@ -36,8 +36,6 @@ from statemaint.errors import (
     AlreadyExistsError,
     CheckpointError,
     ConfigError,
-    DamagedError,
-    StatemaintError,
     UnsupportedError,
     in_file,
 )
@@ -48,11 +46,20 @@ from statemaint.execute.publish import write_checksum
 from statemaint.fold import Source
 from statemaint.fold.state import opened_state
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import MAINTAINED, Checkpoint, Operator, Provider, Store
-from statemaint.model.files import Delta, Snapshot, spark_checksums
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.files import spark_checksums
 from statemaint.model.ids import StoreId, version_of
-from statemaint.plan.findings.health import diagnose
 from statemaint.provider.edits import Edits, undeclared
+from statemaint.provider.refusals import (
+    LiveCheckpointError,
+    log_entries,
+    must_be_at,
+    must_be_known,
+    must_be_sound,
+    must_not_be_hidden,
+    must_stand_still,
+    recorded_operator,
+)
 from statemaint.provider.tables import Given
 from statemaint.records.claims import Holder
 from statemaint.records.runs import RunNote, write_note
@@ -60,30 +67,12 @@ from statemaint.records.savepoints import METADATA, SavedStore, read_savepoint
 from statemaint.savepoint.plan import committed_batches, plan_savepoint
 from statemaint.savepoint.run import driven, is_whole, savepoint, saving
 from statemaint.savepoint.stores import StoreWriter
-from statemaint.scan.query_logs import SINCE_3_5
 from statemaint.scan.scanner import scan
-from statemaint.state.shuffle_key import shuffles_by_all_keys
 from statemaint.state.versions import chain_of, layouts_of
 from statemaint.storage import ReadOnly, Storage
 from statemaint.workers import Workers
 
 _FAMILY = 2  # bytes of its number in front of a key
-
-
-class LiveCheckpointError(StatemaintError):
-    """The checkpoint is in use, or a batch of it is unfinished."""
-
-    code = "LIVE_CHECKPOINT"
-    exit_code = 6
-
-    def __init__(
-        self, path: str, detail: str, advice: str = "stop the query once its batch is committed"
-    ) -> None:
-        super().__init__(path, detail, advice)
-        self.path, self.detail, self.advice = path, detail, advice
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.detail}; {self.advice}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +181,7 @@ def _saved(
 
     def write(writer: StoreWriter) -> tuple[SavedStore, ...]:
         stores = tuple(writer.write(Workers.of(None)))
-        entries, copied = _logs(to), scan(to)
+        entries, copied = log_entries(to), scan(to)
         findings = tuple(each for each in copied.findings if each.path != METADATA)
         copied = replace(copied, findings=findings)
         there = _Surgery.of(to, copied, operator, entries, writer.fence)
@@ -230,10 +219,10 @@ class _Surgery:
     def on(
         cls, storage: Storage, number: int, at: int | None, lease: Fence | None = None
     ) -> "_Surgery":
-        entries = _logs(storage)
+        entries = log_entries(storage)
         checkpoint = scan(storage)
-        _must_be_at(checkpoint, at)
-        _must_stand_still(checkpoint, entries)
+        must_be_at(checkpoint, at)
+        must_stand_still(checkpoint, entries)
         return cls.of(storage, checkpoint, number, entries, lease)
 
     @classmethod
@@ -245,9 +234,9 @@ class _Surgery:
         entries: frozenset[Entry] = frozenset(),
         lease: Fence | None = None,
     ) -> "_Surgery":
-        declared = _supported(checkpoint, number)
-        _must_be_sound(checkpoint)
-        _must_be_known(checkpoint, logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}")))
+        declared = recorded_operator(checkpoint, number)
+        must_be_sound(checkpoint)
+        must_be_known(checkpoint, logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}")))
         version = version_of(checkpoint.committed or 0)
         own = [store for store in checkpoint.needed(version) if store.id.operator == number]
         layouts = {store.id.store: layouts_of(storage, checkpoint, store, version) for store in own}
@@ -260,7 +249,7 @@ class _Surgery:
         edits = Edits(storage.root, operator, layouts, count)
         stored = logs.parse_commit(storage.read(f"commits/{checkpoint.committed}")).values()
         if not any(stored):
-            _must_not_be_hidden(checkpoint, version + 1)
+            must_not_be_hidden(checkpoint, version + 1)
         ids = {old: str(uuid4()) for each in stored for stores in each for old in stores}
         return cls(storage, lease or Fence(), checkpoint, number, edits, entries, ids)
 
@@ -333,7 +322,7 @@ class _Surgery:
         self.lease.must_hold()
         Ledger(self.storage, run, self.lease).adding(self.batch)
         size = self._log("offsets")
-        claimed = _logs(self.storage)
+        claimed = log_entries(self.storage)
         added = {(entry.path, entry.size) for entry in claimed ^ self.entries}
         if added != {(f"offsets/{self.batch}", size)}:
             raise LiveCheckpointError(f"offsets/{self.batch}", "changed as soon as it was written")
@@ -388,7 +377,7 @@ class _Surgery:
         self._log("commits")
 
     def _must_be_unchanged(self, entries: frozenset[Entry]) -> None:
-        if changed := sorted(entry.path for entry in _logs(self.storage) ^ entries):
+        if changed := sorted(entry.path for entry in log_entries(self.storage) ^ entries):
             raise LiveCheckpointError(changed[0], "was added, changed or removed meanwhile")
 
     def _log(self, folder: str) -> int:
@@ -403,64 +392,3 @@ class _Surgery:
             return self.storage.write(path, [content], like=newest).size
         except AlreadyExistsError as error:
             raise LiveCheckpointError(path, "a query wrote it first") from error
-
-
-def _logs(storage: Storage) -> frozenset[Entry]:
-    entries = (entry for folder in ("offsets", "commits") for entry in storage.list(folder))
-    return frozenset(entry for entry in entries if entry.name.isdecimal())
-
-
-def _must_be_at(checkpoint: Checkpoint, at: int | None) -> None:
-    newest = checkpoint.committed
-    if at is not None and newest is not None and at != newest + 1:
-        text = f"batch {newest} is the newest now, and rows at batch {at} are to follow {at - 1}"
-        raise LiveCheckpointError(checkpoint.root, text, "show and edit the rows again")
-
-
-def _must_stand_still(checkpoint: Checkpoint, logs: frozenset[Entry]) -> None:
-    offsets = [int(entry.name) for entry in logs if entry.path.startswith("offsets/")]
-    newest = max(offsets, default=None)
-    if newest is not None and newest != checkpoint.committed:
-        text = f"batch {newest} has begun, and the newest committed one is {checkpoint.committed}"
-        raise LiveCheckpointError(f"offsets/{newest}", text)
-    if checkpoint.committed is None:
-        text = "no batch is committed; let the query run once, so that it has a state to add to"
-        raise ConfigError(f"{checkpoint.root}: {text}")
-
-
-def _must_be_sound(checkpoint: Checkpoint) -> None:
-    of_stores = (finding for store in checkpoint.stores for finding in diagnose(store, checkpoint))
-    for finding in (*checkpoint.findings, *of_stores):
-        if finding.damage:
-            place = finding.store.directory if finding.store else checkpoint.root
-            raise DamagedError(place, finding.detail, code=finding.code)
-
-
-def _must_not_be_hidden(checkpoint: Checkpoint, version: int) -> None:
-    """Checks that no attempt at the batch has left a snapshot, which Spark would load instead."""
-    for store in checkpoint.stores:
-        for file in store.files:
-            if isinstance(file, Snapshot) and file.version == version:
-                text = "a snapshot of a batch that is not committed would hide what is written here"
-                raise LiveCheckpointError(file.entry.path, text)
-
-
-def _supported(checkpoint: Checkpoint, number: int) -> Operator | None:
-    """Returns the operator of a number; `None` if it has no metadata (before Spark 4.0)."""
-    if checkpoint.provider not in MAINTAINED:
-        raise UnsupportedError(checkpoint.root, checkpoint.provider, " and ".join(MAINTAINED))
-    if all(store.id.operator != number for store in checkpoint.stores):
-        raise ConfigError(f"{checkpoint.root}: operator {number} is not there")
-    return {operator.id: operator for operator in checkpoint.operators}.get(number)
-
-
-def _must_be_known(checkpoint: Checkpoint, conf: Mapping[str, str]) -> None:
-    """Checks that the query shuffles by all keys, and that its Spark reads what is written here."""
-    if not shuffles_by_all_keys(conf):
-        what = "state of a query that began before Spark 3.3"
-        raise UnsupportedError(checkpoint.root, what, "that of one that began since")
-    files = (file for store in checkpoint.stores for file in store.files)
-    recent = checkpoint.operators or SINCE_3_5 in conf or any(isinstance(it, Delta) for it in files)
-    if checkpoint.provider is Provider.ROCKSDB and not recent:
-        what = "RocksDB without changelogs, after a batch of a Spark that may not read any,"
-        raise UnsupportedError(checkpoint.root, what, f"an offset log with {SINCE_3_5}")

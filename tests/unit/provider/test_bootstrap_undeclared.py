@@ -44,7 +44,7 @@ def empty(key: dict[str, Any]) -> dict[str, bytes]:
 
 def test_rows_get_where_those_of_a_declared_operator_get() -> None:
     storages = [MemoryStorage(files) for files in (undeclared(), checkpoint())]
-    made = [bootstrap(storage, ROWS) for storage in storages]
+    made = [bootstrap(storage, ROWS, run="run") for storage in storages]
     assert made[0] == made[1]
     states = [[(*r.key, *r.entries) for r in select_state(s).decoded()] for s in storages]
     assert states[0] == states[1]
