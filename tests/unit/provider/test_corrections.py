@@ -119,6 +119,11 @@ def test_offsets_of_a_batch_that_read_something_stay() -> None:
     """A query reads the same input again, so that what it has put out is not put out otherwise."""
     storage = MemoryStorage(checkpoint())
     assert "offsets/2" not in {step.path for step in plan_rollback(storage, 1).actions}
+    storage.write("offsets/2", [storage.read("offsets/1")], overwrite=True)
+    assert "offsets/2" not in {step.path for step in plan_rollback(storage, 1).actions}
+    bootstrap(storage, ROWS)
+    storage.write("offsets/3", [b"%s of a query" % storage.read("offsets/2")], overwrite=True)
+    assert "offsets/3" not in {step.path for step in plan_rollback(storage, 2).actions}
 
 
 def test_equal_offsets_stay_where_a_restart_without_them_would_lack_those_before() -> None:
