@@ -21,7 +21,7 @@ from statemaint.storage import MemoryStorage
 from tests.support.archived import archived
 from tests.support.faults import Clock, each_crash
 from tests.support.restored import given_rows, operators_of, removed
-from tests.unit.provider.test_bootstrap import ROWS, checkpoint, of_query
+from tests.unit.provider.test_bootstrap import ROWS, checkpoint, join_files, of_query
 from tests.unit.savepoint.test_run import Source, may_start
 
 KINDS = [
@@ -178,6 +178,10 @@ def test_rows_that_do_not_fit_are_refused_before_anything_is_written() -> None:
     assert (made.batch, made.run) == (3, "")
     assert dest.files == {}
     assert source.files == checkpoint()
+    join = Source(join_files())  # whose state, and not the schema, shows that there is no such row
+    with pytest.raises(ConfigError, match="has no row here to correct"):
+        bootstrap(join, {"left-keyWithIndexToValue": [(("a", 0), (1,))]}, to=dest)
+    assert dest.files == {}
 
 
 def test_a_folder_with_a_savepoint_or_other_files_is_refused() -> None:
