@@ -21,6 +21,7 @@ from statemaint.plan.recovery.rollback import rolled_back
 from statemaint.plan.staleness import judge
 from statemaint.planning import not_committed, scan_checkpoint
 from statemaint.records.pins import read_pins
+from statemaint.records.segments import BOOTSTRAP, read_lines
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
 from statemaint.scan.identity import check_inside, check_links
 from statemaint.scan.query_logs import partition_counts
@@ -190,7 +191,8 @@ def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Re
     # A batch that only changes the number of partitions reads no input.
     repartitions = len({*partition_counts(storage, (batch, batch + 1)).values()}) > 1
     keep = _reads(storage, batch + 1) is None and not repartitions
-    keep = keep and not _repeats(storage, batch)
+    readable = _reads(storage, batch) is None
+    keep = keep and not (readable and _repeats(storage, batch))
     # With the offsets of the next batch, a restart reads those of this one; without them, also
     # those before.
     for needed in (batch,) if keep or batch == 0 else (batch, batch - 1):
@@ -205,14 +207,13 @@ def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Re
 
 
 def _repeats(storage: Storage, batch: int) -> bool:
-    """Returns whether the next batch has the same offsets, as `bootstrap` writes: it reads nothing.
+    """Returns whether the next batch is a `bootstrap` by its offsets and the ledger: it reads none.
 
-    They are kept if a restart without them would lack the offsets of the batch before.
+    Its offsets are kept if a restart without them would lack those of the batch before.
     """
-    try:
-        same = storage.read(f"offsets/{batch}") == storage.read(f"offsets/{batch + 1}")
-    except NotFoundError:
+    if not any(line.get("batch") == batch + 1 for line in read_lines(storage, BOOTSTRAP)):
         return False
+    same = storage.read(f"offsets/{batch}") == storage.read(f"offsets/{batch + 1}")
     return same and (batch == 0 or _reads(storage, batch - 1) is None)
 
 

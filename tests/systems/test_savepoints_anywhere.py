@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from statemaint.audit import digest_stores, verify
+from statemaint.provider import bootstrap
+from statemaint.recover.rollback import rollback
 from statemaint.savepoint import savepoint
 from statemaint.storage import HadoopStorage, LocalStorage, Storage
 from statemaint.storage.hadoop.jvm import Jvm
 from tests.checkpoints.archive import contents
+from tests.support.restored import given_rows, operators_of, removed
 from tests.support.s3 import Place
 
 KINDS = {"hdfs-backed": ("4.3.0", "aggregation2"), "rocks": ("rocks-4.3.0", "rocks-join4-ids")}
@@ -48,3 +51,23 @@ def test_a_savepoint_goes_from_any_storage_to_any(
     again = savepoint(source, dest, batch=report.note.batch)
     assert again.note == report.note
     assert {entry.path for entry in source.list("")} == before
+
+
+@pytest.mark.parametrize("end", PLACES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_savepoint_with_given_rows_is_one_on_any_storage(
+    places: dict[str, list[Storage]], kind: str, end: str
+) -> None:
+    source, dest = places["disk"][0], places[end][1]
+    archive, name = KINDS[kind]
+    for path, content in contents(archive)[name].items():
+        source.write(path, [content])
+    (operator,), (version, before) = operators_of(source), digest_stores(source)
+    made = bootstrap(source, removed(given_rows(source, operator)), to=dest)
+    assert digest_stores(source) == (version, before)
+    assert made.version == version + 1
+    assert digest_stores(dest, version=version) == (version, before)
+    assert not sum(digest.rows for _, digest in digest_stores(dest)[1])
+    assert verify(dest, deep=True).findings == ()
+    rollback(dest, made.batch - 1, trash_for=60.0)
+    assert digest_stores(dest) == (version, before)

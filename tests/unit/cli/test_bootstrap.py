@@ -13,15 +13,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from statemaint.audit import digest_stores
+from statemaint.cli.parquet import _groups
+from statemaint.codec.rows.unsafe_write import encode_row
 from statemaint.execute.lease import acquire
 from statemaint.records.claims import Holder
 from statemaint.state.arrow import read_table
 from statemaint.storage import LocalStorage
+from tests.support.checkpoints import delta_bytes, put_files
 from tests.support.paths import ROOT
 from tests.support.program import run
 from tests.unit.cli.test_extras import without
 from tests.unit.cli.test_savepoint import files
 from tests.unit.cli.test_show import AGGREGATION, unpacked
+from tests.unit.provider.test_bootstrap import VALUE, checkpoint, schema_file
 
 INDEXED = ("--store", "left-keyWithIndexToValue")
 KINDS: list[tuple[str, tuple[str, ...]]] = [
@@ -301,3 +305,25 @@ def test_the_recipe_corrects_and_removes_keys_and_takes_them_back(
     changed = {key for key in new if new[key] != old[key]}
     assert changed == {key for key in old if '"key": "k3"' in key} != set()
     assert all(new[key] == {**old[key], "sum": old[key]["sum"] * 100} for key in changed)
+
+
+def test_a_row_group_ends_with_the_batch_that_exceeds_its_size() -> None:
+    batch = pa.record_batch({"value": [b"x" * (6 * 1024 * 1024)]})
+    assert [len(group) for group in _groups(iter([batch] * 7))] == [3, 3, 1]
+
+
+def test_rows_that_parquet_cannot_store_leave_no_file_and_name_other_forms(root: Path) -> None:
+    """The key of a total has no columns, and Parquet no struct without any."""
+    bare = schema_file({"type": "struct", "fields": []}, VALUE)
+    total = checkpoint(batches=1)
+    total |= {"state/0/0/_metadata/schema": bare}
+    total |= {f"state/0/{part}/1.delta": delta_bytes([]) for part in range(2)}
+    key, value = encode_row((), {"type": "struct", "fields": []}), encode_row((7,), VALUE)
+    total["state/0/0/1.delta"] = delta_bytes([(key, value)])
+    place, file = put_files(root.parent / "total", total), root.parent / "rows.parquet"
+    done = run("show", str(place), "--format", "parquet", "--output", str(file))
+    assert (done.returncode, file.exists()) == (2, False)
+    (line,) = done.stderr.splitlines()
+    assert "Parquet cannot store these rows" in line
+    assert line.endswith("print them by --format csv or --json")
+    assert run("show", str(place), "--format", "csv").stdout.endswith(",7\n")

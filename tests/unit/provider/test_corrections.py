@@ -21,7 +21,7 @@ from statemaint.storage import MemoryStorage
 from tests.support.archived import archived
 from tests.support.faults import Clock, each_crash
 from tests.support.restored import given_rows, operators_of, removed
-from tests.unit.provider.test_bootstrap import ROWS, checkpoint, of_query
+from tests.unit.provider.test_bootstrap import ROWS, checkpoint, join_files, of_query
 from tests.unit.savepoint.test_run import Source, may_start
 
 KINDS = [
@@ -119,6 +119,11 @@ def test_offsets_of_a_batch_that_read_something_stay() -> None:
     """A query reads the same input again, so that what it has put out is not put out otherwise."""
     storage = MemoryStorage(checkpoint())
     assert "offsets/2" not in {step.path for step in plan_rollback(storage, 1).actions}
+    storage.write("offsets/2", [storage.read("offsets/1")], overwrite=True)
+    assert "offsets/2" not in {step.path for step in plan_rollback(storage, 1).actions}
+    bootstrap(storage, ROWS)
+    storage.write("offsets/3", [b"%s of a query" % storage.read("offsets/2")], overwrite=True)
+    assert "offsets/3" not in {step.path for step in plan_rollback(storage, 2).actions}
 
 
 def test_equal_offsets_stay_where_a_restart_without_them_would_lack_those_before() -> None:
@@ -173,6 +178,10 @@ def test_rows_that_do_not_fit_are_refused_before_anything_is_written() -> None:
     assert (made.batch, made.run) == (3, "")
     assert dest.files == {}
     assert source.files == checkpoint()
+    join = Source(join_files())  # whose state, and not the schema, shows that there is no such row
+    with pytest.raises(ConfigError, match="has no row here to correct"):
+        bootstrap(join, {"left-keyWithIndexToValue": [(("a", 0), (1,))]}, to=dest)
+    assert dest.files == {}
 
 
 def test_a_folder_with_a_savepoint_or_other_files_is_refused() -> None:
