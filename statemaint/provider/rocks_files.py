@@ -5,7 +5,7 @@ through the lineage in its own changelog; one without, by the numbers in file na
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain as chained
@@ -139,17 +139,45 @@ class RocksFiles:
     def load(self, version: int, unique: str | None = None) -> LoadedVersion:
         files = self._versions(self.storage.list(self.store.directory))
         zips = {(file.version, file.id) for file in files if isinstance(file, Snapshot)}
-        lineage, bases = self._bases(version, unique, zips)
+        lineage = self._lineage(version, unique, zips) if unique else ()
+        bases = _bases(version, lineage, zips)
+        try:
+            return self._load(version, lineage, bases)
+        except CannotLoadStateStoreError as error:
+            if not unique or not self.conf.changelog_checkpointing:
+                raise
+            try:
+                whole = self._whole_lineage(version, unique)
+            except CannotLoadStateStoreError:
+                raise error from None
+            older = (base for base in _bases(version, whole, zips) if base != bases[0])
+            return self._load(version, whole, [bases[0], *older], failed=error)
+
+    def _load(
+        self,
+        version: int,
+        lineage: Lineage,
+        bases: Sequence[int],
+        failed: CannotLoadStateStoreError | None = None,
+    ) -> LoadedVersion:
+        """Loads a version from the first of its bases that loads; the first may have `failed`."""
         ids = dict(lineage)
+
+        def load(base: int) -> LoadedVersion:
+            if failed and base == bases[0]:
+                raise failed
+            if not base and lineage and lineage[0][0] != 1:
+                text = f"Cannot find a base snapshot checkpoint with lineage: {_named(lineage)}."
+                raise CannotLoadStateStoreError(self.store.directory, text)
+            return self._snapshot(base, ids.get(base))
+
         tried = bases if self.conf.changelog_checkpointing else bases[:1]
-        base, loaded = newest_readable(
-            self.conf, version, tried, lambda base: self._snapshot(base, ids.get(base))
-        )
+        base, loaded = newest_readable(self.conf, version, tried, load)
         room = self._room(version, loaded.rows)
         for number in range(base + 1, version + 1):
             self._replay(loaded, room, self.path(number, ids.get(number), "changelog"))
-        repaired = base != bases[0]
-        return replace(loaded, version=version, lineage=lineage, repaired=repaired)
+        since = tuple(each for each in lineage if each[0] >= base)
+        return replace(loaded, version=version, lineage=since, repaired=base != bases[0])
 
     def _versions(self, entries: Iterable[Entry]) -> Iterator[Delta | Snapshot]:
         for entry in entries:
@@ -158,24 +186,7 @@ class RocksFiles:
             if inside and isinstance(file, Delta | Snapshot):
                 yield file
 
-    def _bases(
-        self, version: int, unique: str | None, zips: set[Attempt]
-    ) -> tuple[Lineage, list[int]]:
-        """Returns a version's lineage and the versions from which it can be loaded, newest first.
-
-        Version 0 is the empty state.
-        """
-        lineage = self._lineage(version, unique, zips) if unique else ()
-        known = zips & {*lineage} if unique else {each for each in zips if each[1] is None}
-        bases = sorted((number for number, _ in known if number <= version), reverse=True)
-        if not unique or lineage[0][0] == 1:
-            bases.append(0)
-        if not bases:
-            text = f"Cannot find a base snapshot checkpoint with lineage: {_named(lineage)}."
-            raise CannotLoadStateStoreError(self.store.directory, text)
-        return lineage, bases
-
-    def _lineage(self, version: int, unique: str, zips: set[Attempt]) -> Lineage:
+    def _lineage(self, version: int, unique: str, zips: Container[Attempt]) -> Lineage:
         """Returns the attempts from a snapshot, or version 1, up to this one."""
         own: Lineage = ((version, unique),)
         if own[0] in zips:
@@ -187,6 +198,16 @@ class RocksFiles:
             why = "Lineage versions are not increasing by one."
             text = f"Invalid checkpoint lineage: {_named(lineage)}. {why}"
             raise CannotLoadStateStoreError(self.store.directory, text)
+        return lineage
+
+    def _whole_lineage(self, version: int, unique: str) -> Lineage:
+        """Returns the attempts from version 1 on; each changelog has those since a snapshot."""
+        lineage = self._lineage(version, unique, frozenset())
+        while lineage[0][0] > 1:
+            longer = self._lineage(*lineage[0], frozenset())
+            if len(longer) == 1:
+                raise CannotLoadStateStoreError(self.store.directory, f"cut: {_named(lineage)}")
+            lineage = (*longer, *lineage[1:])
         return lineage
 
     def _snapshot(self, version: int, unique: str | None) -> LoadedVersion:
@@ -350,8 +371,12 @@ class RocksFiles:
         if (most := self.conf.max_versions_to_delete_per_maintenance) != -1:
             limits.append((min(versions) + most, 1))
         oldest = min(oldest_kept(versions, *limit) for limit in limits)
-        kept = ((file.version, file.id) for file in files if 0 < oldest <= file.version)
-        return min((self._bases(*attempt, sound)[1][0] for attempt in kept), default=0)
+        kept = (file for file in files if 0 < oldest <= file.version)
+        return min((self._base(file, sound) for file in kept), default=0)
+
+    def _base(self, file: Delta | Snapshot, zips: set[Attempt]) -> int:
+        lineage = self._lineage(file.version, file.id, zips) if file.id else ()
+        return _bases(file.version, lineage, zips)[0]
 
     def _parts(self, file: Snapshot) -> Mapping[str, int]:
         try:
@@ -359,6 +384,15 @@ class RocksFiles:
         except CodecError as error:
             raise error.at(file.entry.path) from error
         return shared_paths(self.store.directory, metadata)
+
+
+def _bases(version: int, lineage: Lineage, zips: set[Attempt]) -> list[int]:
+    """Returns the snapshots in the lineage of a version, newest first, and 0: the empty state.
+
+    Without a lineage they are those without an id.
+    """
+    known = zips & {*lineage} if lineage else {each for each in zips if each[1] is None}
+    return [*sorted((number for number, _ in known if number <= version), reverse=True), 0]
 
 
 def _named(lineage: Lineage) -> str:

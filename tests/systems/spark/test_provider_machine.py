@@ -334,15 +334,22 @@ class BesideSpark(RuleBasedStateMachine):
 
     # -- versions
 
-    @rule(data=st.data(), late=st.sampled_from([None, "put", "remove", "commit", "abort"]))
-    def commit(self, data: st.DataObject, late: str | None) -> None:
-        version = self.store.commit()
-        assert version == self.spark_store.commit() == self.at.version + 1
+    @rule(rows=st.lists(ROWS, min_size=1, max_size=4))
+    def batches(self, rows: list[bytes]) -> None:
+        for row in rows:
+            self.put(row, NUMBER, "default")
+            self.commit(again=False, late=None)
+
+    @rule(again=st.booleans(), late=st.sampled_from([None, "put", "remove", "commit", "abort"]))
+    def commit(self, *, again: bool, late: str | None) -> None:
+        """Commits a version, and goes on from it or begins another attempt at it."""
+        version, before = self.store.commit(), self.at
+        assert version == self.spark_store.commit() == before.version + 1
         self.misuse(late)
         if self.ids == 1:
             self.committed = [each for each in self.committed if each.version < version]
         self.committed.append(Attempt(version, self.new_ids(), frozenset(self.families)))
-        self.open(data.draw(st.sampled_from([self.committed[-1], self.committed[-1], self.at])))
+        self.open(before if again else self.committed[-1])
 
     def new_ids(self) -> tuple[str | None, str | None]:
         if self.ids == 1:

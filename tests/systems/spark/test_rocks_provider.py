@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from statemaint.audit import verify
 from statemaint.codec.metadata.schema import parse_schema
+from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.codec.rows.murmur3 import partition_of_row
 from statemaint.codec.rows.state_row import KeyEncoder, NoPrefix, PrefixScan, RangeScan
 from statemaint.codec.rows.unsafe_write import RowWriter, encode_row
@@ -202,12 +203,13 @@ def files_of(root: Path) -> set[str]:
 def test_both_delete_the_same_old_versions(
     spark: SparkSession, tmp_path: Path, ids: int, changelogs: str, most: str, writer: str
 ) -> None:
-    conf = conf_of(ids, **{"rocksdb.changelogCheckpointing.enabled": changelogs})
+    more = {"rocksdb.changelogCheckpointing.enabled": changelogs, "minDeltasForSnapshot": "2"}
+    conf = conf_of(ids, **more)
     conf |= {"spark.sql.streaming.ratioExtraSpaceAllowedInCheckpoint": "0"}
     root, copy, attempts = tmp_path / "root", tmp_path / "copy", {0: None}
     root.mkdir()
     mine, theirs = ours(root, conf, NoPrefix()), theirs_of(spark, root, conf)
-    for version in range(9):
+    for version in range(12):
         if writer == "ours":
             store = mine.get_store(version, attempts[version])
             store.put(key("k", version), value(version))
@@ -232,7 +234,7 @@ def test_both_delete_the_same_old_versions(
     theirs = theirs_of(spark, copy, conf)
     theirs.maintain()
     assert files_of(root) == files_of(copy) < before
-    for version in range(6, 10):
+    for version in range(9, 13):
         rows = [*ours(root, conf, NoPrefix()).get_read_store(version, attempts[version]).iterator()]
         assert len(rows) == version
         assert theirs.rows(version, attempts[version]) == rows
@@ -249,12 +251,14 @@ class Lineages:
         self.spark, self.root = spark, root
         self.conf = conf_of(2, minDeltasForSnapshot="100")
         self.mine = ours(root, self.conf, NoPrefix())
+        self.made: list[tuple[int, str]] = []
 
     def attempt(self, version: int, base: str | None, name: str, *, snapshot: bool = False) -> str:
         store = self.mine.get_store(version - 1, base, force_snapshot_on_commit=snapshot)
         store.put(key(name), value(version))
         store.commit()
-        return str(store.state_store_checkpoint_info.state_store_ckpt_id)
+        self.made.append((version, str(store.state_store_checkpoint_info.state_store_ckpt_id)))
+        return self.made[-1][1]
 
     def file(self, version: int, unique: str, kind: str) -> Path:
         return self.root / f"state/0/0/{version}_{unique}.{kind}"
@@ -344,18 +348,60 @@ def test_a_changelog_that_is_lost_within_the_lineage_is_named(lineages: Lineages
         assert f"state/0/0/1_{first}.changelog does not exist." in refusal
 
 
-@pytest.mark.parametrize("partial", ["zip", "sst"])
-def test_a_partial_upload_of_a_snapshot_is_refused(lineages: Lineages, partial: str) -> None:
-    first = lineages.attempt(1, None, "a")
-    second = lineages.attempt(2, first, "b", snapshot=True)
-    (table,) = lineages.root.glob("state/0/0/SSTs/*.sst")
-    file = table if partial == "sst" else lineages.file(2, second, "zip")
-    file.write_bytes(file.read_bytes()[:100])
+def damage(lineages: Lineages, version: int, unique: str, kind: str) -> None:
+    """Cuts a zip or the SST file that was uploaded for it; or loses the zip."""
+    file = lineages.file(version, unique, "zip")
+    if kind == "sst":
+        (file,) = parts_of(file)
+    if kind == "lost":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:100])
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+def parts_of(file: Path) -> list[Path]:
+    metadata = parse_metadata(file.read_bytes())
+    return [file.parent / "SSTs" / table.stored for table in metadata.ssts]
+
+
+@pytest.mark.parametrize("partial", ["zip", "sst"])
+def test_a_version_with_a_partial_upload_of_its_snapshot_loads_from_changelogs(
+    lineages: Lineages, partial: str
+) -> None:
+    second = lineages.attempt(2, lineages.attempt(1, None, "a"), "b", snapshot=True)
+    third = lineages.attempt(3, second, "c")
+    damage(lineages, 2, second, partial)
+    lineages.loads(2, second, "a", "b")
+    lineages.loads(3, third, "a", "b", "c")
+    lineages.loads(4, lineages.attempt(4, third, "d"), "a", "b", "c", "d")
+
+
+@pytest.mark.parametrize("kind", ["zip", "sst", "lost"])
+def test_a_version_loads_from_an_older_snapshot_by_the_lineages_of_its_changelogs(
+    lineages: Lineages, kind: str
+) -> None:
+    first = lineages.attempt(1, None, "a", snapshot=True)
+    third = lineages.attempt(3, lineages.attempt(2, first, "b"), "c", snapshot=True)
+    fourth = lineages.attempt(4, third, "d")
+    lineages.lose(1, first, "changelog")
+    damage(lineages, 3, third, kind)
+    lineages.loads(4, fourth, "a", "b", "c", "d")
+    lineages.lose(2, dict(lineages.made)[2], "changelog")
+    for refusal in lineages.refused(4, fourth):
+        assert ".changelog does not exist." in refusal
+
+
+@pytest.mark.parametrize("setting", ["autoSnapshotRepair", "rocksdb.changelogCheckpointing"])
+def test_a_partial_upload_of_a_snapshot_is_refused_without_repair(
+    lineages: Lineages, setting: str
+) -> None:
+    second = lineages.attempt(2, lineages.attempt(1, None, "a"), "b", snapshot=True)
+    damage(lineages, 2, second, "zip")
+    lineages.conf[f"{STATE}.{setting}.enabled"] = "false"
     mine, theirs = lineages.refused(2, second)
     assert f"Error reading snapshot file {lineages.root}/state/0/0/2_{second}.zip" in mine
     assert "CANNOT_LOAD_STATE_STORE" in theirs
-    lineages.loads(1, first, "a")
 
 
 def test_sst_files_without_their_zip_are_no_snapshot(lineages: Lineages) -> None:
