@@ -53,7 +53,7 @@ from tests.support.spark_providers import (
 )
 
 KEY = StructType().add("k", "string").add("at", "long").add("x", "double")
-VALUE = StructType().add("n", "long")
+VALUE, NAME = StructType().add("n", "long"), StructType().add("k", "string")
 EXAMPLES = int(os.environ.get("STATEMAINT_MACHINE", "3"))
 STEPS = 40 if EXAMPLES > 3 else 25
 RETAINED = 3
@@ -71,7 +71,7 @@ NUMBERS = st.integers(0, 9).map(lambda number: encode_row((number,), VALUE.jsonV
 REFUSALS = (Py4JJavaError, PySparkException)
 FAMILIES = st.sampled_from(["default", "list", "plain"])
 PREFIXES = {
-    PrefixScan(1): [encode_row((k,), KEY[:1].jsonValue()) for k in ("a", None, "c")],
+    PrefixScan(1): [encode_row((k,), NAME.jsonValue()) for k in ("a", None, "c")],
     RangeScan((2, 1)): [
         encode_row((x, at), StructType([KEY["x"], KEY["at"]]).jsonValue())
         for x in (0.0, None)
@@ -493,8 +493,12 @@ def outcome(call: Callable[[], object], *refusals: type[Exception]) -> object:
 
 
 def test_both_do_the_same_step_by_step(spark: SparkSession, tmp_path: Path) -> None:
+    class Machine(BesideSpark):
+        def __init__(self) -> None:
+            super().__init__(spark, tmp_path)
+
     run_state_machine_as_test(
-        lambda: BesideSpark(spark, tmp_path),
+        Machine,
         settings=settings(
             max_examples=EXAMPLES,
             stateful_step_count=STEPS,

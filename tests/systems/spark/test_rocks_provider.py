@@ -196,6 +196,30 @@ def files_of(root: Path) -> set[str]:
     return {file.relative_to(root).as_posix() for file in files}
 
 
+def written_by_us(root: Path, conf: Mapping[str, str]) -> dict[int, str | None]:
+    """Commits and maintains twelve versions, and returns their unique ids."""
+    mine, attempts = ours(root, conf, NoPrefix()), dict[int, str | None]({0: None})
+    for version in range(12):
+        store = mine.get_store(version, attempts[version])
+        store.put(key("k", version), value(version))
+        store.commit()
+        attempts[version + 1] = store.state_store_checkpoint_info.state_store_ckpt_id
+        mine.do_maintenance()
+    return attempts
+
+
+def written_by_spark(theirs: SparkProvider) -> dict[int, str | None]:
+    attempts: dict[int, str | None] = {0: None}
+    for version in range(12):
+        store = theirs.store(version, attempts[version])
+        store.put(theirs.key(key("k", version)), theirs.value(value(version)), "default")
+        store.commit()
+        attempts[version + 1] = theirs.committed_id(store)
+        theirs.maintain()
+    theirs.close()
+    return attempts
+
+
 @pytest.mark.parametrize("ids", [1, 2])
 @pytest.mark.parametrize("changelogs", ["true", "false"])
 @pytest.mark.parametrize("most", ["-1", "2"])
@@ -206,23 +230,12 @@ def test_both_delete_the_same_old_versions(
     more = {"rocksdb.changelogCheckpointing.enabled": changelogs, "minDeltasForSnapshot": "2"}
     conf = conf_of(ids, **more)
     conf |= {"spark.sql.streaming.ratioExtraSpaceAllowedInCheckpoint": "0"}
-    root, copy, attempts = tmp_path / "root", tmp_path / "copy", {0: None}
+    root, copy = tmp_path / "root", tmp_path / "copy"
     root.mkdir()
-    mine, theirs = ours(root, conf, NoPrefix()), theirs_of(spark, root, conf)
-    for version in range(12):
-        if writer == "ours":
-            store = mine.get_store(version, attempts[version])
-            store.put(key("k", version), value(version))
-            store.commit()
-            attempts[version + 1] = store.state_store_checkpoint_info.state_store_ckpt_id
-            mine.do_maintenance()
-        else:
-            spark_store = theirs.store(version, attempts[version])
-            spark_store.put(theirs.key(key("k", version)), theirs.value(value(version)), "default")
-            spark_store.commit()
-            attempts[version + 1] = theirs.committed_id(spark_store)
-            theirs.maintain()
-    theirs.close()
+    if writer == "ours":
+        attempts = written_by_us(root, conf)
+    else:
+        attempts = written_by_spark(theirs_of(spark, root, conf))
     shutil.copytree(root, copy)
 
     conf |= {

@@ -367,7 +367,10 @@ def test_a_maintenance_deletes_no_more_versions_than_its_limit() -> None:
 
 def test_old_versions_gather_before_they_are_deleted() -> None:
     storage = MemoryStorage()
-    conf = {"min_versions_to_retain": 5, "ratio_extra_space_allowed_in_checkpoint": 0.5}
+    conf: dict[str, Any] = {
+        "min_versions_to_retain": 5,
+        "ratio_extra_space_allowed_in_checkpoint": 0.5,
+    }
     assert StateStoreConf(**conf).min_versions_to_delete == 3
     provider = maintained(storage, *range(1, 8), **conf)
     assert "1.changelog" in names(storage)
