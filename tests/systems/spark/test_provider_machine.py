@@ -104,6 +104,7 @@ class BesideSpark(RuleBasedStateMachine):
         codec=st.sampled_from(["lz4", "zstd", "snappy"]),
         encoder=st.sampled_from([NoPrefix(), PrefixScan(1), RangeScan((2, 1))]),
         families=st.booleans(),
+        operator=st.sampled_from(["1", "2"]),
     )
     def begin(  # noqa: PLR0913 -- the settings
         self,
@@ -115,15 +116,17 @@ class BesideSpark(RuleBasedStateMachine):
         codec: str,
         encoder: KeyEncoder,
         families: bool,
+        operator: str,
     ) -> None:
         self.hdfs = provider == HDFS
-        self.ids, self.changelogs = 1 if self.hdfs else ids, changelogs
+        self.ids = 1 if self.hdfs else ids
         self.encoder = NoPrefix() if self.hdfs and isinstance(encoder, RangeScan) else encoder
         self.has_families = families and not self.hdfs
         self.conf = {
             f"{STATE}.providerClass": provider,
             f"{STATE}.checkpointFormatVersion": str(self.ids),
             f"{STATE}.rocksdb.changelogCheckpointing.enabled": str(changelogs).lower(),
+            f"{STATE}.rocksdb.mergeOperatorVersion": operator,
             f"{STATE}.rowChecksum.enabled": str(checksums).lower(),
             f"{STATE}.compression.codec": codec,
             f"{STATE}.minDeltasForSnapshot": "2",

@@ -569,6 +569,46 @@ def test_a_lineage_that_is_cut_does_not_load(lost: str, text: str) -> None:
         of_ids(storage).get_store(4, ids[4])
 
 
+def test_a_broken_zip_is_repaired_by_the_whole_lineage() -> None:
+    storage = MemoryStorage()
+    provider = of_ids(storage, min_deltas_for_snapshot=2)
+    ids: list[str | None] = [None]
+    for version in range(1, 6):
+        ids.append(attempt(provider, version, ids[-1]))
+        provider.do_maintenance()
+    storage.write(f"state/0/3/4_{ids[4]}.zip", [b"damaged"], overwrite=True)
+    for version in (4, 5):
+        store = of_ids(storage).get_store(version, ids[version])
+        assert store.metrics.num_keys == version
+        assert store.metrics.custom_metrics["rocksdbNumSnapshotsAutoRepaired"] == 1
+    store.commit()
+    sixth = store.state_store_checkpoint_info.state_store_ckpt_id
+    with storage.open(f"state/0/3/6_{sixth}.changelog") as stream:
+        header = changelog.read_header(decode(COMPRESSIONS["lz4"], stream))
+    assert header == Header(3, tuple((version, str(ids[version])) for version in (2, 3, 4, 5)))
+    place = "Error reading snapshot file memory:/state/0/3/4_"
+    for conf in ({"changelog_checkpointing": False}, {"auto_snapshot_repair_enabled": False}):
+        with pytest.raises(CannotLoadStateStoreError, match=place):
+            of_ids(storage, **conf).get_store(5, ids[5])
+
+
+@pytest.mark.parametrize("cut", ["missing", "header"])
+def test_a_broken_zip_is_not_repaired_by_a_lineage_that_is_cut(cut: str) -> None:
+    storage = MemoryStorage()
+    provider = of_ids(storage, min_deltas_for_snapshot=2)
+    ids: list[str | None] = [None]
+    for version in range(1, 5):
+        ids.append(attempt(provider, version, ids[-1]))
+        provider.do_maintenance()
+    storage.write(f"state/0/3/4_{ids[4]}.zip", [b"damaged"], overwrite=True)
+    if cut == "missing":
+        storage.delete(f"state/0/3/2_{ids[2]}.changelog")
+    else:
+        provider._files.write_changelog(2, (), ids[2], ())
+    with pytest.raises(CannotLoadStateStoreError, match=r"Error reading snapshot file .*/4_"):
+        of_ids(storage).get_store(4, ids[4])
+
+
 def test_a_lineage_with_a_gap_is_refused() -> None:
     storage = MemoryStorage()
     provider = of_ids(storage)
