@@ -62,7 +62,7 @@ test-shapes: setup ## savepoints in other shapes, and bootstraps, each restarted
 	$(WITH_JAVA) STATEMAINT_SHAPES=all $(BIN)/python -m pytest tests/systems/spark/test_partitions.py tests/systems/spark/test_bootstrap.py $(ARGS)
 
 test-provider-machine: setup ## our providers beside Spark's own, step by step: 200 times 40 steps (half an hour)
-	$(WITH_JAVA) STATEMAINT_MACHINE=200 $(BIN)/python -m pytest tests/systems/spark/test_provider_machine.py $(ARGS)
+	$(WITH_JAVA) STATEMAINT_MACHINE=200 $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/systems/spark/test_provider_machine.py $(ARGS)
 
 test-recovery: setup ## damage, repair and roll back every kind of query, each restarted by Spark (half an hour)
 	$(WITH_JAVA) STATEMAINT_RECOVERY=all $(BIN)/python -m pytest tests/systems/spark/test_recovery.py $(ARGS)
