@@ -20,7 +20,7 @@ QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
 
 test-all: COVER = --cov --cov-report=
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-savepoint-sparks test-bootstrap-sparks test-shapes test-savepoint-live test-image test-chart grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter bench-savepoint bench-partitions clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-undo test-verdicts test-savepoint-sparks test-bootstrap-sparks test-shapes test-provider-machine test-savepoint-live test-image test-chart grafana-types bench soak soak-exporter trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet bench-exporter bench-savepoint bench-partitions clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -63,6 +63,9 @@ test-bootstrap-sparks: setup ## continue every kind of query from rows that boot
 
 test-shapes: setup ## savepoints in other shapes, and bootstraps, each restarted by Spark 4.3 (two hours)
 	$(WITH_JAVA) STATEMAINT_SHAPES=all $(BIN)/python -m pytest tests/systems/spark/test_partitions.py tests/systems/spark/test_bootstrap.py $(ARGS)
+
+test-provider-machine: setup ## our providers beside Spark's own, step by step: 200 times 40 steps (half an hour)
+	$(WITH_JAVA) STATEMAINT_MACHINE=200 $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/systems/spark/test_provider_machine.py $(ARGS)
 
 test-recovery: setup ## damage, repair and roll back every kind of query, each restarted by Spark (half an hour)
 	$(WITH_JAVA) STATEMAINT_RECOVERY=all $(BIN)/python -m pytest tests/systems/spark/test_recovery.py $(ARGS)

@@ -65,6 +65,15 @@ class Rocks:
         return replace(self, parts={**self.parts, path: parts})
 
 
+def oldest_kept(zips: Iterable[int], newest: int, retained: int) -> int:
+    """Returns the version of the oldest zip that a clean-up keeps; 0 if it keeps all.
+
+    It is the one from which the oldest of the retained versions loads. Mirrors
+    `RocksDBFileManager.deleteOldVersions`.
+    """
+    return max((version for version in zips if version <= newest - retained + 1), default=0)
+
+
 # -- the snapshots that executors uploaded (S9)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
-from statemaint.model.rocks import Uploads
+from statemaint.model.rocks import Uploads, oldest_kept
 from statemaint.plan.actions import Window
 from statemaint.plan.uploads import observed
 
@@ -110,7 +110,7 @@ class _Zips:
         It is the oldest zip that a clean-up would keep now, or, if that is newer, the one that
         the executors' newest zip was made from.
         """
-        oldest = _oldest_kept(self.all, max(self.all), self.retained)
+        oldest = oldest_kept(self.all, max(self.all), self.retained)
         return max(_begun(self.all, max(self.theirs)), oldest)
 
 
@@ -144,7 +144,7 @@ def overtakes(store: Store, version: int, window: Window) -> bool:
     habit = theirs - {1} if store.id.operator in window.forced else theirs
     return (
         _is_lowest(zips, version)
-        or _oldest_kept(planned, max(planned), zips.retained) > zips.kept
+        or oldest_kept(planned, max(planned), zips.retained) > zips.kept
         or any(
             _takes_the_place(zips, version, now, {it for it in habit if it > now - quiet})
             for now in range(newest, newest + _LEAST_QUIET)
@@ -176,8 +176,8 @@ def _takes_the_place(zips: _Zips, version: int, now: int, uploaded: Iterable[int
     `now` is the version of the newest zip when the clean-up happens, and `uploaded` has the zips
     whose executors may upload another one.
     """
-    before = _oldest_kept(zips.theirs, now, zips.retained)
-    after = _oldest_kept(zips.all | {version}, now, zips.retained)
+    before = oldest_kept(zips.theirs, now, zips.retained)
+    after = oldest_kept(zips.all | {version}, now, zips.retained)
     held = (base for zip_ in uploaded for base in (zip_, _begun(zips.all, zip_)))
     return any(before <= base < after for base in held)
 
@@ -188,8 +188,3 @@ def _begun(zips: frozenset[int], uploaded: int) -> int:
     It may have uploaded the zip for a batch that failed, and begun again at that version.
     """
     return max((version for version in zips if version < uploaded), default=uploaded)
-
-
-def _oldest_kept(zips: frozenset[int], newest: int, retained: int) -> int:
-    """Returns the version of the oldest zip that Spark's clean-up keeps; 0 if it keeps all."""
-    return max((version for version in zips if version <= newest - retained + 1), default=0)

@@ -7,6 +7,7 @@ snapshot hides the delta of its version, and a name with two parts must begin wi
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from math import inf
 from typing import Any, TypeVar
 
 from statemaint.codec.compression.base import encode
@@ -34,6 +35,12 @@ def _codec(value: str) -> str:
     return compression.name if compression else value  # refused with the other names
 
 
+def _ratio(value: str) -> float:
+    if not 0 <= (ratio := float(value)) < inf:
+        raise ValueError(value)
+    return ratio
+
+
 def _flag(value: str) -> bool:
     return {"true": True, "false": False}[value.strip().lower()]
 
@@ -53,6 +60,10 @@ class StateStoreConf:
             snapshot. Off by default, as for this provider in Spark 4.2 and later; 4.1 writes them.
         min_deltas_for_snapshot: a snapshot is due when a chain has more deltas than this.
         min_versions_to_retain: the number of versions below the newest that stay recoverable.
+        ratio_extra_space_allowed_in_checkpoint: RocksDB only: the number of older versions that may
+            gather before maintenance deletes them, as a share of `min_versions_to_retain`.
+        max_versions_to_delete_per_maintenance: RocksDB only: the most versions that one maintenance
+            deletes; -1 for all.
         max_versions_to_retain_in_memory: the number of maps that the provider holds.
         auto_snapshot_repair_enabled: whether to load from older files if a snapshot is unreadable.
         auto_snapshot_repair_max_change_file_replay: the largest number of versions between such a
@@ -71,6 +82,12 @@ class StateStoreConf:
     file_checksum_enabled: bool = _setting("checkpoint.fileChecksum.enabled", _flag, default=False)
     min_deltas_for_snapshot: int = _setting("stateStore.minDeltasForSnapshot", int, 10)
     min_versions_to_retain: int = _setting("minBatchesToRetain", int, 100)
+    ratio_extra_space_allowed_in_checkpoint: float = _setting(
+        "ratioExtraSpaceAllowedInCheckpoint", _ratio, 0.3
+    )
+    max_versions_to_delete_per_maintenance: int = _setting(
+        "stateStore.maxVersionsToDeletePerMaintenance", int, -1
+    )
     max_versions_to_retain_in_memory: int = _setting("maxBatchesToRetainInMemory", int, 2)
     auto_snapshot_repair_enabled: bool = _setting(
         "stateStore.autoSnapshotRepair.enabled", _flag, default=True
@@ -92,6 +109,11 @@ class StateStoreConf:
         for name in ("checkpoint_format_version", "merge_operator_version"):
             if (number := getattr(self, name)) not in (1, 2):
                 raise ConfigError(f"{name} must be 1 or 2, not {number}")
+
+    @property
+    def min_versions_to_delete(self) -> int:
+        extra = self.ratio_extra_space_allowed_in_checkpoint * self.min_versions_to_retain
+        return int(extra + 0.5)  # as Java rounds
 
     @classmethod
     def of(cls, conf: Mapping[str, str]) -> "StateStoreConf":
@@ -210,10 +232,6 @@ class StoreFiles:
         path = f"{self.directory}/{version}.{kind}"
         return write_file(self.neighbours, self.conf, path, payload)
 
-    def pinned(self) -> Iterator[int]:
-        now = self.storage.now()
-        return (pin.version for pin in read_pins(self.storage) if pin.holds(now))
-
     def delete(self, files: Sequence[StoreFile]) -> None:
         for file in files:
             discard(self.storage, file.path)
@@ -256,6 +274,11 @@ def write_file(
         storage.write(f"{path}.crc", [content], overwrite=True, like=like)
     neighbours.note(path)
     return entry
+
+
+def pinned_versions(storage: Storage) -> Iterator[int]:
+    now = storage.now()
+    return (pin.version for pin in read_pins(storage) if pin.holds(now))
 
 
 def discard(storage: Storage, path: str) -> None:

@@ -18,6 +18,7 @@ from statemaint.provider.files import (
     StoreFile,
     StoreFiles,
     newest_readable,
+    pinned_versions,
 )
 from statemaint.provider.store import (
     HDFSBackedReadStateStore,
@@ -216,7 +217,8 @@ class HDFSBackedStateStoreProvider:
         with self._logged_errors("cleaning up files"):
             files = self.fetch_files()
             newest = files[-1].version if files else 0
-            earliest = min([newest - self.conf.min_versions_to_retain, *self._files.pinned()])
+            pinned = pinned_versions(self._files.storage)
+            earliest = min([newest - self.conf.min_versions_to_retain, *pinned])
             if earliest <= 0:
                 return
             first = self.files_for_version(files, earliest)[0].version

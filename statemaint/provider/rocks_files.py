@@ -4,8 +4,8 @@ Mirrors `RocksDB.load` and `RocksDBFileManager` of Spark 4.3. A version with a u
 through the lineage in its own changelog; one without, by the numbers in file names.
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain as chained
@@ -23,16 +23,18 @@ from statemaint.codec.rocksdb.changelog import (
     Header,
     Lineage,
 )
-from statemaint.codec.rocksdb.snapshot_zip import ZipMetadata
+from statemaint.codec.rocksdb.snapshot_zip import ZipMetadata, parse_metadata
 from statemaint.codec.rows.state_row import Wrapping
 from statemaint.errors import CodecError, MissingSstError, NotFoundError, StaleChecksumError
 from statemaint.execute.commits import Neighbours
 from statemaint.execute.publish import publish_zip
 from statemaint.fold import Source
 from statemaint.fold.temporary import workplace
+from statemaint.listing import Entry
 from statemaint.model.chain import Chain
-from statemaint.model.files import ROCKS_NAMES, Snapshot
+from statemaint.model.files import ROCKS_NAMES, Delta, Snapshot
 from statemaint.model.ids import StoreId
+from statemaint.model.rocks import oldest_kept
 from statemaint.plan.actions import WriteSnapshot
 from statemaint.plan.reasons import SnapshotReason
 from statemaint.provider.files import (
@@ -40,13 +42,16 @@ from statemaint.provider.files import (
     StateStoreConf,
     discard,
     newest_readable,
+    pinned_versions,
     write_file,
 )
 from statemaint.provider.store import Room, State
+from statemaint.scan.rocks import shared_paths
 from statemaint.storage import Storage
 from statemaint.workers import nothing
 
 DEFAULT, FAMILY_SIZE = "default", 2
+Attempt = tuple[int, str | None]
 _DELIMITERS = {1: b",", 2: b""}
 _MISSING = (
     "Error reading streaming state file of {} does not exist. If the stream job is restarted with "
@@ -132,39 +137,58 @@ class RocksFiles:
     # -- reading
 
     def load(self, version: int, unique: str | None = None) -> LoadedVersion:
-        zips = self._zips()
+        files = self._versions(self.storage.list(self.store.directory))
+        zips = {(file.version, file.id) for file in files if isinstance(file, Snapshot)}
         lineage = self._lineage(version, unique, zips) if unique else ()
+        bases = _bases(version, lineage, zips)
+        try:
+            return self._load(version, lineage, bases)
+        except CannotLoadStateStoreError as error:
+            if not unique or not self.conf.changelog_checkpointing:
+                raise
+            try:
+                whole = self._whole_lineage(version, unique)
+            except CannotLoadStateStoreError:
+                raise error from None
+            older = (base for base in _bases(version, whole, zips) if base != bases[0])
+            return self._load(version, whole, [bases[0], *older], failed=error)
+
+    def _load(
+        self,
+        version: int,
+        lineage: Lineage,
+        bases: Sequence[int],
+        failed: CannotLoadStateStoreError | None = None,
+    ) -> LoadedVersion:
+        """Loads a version from the first of its bases that loads; the first may have `failed`."""
         ids = dict(lineage)
-        known = zips & {*lineage} if unique else {each for each in zips if each[1] is None}
-        bases = sorted((number for number, _ in known if number <= version), reverse=True)
-        if not unique or lineage[0][0] == 1:
-            bases.append(0)
-        if not bases:
-            text = f"Cannot find a base snapshot checkpoint with lineage: {_named(lineage)}."
-            raise CannotLoadStateStoreError(self.store.directory, text)
+
+        def load(base: int) -> LoadedVersion:
+            if failed and base == bases[0]:
+                raise failed
+            if not base and lineage and lineage[0][0] != 1:
+                text = f"Cannot find a base snapshot checkpoint with lineage: {_named(lineage)}."
+                raise CannotLoadStateStoreError(self.store.directory, text)
+            return self._snapshot(base, ids.get(base))
+
         tried = bases if self.conf.changelog_checkpointing else bases[:1]
-        base, loaded = newest_readable(
-            self.conf, version, tried, lambda base: self._snapshot(base, ids.get(base))
-        )
+        base, loaded = newest_readable(self.conf, version, tried, load)
         room = self._room(version, loaded.rows)
         for number in range(base + 1, version + 1):
             self._replay(loaded, room, self.path(number, ids.get(number), "changelog"))
-        repaired = base != bases[0]
-        return replace(loaded, version=version, lineage=lineage, repaired=repaired)
+        since = tuple(each for each in lineage if each[0] >= base)
+        return replace(loaded, version=version, lineage=since, repaired=base != bases[0])
 
-    def _zips(self) -> set[tuple[int, str | None]]:
-        entries = self.storage.list(self.store.directory)
-        files = (ROCKS_NAMES.classify(entry) for entry in entries)
-        inside = f"{self.store.directory}/"
-        return {
-            (file.version, file.id)
-            for file in files
-            if isinstance(file, Snapshot) and file.entry.path == inside + file.entry.name
-        }
+    def _versions(self, entries: Iterable[Entry]) -> Iterator[Delta | Snapshot]:
+        for entry in entries:
+            file = ROCKS_NAMES.classify(entry)
+            inside = entry.path == f"{self.store.directory}/{entry.name}"
+            if inside and isinstance(file, Delta | Snapshot):
+                yield file
 
-    def _lineage(self, version: int, unique: str, zips: set[tuple[int, str | None]]) -> Lineage:
+    def _lineage(self, version: int, unique: str, zips: Container[Attempt]) -> Lineage:
         """Returns the attempts from a snapshot, or version 1, up to this one."""
-        own = ((version, unique),)
+        own: Lineage = ((version, unique),)
         if own[0] in zips:
             return own
         path = self.path(version, unique, "changelog")
@@ -174,6 +198,16 @@ class RocksFiles:
             why = "Lineage versions are not increasing by one."
             text = f"Invalid checkpoint lineage: {_named(lineage)}. {why}"
             raise CannotLoadStateStoreError(self.store.directory, text)
+        return lineage
+
+    def _whole_lineage(self, version: int, unique: str) -> Lineage:
+        """Returns the attempts from version 1 on; each changelog has those since a snapshot."""
+        lineage = self._lineage(version, unique, frozenset())
+        while lineage[0][0] > 1:
+            longer = self._lineage(*lineage[0], frozenset())
+            if len(longer) == 1:
+                raise CannotLoadStateStoreError(self.store.directory, f"cut: {_named(lineage)}")
+            lineage = (*longer, *lineage[1:])
         return lineage
 
     def _snapshot(self, version: int, unique: str | None) -> LoadedVersion:
@@ -289,6 +323,76 @@ class RocksFiles:
     def discard_snapshot(self, version: int, unique: str | None) -> None:
         """Deletes a zip that an earlier attempt left: it would hide a new changelog."""
         discard(self.storage, self.path(version, unique, "zip"))
+
+    # -- deleting
+
+    def delete_old_versions(self) -> int:
+        """Deletes what no version needs that is retained or pinned, and returns the oldest kept.
+
+        That is 0 if all are kept. Mirrors `RocksDBFileManager.deleteOldVersions`, and keeps more:
+        SST files that no zip names, and with unique ids what any attempt at a retained version
+        needs (Spark counts the zips of attempts that are not in its lineage).
+        """
+        entries = [*self.storage.list(self.store.directory)]
+        files = sorted(self._versions(entries), key=lambda file: (file.version, file.id or ""))
+        zips = {file: self._parts(file) for file in files if isinstance(file, Snapshot)}
+        sizes = {entry.path: entry.size for entry in entries}
+        sound = {
+            (file.version, file.id)
+            for file, parts in zips.items()
+            if all(sizes.get(path) == size for path, size in parts.items())
+        }
+        oldest = self._oldest_kept(files, sound)
+        if all(file.version >= oldest for file in zips):
+            return 0  # as in Spark: one zip may be all that a running task knows
+        uses = Counter(part for parts in zips.values() for part in parts)
+        for file in files:
+            if file.version < oldest and file not in zips:
+                discard(self.storage, file.entry.path)
+        # Zips last: while there is an old one, the next maintenance goes on.
+        for file, parts in zips.items():
+            if file.version >= oldest:
+                break
+            discard(self.storage, file.entry.path)
+            uses.subtract([*parts])
+            for part in parts:
+                if not uses[part]:
+                    discard(self.storage, part)
+        return oldest
+
+    def _oldest_kept(self, files: Sequence[Delta | Snapshot], sound: set[Attempt]) -> int:
+        retained = self.conf.min_versions_to_retain
+        versions = [version for version, _ in sound]
+        gathered = files[-1].version - files[0].version + 1 - retained if files else 0
+        if not versions or gathered < self.conf.min_versions_to_delete:
+            return 0
+        limits = [(max(versions), retained)]
+        limits += [(pinned, 1) for pinned in pinned_versions(self.storage)]
+        if (most := self.conf.max_versions_to_delete_per_maintenance) != -1:
+            limits.append((min(versions) + most, 1))
+        oldest = min(oldest_kept(versions, *limit) for limit in limits)
+        kept = (file for file in files if 0 < oldest <= file.version)
+        return min((self._base(file, sound) for file in kept), default=0)
+
+    def _base(self, file: Delta | Snapshot, zips: set[Attempt]) -> int:
+        lineage = self._lineage(file.version, file.id, zips) if file.id else ()
+        return _bases(file.version, lineage, zips)[0]
+
+    def _parts(self, file: Snapshot) -> Mapping[str, int]:
+        try:
+            metadata = parse_metadata(self.storage.read(file.entry.path))
+        except CodecError as error:
+            raise error.at(file.entry.path) from error
+        return shared_paths(self.store.directory, metadata)
+
+
+def _bases(version: int, lineage: Lineage, zips: set[Attempt]) -> list[int]:
+    """Returns the snapshots in the lineage of a version, newest first, and 0: the empty state.
+
+    Without a lineage they are those without an id.
+    """
+    known = zips & {*lineage} if lineage else {each for each in zips if each[1] is None}
+    return [*sorted((number for number, _ in known if number <= version), reverse=True), 0]
 
 
 def _named(lineage: Lineage) -> str:

@@ -39,10 +39,10 @@ class RocksDBStateStoreProvider:
     For offline work: bootstrap, surgery, tests. A version is held in memory, not in a database.
     With `checkpoint_format_version` 2 each attempt at a version has a unique id, as SPARK-49374
     describes: attempts are written beside each other, and count once the commit log names them,
-    which is left to the caller. The provider does not read the commit log, takes no lease, keeps no
-    ledger and deletes no old version: that is work for `maintain`. One thread at a time. Mirrors
-    `RocksDBStateStoreProvider` of Spark 4.3, whose files Spark 4.0 reads as well, except for zips
-    with unique ids.
+    which is left to the caller. The provider does not read the commit log, takes no lease and keeps
+    no ledger; `do_maintenance` counts from the newest snapshot, as Spark's does. Use `maintain` for
+    the checkpoints of live queries. One thread at a time. Mirrors `RocksDBStateStoreProvider` of
+    Spark 4.3, whose files Spark 4.0 reads as well, except for zips with unique ids.
     """
 
     def __init__(  # noqa: PLR0913 -- the arguments of Spark's `init`
@@ -186,19 +186,26 @@ class RocksDBStateStoreProvider:
     # -- maintenance
 
     def do_maintenance(self) -> None:
-        """Writes the snapshot that is due, if this provider has committed its version.
+        """Writes the snapshot that is due, if this provider committed it, and deletes old files.
 
-        Never raises, like Spark's method: errors are logged, and the next call tries again. Unlike
-        that method it deletes nothing.
+        Files are old if no version within `min_versions_to_retain` of the newest snapshot needs
+        them. Unlike with Spark's method, what pinned versions need stays as well (S3). Never
+        raises, like that method: errors are logged, and the next call tries again.
         """
-        if self._waiting is None:
-            return
         try:
-            self._files.write_snapshot(self._waiting)
+            if self._waiting is not None:
+                self._upload(self._waiting)
+            oldest = self._files.delete_old_versions()
         except StatemaintError as error:
             _log.warning("Ignoring error while performing maintenance for %s: %s", self, error)
             return
-        item = (self._waiting.version, self._waiting.id)
+        if oldest:
+            _log.info("Deleted files older than %d for %s", oldest, self)
+        self._loaded = {key: each for key, each in self._loaded.items() if key[0] >= oldest}
+
+    def _upload(self, waiting: LoadedVersion) -> None:
+        self._files.write_snapshot(waiting)
+        item = (waiting.version, waiting.id)
         for loaded in self._loaded.values():
             if item in loaded.lineage:
                 loaded.lineage = tuple(each for each in loaded.lineage if each[0] >= item[0])

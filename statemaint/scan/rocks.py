@@ -30,7 +30,7 @@ from statemaint.model.files import UUID, Delta, Snapshot, SstFile, snapshot_vers
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, batch_of, version_of
 from statemaint.model.lineage import Attempts, Item, Lost, Trace
-from statemaint.model.rocks import Rocks
+from statemaint.model.rocks import Rocks, oldest_kept
 from statemaint.scan.layout import unless_refused
 from statemaint.storage import Storage
 from statemaint.workers import in_order
@@ -229,7 +229,7 @@ class _Reading:
         """
         zips = [file.version for file in self.store.files if isinstance(file, Snapshot)]
         retain = max(self.committed, default=0) - min(self.committed, default=0)
-        first = max((each for each in zips if each <= max(zips) - retain + 1), default=0)
+        first = oldest_kept(zips, max(zips), retain)
         version = snapshot_version(path)
         if version is None or version >= first or retain < 1:
             return ""

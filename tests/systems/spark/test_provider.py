@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,6 +34,7 @@ from statemaint.provider import (
 )
 from statemaint.storage import LocalStorage
 from tests.support.program import run
+from tests.support.spark_providers import SparkProvider
 from tests.systems.spark.conftest import RunOn
 from tools.demo.oracle import retained_batches
 from tools.demo.pipeline import output_rows
@@ -264,46 +264,8 @@ def plain(value: Any, kind: Any) -> Any:
 SCHEMA = StructType().add("k", "string").add("n", "long")
 
 
-def spark_provider(
-    session: SparkSession, checkpoint: Path, conf: Mapping[str, str]
-) -> tuple[Any, Callable[[bytes], Any]]:
-    """Spark's own provider of the first store of a checkpoint, and what makes rows of bytes."""
-    jvm = session._jvm
-    assert jvm is not None
-    state = jvm.org.apache.spark.sql.execution.streaming.state
-    own = session.newSession()._jsparkSession.sessionState()
-    for key, value in conf.items():
-        own.conf().setConfString(key, value)
-    hadoop = own.newHadoopConf()
-    hadoop.set("sql.streaming.runId", str(uuid4()))
-    schema = jvm.org.apache.spark.sql.types.DataType.fromJson(SCHEMA.json())
-    provider = state.HDFSBackedStateStoreProvider()
-    provider.init(
-        state.StateStoreId(f"file:{checkpoint}/state", 0, 0, "default"),
-        schema,
-        schema,
-        state.NoPrefixKeyStateEncoderSpec(schema),
-        False,
-        state.StateStoreConf.apply(own.conf()),
-        hadoop,
-        False,
-        jvm.scala.Option.empty(),
-    )
-
-    def row(content: bytes) -> Any:
-        made = jvm.org.apache.spark.sql.catalyst.expressions.UnsafeRow(2)
-        made.pointTo(content, len(content))
-        return made
-
-    return provider, row
-
-
-def all_rows(store: Any) -> dict[bytes, bytes]:
-    found, rows = {}, store.iterator("default")
-    while rows.hasNext():
-        pair = rows.next()
-        found[bytes(pair.key().getBytes())] = bytes(pair.value().getBytes())
-    return found
+def theirs_of(session: SparkSession, root: Path, conf: Mapping[str, str]) -> SparkProvider:
+    return SparkProvider(session, root, conf, key=SCHEMA, value=SCHEMA)
 
 
 def row_of(name: str, number: int) -> bytes:
@@ -332,20 +294,19 @@ def test_spark_loads_what_we_wrote_and_we_load_what_it_wrote(
     expected = dict(ours.get_read_store(3).iterator())
     assert len(expected) == 107
 
-    theirs, row = spark_provider(session, tmp_path, conf)
-    none = session._jvm.scala.Option.empty()  # type: ignore[union-attr]
-    assert all_rows(theirs.getReadStore(3, none)) == expected  # from our deltas
+    theirs = theirs_of(session, tmp_path, conf)
+    assert dict(theirs.rows(3)) == expected  # from our deltas
 
     ours.do_snapshot()
     for version in range(1, 4):
         (tmp_path / f"state/0/0/{version}.delta").unlink()
-    theirs, row = spark_provider(session, tmp_path, conf)
-    assert all_rows(theirs.getReadStore(3, none)) == expected  # from our snapshot alone
+    theirs = theirs_of(session, tmp_path, conf)
+    assert dict(theirs.rows(3)) == expected  # from our snapshot alone
 
-    changed = theirs.getStore(3, none, False, False)
-    changed.put(row(row_of("theirs", 1)), row(row_of("new", 2)), "default")
+    changed = theirs.store(3)
+    changed.put(theirs.key(row_of("theirs", 1)), theirs.value(row_of("new", 2)), "default")
     gone = next(iter(expected))
-    changed.remove(row(gone), "default")
+    changed.remove(theirs.key(gone), "default")
     assert changed.commit() == 4
     del expected[gone]
     expected[row_of("theirs", 1)] = row_of("new", 2)
@@ -364,7 +325,7 @@ def test_both_clean_up_the_same_files(session: SparkSession, tmp_path: Path) -> 
         provider = HDFSBackedStateStoreProvider(
             StoreId(0, 0), LocalStorage(root), StateStoreConf.of(conf)
         )
-        theirs, _ = spark_provider(session, root, conf)
+        theirs = theirs_of(session, root, conf)
         for version in range(12):
             store = provider.get_store(version)
             store.put(row_of("k", version), row_of("v", version))
@@ -372,8 +333,8 @@ def test_both_clean_up_the_same_files(session: SparkSession, tmp_path: Path) -> 
             if name == "ours":
                 provider.do_maintenance()
             else:
-                theirs.getReadStore(version + 1, session._jvm.scala.Option.empty())  # type: ignore[union-attr]
-                theirs.doMaintenance()
+                theirs.rows(version + 1)
+                theirs.maintain()
         names = (file.name for file in (root / "state/0/0").iterdir())
         left.append(sorted(one for one in names if not one.startswith(".")))
     assert left[0] == left[1]

@@ -3,20 +3,20 @@
 import json
 import math
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from statemaint.audit import verify
 from statemaint.codec.metadata.schema import parse_schema
+from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.codec.rows.murmur3 import partition_of_row
 from statemaint.codec.rows.state_row import KeyEncoder, NoPrefix, PrefixScan, RangeScan
 from statemaint.codec.rows.unsafe_write import RowWriter, encode_row
@@ -27,17 +27,15 @@ from statemaint.provider import (
     StateStoreConf,
 )
 from statemaint.storage import LocalStorage
+from tests.support.spark_providers import ROCKSDB, STATE, SparkProvider, pairs, values
 
-STATE = "spark.sql.streaming.stateStore"
-PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 KEY = StructType().add("k", "string").add("at", "long").add("x", "double")
 VALUE = StructType().add("n", "long")
-Rows = dict[bytes, list[bytes]]
 
 
 def conf_of(ids: int, **more: str) -> dict[str, str]:
     return {
-        f"{STATE}.providerClass": PROVIDER,
+        f"{STATE}.providerClass": ROCKSDB,
         f"{STATE}.checkpointFormatVersion": str(ids),
         f"{STATE}.rocksdb.changelogCheckpointing.enabled": "true",
         f"{STATE}.coordinatorReportSnapshotUploadLag": "false",
@@ -68,83 +66,17 @@ def ours(
     )
 
 
-class Theirs:
-    """Spark's own provider of the first store of a checkpoint."""
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        root: Path,
-        conf: Mapping[str, str],
-        encoder: KeyEncoder,
-        *,
-        families: bool = False,
-    ) -> None:
-        jvm: Any = spark._jvm
-        self._jvm, self._state = jvm, jvm.org.apache.spark.sql.execution.streaming.state
-        own: Any = spark.newSession()._jsparkSession.sessionState()
-        for name, setting in conf.items():
-            own.conf().setConfString(name, setting)
-        hadoop = own.newHadoopConf()
-        hadoop.set("sql.streaming.runId", str(uuid4()))
-        parse = jvm.org.apache.spark.sql.types.DataType.fromJson
-        self._key, self._value = parse(KEY.json()), parse(VALUE.json())
-        self.provider = self._state.RocksDBStateStoreProvider()
-        self.provider.init(
-            self._state.StateStoreId(f"file:{root}/state", 0, 0, "default"),
-            self._key,
-            self._value,
-            self.spec(encoder),
-            families,
-            self._state.StateStoreConf.apply(own.conf()),
-            hadoop,
-            False,
-            jvm.scala.Option.empty(),
-        )
-
-    def spec(self, encoder: KeyEncoder) -> Any:
-        match encoder:
-            case PrefixScan(columns):
-                return self._state.PrefixKeyScanStateEncoderSpec(self._key, columns)
-            case RangeScan(ordinals):
-                converters = self._jvm.scala.jdk.javaapi.CollectionConverters
-                some = converters.asScala(list(ordinals)).toSeq()
-                return self._state.RangeKeyScanStateEncoderSpec(self._key, some)
-            case _:
-                return self._state.NoPrefixKeyStateEncoderSpec(self._key)
-
-    def row(self, content: bytes, columns: int) -> Any:
-        made = self._jvm.org.apache.spark.sql.catalyst.expressions.UnsafeRow(columns)
-        made.pointTo(content, len(content))
-        return made
-
-    def store(self, version: int, unique: str | None) -> Any:
-        return self.provider.getStore(version, self._jvm.scala.Option.apply(unique), False, False)
-
-    @contextmanager
-    def reading(self, version: int, unique: str | None) -> Iterator[Any]:
-        store = self.provider.getReadStore(version, self._jvm.scala.Option.apply(unique))
-        try:
-            yield store
-        finally:
-            store.release()
-
-    def add_family(self, store: Any, name: str) -> None:
-        store.createColFamilyIfAbsent(
-            name, self._key, self._value, self.spec(NoPrefix()), True, False
-        )
-
-    def rows(self, version: int, unique: str | None) -> list[tuple[bytes, bytes]]:
-        with self.reading(version, unique) as store:
-            return pairs(store.iterator("default"))
-
-
-def pairs(found: Any) -> list[tuple[bytes, bytes]]:
-    rows = []
-    while found.hasNext():
-        pair = found.next()
-        rows.append((bytes(pair.key().getBytes()), bytes(pair.value().getBytes())))
-    return rows
+def theirs_of(
+    spark: SparkSession,
+    root: Path,
+    conf: Mapping[str, str],
+    encoder: KeyEncoder | None = None,
+    *,
+    families: bool = False,
+) -> SparkProvider:
+    return SparkProvider(
+        spark, root, conf, key=KEY, value=VALUE, encoder=encoder, families=families
+    )
 
 
 @pytest.mark.parametrize("ids", [1, 2])
@@ -176,17 +108,17 @@ def test_each_goes_on_from_the_versions_of_the_other(  # noqa: PLR0915 -- each i
     expected = list(mine.get_read_store(5, unique).iterator())
     assert len(expected) == 31
 
-    theirs = Theirs(spark, tmp_path, conf, encoder)
+    theirs = theirs_of(spark, tmp_path, conf, encoder)
     assert theirs.rows(5, unique) == expected  # in the same order
     changed = theirs.store(5, unique)
-    changed.put(theirs.row(key("theirs", 1), 3), theirs.row(value(99), 1), "default")
-    changed.remove(theirs.row(expected[0][0], 3), "default")
+    changed.put(theirs.key(key("theirs", 1)), theirs.value(value(99)), "default")
+    changed.remove(theirs.key(expected[0][0]), "default")
     assert changed.commit() == 6
     if ids == 2:
         info = changed.getStateStoreCheckpointInfo()
         assert info.baseStateStoreCkptId().get() == unique
         unique = info.stateStoreCkptId().get()
-    theirs.provider.doMaintenance()
+    theirs.maintain()
     fresh = ours(tmp_path, conf, encoder).get_read_store(6, unique)
     assert dict(fresh.iterator()) == {
         **dict(expected[1:]),
@@ -200,13 +132,13 @@ def test_each_goes_on_from_the_versions_of_the_other(  # noqa: PLR0915 -- each i
             assert found == list(fresh.prefix_scan(prefix))
             assert len(found) == 10
         if isinstance(encoder, RangeScan):
-            some = theirs._jvm.scala.Option.apply
+            some = theirs.jvm.scala.Option.apply
             first, end = key("", 0, -1.5), key("", 1, 0.0)
-            bounds = (some(theirs.row(each, 3)) for each in (first, end))
+            bounds = (some(theirs.key(each)) for each in (first, end))
             found = pairs(reading.rangeScan(*bounds, "default"))
             assert found == list(fresh.range_scan(first, end))
             assert 0 < len(found) < len(expected)
-    theirs.provider.close()
+    theirs.close()
 
 
 @pytest.mark.parametrize("ids", [1, 2])
@@ -232,22 +164,22 @@ def test_lists_in_column_families_are_the_same_for_both(  # noqa: PLR0915 -- eac
             store.merge(key("b"), value(2), "more")
         store.commit()
         unique = store.state_store_checkpoint_info.state_store_ckpt_id
-    theirs = Theirs(spark, tmp_path, conf, NoPrefix(), families=True)
+    theirs = theirs_of(spark, tmp_path, conf, families=True)
     changed = theirs.store(3, unique)
     assert set(
-        theirs._jvm.scala.jdk.javaapi.CollectionConverters.asJava(changed.allColumnFamilyNames())
+        theirs.jvm.scala.jdk.javaapi.CollectionConverters.asJava(changed.allColumnFamilyNames())
     ) == {"default", "list", "more"}
     for name in ("list", "more"):
         theirs.add_family(changed, name)
-    assert values_of(theirs, changed, key("a"), "list") == [value(0), value(1)]
-    assert values_of(theirs, changed, key("b"), "more") == [value(1), value(2)]
-    changed.merge(theirs.row(key("a"), 3), theirs.row(value(7), 1), "list")
+    assert values(changed.valuesIterator(theirs.key(key("a")), "list")) == [value(0), value(1)]
+    assert values(changed.valuesIterator(theirs.key(key("b")), "more")) == [value(1), value(2)]
+    changed.merge(theirs.key(key("a")), theirs.value(value(7)), "list")
     theirs.add_family(changed, "later")
-    changed.merge(theirs.row(key("c"), 3), theirs.row(value(8), 1), "later")
+    changed.merge(theirs.key(key("c")), theirs.value(value(8)), "later")
     assert changed.commit() == 4
     if ids == 2:
-        unique = changed.getStateStoreCheckpointInfo().stateStoreCkptId().get()
-    theirs.provider.close()
+        unique = theirs.committed_id(changed)
+    theirs.close()
     read = ours(tmp_path, conf, NoPrefix(), families=True).get_read_store(4, unique)
     for name in ("list", "later"):
         read.register_col_family(name, use_multiple_values_per_key=True)
@@ -256,59 +188,250 @@ def test_lists_in_column_families_are_the_same_for_both(  # noqa: PLR0915 -- eac
     assert list(read.iterator()) == [(key("a"), value(2))]
 
 
-def values_of(theirs: Theirs, store: Any, of: bytes, family: str) -> list[bytes]:
-    found, rows = store.valuesIterator(theirs.row(of, 3), family), []
-    while found.hasNext():
-        rows.append(bytes(found.next().getBytes()))
-    return rows
+# -- old versions
 
 
-def test_spark_judges_attempts_and_lineages_as_we_do(  # noqa: PLR0915 -- case by case
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """The cases of SPARK-49374, with two attempts of one version beside each other."""
-    conf = conf_of(2)
-    mine = ours(tmp_path, conf, NoPrefix())
+def files_of(root: Path) -> set[str]:
+    files = (file for file in root.rglob("*") if file.is_file() and file.suffix != ".crc")
+    return {file.relative_to(root).as_posix() for file in files}
 
-    def attempt(version: int, base: str | None, text: str) -> str:
-        store = mine.get_store(version - 1, base)
-        store.put(key(text), value(version))
+
+def written_by_us(root: Path, conf: Mapping[str, str]) -> dict[int, str | None]:
+    """Commits and maintains twelve versions, and returns their unique ids."""
+    mine, attempts = ours(root, conf, NoPrefix()), dict[int, str | None]({0: None})
+    for version in range(12):
+        store = mine.get_store(version, attempts[version])
+        store.put(key("k", version), value(version))
         store.commit()
-        unique = store.state_store_checkpoint_info.state_store_ckpt_id
-        assert unique
-        return unique
+        attempts[version + 1] = store.state_store_checkpoint_info.state_store_ckpt_id
+        mine.do_maintenance()
+    return attempts
 
-    first = attempt(1, None, "first")
-    left, right = attempt(2, first, "left"), attempt(2, first, "right")
-    snapshot = attempt(3, right, "third")
-    mine.do_maintenance()  # 3_snapshot.zip
-    last = attempt(4, snapshot, "fourth")
-    names = {(2, left): 2, (2, right): 2, (3, snapshot): 3, (4, last): 4}
-    assert (tmp_path / f"state/0/0/3_{snapshot}.zip").exists()
-    for (version, unique), count in names.items():
-        expected = list(ours(tmp_path, conf, NoPrefix()).get_read_store(version, unique).iterator())
-        assert len(expected) == count
-        assert Theirs(spark, tmp_path, conf, NoPrefix()).rows(version, unique) == expected
 
-    # The lineage of the fourth version begins with a snapshot that is lost.
-    (tmp_path / f"state/0/0/3_{snapshot}.zip").unlink()
-    with pytest.raises(CannotLoadStateStoreError) as caught:
-        ours(tmp_path, conf, NoPrefix()).get_store(4, last)
-    with pytest.raises(Py4JJavaError) as theirs:
-        Theirs(spark, tmp_path, conf, NoPrefix()).rows(4, last)
-    text = f"Cannot find a base snapshot checkpoint with lineage: 3:{snapshot} 4:{last}."
-    assert str(caught.value) == text  # as Spark 4.0 says
-    assert "lineage is incomplete, missing versions 1,2" in str(theirs.value)
+def written_by_spark(theirs: SparkProvider) -> dict[int, str | None]:
+    attempts: dict[int, str | None] = {0: None}
+    for version in range(12):
+        store = theirs.store(version, attempts[version])
+        store.put(theirs.key(key("k", version)), theirs.value(value(version)), "default")
+        store.commit()
+        attempts[version + 1] = theirs.committed_id(store)
+        theirs.maintain()
+    theirs.close()
+    return attempts
 
-    # A changelog within a lineage is lost: its missing file is named.
-    (tmp_path / f"state/0/0/1_{first}.changelog").unlink()
-    with pytest.raises(CannotLoadStateStoreError) as caught:
-        ours(tmp_path, conf, NoPrefix()).get_store(2, left)
-    with pytest.raises(Py4JJavaError) as theirs:
-        Theirs(spark, tmp_path, conf, NoPrefix()).rows(2, left)
-    text = f"state/0/0/1_{first}.changelog does not exist. If the stream job is restarted"
-    assert text in str(caught.value)
-    assert text in str(theirs.value)
+
+@pytest.mark.parametrize("ids", [1, 2])
+@pytest.mark.parametrize("changelogs", ["true", "false"])
+@pytest.mark.parametrize("most", ["-1", "2"])
+@pytest.mark.parametrize("writer", ["ours", "theirs"])
+def test_both_delete_the_same_old_versions(
+    spark: SparkSession, tmp_path: Path, ids: int, changelogs: str, most: str, writer: str
+) -> None:
+    more = {"rocksdb.changelogCheckpointing.enabled": changelogs, "minDeltasForSnapshot": "2"}
+    conf = conf_of(ids, **more)
+    conf |= {"spark.sql.streaming.ratioExtraSpaceAllowedInCheckpoint": "0"}
+    root, copy = tmp_path / "root", tmp_path / "copy"
+    root.mkdir()
+    if writer == "ours":
+        attempts = written_by_us(root, conf)
+    else:
+        attempts = written_by_spark(theirs_of(spark, root, conf))
+    shutil.copytree(root, copy)
+
+    conf |= {
+        "spark.sql.streaming.minBatchesToRetain": "4",
+        f"{STATE}.maxVersionsToDeletePerMaintenance": most,
+    }
+    before = files_of(root)
+    ours(root, conf, NoPrefix()).do_maintenance()
+    theirs = theirs_of(spark, copy, conf)
+    theirs.maintain()
+    assert files_of(root) == files_of(copy) < before
+    for version in range(9, 13):
+        rows = [*ours(root, conf, NoPrefix()).get_read_store(version, attempts[version]).iterator()]
+        assert len(rows) == version
+        assert theirs.rows(version, attempts[version]) == rows
+    theirs.close()
+
+
+# -- SPARK-49374, unique ids: each case is read by both on the same files
+
+
+class Lineages:
+    """Versions that our provider writes, each attempt with one more key."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self.spark, self.root = spark, root
+        self.conf = conf_of(2, minDeltasForSnapshot="100")
+        self.mine = ours(root, self.conf, NoPrefix())
+        self.made: list[tuple[int, str]] = []
+
+    def attempt(self, version: int, base: str | None, name: str, *, snapshot: bool = False) -> str:
+        store = self.mine.get_store(version - 1, base, force_snapshot_on_commit=snapshot)
+        store.put(key(name), value(version))
+        store.commit()
+        self.made.append((version, str(store.state_store_checkpoint_info.state_store_ckpt_id)))
+        return self.made[-1][1]
+
+    def file(self, version: int, unique: str, kind: str) -> Path:
+        return self.root / f"state/0/0/{version}_{unique}.{kind}"
+
+    def lose(self, version: int, unique: str, kind: str) -> None:
+        self.file(version, unique, kind).unlink()
+
+    def loads(self, version: int, unique: str, *names: str) -> None:
+        """Checks that both read these keys."""
+        found = [*ours(self.root, self.conf, NoPrefix()).get_read_store(version, unique).iterator()]
+        assert sorted(row for row, _ in found) == sorted(map(key, names))
+        theirs = theirs_of(self.spark, self.root, self.conf)
+        assert theirs.rows(version, unique) == found
+        theirs.close()
+
+    def refused(self, version: int, unique: str) -> tuple[str, str]:
+        """Returns why neither of them reads a version, in our words and in Spark's."""
+        with pytest.raises(CannotLoadStateStoreError) as caught:
+            ours(self.root, self.conf, NoPrefix()).get_store(version, unique)
+        with pytest.raises((Py4JJavaError, PySparkException)) as theirs:
+            theirs_of(self.spark, self.root, self.conf).rows(version, unique)
+        return str(caught.value), str(theirs.value)
+
+
+@pytest.fixture
+def lineages(spark: SparkSession, tmp_path: Path) -> Lineages:
+    return Lineages(spark, tmp_path)
+
+
+def test_a_version_loads_from_its_own_snapshot_without_any_changelog(lineages: Lineages) -> None:
+    first = lineages.attempt(1, None, "a")
+    second = lineages.attempt(2, first, "b", snapshot=True)
+    for version, unique in ((1, first), (2, second)):
+        lineages.lose(version, unique, "changelog")
+    lineages.loads(2, second, "a", "b")
+
+
+def test_a_version_loads_from_the_newest_snapshot_of_its_lineage_and_changelogs(
+    lineages: Lineages,
+) -> None:
+    first = lineages.attempt(1, None, "a", snapshot=True)
+    second = lineages.attempt(2, first, "b", snapshot=True)
+    fourth = lineages.attempt(4, lineages.attempt(3, second, "c"), "d")
+    for version, unique in ((1, first), (2, second)):
+        lineages.lose(version, unique, "changelog")
+    lineages.lose(1, first, "zip")
+    lineages.loads(4, fourth, "a", "b", "c", "d")
+
+
+def test_a_version_without_a_snapshot_loads_from_the_changelogs_since_version_1(
+    lineages: Lineages,
+) -> None:
+    second = lineages.attempt(2, lineages.attempt(1, None, "a"), "b")
+    lineages.loads(3, lineages.attempt(3, second, "c"), "a", "b", "c")
+
+
+def test_two_attempts_of_one_version_each_load_their_own_rows(lineages: Lineages) -> None:
+    first = lineages.attempt(1, None, "a")
+    left, right = (lineages.attempt(2, first, name) for name in ("left", "right"))
+    lineages.loads(2, left, "a", "left")
+    lineages.loads(2, right, "a", "right")
+    lineages.loads(3, lineages.attempt(3, left, "b"), "a", "left", "b")
+
+
+def test_a_changelog_is_not_applied_to_the_snapshot_of_another_attempt(lineages: Lineages) -> None:
+    first = lineages.attempt(1, None, "a")
+    lineages.attempt(2, first, "abandoned", snapshot=True)
+    second = lineages.attempt(2, first, "b")
+    lineages.loads(3, lineages.attempt(3, second, "c"), "a", "b", "c")
+
+
+def test_a_failed_upload_of_a_changelog_is_named(lineages: Lineages) -> None:
+    first = lineages.attempt(1, None, "a")
+    second = lineages.attempt(2, first, "b")
+    lineages.lose(2, second, "changelog")
+    text = f"state/0/0/2_{second}.changelog does not exist. If the stream job is restarted"
+    for refusal in lineages.refused(2, second):
+        assert text in refusal
+    lineages.loads(1, first, "a")
+
+
+def test_a_changelog_that_is_lost_within_the_lineage_is_named(lineages: Lineages) -> None:
+    first = lineages.attempt(1, None, "a")
+    third = lineages.attempt(3, lineages.attempt(2, first, "b"), "c")
+    lineages.lose(1, first, "changelog")
+    for refusal in lineages.refused(3, third):
+        assert f"state/0/0/1_{first}.changelog does not exist." in refusal
+
+
+def damage(lineages: Lineages, version: int, unique: str, kind: str) -> None:
+    """Cuts a zip or the SST file that was uploaded for it; or loses the zip."""
+    file = lineages.file(version, unique, "zip")
+    if kind == "sst":
+        (file,) = parts_of(file)
+    if kind == "lost":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:100])
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+def parts_of(file: Path) -> list[Path]:
+    metadata = parse_metadata(file.read_bytes())
+    return [file.parent / "SSTs" / table.stored for table in metadata.ssts]
+
+
+@pytest.mark.parametrize("partial", ["zip", "sst"])
+def test_a_version_with_a_partial_upload_of_its_snapshot_loads_from_changelogs(
+    lineages: Lineages, partial: str
+) -> None:
+    second = lineages.attempt(2, lineages.attempt(1, None, "a"), "b", snapshot=True)
+    third = lineages.attempt(3, second, "c")
+    damage(lineages, 2, second, partial)
+    lineages.loads(2, second, "a", "b")
+    lineages.loads(3, third, "a", "b", "c")
+    lineages.loads(4, lineages.attempt(4, third, "d"), "a", "b", "c", "d")
+
+
+@pytest.mark.parametrize("kind", ["zip", "sst", "lost"])
+def test_a_version_loads_from_an_older_snapshot_by_the_lineages_of_its_changelogs(
+    lineages: Lineages, kind: str
+) -> None:
+    first = lineages.attempt(1, None, "a", snapshot=True)
+    third = lineages.attempt(3, lineages.attempt(2, first, "b"), "c", snapshot=True)
+    fourth = lineages.attempt(4, third, "d")
+    lineages.lose(1, first, "changelog")
+    damage(lineages, 3, third, kind)
+    lineages.loads(4, fourth, "a", "b", "c", "d")
+    lineages.lose(2, dict(lineages.made)[2], "changelog")
+    for refusal in lineages.refused(4, fourth):
+        assert ".changelog does not exist." in refusal
+
+
+@pytest.mark.parametrize("setting", ["autoSnapshotRepair", "rocksdb.changelogCheckpointing"])
+def test_a_partial_upload_of_a_snapshot_is_refused_without_repair(
+    lineages: Lineages, setting: str
+) -> None:
+    second = lineages.attempt(2, lineages.attempt(1, None, "a"), "b", snapshot=True)
+    damage(lineages, 2, second, "zip")
+    lineages.conf[f"{STATE}.{setting}.enabled"] = "false"
+    mine, theirs = lineages.refused(2, second)
+    assert f"Error reading snapshot file {lineages.root}/state/0/0/2_{second}.zip" in mine
+    assert "CANNOT_LOAD_STATE_STORE" in theirs
+
+
+def test_sst_files_without_their_zip_are_no_snapshot(lineages: Lineages) -> None:
+    first = lineages.attempt(1, None, "a")
+    second = lineages.attempt(2, first, "b", snapshot=True)
+    lineages.lose(2, second, "zip")
+    lineages.loads(2, second, "a", "b")
+
+
+def test_a_lineage_whose_snapshot_is_lost_is_cut(lineages: Lineages) -> None:
+    second = lineages.attempt(2, lineages.attempt(1, None, "a"), "b", snapshot=True)
+    third = lineages.attempt(3, second, "c")
+    lineages.lose(2, second, "zip")
+    mine, theirs = lineages.refused(3, third)
+    # As Spark 4.0 says.
+    assert mine == f"Cannot find a base snapshot checkpoint with lineage: 2:{second} 3:{third}."
+    assert "lineage is incomplete, missing versions 1" in theirs
 
 
 # -- a query

@@ -2,7 +2,8 @@
 
 import pytest
 
-from statemaint.plan.sst_files import _is_lowest, _oldest_kept, _Zips, overtakes
+from statemaint.model.rocks import oldest_kept
+from statemaint.plan.sst_files import _is_lowest, _Zips, overtakes
 from tests.support.rocks import rocks_store, window
 
 
@@ -17,7 +18,7 @@ def zips(*versions: int, retained: int = 20) -> _Zips:
 def test_a_clean_up_keeps_the_newest_zip_at_or_below_the_oldest_retained_version(
     versions: tuple[int, ...], kept: int
 ) -> None:
-    assert _oldest_kept(frozenset(versions), 64, 5) == kept
+    assert oldest_kept(frozenset(versions), 64, 5) == kept
 
 
 @pytest.mark.parametrize(("version", "lowest"), [(39, True), (40, False), (41, False)])

@@ -13,6 +13,7 @@ from statemaint.codec.compression.base import decode
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.rocksdb import changelog
 from statemaint.codec.rocksdb.changelog import DELETE, PUT, Header
+from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.codec.rows.rocks_row import key_codec
 from statemaint.codec.rows.state_row import (
     KeyEncoder,
@@ -35,6 +36,7 @@ from statemaint.provider import (
     StateStoreConf,
     StoreState,
 )
+from statemaint.records.pins import end_pin, write_pin
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.encoded import schema
 from tests.support.faults import Clock, HookedStorage, each_crash, refuse
@@ -293,6 +295,161 @@ def test_a_broken_zip_is_repaired_from_older_files(caplog: pytest.LogCaptureFixt
         provider_of(storage, changelog_checkpointing=False).get_store(4)
 
 
+# -- deletion of old versions
+
+
+def maintained(storage: MemoryStorage, *versions: int, **conf: Any) -> RocksDBStateStoreProvider:
+    """A provider that has committed and maintained these versions."""
+    more = {"min_deltas_for_snapshot": 2, "ratio_extra_space_allowed_in_checkpoint": 0.0, **conf}
+    provider = provider_of(storage, **more)
+    for version in versions:
+        attempt(provider, version)
+        provider.do_maintenance()
+    return provider
+
+
+def parts(storage: MemoryStorage) -> set[str]:
+    return {path.removeprefix("state/0/3/") for path in storage.files if "SSTs/" in path}
+
+
+def named_by(storage: MemoryStorage, *zips: str) -> set[str]:
+    contents = (storage.read(f"state/0/3/{name}") for name in zips)
+    tables = (table for content in contents for table in parse_metadata(content).ssts)
+    return {f"SSTs/{table.stored}" for table in tables}
+
+
+def test_maintenance_deletes_what_no_retained_version_needs() -> None:
+    storage = MemoryStorage()
+    maintained(storage, *range(1, 9), min_versions_to_retain=2, file_checksum_enabled=True)
+    assert names(storage) == [
+        name
+        for version in ("6.changelog", "6.zip", "7.changelog", "8.changelog", "8.zip")
+        for name in (version, f"{version}.crc")
+    ]
+    assert parts(storage) == named_by(storage, "6.zip", "8.zip")
+    for version in (6, 7, 8):
+        assert len(rows_of(storage, version)) == version
+    with pytest.raises(CannotLoadStateStoreError):
+        rows_of(storage, 5)
+
+
+def test_the_only_snapshot_keeps_everything() -> None:
+    storage = MemoryStorage()
+    maintained(storage, *range(1, 6), min_versions_to_retain=1, min_deltas_for_snapshot=4)
+    assert {"1.changelog", "4.zip"} < {*names(storage)}
+
+
+def test_a_pinned_version_stays_with_its_base() -> None:
+    storage = MemoryStorage()
+    pin = write_pin(storage, 4, by="a copy", seconds=60)  # version 5
+    provider = maintained(storage, *range(1, 11), min_versions_to_retain=1)
+    assert names(storage)[0] == "10.changelog"
+    assert {"4.zip", "5.changelog"} < {*names(storage)}
+    assert "3.changelog" not in names(storage)
+    assert len(rows_of(storage, 5)) == 5
+    end_pin(storage, pin)
+    provider.do_maintenance()
+    assert names(storage) == ["10.changelog", "10.zip"]
+
+
+def test_a_maintenance_deletes_no_more_versions_than_its_limit() -> None:
+    storage = MemoryStorage()
+    maintained(storage, *range(1, 11), min_versions_to_retain=100)
+    more: dict[str, Any] = {"ratio_extra_space_allowed_in_checkpoint": 0.0}
+    limited = provider_of(
+        storage, min_versions_to_retain=1, max_versions_to_delete_per_maintenance=2, **more
+    )
+    limited.do_maintenance()
+    left = [name for name in names(storage) if name.endswith(".zip")]
+    assert left == ["10.zip", "4.zip", "6.zip", "8.zip"]
+    assert "3.changelog" not in names(storage)
+
+
+def test_old_versions_gather_before_they_are_deleted() -> None:
+    storage = MemoryStorage()
+    conf: dict[str, Any] = {
+        "min_versions_to_retain": 5,
+        "ratio_extra_space_allowed_in_checkpoint": 0.5,
+    }
+    assert StateStoreConf(**conf).min_versions_to_delete == 3
+    provider = maintained(storage, *range(1, 8), **conf)
+    assert "1.changelog" in names(storage)
+    attempt(provider, 8)
+    provider.do_maintenance()
+    assert {"4.zip", "6.zip", "8.zip"} < {*names(storage)}
+    assert "3.changelog" not in names(storage)
+
+
+def test_a_snapshot_of_an_attempt_outside_the_lineage_is_no_base() -> None:
+    storage = MemoryStorage()
+    conf: dict[str, Any] = {
+        "min_versions_to_retain": 1,
+        "ratio_extra_space_allowed_in_checkpoint": 0.0,
+    }
+    provider = of_ids(storage, **conf)
+
+    def forced(version: int, base: str | None) -> str | None:
+        store = provider.get_store(version - 1, base, force_snapshot_on_commit=True)
+        store.put(key("forced", version), value(version))
+        store.commit()
+        return store.state_store_checkpoint_info.state_store_ckpt_id
+
+    third = attempt(provider, 3, attempt(provider, 2, forced(1, None)))
+    forced(4, third)  # it has a zip, and does not count
+    fifth = attempt(provider, 5, attempt(provider, 4, third))
+    before = names(storage)
+    provider.do_maintenance()
+    assert names(storage) == before
+    assert len(reloaded(storage, 5, fifth)) == 5
+    sixth = forced(6, fifth)
+    provider.do_maintenance()
+    assert names(storage) == [f"6_{sixth}.changelog", f"6_{sixth}.zip"]
+    assert parts(storage) == named_by(storage, f"6_{sixth}.zip")
+    assert len(reloaded(storage, 6, sixth)) == 6
+
+
+def test_a_snapshot_without_its_sst_files_is_no_base() -> None:
+    storage = MemoryStorage()
+    maintained(storage, *range(1, 9), min_versions_to_retain=100)
+    (table,) = named_by(storage, "6.zip") - named_by(storage, "4.zip", "8.zip")
+    storage.delete(f"state/0/3/{table}")
+    maintained(storage, min_versions_to_retain=2).do_maintenance()
+    assert {"4.zip", "5.changelog"} < {*names(storage)}
+    assert "3.changelog" not in names(storage)
+    assert len(rows_of(storage, 7)) == 7
+
+
+def test_nothing_is_deleted_beside_a_zip_that_cannot_be_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    storage = MemoryStorage()
+    maintained(storage, *range(1, 9), min_versions_to_retain=100)
+    storage.write("state/0/3/2.zip", [b"damaged"], overwrite=True)
+    before = {*storage.files}
+    with caplog.at_level(logging.WARNING):
+        maintained(storage, min_versions_to_retain=1).do_maintenance()
+    assert {*storage.files} == before
+    assert (
+        "maintenance for StateStoreId(opId=0,partId=3,name=default): state/0/3/2.z" in caplog.text
+    )
+
+
+def test_a_version_that_was_deleted_is_not_in_memory() -> None:
+    storage = MemoryStorage()
+    conf = {"min_versions_to_retain": 1, "max_versions_to_retain_in_memory": 9}
+    provider = maintained(storage, *range(1, 5), **conf)
+    assert names(storage) == ["4.changelog", "4.zip"]
+    with pytest.raises(CannotLoadStateStoreError):
+        provider.get_store(3)
+
+
+@pytest.mark.parametrize("ratio", ["-0.1", "much", "inf", "nan"])
+def test_a_share_of_versions_is_not_negative(ratio: str) -> None:
+    name = "spark.sql.streaming.ratioExtraSpaceAllowedInCheckpoint"
+    with pytest.raises(ConfigError, match=f"{name} cannot be '{ratio}'"):
+        StateStoreConf.of({name: ratio})
+
+
 # -- unique ids: the cases of SPARK-49374
 
 
@@ -409,6 +566,46 @@ def test_a_lineage_that_is_cut_does_not_load(lost: str, text: str) -> None:
     number, kind = lost.split(".")
     storage.delete(f"state/0/3/{number}_{ids[int(number)]}.{kind}")
     with pytest.raises(CannotLoadStateStoreError, match=text):
+        of_ids(storage).get_store(4, ids[4])
+
+
+def test_a_broken_zip_is_repaired_by_the_whole_lineage() -> None:
+    storage = MemoryStorage()
+    provider = of_ids(storage, min_deltas_for_snapshot=2)
+    ids: list[str | None] = [None]
+    for version in range(1, 6):
+        ids.append(attempt(provider, version, ids[-1]))
+        provider.do_maintenance()
+    storage.write(f"state/0/3/4_{ids[4]}.zip", [b"damaged"], overwrite=True)
+    for version in (4, 5):
+        store = of_ids(storage).get_store(version, ids[version])
+        assert store.metrics.num_keys == version
+        assert store.metrics.custom_metrics["rocksdbNumSnapshotsAutoRepaired"] == 1
+    store.commit()
+    sixth = store.state_store_checkpoint_info.state_store_ckpt_id
+    with storage.open(f"state/0/3/6_{sixth}.changelog") as stream:
+        header = changelog.read_header(decode(COMPRESSIONS["lz4"], stream))
+    assert header == Header(3, tuple((version, str(ids[version])) for version in (2, 3, 4, 5)))
+    place = "Error reading snapshot file memory:/state/0/3/4_"
+    for conf in ({"changelog_checkpointing": False}, {"auto_snapshot_repair_enabled": False}):
+        with pytest.raises(CannotLoadStateStoreError, match=place):
+            of_ids(storage, **conf).get_store(5, ids[5])
+
+
+@pytest.mark.parametrize("cut", ["missing", "header"])
+def test_a_broken_zip_is_not_repaired_by_a_lineage_that_is_cut(cut: str) -> None:
+    storage = MemoryStorage()
+    provider = of_ids(storage, min_deltas_for_snapshot=2)
+    ids: list[str | None] = [None]
+    for version in range(1, 5):
+        ids.append(attempt(provider, version, ids[-1]))
+        provider.do_maintenance()
+    storage.write(f"state/0/3/4_{ids[4]}.zip", [b"damaged"], overwrite=True)
+    if cut == "missing":
+        storage.delete(f"state/0/3/2_{ids[2]}.changelog")
+    else:
+        provider._files.write_changelog(2, (), ids[2], ())
+    with pytest.raises(CannotLoadStateStoreError, match=r"Error reading snapshot file .*/4_"):
         of_ids(storage).get_store(4, ids[4])
 
 
@@ -605,23 +802,33 @@ def test_a_range_is_in_the_order_of_its_columns(found: list[tuple[int, float]]) 
 @pytest.mark.parametrize("ids", [1, 2])
 @pytest.mark.parametrize("changelogs", [True, False])
 @pytest.mark.parametrize("after", [True, False])
-def test_killed_anywhere_the_version_before_loads(ids: int, after: bool, changelogs: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize("renamed", [True, False], ids=["snapshot", "changelog"])
+def test_killed_anywhere_the_version_before_loads(
+    *, ids: int, after: bool, changelogs: bool, renamed: bool
+) -> None:
+    """A commit, the upload of its snapshot, and the deletion of the oldest version."""
     conf: dict[str, Any] = {
         "families": True,
         "checkpoint_format_version": ids,
         "changelog_checkpointing": changelogs,
-        "min_deltas_for_snapshot": 2,
+        "min_deltas_for_snapshot": 1,
+        "min_versions_to_retain": 2,
+        "ratio_extra_space_allowed_in_checkpoint": 0.0,
         "file_checksum_enabled": True,
     }
     clock, whole, base = Clock(), MemoryStorage(), None
     for version in range(1, 3):
-        base = attempt(provider_of(whole, **conf), version, base)
+        provider = provider_of(whole, **conf)
+        base = attempt(provider, version, base)
+        provider.do_maintenance()
 
     def act(storage: MemoryStorage) -> str | None:
         provider = provider_of(storage, **conf)
         store = provider.get_store(2, base)
-        store.create_col_family_if_absent("new")
-        store.put(key("a"), value(1), "new")
+        if renamed:
+            store.create_col_family_if_absent("new")
+            store.put(key("a"), value(1), "new")
+        store.put(key("k", 3), value(3))
         store.commit()
         provider.do_maintenance()
         return attempt(provider, 4, store.state_store_checkpoint_info.state_store_ckpt_id)
@@ -634,10 +841,11 @@ def test_killed_anywhere_the_version_before_loads(ids: int, after: bool, changel
         assert rows_of(left, 2, base, **conf) == before
         done = act(left)  # and the version can be written again
         store = provider_of(left, **conf).get_store(4, done)
-        store.register_col_family("new")
-        assert [*store.iterator("new")] == [(key("a"), value(1))]
-        assert len([*store.iterator()]) == 3
-    assert points > 4
+        store.create_col_family_if_absent("new")
+        assert [*store.iterator("new")] == [(key("a"), value(1))] * renamed
+        assert len([*store.iterator()]) == 4
+        assert not any(name.startswith("1") for name in names(left))
+    assert points > 8
 
 
 # -- beside a dictionary
