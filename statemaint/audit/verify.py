@@ -308,7 +308,7 @@ def _unneeded(
         try:
             match file:
                 case Delta():
-                    engine().check(source, file.entry.path)
+                    engine().check(source, file)
                 case Snapshot():
                     engine().digest(source, file.entry.path)
                 case _:
