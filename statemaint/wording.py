@@ -59,7 +59,7 @@ def quoted(address: str, most: int = 40) -> str:
 _ROWS, _WIDEST = 20, 200
 
 
-class Shown:
+class Displayed:
     """A result that Python shows as one line, and a notebook also as a table of a few rows."""
 
     __slots__ = ()

@@ -12,7 +12,7 @@ from statemaint.model.policy import PRESETS
 from statemaint.model.verdict import Looked, Verdict
 from statemaint.plan.findings.restart import blockers, is_doubt
 from statemaint.plan.recovery.rollback import newest_to_go_back_to
-from statemaint.wording import Shown, counted, quoted
+from statemaint.wording import Displayed, counted, quoted
 
 REPAIRS_ITSELF = "4.2"
 """The first Spark that passes over a bad snapshot: `stateStore.autoSnapshotRepair.enabled`."""
@@ -29,7 +29,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Diagnosis(Shown):
+class Diagnosis(Displayed):
     """The result of diagnosing a checkpoint."""
 
     checkpoint: Checkpoint

@@ -38,7 +38,7 @@ from statemaint.scan.layout import is_of_one_store, unread
 from statemaint.scan.rollbacks import unfinished_rollbacks
 from statemaint.scan.scanner import scan
 from statemaint.storage import Storage, stoppable
-from statemaint.wording import Shown, counted, quoted
+from statemaint.wording import Displayed, counted, quoted
 from statemaint.workers import Job, Workers, in_turn
 
 # The findings of a listing of which `check_suspects` reads more.
@@ -48,7 +48,7 @@ _READ_WHOLE = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Verification(Shown):
+class Verification(Displayed):
     """The result of a verification."""
 
     checkpoint: Checkpoint

@@ -17,7 +17,7 @@ from statemaint.records.trashed import size_in_trash, trashed_runs
 from statemaint.report.outcome import Halted, Report, Skipped
 from statemaint.scan.identity import must_be_checkpoint
 from statemaint.storage import Storage
-from statemaint.wording import Shown, counted, moment
+from statemaint.wording import Displayed, counted, moment
 
 _WHOLE = "whole-run"
 _DONE = ("snapshots_written", "files_deleted", "bytes_written", "bytes_deleted")
@@ -44,7 +44,7 @@ class Undoing:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Run(Shown):
+class Run(Displayed):
     """One run, all of its tasks together.
 
     Attributes:

@@ -14,7 +14,7 @@ from statemaint.model.ids import StoreId, batch_of, version_of
 from statemaint.model.pins import Pin
 from statemaint.model.proof import Attestation, Outdated
 from statemaint.model.rocks import NOTHING_SEEN, Rocks, Uploads
-from statemaint.wording import Shown, counted, quoted
+from statemaint.wording import Displayed, counted, quoted
 
 
 @unique
@@ -225,7 +225,7 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Checkpoint(Shown):
+class Checkpoint(Displayed):
     """Everything that one scan found."""
 
     root: str

@@ -6,7 +6,7 @@ from enum import Enum, StrEnum, unique
 from typing import Self
 
 from statemaint.model.ids import StoreId
-from statemaint.wording import Shown, shortened
+from statemaint.wording import Displayed, shortened
 
 
 @unique
@@ -189,7 +189,7 @@ OF_STORAGE = frozenset(one for one in FindingCode if one.about.subject is Subjec
 
 
 @dataclass(frozen=True, slots=True, order=True, repr=False)
-class Finding(Shown):
+class Finding(Displayed):
     """One finding, in one line."""
 
     code: FindingCode

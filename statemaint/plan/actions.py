@@ -21,7 +21,7 @@ from statemaint.plan.reasons import (
     WithheldReason,
 )
 from statemaint.plan.uploads import observed
-from statemaint.wording import Shown, counted, quoted
+from statemaint.wording import Displayed, counted, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class StorePlan:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Plan(Shown):
+class Plan(Displayed):
     """Everything that one run would do; a value."""
 
     root: str

@@ -22,7 +22,7 @@ from statemaint.report.facts import RunFacts
 from statemaint.report.outcome import SnapshotWritten
 from statemaint.report.to_json import recovery_fingerprint
 from statemaint.storage import Storage
-from statemaint.wording import Shown, counted, quoted
+from statemaint.wording import Displayed, counted, quoted
 from statemaint.workers import Workers, in_order, nothing
 
 
@@ -41,7 +41,7 @@ class Proved:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RecoveryReport(Shown):
+class RecoveryReport(Displayed):
     """The result of a repair or a rollback.
 
     Attributes:

@@ -20,7 +20,7 @@ from statemaint.plan.actions import Attest, Delete, Plan, StorePlan, Wait, Withh
 from statemaint.plan.reasons import KeepReason, WithheldReason
 from statemaint.plan.snapshots import withheld
 from statemaint.plan.withheld import long_waits
-from statemaint.wording import Explained, Shown, counted, quoted
+from statemaint.wording import Displayed, Explained, counted, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def _exit_code(finding: Finding) -> int:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Report(Shown):
+class Report(Displayed):
     """The report of one run.
 
     Attributes:

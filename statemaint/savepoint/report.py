@@ -9,7 +9,7 @@ from statemaint.maintain.record import note_savepoint
 from statemaint.records.savepoints import SavepointNote
 from statemaint.report.record import LastSavepoint
 from statemaint.storage import Storage
-from statemaint.wording import Shown, counted, quoted
+from statemaint.wording import Displayed, counted, quoted
 
 _IDS = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
@@ -42,7 +42,7 @@ class OperatorForecast:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SavepointReport(Shown):
+class SavepointReport(Displayed):
     """A savepoint, as it is or, of a dry run, as it would be."""
 
     dest: str  # its address

@@ -195,7 +195,8 @@ def _spread(
     spark: "SparkSession", pieces: list[tuple[str, float]], work: Work, columns: Mapping[str, str]
 ) -> "DataFrame":
     tasks = deal(pieces, cores_of(spark) * MOST_TASKS_A_CORE)
-    return spread(spark, tasks, work, columns, waits)
+    frame: DataFrame = spread(spark, tasks, work, columns, waits)
+    return frame
 
 
 def _named(frame: "DataFrame") -> "DataFrame":

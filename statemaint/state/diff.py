@@ -37,7 +37,7 @@ from statemaint.state.rows import (
 )
 from statemaint.state.versions import committed_version
 from statemaint.storage import Storage
-from statemaint.wording import Explained, Shown
+from statemaint.wording import Displayed, Explained
 from statemaint.workers import Workers
 
 _PUTTING = (PUT, MERGE)
@@ -134,7 +134,7 @@ class StoreDiff:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class StateDiff(Shown):
+class StateDiff(Displayed):
     """The changes of state between two versions; no `rows` if `compare` handed them over."""
 
     older: int

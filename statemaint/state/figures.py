@@ -8,7 +8,7 @@ from operator import add
 
 from statemaint.model.ids import StoreId, batch_of
 from statemaint.state.churn import Churn
-from statemaint.wording import Explained, Shown, counted
+from statemaint.wording import Displayed, Explained, counted
 
 
 @unique
@@ -115,7 +115,7 @@ class OperatorStats:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class StateStats(Shown):
+class StateStats(Displayed):
     """The statistics of a checkpoint's state at its newest committed version.
 
     `since` is the version since which untouched keys were not put; `None` without any log.

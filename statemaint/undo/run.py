@@ -41,7 +41,7 @@ from statemaint.storage import ReadOnly, Storage
 from statemaint.undo.checks import undo_refusals, units_of
 from statemaint.undo.history import FileIdentity, read_history
 from statemaint.undo.rollback_checks import check_rollback_undoable
-from statemaint.wording import Shown, counted
+from statemaint.wording import Displayed, counted
 from statemaint.workers import nothing
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ _OCCUPIED = "another file is in its place; remove that one first if this one is 
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Undone(Shown):
+class Undone(Displayed):
     """The result of an undo.
 
     Attributes:

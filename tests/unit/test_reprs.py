@@ -11,19 +11,19 @@ from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.storage import LocalStorage
-from statemaint.wording import Shown
+from statemaint.wording import Displayed
 from tests.support.checkpoints import write_checkpoint
 
 TIGHT: dict[str, Any] = {"min_deltas_for_snapshot": 3, "min_batches_to_retain": 4, "grace": 0}
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> dict[str, Shown]:
+def results(tmp_path: Path) -> dict[str, Displayed]:
     """Returns a result of every method that has one, of a checkpoint of thirty stores."""
     (tmp_path / "q").mkdir()
     write_checkpoint(LocalStorage(tmp_path / "q"), partitions=30)
     query = statemaint.open(tmp_path / "q")
-    results: dict[str, Shown] = {
+    results: dict[str, Displayed] = {
         "scan": query.scan(),
         "plan": query.plan(**TIGHT),
         "verify": query.verify(),
@@ -38,7 +38,7 @@ def results(tmp_path: Path) -> dict[str, Shown]:
     return results
 
 
-def test_a_result_is_a_line_that_says_what_it_is(results: dict[str, Shown]) -> None:
+def test_a_result_is_a_line_that_says_what_it_is(results: dict[str, Displayed]) -> None:
     shown = {name: repr(result) for name, result in results.items()}
     for name, line in shown.items():
         assert re.fullmatch(r"[A-Z]\w+\(.+\)", line), name
@@ -54,7 +54,7 @@ def test_a_result_is_a_line_that_says_what_it_is(results: dict[str, Shown]) -> N
     assert shown["undo"].endswith("480 files back, 0 left in the trash)")
 
 
-def test_a_notebook_has_twenty_rows_by_sparks_names(results: dict[str, Shown]) -> None:
+def test_a_notebook_has_twenty_rows_by_sparks_names(results: dict[str, Displayed]) -> None:
     for name in ("scan", "plan", "maintain"):
         html = results[name]._repr_html_()
         assert html.startswith(f"<table><caption>{type(results[name]).__name__}(")

@@ -8,7 +8,7 @@ from statemaint.listing import Entry
 from statemaint.model.findings import Finding
 from statemaint.model.ids import RecoveryVerb, StoreId
 from statemaint.plan.actions import WriteSnapshot
-from statemaint.wording import Explained, Shown, command, counted, quoted
+from statemaint.wording import Displayed, Explained, command, counted, quoted
 
 
 @unique
@@ -79,7 +79,7 @@ class RepairStep:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RecoveryPlan(Shown):
+class RecoveryPlan(Displayed):
     """Everything that a repair or a rollback would do; a value (S14)."""
 
     verb: RecoveryVerb
