@@ -40,7 +40,7 @@ class OpenCheckpoint:
         self.storage = storage
 
     def __repr__(self) -> str:
-        return f"<OpenCheckpoint {self.address}>"
+        return f"OpenCheckpoint({self.address!r})"
 
     @property
     def address(self) -> str:
@@ -79,8 +79,14 @@ class OpenCheckpoint:
         family: str | None = None,
     ) -> "pa.Table":
         """Returns the rows of one store or column family after a batch, by default the newest."""
-        where = {"partition": partition, "store": store, "family": family}
-        return read_table(self.storage, operator, version=_version(batch), **where)
+        return read_table(
+            self.storage,
+            operator,
+            partition=partition,
+            store=store,
+            family=family,
+            version=_version(batch),
+        )
 
     def diff(  # noqa: PLR0913 -- each is a choice of its own
         self,

@@ -6,16 +6,17 @@ from contextvars import ContextVar
 from typing import Protocol, TypeVar
 
 _T = TypeVar("_T")
+STORE = "store"
 
 
 class Observer(Protocol):
     """A receiver of the progress of some work; threads may call it concurrently."""
 
-    def begin(self, jobs: int, size: int) -> None:
-        """Some work begins: the number of its jobs, and the bytes that they read."""
+    def begin(self, jobs: int, size: int, noun: str = STORE) -> None:
+        """Some work begins: the number of its jobs, the bytes that they read, what each is of."""
 
-    def done(self, size: int) -> None:
-        """A job ends: the bytes that it has read."""
+    def done(self, size: int, noun: str = STORE) -> None:
+        """A job ends: the bytes that it has read, and what it was of."""
 
 
 OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)

@@ -2,8 +2,10 @@
 
 import json
 import shlex
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
+from html import escape
 from typing import Self
 
 
@@ -40,3 +42,48 @@ class Explained(StrEnum):
     @property
     def words(self) -> str:
         return self.value.replace("_", " ")
+
+
+def shortened(text: object, most: int = 60) -> str:
+    """Returns a printable text that is cut at its end."""
+    shown = printable(str(text))
+    return shown if len(shown) <= most else f"{shown[: most - 3]}..."
+
+
+def quoted(address: str, most: int = 40) -> str:
+    """Returns an address in quotes; of a long one its end."""
+    shown = printable(address)
+    return f"'{shown}'" if len(shown) <= most else f"'...{shown[3 - most :]}'"
+
+
+_ROWS, _WIDEST = 20, 200
+
+
+class Displayed:
+    """A result that Python shows as one line, and a notebook also as a table of a few rows."""
+
+    __slots__ = ()
+
+    def _facts(self) -> Iterator[str]:
+        """Yields the parts of the line, such as `'s3://b/q'` and `400 stores`."""
+        raise NotImplementedError
+
+    def _rows(self) -> Iterable[Mapping[str, object]]:
+        """Returns the rows of the table, all of the same columns, which have Spark's names."""
+        return ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._facts())})"
+
+    def _repr_html_(self) -> str:
+        rows = [*self._rows()]
+        lines = [_html("th", row) for row in rows[:1]]
+        lines += [_html("td", row.values()) for row in rows[:_ROWS]]
+        if (more := len(rows) - _ROWS) > 0:
+            lines.append(f"<tr><td colspan={len(rows[0])}>and {more:,} more</td></tr>")
+        return f"<table><caption>{escape(repr(self))}</caption>{''.join(lines)}</table>"
+
+
+def _html(tag: str, cells: Iterable[object]) -> str:
+    texts = (escape(shortened("" if cell is None else cell, _WIDEST)) for cell in cells)
+    return f"<tr>{''.join(f'<{tag}>{text}</{tag}>' for text in texts)}</tr>"

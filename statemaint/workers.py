@@ -12,7 +12,7 @@ from threading import Event
 from typing import Generic, TypeVar
 
 from statemaint.memory import Budget, available_memory, resident_memory
-from statemaint.progress import OBSERVER
+from statemaint.progress import OBSERVER, STORE
 
 _T = TypeVar("_T")
 _WORTH_A_CORE = 32 * 1024 * 1024
@@ -98,6 +98,7 @@ class Job(Generic[_T]):
     start: Callable[[], Iterator[_T]]
     need: int | Callable[[], int] = 0  # the bytes of memory that it takes; estimated in that thread
     size: int = 0  # the bytes that it reads; the largest job starts first
+    noun: str = STORE  # what it works on, for the progress
 
     def memory(self) -> int:
         return self.need() if callable(self.need) else self.need
@@ -111,9 +112,11 @@ def _notifying(jobs: Sequence[Job[_T]]) -> Sequence[Job[_T]]:
 
     def notified(job: Job[_T]) -> Iterator[_T]:
         yield from job.start()
-        observer.done(job.size)
+        observer.done(job.size, job.noun)
 
-    observer.begin(len(jobs), sum(job.size for job in jobs))
+    nouns = {job.noun for job in jobs}
+    noun = nouns.pop() if len(nouns) == 1 else "piece"
+    observer.begin(len(jobs), sum(job.size for job in jobs), noun)
     return [replace(job, start=partial(notified, job)) for job in jobs]
 
 
@@ -206,7 +209,8 @@ def in_turn(
         yield from ((number, item) for item in job.start())
 
     all_numbered = [
-        Job(partial(numbered, number, job), job.need, job.size) for number, job in enumerate(jobs)
+        Job(partial(numbered, number, job), job.need, job.size, job.noun)
+        for number, job in enumerate(jobs)
     ]
     results = dict(as_they_come(all_numbered, threads=threads, budget=budget, stop=stop))
     return [results[number] for number in range(len(jobs))]

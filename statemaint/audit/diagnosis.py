@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
-from statemaint.model.findings import Blocks, Finding, FindingCode, Subject
+from statemaint.model.findings import Blocks, Finding, FindingCode, Subject, finding_rows
 from statemaint.model.ids import batch_in, batch_of
 from statemaint.model.policy import PRESETS
 from statemaint.model.verdict import Looked, Verdict
 from statemaint.plan.findings.restart import blockers, is_doubt
 from statemaint.plan.recovery.rollback import newest_to_go_back_to
+from statemaint.wording import Displayed, counted, quoted
 
 REPAIRS_ITSELF = "4.2"
 """The first Spark that passes over a bad snapshot: `stateStore.autoSnapshotRepair.enabled`."""
@@ -27,8 +28,8 @@ class Reading:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+@dataclass(frozen=True, slots=True, repr=False)
+class Diagnosis(Displayed):
     """The result of diagnosing a checkpoint."""
 
     checkpoint: Checkpoint
@@ -52,6 +53,17 @@ class Diagnosis:
     # Why `maintain` with the default policy would write no snapshot for the longest chain.
     waits: tuple[str, ...] = ()
     versions_checked: int = 0  # retained versions that passed, counted per store
+
+    def _facts(self) -> Iterator[str]:
+        yield quoted(self.checkpoint.root)
+        yield self.verdict
+        yield "restarts" if self.restarts else "does not restart"
+        yield counted(len(self.findings), "finding")
+
+    def _rows(self) -> Iterator[dict[str, object]]:
+        if self.findings:
+            return finding_rows(self.findings)
+        return ({"next": step} for step in self.next)
 
     @property
     def rows_checked(self) -> tuple[int, int]:

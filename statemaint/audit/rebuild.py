@@ -68,8 +68,9 @@ def seems_whole(
 _Bad = CheckpointError | UnsupportedError
 _File = TypeVar("_File", Delta, Snapshot)
 
-# Plain loops decode a delta of fewer stored bytes before compiled ones would have begun.
-_SMALL = 1024
+# Plain loops decode a delta of fewer stored bytes before compiled ones would have begun, as long as
+# a checkpoint has no more than this of them: then compiled ones are worth their loading.
+_SMALL, _FEW = 1024, 6 * 1024 * 1024
 
 
 class Depth(IntEnum):
@@ -107,7 +108,8 @@ def rebuild(
     first, last = checkpoint.span
     suspects = {suspect.path: suspect for suspect in judge(store, checkpoint).suspects}
     retained = range(first, last + 1)
-    rebuilding = _Rebuild(source, engine, store, depth, suspects, retained, lineages)
+    few = store.size * len(checkpoint.stores) < _FEW
+    rebuilding = _Rebuild(source, engine, store, depth, suspects, retained, lineages, few)
     checked = 0
     for version in sorted(rebuilding.loads):
         if not checkpoint.asks(store.id, version):
@@ -143,9 +145,11 @@ class _Rebuild:
     suspects: Mapping[str, Suspect]  # these are compared separately
     retained: range  # the versions that Spark may load by lineage
     by_zips: bool  # whether the zips that lineages name must exist
+    few: bool  # whether the checkpoint is so small that its small deltas need no compiled loops
     digests: dict[str, StateDigest] = field(default_factory=dict)
-    read: dict[str, _Bad | None] = field(default_factory=dict)
+    read: dict[str, tuple[_Bad, ...]] = field(default_factory=dict)
     used: dict[str, frozenset[int]] = field(default_factory=dict)
+    below: tuple[int, list[_Bad]] = (0, [])  # the version looked at last, and its files' errors
     versions: Versions = field(init=False)
     loads: frozenset[int] = field(init=False)
     trusted: set[int] = field(init=False)  # equal to the log, here or when proved
@@ -170,12 +174,9 @@ class _Rebuild:
         Its snapshot is compared with the files below. The error of a file that several versions
         need is returned for each of them.
         """
-        chain = self._chain(version)
-        errors = [self._once(chain.base, self._snapshot)] if chain.base else []
-        errors += (self._once(delta, self._delta) for delta in chain.deltas)
-        bad = [error for error in errors if error]
-        if not bad and version in self.retained:
-            bad += self._unnamed(chain)
+        bad = self._of_chain(version)
+        if not bad and self.used and version in self.retained:
+            bad += self._unnamed(self._chain(version))
         snapshot = self.versions.snapshots.get(version)
         if bad or not snapshot or self._is_suspect(snapshot):
             return bad
@@ -188,6 +189,19 @@ class _Rebuild:
                 bad.append(error)
         return bad
 
+    def _of_chain(self, version: int) -> list[_Bad]:
+        """Returns the errors of a chain's files, which are those of the version below and one."""
+        below, errors = self.below
+        delta = self.versions.deltas.get(version)
+        if delta and below == version - 1 and version not in self.versions.snapshots:
+            errors = [*errors, *self._once(delta, self._delta)]
+        else:
+            chain = self._chain(version)
+            errors = [*self._once(chain.base, self._snapshot)] if chain.base else []
+            errors += (error for one in chain.deltas for error in self._once(one, self._delta))
+        self.below = version, errors
+        return [*errors]
+
     def _unnamed(self, chain: Chain) -> Iterator[_Bad]:
         """Yields the error of a chain whose base does not name every family that changes use."""
         for unnamed in islice(replace(self.versions, used=self.used).unnamed(chain), 1):
@@ -195,14 +209,15 @@ class _Rebuild:
             code, version = FindingCode.BROKEN_CHAIN.value, unnamed.delta.version
             yield DamagedError(path, detail, code=code, version=version)
 
-    def _once(self, file: _File, read: Callable[[_File], None]) -> _Bad | None:
+    def _once(self, file: _File, read: Callable[[_File], None]) -> tuple[_Bad, ...]:
+        """Returns the error of a file, if it has one."""
         path = file.entry.path
         if path not in self.read:
-            self.read[path] = None
+            self.read[path] = ()
             try:
                 read(file)
             except (CheckpointError, UnsupportedError) as error:
-                self.read[path] = _without_frames(error)
+                self.read[path] = (_without_frames(error),)
         return self.read[path]
 
     def _delta(self, delta: Delta) -> None:
@@ -214,9 +229,9 @@ class _Rebuild:
         if header:
             self._check_families(delta, header[0], families)
         if self.depth is not Depth.HEADERS or not whole:
-            small = self.store.rocks is None and delta.entry.size < _SMALL
+            small = self.few and self.store.rocks is None and delta.entry.size < _SMALL
             engine = ClearEngine() if small else self.engine()
-            if used := engine.check(self.source, delta.entry.path):
+            if used := engine.check(self.source, delta):
                 self.used[delta.entry.path] = used
         if by_id and header and delta.version not in self.zips:
             self._check_lineage(delta, header[0].lineage)

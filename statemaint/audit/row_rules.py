@@ -79,7 +79,8 @@ def check_units(
         return []
     needed = checkpoint.needed(checkpoint.target)
     units = (tuple(group) for _, group in groupby(needed, key=lambda one: one.id.unit))
-    jobs = [Job(partial(_unit, storage, checkpoint, stores, known)) for stores in units]
+    check = partial(_unit, storage, checkpoint)
+    jobs = [Job(partial(check, stores, known), noun="partition") for stores in units]
     return in_turn(jobs, threads=threads, stop=stop)
 
 

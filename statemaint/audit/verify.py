@@ -25,7 +25,7 @@ from statemaint.listing import Entry
 from statemaint.model.chain import lone_checksum_files
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempFile
-from statemaint.model.findings import Finding, FindingCode, damaged
+from statemaint.model.findings import Finding, FindingCode, damaged, finding_rows
 from statemaint.model.ids import StoreId, batch_of
 from statemaint.model.verdict import Looked, Verdict
 from statemaint.plan.findings.health import diagnose
@@ -38,6 +38,7 @@ from statemaint.scan.layout import is_of_one_store, unread
 from statemaint.scan.rollbacks import unfinished_rollbacks
 from statemaint.scan.scanner import scan
 from statemaint.storage import Storage, stoppable
+from statemaint.wording import Displayed, counted, quoted
 from statemaint.workers import Job, Workers, in_turn
 
 # The findings of a listing of which `check_suspects` reads more.
@@ -46,8 +47,8 @@ _OF_SUSPECTS = (FindingCode.STALE_SNAPSHOT, FindingCode.LOG_REPLACED)
 _READ_WHOLE = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+@dataclass(frozen=True, slots=True, repr=False)
+class Verification(Displayed):
     """The result of a verification."""
 
     checkpoint: Checkpoint
@@ -58,6 +59,15 @@ class Verification:
     depth: Depth = Depth.HEADERS
     # The bad snapshots that Spark 4.2 and later pass over; `None` if none or all Sparks restart.
     passed_over: tuple[str, ...] | None = None
+
+    def _facts(self) -> Iterator[str]:
+        yield quoted(self.checkpoint.root)
+        yield self.verdict
+        yield f"{self.versions_checked:,} of {counted(self.versions, 'version')} passed"
+        yield counted(len(self.findings), "finding")
+
+    def _rows(self) -> Iterator[dict[str, object]]:
+        return finding_rows(self.findings)
 
     @property
     def verdict(self) -> Verdict:
@@ -308,7 +318,7 @@ def _unneeded(
         try:
             match file:
                 case Delta():
-                    engine().check(source, file.entry.path)
+                    engine().check(source, file)
                 case Snapshot():
                     engine().digest(source, file.entry.path)
                 case _:

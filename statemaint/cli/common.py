@@ -58,6 +58,8 @@ statemaint plan /data/checkpoints/hourly_revenue
 statemaint plan /data/checkpoints/hourly_revenue --json --output plan.json
 # check the file of the DAGs
 statemaint queries statemaint_queries.yaml validate
+# the queries of the file that STATEMAINT_QUERIES names
+statemaint queries list
 # what can be repaired?
 statemaint repair /data/checkpoints/hourly_revenue
 # repair it
@@ -120,6 +122,8 @@ EXAMPLES = _examples()
 """The examples of each verb: why, and the command."""
 
 
+_OF_QUERIES = ("exporter", "queries")
+"""The verbs that read the queries file and take no checkpoint."""
 _RESULTS = (0, 3, 6)
 """The exit codes of a verb that has printed its result."""
 
@@ -129,8 +133,8 @@ def add_common(verb: click.Command) -> click.Command:
     work = verb.callback
     if work is not None and not getattr(work, "has_common_flags", False):
         verb.callback = _with_common(work)
-        takes_uri = any(param.name == "uri" for param in verb.params)
-        verb.params += [*([queries_option()] if takes_uri else []), *_options()]
+        reads = any(param.name == "uri" for param in verb.params) or verb.name in _OF_QUERIES
+        verb.params += [*([queries_option()] if reads else []), *_options()]
         examples = EXAMPLES.get(verb.name or "", [])
         lines = [f"  # {why}\n  {command}" for why, command in examples]
         verb.epilog = "\n".join(("\b", "Examples:", *lines))

@@ -110,8 +110,8 @@ def end_with_many(
     crew = options.get("workers") or Workers()
     threads = min(crew.number or min(_THREADS, 2 * (os.cpu_count() or 1)), len(addresses) or 1)
     options = {**options, **({"workers": crew.split(threads)} if "workers" in options else {})}
-    jobs = [Job(partial(_reading, one, fleet, options)) for one in addresses]
-    with work_done(fleet.doing, "checkpoint"):
+    jobs = [Job(partial(_reading, one, fleet, options), noun="checkpoint") for one in addresses]
+    with work_done(fleet.doing):
         readings = in_turn(jobs, threads=threads)
     print_result(
         lambda: {"folder": place, "checkpoints": [_json(reading) for reading in readings]},

@@ -12,7 +12,7 @@ from rich.filesize import decimal
 
 from statemaint.cli.messages import note, settings
 from statemaint.cli.tables import lasting
-from statemaint.progress import watched
+from statemaint.progress import STORE, watched
 from statemaint.wording import counted
 
 if TYPE_CHECKING:
@@ -28,10 +28,8 @@ _BETWEEN_LINES = 30.0
 class Meter:
     """Reports the progress of work: its steps, or its bytes if these are known."""
 
-    def __init__(
-        self, label: str, noun: str = "store", *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.label, self.noun = label, noun
+    def __init__(self, label: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.label, self.noun = label, STORE
         self._clock, self._lock = clock, Lock()
         self._settings = copy_context()  # steps end in threads, which have no settings
         self._began = self._phase = self._told = clock()
@@ -42,15 +40,17 @@ class Meter:
     def begun(self) -> bool:
         return self._steps > 0
 
-    def begin(self, jobs: int, size: int) -> None:
+    def begin(self, jobs: int, size: int, noun: str = STORE) -> None:
         with self._lock:
-            if self._ended == self._steps:  # what was done before is not counted again
+            if self._ended == self._steps or noun != self.noun:  # the last is not counted again
+                self.noun = noun
                 self._steps = self._ended = self._size = self._read = 0
                 self._phase = self._clock()
             self._steps += jobs
             self._size += size
 
-    def done(self, size: int) -> None:
+    def done(self, size: int, noun: str = STORE) -> None:
+        del noun  # work of one kind ends before another begins
         with self._lock:
             self._ended += 1
             self._read += size
@@ -116,9 +116,9 @@ def _new_bar(label: str) -> "Progress":
 
 
 @contextmanager
-def work_done(label: str, noun: str = "store") -> Iterator[None]:
-    """Shows the progress of the stores that are read in the block."""
-    meter = Meter(label, noun)
+def work_done(label: str) -> Iterator[None]:
+    """Shows the progress of the work in the block, in stores or what else its jobs are of."""
+    meter = Meter(label)
     try:
         with watched(meter):
             yield
@@ -129,12 +129,12 @@ def work_done(label: str, noun: str = "store") -> Iterator[None]:
 @contextmanager
 def actions_done() -> "Iterator[Callable[[Outcome, Plan], None]]":
     """Yields a function that takes each outcome of a run, and shows the progress of the run."""
-    meter = Meter("maintaining", "action")
+    meter = Meter("maintaining")
 
     def advance(outcome: "Outcome", plan: "Plan") -> None:
         del outcome
         if not meter.begun:
-            meter.begin(len(plan.actions), 0)
+            meter.begin(len(plan.actions), 0, "action")
         meter.done(0)
 
     try:

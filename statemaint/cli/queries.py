@@ -19,7 +19,7 @@ from statemaint.cli import tables
 from statemaint.cli.messages import settings, tell
 from statemaint.cli.options import DURATION, SHARE, as_json
 from statemaint.cli.output import headed, print_result
-from statemaint.cli.targets import VARIABLE, Address
+from statemaint.cli.targets import Address, queries_file
 from statemaint.errors import ConfigError, NotInstalledError, StatemaintError
 from statemaint.maintain.record import read_record, write_record
 from statemaint.metrics.options import (
@@ -45,15 +45,17 @@ if TYPE_CHECKING:
 
 
 @click.command("queries")
-@click.argument("config", metavar="CONFIG", type=click.Path())
+@click.argument("config", metavar="[CONFIG]", nargs=-1, type=click.Path())
 @click.argument("what", type=click.Choice(["validate", "list"]))
 @as_json
-def queries_verb(config: str, what: str) -> None:
+def queries_verb(config: tuple[str, ...], what: str) -> None:
     """Validate the queries file from which Airflow's DAGs are generated, or list its queries.
 
-    CONFIG is a file, or a folder whose files *.yaml and *.yml all count.
+    CONFIG is a file, or a folder whose files *.yaml and *.yml all count; by default that of
+    --queries.
     """
-    reading = read_queries(config)
+    file = queries_file(config)
+    reading = read_queries(file)
     queries = dict(sorted(reading.queries.items()))
     wrong = (
         reading.problem_of(name, why, "notify", place) for name, place, why in unresolved(queries)
@@ -62,7 +64,7 @@ def queries_verb(config: str, what: str) -> None:
     if not problems or what == "list" or settings().as_json:
         print_result(
             lambda: _document(queries, problems),
-            lambda: _print_table(config, queries, full=what == "list"),
+            lambda: _print_table(file, queries, full=what == "list"),
         )
     for problem in problems:
         click.echo(f"statemaint: {ConfigError.code}: {problem}", err=True)
@@ -191,16 +193,6 @@ _EVERY, _KEEP = 60.0, 900.0
 
 @click.command("exporter")
 @click.option(
-    "--queries",
-    "file",
-    metavar="FILE",
-    type=click.Path(),
-    required=True,
-    envvar=VARIABLE,
-    show_envvar=True,
-    help="The queries file.",
-)
-@click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=9808,
@@ -235,7 +227,6 @@ _EVERY, _KEEP = 60.0, 900.0
 @click.option("--key", metavar="PEM", type=click.Path(), help="Its key.")
 @as_json
 def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
-    file: str,
     port: int,
     host: str,
     every: float,
@@ -257,7 +248,7 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a separate choice
 
     if bool(certificate) != bool(key):
         raise ConfigError("--certificate and --key require each other; use both or neither")
-    reader = QueriesReader(file, clock=time.time, folder=state_folder(os.environ))
+    reader = QueriesReader(queries_file(), clock=time.time, folder=state_folder(os.environ))
     exporter = Exporter(partial(_places, reader, shard), open_storage, time.time, keep=keep)
     # Already listening, so that a large file or a slow storage does not cause a restart.
     with serving(exporter, host, port, certificate=certificate, key=key) as port_used:

@@ -272,7 +272,7 @@ def savepoints_verb(uri: Address, *, keep: KeepRules | None, delete: bool) -> No
     if delete and not keep:
         raise ConfigError("--delete needs --keep: say what to keep, such as --keep last=7,weekly=4")
     now = open_storage(dest).now()
-    with work_done("reading", "savepoint"):
+    with work_done("reading"):
         savepoints = list_savepoints(dest, source=source)
     if keep:
         savepoints = decide(savepoints, keep, now)

@@ -104,6 +104,17 @@ def _queries_file(ctx: click.Context | None) -> str | None:
     return given or os.environ.get(VARIABLE) or (_HERE if Path(_HERE).is_file() else None)
 
 
+def queries_file(config: tuple[str, ...] = ()) -> str:
+    """Returns the queries file: the argument, `--queries`, the variable's, or the one here."""
+    ctx = click.get_current_context()
+    if len(config) > 1 or (config and ctx.meta.get(_KEY)):
+        raise click.UsageError("give one queries file, as CONFIG or with --queries", ctx)
+    path = config[0] if config else _queries_file(ctx)
+    if path is None:
+        raise click.UsageError(f"give the queries file with --queries FILE, or set {VARIABLE}", ctx)
+    return path
+
+
 def _is_address(text: str) -> bool:
     if not text.strip() or "/" in text or ":" in text or text in {".", ".."}:
         return True

@@ -11,6 +11,7 @@ from statemaint.codec.hdfs import records
 from statemaint.codec.integrity.digest import StateDigest, digest
 from statemaint.fold.source import Folding, Pieces, Source
 from statemaint.model.chain import Chain
+from statemaint.model.files import Delta
 
 State = dict[bytes, bytes]
 
@@ -27,8 +28,8 @@ class ClearEngine:
     def digest(self, source: Source, path: str) -> StateDigest:
         return digest(source.rows(path), source.key)
 
-    def check(self, source: Source, path: str) -> frozenset[int]:
-        deque(source.records(path), maxlen=0)
+    def check(self, source: Source, delta: Delta) -> frozenset[int]:
+        deque(source.records(delta.entry.path), maxlen=0)
         return frozenset()
 
 

@@ -193,6 +193,6 @@ class Engine(Protocol):
 
     def digest(self, source: Source, path: str) -> StateDigest: ...
 
-    def check(self, source: Source, path: str) -> frozenset[int]:
+    def check(self, source: Source, delta: Delta) -> frozenset[int]:
         """Reads a delta whole; returns the column families, if any, that it needs a zip to name."""
         ...

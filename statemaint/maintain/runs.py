@@ -3,7 +3,7 @@
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from statemaint.records.trashed import size_in_trash, trashed_runs
 from statemaint.report.outcome import Halted, Report, Skipped
 from statemaint.scan.identity import must_be_checkpoint
 from statemaint.storage import Storage
+from statemaint.wording import Displayed, counted, moment
 
 _WHOLE = "whole-run"
 _DONE = ("snapshots_written", "files_deleted", "bytes_written", "bytes_deleted")
@@ -42,8 +43,8 @@ class Undoing:
     left: int
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+@dataclass(frozen=True, slots=True, repr=False)
+class Run(Displayed):
     """One run, all of its tasks together.
 
     Attributes:
@@ -74,6 +75,12 @@ class Run:
     bytes_restored: int = 0
     undone: tuple[Undoing, ...] = ()
     batch: int | None = None
+
+    def _facts(self) -> Iterator[str]:
+        yield self.run
+        yield moment(self.started)
+        yield f"{counted(self.snapshots_written, 'snapshot')} written"
+        yield f"{counted(self.files_deleted, 'file')} deleted"
 
 
 def list_runs(storage: Storage, *, most: int | None = None) -> tuple[Run, ...]:

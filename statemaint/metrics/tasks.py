@@ -20,7 +20,7 @@ from statemaint.metrics.publish import ERRORS, Credentials, gateway_of
 from statemaint.metrics.push import WAITING_SECONDS
 from statemaint.metrics.textfile import remove_task_textfiles, write_task_textfile
 from statemaint.plan.actions import Plan
-from statemaint.progress import watched
+from statemaint.progress import STORE, watched
 from statemaint.report.outcome import Deleted, Outcome, SnapshotWritten
 from statemaint.report.task import BundleReport
 
@@ -55,11 +55,13 @@ class Progress:
     failed: bool = False  # whether the work has failed, even if the task does not raise
     _lock: Lock = field(default_factory=Lock)
 
-    def begin(self, jobs: int, _: int) -> None:
-        self.add(stores_planned=jobs, stores_done=0)
+    def begin(self, jobs: int, _: int, noun: str = STORE) -> None:
+        if noun == STORE:
+            self.add(stores_planned=jobs, stores_done=0)
 
-    def done(self, _: int) -> None:
-        self.add(stores_done=1)
+    def done(self, _: int, noun: str = STORE) -> None:
+        if noun == STORE:
+            self.add(stores_done=1)
 
     def changes(self) -> Callable[[Outcome, Plan], None]:
         """Returns the function that adds an outcome of maintenance; nothing is changed so far."""

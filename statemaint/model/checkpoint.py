@@ -1,9 +1,10 @@
 """A checkpoint as one scan saw it: the result of `scan` and the only input of `plan`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from itertools import pairwise
+from math import inf
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
@@ -13,6 +14,7 @@ from statemaint.model.ids import StoreId, batch_of, version_of
 from statemaint.model.pins import Pin
 from statemaint.model.proof import Attestation, Outdated
 from statemaint.model.rocks import NOTHING_SEEN, Rocks, Uploads
+from statemaint.wording import Displayed, counted, quoted
 
 
 @unique
@@ -222,8 +224,8 @@ class Operator:
         return joins or self.name.startswith("transformWithState")
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+@dataclass(frozen=True, slots=True, repr=False)
+class Checkpoint(Displayed):
     """Everything that one scan found."""
 
     root: str
@@ -254,6 +256,25 @@ class Checkpoint:
     # The newest entry that the newest batch reads of each file source's own log.
     file_sources: Mapping[str, int] = field(default_factory=dict)
     pins: tuple[Pin, ...] = ()  # the pins that hold, by id
+
+    def _facts(self) -> Iterator[str]:
+        yield quoted(self.root)
+        yield "nothing committed" if self.committed is None else f"batch {self.committed}"
+        yield counted(len({store.id.operator for store in self.stores}), "operator")
+        yield counted(len(self.stores), "store")
+        if self.findings:
+            yield counted(len(self.findings), "finding")
+
+    def _rows(self) -> Iterator[dict[str, object]]:
+        replays = [(store, replay_of(store, self.target)) for store in self.stores]
+        for store, replay in sorted(replays, key=lambda pair: -pair[1].chain if pair[1] else -inf):
+            yield {
+                **store.id.columns,
+                "snapshots": len(store.versions.snapshots),
+                "chain": replay.chain if replay else "broken" if self.target else None,
+                "files": len(store.files),
+                "bytes": store.size,
+            }
 
     def asks(self, store: StoreId, version: int | None) -> bool:
         return asks(self.counts, store, version)

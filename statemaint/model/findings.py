@@ -1,10 +1,12 @@
 """The findings of a checkpoint, by stable code; `docs/runbook.md` has a heading for each."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum, unique
 from typing import Self
 
 from statemaint.model.ids import StoreId
+from statemaint.wording import Displayed, shortened
 
 
 @unique
@@ -186,8 +188,8 @@ OF_STORAGE = frozenset(one for one in FindingCode if one.about.subject is Subjec
 """The findings of a run in which the storage failed."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Finding:
+@dataclass(frozen=True, slots=True, order=True, repr=False)
+class Finding(Displayed):
     """One finding, in one line."""
 
     code: FindingCode
@@ -200,6 +202,13 @@ class Finding:
     batches: tuple[int, ...] = field(default=(), compare=False)
     lasting: bool = field(default=False, compare=False)  # another attempt fails in the same way
 
+    def _facts(self) -> Iterator[str]:
+        yield self.code
+        yield shortened(self.detail)
+
+    def _rows(self) -> Iterator[dict[str, object]]:
+        return finding_rows((self,))
+
     @property
     def damage(self) -> bool:
         """Returns whether the operator must act; the store (or checkpoint) is halted until then.
@@ -209,6 +218,13 @@ class Finding:
         """
         about = self.code.about
         return about.damage or (about.misleads and bool(self.batches))
+
+
+def finding_rows(findings: Iterable[Finding]) -> Iterator[dict[str, object]]:
+    """Yields the row of each finding in a notebook's table."""
+    for one in findings:
+        columns = one.store.columns if one.store else dict.fromkeys(StoreId(0, 0).columns)
+        yield {"code": one.code, **columns, "path": one.path, "detail": one.detail}
 
 
 def damaged(findings: tuple[Finding, ...]) -> bool:

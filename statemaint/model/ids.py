@@ -53,6 +53,12 @@ class StoreId:
         return partition if self.store == DEFAULT_STORE else f"{partition}/{self.store}"
 
     @property
+    def columns(self) -> dict[str, int | str]:
+        """Returns its parts by the names that Spark's own tables of state have for them."""
+        names = ("operatorId", "partitionId", "storeName")
+        return dict(zip(names, (self.operator, self.partition, self.store), strict=True))
+
+    @property
     def unit(self) -> "UnitId":
         return UnitId(self.operator, self.partition)
 

@@ -1,7 +1,7 @@
 """The parts of a plan. Every kept or deleted file has a reason from a closed set."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from statemaint.listing import Entry
@@ -21,6 +21,7 @@ from statemaint.plan.reasons import (
     WithheldReason,
 )
 from statemaint.plan.uploads import observed
+from statemaint.wording import Displayed, counted, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +212,8 @@ class StorePlan:
         return self.store.rocks is not None and observed(self.store) != self.store.uploads
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+@dataclass(frozen=True, slots=True, repr=False)
+class Plan(Displayed):
     """Everything that one run would do; a value."""
 
     root: str
@@ -233,6 +234,24 @@ class Plan:
     counts: Mapping[int, int] = field(default_factory=dict)  # of each batch, once repartitioned
     pins: tuple[Pin, ...] = ()
     verdict: Verdict = Verdict.HEALTHY
+
+    def _facts(self) -> Iterator[str]:
+        kinds = Counter(type(action) for action in self.actions)
+        yield quoted(self.root)
+        yield f"{counted(kinds[WriteSnapshot], 'snapshot')} to write"
+        yield f"{counted(kinds[Delete], 'file')} to delete"
+        yield counted(len(self.stores), "store")
+        yield self.verdict
+
+    def _rows(self) -> Iterator[dict[str, object]]:
+        for plan in sorted(self.stores, key=lambda one: (not one.halted, -len(one.actions))):
+            kinds = Counter(type(action) for action in plan.actions)
+            yield {
+                **plan.store.id.columns,
+                "write": "halted" if plan.halted else kinds[WriteSnapshot],
+                "attest": kinds[Attest],
+                "delete": kinds[Delete],
+            }
 
     @property
     def loadable(self) -> int:

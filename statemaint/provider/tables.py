@@ -23,7 +23,9 @@ Given = Iterable[tuple[Values, Any]] | str | PathLike[str] | Any
 `None` as a value removes the key.
 """
 
-_KEY, _VALUE, _PARTITION, _INDEX = "key", "value", "partition", "__index_level_"
+_KEY, _VALUE, _INDEX = "key", "value", "__index_level_"
+# Beside key and value: of `read_table` now and before, and of Spark's own reader.
+_PLACE = {"batchId", "operatorId", "partitionId", "storeName", "partition", "partition_id"}
 _TO_ARROW, _STREAM = ("toArrow", "to_arrow"), "__arrow_c_stream__"
 _BATCH = 8192
 _WIDTH = re.compile(r"large_|^u(?=int)|[^a-z].*")  # in the name of a type
@@ -65,7 +67,7 @@ def _pairs(keys: Any, values: Any) -> Iterator[tuple[Values, Any]]:
 def _columns(arrow: ModuleType, table: Any, key: Any, value: Any) -> tuple[Any, Any]:
     """Returns the keys and the values of a table, as the types of the state."""
     there = [name for name in table.column_names if not name.startswith(_INDEX)]
-    if {_KEY, _VALUE} == {*there} - {_PARTITION} and arrow.types.is_struct(table[_KEY].type):
+    if {_KEY, _VALUE} == {*there} - _PLACE and arrow.types.is_struct(table[_KEY].type):
         key_column, value_column = _fitted(arrow, key, table[_KEY], "key."), table[_VALUE]
         return key_column, _fitted(arrow, value, value_column, "value.")
     if not all(map(arrow.types.is_struct, (key, value))) or {*_names(key)} & {*_names(value)}:

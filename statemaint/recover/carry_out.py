@@ -22,7 +22,7 @@ from statemaint.report.facts import RunFacts
 from statemaint.report.outcome import SnapshotWritten
 from statemaint.report.to_json import recovery_fingerprint
 from statemaint.storage import Storage
-from statemaint.wording import counted
+from statemaint.wording import Displayed, counted, quoted
 from statemaint.workers import Workers, in_order, nothing
 
 
@@ -40,8 +40,8 @@ class Proved:
     logs: frozenset[Entry]
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class RecoveryReport(Displayed):
     """The result of a repair or a rollback.
 
     Attributes:
@@ -52,6 +52,16 @@ class RecoveryReport:
     plan: RecoveryPlan
     removed: tuple[Remove, ...] = ()
     written: tuple[SnapshotWritten, ...] = ()
+
+    def _facts(self) -> Iterator[str]:
+        yield quoted(self.plan.root)
+        yield f"run {self.run}" if self.run else "nothing done"
+        yield f"{counted(len(self.removed), 'file')} moved"
+        yield f"{counted(len(self.written), 'snapshot')} written"
+
+    def _rows(self) -> Iterator[dict[str, object]]:
+        for one in self.removed:
+            yield {"path": one.path, "reason": one.reason.words}
 
     @property
     def record_id(self) -> str:

@@ -94,7 +94,12 @@ class Proofs:
             return
         sizes = [store_of(checkpoint, one).size for one in there]
         jobs = [
-            Job(partial(self._proofs, checkpoint, one), partial(self._need, checkpoint, one), size)
+            Job(
+                partial(self._proofs, checkpoint, one),
+                partial(self._need, checkpoint, one),
+                size,
+                "repair step",
+            )
             for one, size in zip(there, sizes, strict=True)
         ]
         budget = self.workers.budget(loading(sum(sizes), checkpoint.provider))

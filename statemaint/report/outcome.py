@@ -20,7 +20,7 @@ from statemaint.plan.actions import Attest, Delete, Plan, StorePlan, Wait, Withh
 from statemaint.plan.reasons import KeepReason, WithheldReason
 from statemaint.plan.snapshots import withheld
 from statemaint.plan.withheld import long_waits
-from statemaint.wording import Explained
+from statemaint.wording import Displayed, Explained, counted, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +210,8 @@ def _exit_code(finding: Finding) -> int:
     return 6 if finding.code is FindingCode.SUPERSEDED else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+@dataclass(frozen=True, slots=True, repr=False)
+class Report(Displayed):
     """The report of one run.
 
     Attributes:
@@ -236,6 +236,23 @@ class Report:
     peak_memory: int = 0
     requests: Mapping[str, int] = field(default_factory=dict)
     emptied: Emptied = Emptied()
+
+    def _facts(self) -> Iterator[str]:
+        yield quoted(self.plan.root)
+        yield "dry run" if self.dry_run else f"run {self.run}"
+        yield f"{counted(self.snapshots_written, 'snapshot')} written"
+        yield f"{counted(self.files_deleted.total(), 'file')} deleted"
+        yield self.verdict
+
+    def _rows(self) -> Iterator[dict[str, object]]:
+        for one in sorted(self.stores, key=lambda store: store.state is StoreOutcome.DONE):
+            yield {
+                **one.before.id.columns,
+                "outcome": one.state,
+                "snapshots written": one.snapshots_written,
+                "files deleted": one.files_deleted.total(),
+                "bytes deleted": one.bytes_deleted,
+            }
 
     @property
     def findings(self) -> tuple[Finding, ...]:

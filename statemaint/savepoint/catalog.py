@@ -118,7 +118,7 @@ def list_savepoints(
     that find its folder. With a source, only those that are, or may be, of that checkpoint.
     """
     below = checkpoints_below(dest, marks=MARKS | {OURS}, opened=opened)
-    jobs = [Job(partial(_looking, address, opened)) for address in below]
+    jobs = [Job(partial(_looking, address, opened), noun="savepoint") for address in below]
     looks = in_turn(jobs, threads=opened(dest).parallel)
     listed = [
         savepoint

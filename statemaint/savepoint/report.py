@@ -1,6 +1,6 @@
 """What is reported of a savepoint, and noted in the record of its query."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import ceil
 from statistics import median_low
@@ -9,6 +9,7 @@ from statemaint.maintain.record import note_savepoint
 from statemaint.records.savepoints import SavepointNote
 from statemaint.report.record import LastSavepoint
 from statemaint.storage import Storage
+from statemaint.wording import Displayed, counted, quoted
 
 _IDS = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
@@ -40,8 +41,8 @@ class OperatorForecast:
     after: PartitionSizes
 
 
-@dataclass(frozen=True, slots=True)
-class SavepointReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class SavepointReport(Displayed):
     """A savepoint, as it is or, of a dry run, as it would be."""
 
     dest: str  # its address
@@ -53,6 +54,13 @@ class SavepointReport:
     dry_run: bool = False
     unchecked: tuple[str, ...] = ()  # the sources that may be unable to go on; none if complete
     operators: tuple[OperatorForecast, ...] = ()  # of a dry run that has counted rows
+
+    def _facts(self) -> Iterator[str]:
+        yield quoted(self.dest)
+        yield f"batch {self.note.batch}"
+        yield counted(self.stores, "store")
+        if self.dry_run:
+            yield "dry run"
 
     @property
     def code(self) -> tuple[str, ...]:

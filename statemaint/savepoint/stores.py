@@ -93,7 +93,8 @@ class StoreWriter:
             jobs.append(Job(start, partial(self._need, store, write.chain), write.chain.size))
         for shuffle in shuffles:
             start = partial(self._shuffle, engine, again, shuffle)
-            jobs.append(Job(start, partial(self._shuffle_need, shuffle), shuffle.size))
+            need = partial(self._shuffle_need, shuffle)
+            jobs.append(Job(start, need, shuffle.size, "operator"))
         threads = workers.threads(max(source.parallel, self.dest.parallel), size)
         budget = workers.budget(loading(size, provider))
         yield from self._recorded(as_they_come(jobs, threads=threads, budget=budget))

@@ -3,23 +3,35 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statemaint.errors import ConfigError
+from statemaint.model.policy import Value
 from statemaint.records.runs import new_run_id
 from statemaint.records.savepoints import SAME, Shape
-from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
+from statemaint.spark.columns import INVENTORY, NAMES_OF_SPARK, OUTCOMES, PLAN, VERIFIED
 from statemaint.spark.engine import FleetRun, run_fleet
 from statemaint.spark.fleet import Queries, fleet_of, reading_of
-from statemaint.spark.frames import MOST_TASKS_A_CORE, cores_of, deal, frame_of, rows_of, spread
+from statemaint.spark.frames import (
+    MOST_TASKS_A_CORE,
+    Work,
+    cores_of,
+    deal,
+    frame_of,
+    rows_of,
+    spread,
+)
 from statemaint.spark.history import History
 from statemaint.spark.reporting import reporting
 from statemaint.spark.savepoints import save_fleet
 from statemaint.spark.summary import summaries
 from statemaint.spark.units import Piece, check, make_plan, take_inventory, waits
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
-def inventory(spark: Any, queries: Queries) -> Any:
+
+def inventory(spark: "SparkSession", queries: Queries) -> "DataFrame":
     """Returns the inventory: a row for each store, and for each query with findings of its own.
 
     It is read by an action, and again by the next one: `cache()` it, or write it. Nothing is
@@ -33,12 +45,16 @@ def inventory(spark: Any, queries: Queries) -> Any:
         ConfigError: when the fleet cannot be used.
     """
     pieces = [(Piece(one).to_json(), 1.0) for one in fleet_of(queries)]
-    return _spread(spark, pieces, take_inventory, INVENTORY)
+    return _named(_spread(spark, pieces, take_inventory, INVENTORY))
 
 
 def plan_fleet(
-    spark: Any, queries: Queries, *, policy: Mapping[str, Any] | None = None, force: bool = False
-) -> Any:
+    spark: "SparkSession",
+    queries: Queries,
+    *,
+    policy: Mapping[str, Value] | None = None,
+    force: bool = False,
+) -> "DataFrame":
     """Returns the plan of maintenance: a row for each action, and for each finding.
 
     It is planned by an action, and again by the next one. Nothing is written (S13).
@@ -54,10 +70,12 @@ def plan_fleet(
     """
     options = {"force_snapshot": force}
     pieces = [(Piece(one, options).to_json(), 1.0) for one in fleet_of(queries, policy)]
-    return _spread(spark, pieces, make_plan, PLAN)
+    return _named(_spread(spark, pieces, make_plan, PLAN))
 
 
-def verify_fleet(spark: Any, queries: Queries, *, deep: bool = False, shares: int = 1) -> Any:
+def verify_fleet(
+    spark: "SparkSession", queries: Queries, *, deep: bool = False, shares: int = 1
+) -> "DataFrame":
     """Returns whether every retained version loads: a row for each share of each query.
 
     Args:
@@ -78,17 +96,17 @@ def verify_fleet(spark: Any, queries: Queries, *, deep: bool = False, shares: in
 
 
 def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
-    spark: Any,
+    spark: "SparkSession",
     queries: Queries,
     *,
-    policy: Mapping[str, Any] | None = None,
+    policy: Mapping[str, Value] | None = None,
     force: bool = False,
     run: str | None = None,
     attempt: int | None = None,
     wait: float | None = None,
     history: str | History | None = None,
     tell: Callable[[str], object] | None = None,
-) -> Any:
+) -> "DataFrame":
     """Maintains every query once, and returns the outcomes: a row for each store and each query.
 
     It works immediately, and once: the DataFrame has the outcomes, and computes nothing. A
@@ -122,11 +140,11 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
         ended(summaries(rows_of(table)))
     if kept:
         kept.add(fleet_run.name, table, time.time(), attempt=fleet_run.attempt)
-    return frame_of(spark, table, OUTCOMES)
+    return _named(frame_of(spark, table, OUTCOMES))
 
 
 def savepoint_fleet(  # noqa: PLR0913 -- as above
-    spark: Any,
+    spark: "SparkSession",
     queries: Queries,
     *,
     run: str | None = None,
@@ -135,7 +153,7 @@ def savepoint_fleet(  # noqa: PLR0913 -- as above
     pin: bool = True,
     history: str | History | None = None,
     tell: Callable[[str], object] | None = None,
-) -> Any:
+) -> "DataFrame":
     """Makes a savepoint of each query that says where its savepoints are, of its newest batch.
 
     Returns the outcomes: a row for each store and each query. It works immediately, and once. A
@@ -170,9 +188,20 @@ def savepoint_fleet(  # noqa: PLR0913 -- as above
         ended(summaries(rows_of(table)))
     if kept:
         kept.add(name, table, time.time(), verb="savepoint")
-    return frame_of(spark, table, OUTCOMES)
+    return _named(frame_of(spark, table, OUTCOMES))
 
 
-def _spread(spark: Any, pieces: list[tuple[str, float]], work: Any, columns: Any) -> Any:
+def _spread(
+    spark: "SparkSession", pieces: list[tuple[str, float]], work: Work, columns: Mapping[str, str]
+) -> "DataFrame":
     tasks = deal(pieces, cores_of(spark) * MOST_TASKS_A_CORE)
-    return spread(spark, tasks, work, columns, waits)
+    frame: DataFrame = spread(spark, tasks, work, columns, waits)
+    return frame
+
+
+def _named(frame: "DataFrame") -> "DataFrame":
+    """Adds the columns that name a store as Spark does, beside those of earlier releases."""
+    named: DataFrame = frame.selectExpr(
+        "*", *(f"`{old}` AS `{new}`" for new, old in NAMES_OF_SPARK.items())
+    )
+    return named

@@ -13,6 +13,9 @@ _STORE = {
     "store": "string",
 }
 
+NAMES_OF_SPARK = {"operatorId": "operator", "partitionId": "partition", "storeName": "store"}
+"""Columns that DataFrames have besides: what Spark's tables of state call a column of ours."""
+
 INVENTORY: Mapping[str, str] = {
     **_STORE,
     "provider": "string",

@@ -15,13 +15,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statemaint.errors import CodecError, ConfigError, NotFoundError, StorageError
 from statemaint.maintain.bundles import Costs
 from statemaint.model.ids import UnitId, run_folder
 from statemaint.spark.columns import HISTORY, OUTCOMES, VERIFIED, arrow_schema, ddl
 from statemaint.storage import LocalStorage, Storage, open_storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 _log = logging.getLogger(__name__)
 _PATH = re.compile(r"date=(\d{4}-\d{2}-\d{2})/([^/]+)\.parquet")
@@ -63,7 +67,7 @@ class History:
         return cls(storage, keep)
 
     def add(
-        self, run: str, table: Any, now: float, *, attempt: int = 1, verb: str = "maintain"
+        self, run: str, table: "pa.Table", now: float, *, attempt: int = 1, verb: str = "maintain"
     ) -> str:
         """Adds the outcomes of a run, replaces those of an earlier attempt, and returns the path.
 
@@ -167,7 +171,7 @@ def _widened(table: Any, run: str, verb: str) -> Any:
     return pa.table(columns, schema=schema)
 
 
-def read_history(spark: Any, address: str) -> Any:
+def read_history(spark: "SparkSession", address: str) -> "DataFrame":
     """Returns the rows of all runs, with the verb of each, and its day as `date`.
 
     Args:
@@ -180,7 +184,7 @@ def read_history(spark: Any, address: str) -> Any:
     return rows.withColumn("verb", expr(_VERB))
 
 
-def history_views(spark: Any, address: str) -> None:
+def history_views(spark: "SparkSession", address: str) -> None:
     """Makes temporary views of a history: `history`, and of it `maintained`, `saved`, `verified`.
 
     `history` has all columns; each of the others has those of its verb, and `date`.

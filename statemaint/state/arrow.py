@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from types import ModuleType
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from statemaint.codec.rows.display import field_names
 from statemaint.codec.rows.state_row import RowLayout
@@ -16,8 +16,12 @@ from statemaint.codec.rows.types import (
     StructType,
 )
 from statemaint.errors import CodecError, ConfigError, NotInstalledError
+from statemaint.model.ids import batch_of
 from statemaint.state.rows import DecodedRow, StateSelection, select_state
 from statemaint.storage import Storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Arrow's calendar intervals consist of months, days and nanoseconds.
 _NANOSECONDS = 1000
@@ -31,23 +35,37 @@ _ALIASES = {
 _BATCH = 8192
 
 
-def read_table(storage: Storage | str, operator: int = 0, **where: Any) -> Any:
+def read_table(
+    storage: Storage | str,
+    operator: int = 0,
+    *,
+    partition: int | None = None,
+    store: str | None = None,
+    family: str | None = None,
+    version: int | None = None,
+) -> "pa.Table":
     """Returns the rows of one store or column family at a version as a `pyarrow.Table`.
 
-    Its columns are `partition`, `key` and `value`; the last two are structs of the stored columns.
-    If a value has any number of entries, `value` is a list of them.
+    Its columns have Spark's names: `batchId`, `operatorId`, `partitionId`, `storeName`, then `key`
+    and `value`, structs of the stored columns. If a value has any number of entries, `value` is a
+    list of them.
 
     Args:
         storage: where the checkpoint lives, or its address.
         operator: the stateful operator.
-        where: `partition`, `store`, `family` and `version` as in `read_state`.
+        partition: all of them by default.
+        store: the store's name; required where there are several.
+        family: the column family's name; required where there are several.
+        version: the newest committed one by default.
 
     Raises:
         ConfigError: when `pyarrow` is not installed, or several stores or families are requested,
             whose rows have different columns; else as `read_state` does.
     """
     arrow = arrow_module()
-    selection = select_state(storage, operator, **where)
+    selection = select_state(
+        storage, operator, partition=partition, store=store, family=family, version=version
+    )
     schema, batches = record_batches(selection, selection.decoded())
     return arrow.Table.from_batches([*batches], schema)
 
@@ -71,8 +89,8 @@ def record_batches(
             "a table has rows of one kind: choose a store or family (--store, --family) of " + names
         )
     (layout,) = selection.kinds.values()
-    schema = _schema(arrow_module(), layout)
-    return schema, _batches(schema, (_columns(layout, row) for row in rows))
+    schema, batch = _schema(arrow_module(), layout), batch_of(selection.version)
+    return schema, _batches(schema, ({"batchId": batch, **_columns(layout, row)} for row in rows))
 
 
 def _batches(schema: Any, rows: Iterator[dict[str, Any]]) -> Iterator[Any]:
@@ -88,7 +106,10 @@ def _batches(schema: Any, rows: Iterator[dict[str, Any]]) -> Iterator[Any]:
 def _schema(arrow: ModuleType, layout: RowLayout) -> Any:
     value = arrow_type(arrow, layout.value)
     fields = {
-        "partition": arrow.int32(),
+        "batchId": arrow.int64(),
+        "operatorId": arrow.int32(),
+        "partitionId": arrow.int32(),
+        "storeName": arrow.string(),
         "key": arrow_type(arrow, layout.key),
         "value": arrow.list_(value) if layout.many else value,
     }
@@ -98,7 +119,7 @@ def _schema(arrow: ModuleType, layout: RowLayout) -> Any:
 def _columns(layout: RowLayout, row: DecodedRow) -> dict[str, Any]:
     entries = [_value(layout.value, entry) for entry in row.entries]
     return {
-        "partition": row.store.partition,
+        **row.store.columns,
         "key": _value(layout.key, row.key),
         "value": entries if layout.many else entries[0],
     }

@@ -13,12 +13,11 @@ them, and is unknown without it.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from enum import unique
 from itertools import chain
-from typing import Any
 
 from statemaint.codec.rocksdb.changelog import MERGE, PUT, Change
 from statemaint.errors import ConfigError
@@ -26,7 +25,7 @@ from statemaint.fold import Source
 from statemaint.fold.state import State, logged, opened_pair
 from statemaint.fold.table import SortedTable
 from statemaint.model.checkpoint import Checkpoint
-from statemaint.model.ids import StoreId
+from statemaint.model.ids import StoreId, batch_of
 from statemaint.state.ahead import StoreReading, need_of, opened_ahead
 from statemaint.state.rows import (
     Part,
@@ -38,7 +37,7 @@ from statemaint.state.rows import (
 )
 from statemaint.state.versions import committed_version
 from statemaint.storage import Storage
-from statemaint.wording import Explained
+from statemaint.wording import Displayed, Explained
 from statemaint.workers import Workers
 
 _PUTTING = (PUT, MERGE)
@@ -120,9 +119,9 @@ class ChangedRow:
     store: StoreId
     family: str | None
     fate: KeyChange
-    key: dict[str, Any]
-    before: dict[str, Any] | list[dict[str, Any]] | None
-    after: dict[str, Any] | list[dict[str, Any]] | None
+    key: dict[str, object]
+    before: Mapping[str, object] | Sequence[Mapping[str, object]] | None
+    after: Mapping[str, object] | Sequence[Mapping[str, object]] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +133,27 @@ class StoreDiff:
     counts: Counts
 
 
-@dataclass(frozen=True, slots=True)
-class StateDiff:
+@dataclass(frozen=True, slots=True, repr=False)
+class StateDiff(Displayed):
     """The changes of state between two versions; no `rows` if `compare` handed them over."""
 
     older: int
     newer: int
     stores: tuple[StoreDiff, ...]
     rows: tuple[ChangedRow, ...]
+
+    def _facts(self) -> Iterator[str]:
+        total = self.total
+        older = f"batch {batch_of(self.older)}" if self.older else "the start"
+        yield f"{older} to batch {batch_of(self.newer)}"
+        yield f"{total.added:,} added"
+        yield f"{total.changed:,} changed"
+        yield f"{total.removed:,} removed"
+
+    def _rows(self) -> Iterator[dict[str, object]]:
+        for row in self.rows:
+            values = {"change": row.fate, "key": row.key, "before": row.before, "after": row.after}
+            yield {**row.store.columns, "family": row.family, **values}
 
     @property
     def total(self) -> Counts:

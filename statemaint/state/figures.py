@@ -1,14 +1,14 @@
 """The figures of a checkpoint's state, as `stats` returns them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import unique
 from functools import reduce
 from operator import add
-from typing import Any
 
-from statemaint.model.ids import StoreId
+from statemaint.model.ids import StoreId, batch_of
 from statemaint.state.churn import Churn
-from statemaint.wording import Explained
+from statemaint.wording import Displayed, Explained, counted
 
 
 @unique
@@ -42,7 +42,7 @@ class LargeKey:
 
     store: StoreId
     family: str | None
-    key: dict[str, Any]
+    key: dict[str, object]
     bytes: int
 
 
@@ -114,8 +114,8 @@ class OperatorStats:
     largest: tuple[LargeKey, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StateStats:
+@dataclass(frozen=True, slots=True, repr=False)
+class StateStats(Displayed):
     """The statistics of a checkpoint's state at its newest committed version.
 
     `since` is the version since which untouched keys were not put; `None` without any log.
@@ -126,3 +126,14 @@ class StateStats:
     operators: tuple[OperatorStats, ...]
     stores: tuple[StoreStats, ...]
     notices: tuple[Notice, ...]
+
+    def _facts(self) -> Iterator[str]:
+        yield f"batch {batch_of(self.version)}"
+        yield counted(len(self.operators), "operator")
+        yield counted(sum(one.figures.rows for one in self.operators), "row")
+        yield counted(len(self.notices), "notice")
+
+    def _rows(self) -> Iterator[dict[str, object]]:
+        for one in self.operators:
+            figures = one.figures
+            yield {"operatorId": one.operator, "rows": figures.rows, "bytes": figures.bytes}

@@ -41,15 +41,15 @@ from statemaint.storage import ReadOnly, Storage
 from statemaint.undo.checks import undo_refusals, units_of
 from statemaint.undo.history import FileIdentity, read_history
 from statemaint.undo.rollback_checks import check_rollback_undoable
-from statemaint.wording import counted
+from statemaint.wording import Displayed, counted
 from statemaint.workers import nothing
 
 _log = logging.getLogger(__name__)
 _OCCUPIED = "another file is in its place; remove that one first if this one is right"
 
 
-@dataclass(frozen=True, slots=True)
-class Undone:
+@dataclass(frozen=True, slots=True, repr=False)
+class Undone(Displayed):
     """The result of an undo.
 
     Attributes:
@@ -67,6 +67,14 @@ class Undone:
     left: Mapping[str, str] = field(default_factory=dict)
     undo: str = ""
     sequel: str = ""
+
+    def _facts(self) -> Iterator[str]:
+        yield f"run {self.run}"
+        yield f"{counted(self.files, 'file')} back"
+        yield f"{len(self.left):,} left in the trash"
+
+    def _rows(self) -> Iterator[dict[str, object]]:
+        return ({"path": path, "why it stays": why} for path, why in self.left.items())
 
     @property
     def record_id(self) -> str:

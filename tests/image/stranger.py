@@ -42,8 +42,8 @@ _WORK = (
     ("statemaint completion bash", "_STATEMAINT_COMPLETE"),
 )
 _ARROW = (
-    """python -c "from statemaint import read_state as r; """
-    """print(len(r('my checkpoints/one')), 'rows of Arrow')\""""
+    """python -c "import statemaint as s; """
+    """print(len(s.open('my checkpoints/one').show()), 'rows of Arrow')\""""
 )
 # What an extra is good for, once it is there.
 _EXTRA_WORK = {

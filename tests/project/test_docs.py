@@ -65,3 +65,16 @@ def test_the_example_follows_the_schema_that_editors_check_it_with() -> None:
     example["queries"]["click_join"]["polic"] = {}
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(example, schema)
+
+
+@pytest.mark.parametrize(
+    ("row", "question"), [(0, "My query restarts slowly"), (1, "May I delete these files?")]
+)
+def test_the_first_questions_come_first_and_their_answers_fit_a_screen(
+    row: int, question: str
+) -> None:
+    table = (ROOT / "docs/README.md").read_text().split("|---|---|\n")[1]
+    asked, answer = table.splitlines()[row].split("|")[1:3]
+    heading = answer.split("*")[1].removeprefix("*")
+    assert asked.strip() == question
+    assert len(RUNBOOK.split(f"\n## {heading}\n")[1].split("\n## ")[0].splitlines()) <= 24

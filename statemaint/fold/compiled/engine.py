@@ -32,15 +32,16 @@ Version 5 is b=2 c=3 d=2, version 3 is a=1 b=2 c=2.
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from statemaint.codec.compression.lz4 import Lz4Block
 from statemaint.codec.compression.lzf import Lzf
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import CodecError, Superseded, UnsupportedError
-from statemaint.fold.compiled.input import Scanner, Work, new_work
+from statemaint.fold.compiled.input import MOST_SMALL, Scanner, SmallReader, Work, new_work
 from statemaint.fold.compiled.kernels import records as kernels
 from statemaint.fold.compiled.kernels.compiled import expand_lzf, pack_lzf
 from statemaint.fold.compiled.kernels.records import BATCH, Runs
@@ -62,6 +63,7 @@ class FastEngine:
     window: int = 512 * 1024  # bytes of a file that is read once; they fit into a core's cache
     held: int = 8 * 1024 * 1024  # a delta of up to this size is decoded once, a larger one twice
     runs: int = 8192  # stretches of records that are picked before they are copied; above `BATCH`
+    idle: list[SmallReader] = field(default_factory=list, compare=False)  # one for each thread
 
     def fold(
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
@@ -84,9 +86,22 @@ class FastEngine:
     def digest(self, source: Source, path: str) -> StateDigest:
         return StateDigest.of_words(self._read(source, path, snapshot=True))
 
-    def check(self, source: Source, path: str) -> frozenset[int]:
-        self._read(source, path, snapshot=False)
+    def check(self, source: Source, delta: Delta) -> frozenset[int]:
+        small = delta.entry.size < MOST_SMALL and isinstance(source.compression, Lz4Block)
+        if not small or not self._is_whole(source, delta.entry.path):
+            self._read(source, delta.entry.path, snapshot=False)
         return frozenset()
+
+    def _is_whole(self, source: Source, path: str) -> bool:
+        """Returns whether a small file is whole, by buffers that the next one uses again."""
+        try:
+            reader = self.idle.pop()
+        except IndexError:
+            reader = SmallReader()
+        try:
+            return reader.is_whole(source, path)
+        finally:
+            self.idle.append(reader)
 
     def _read(self, source: Source, path: str, *, snapshot: bool) -> _Words:
         """Reads a file whole, and returns the sums of its rows."""

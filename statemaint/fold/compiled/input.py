@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from typing import BinaryIO, NoReturn, cast
@@ -214,3 +215,43 @@ class Scanner:
     def close(self) -> None:
         if self._input:
             self._input.close()
+
+
+MOST_SMALL = 16 * 1024
+"""The stored bytes below which a file is small."""
+_MOST_PAYLOAD = 512 * 1024
+
+
+class SmallReader:
+    """Checks small deltas in LZ4: each is read at once, into buffers that all of them share."""
+
+    def __init__(self) -> None:
+        self._stored = np.empty(MOST_SMALL + SLACK, np.uint8)
+        self._payload = np.empty(_MOST_PAYLOAD + SLACK, np.uint8)
+        self._state = np.zeros(lz4.STATE, np.int64)
+        self._places = np.empty((_BLOCKS, 4), np.int64)
+        self._work, self._sums = new_work(), np.zeros((2, 4), np.uint64)
+        self._key = np.frombuffer(bytes(16), "<u8")
+
+    def is_whole(self, source: Source, path: str) -> bool:
+        """Returns whether a delta is whole; of one that seems not, a `Scanner` finds the error."""
+        with suppress(UnsureError), source.opened(path) as stream:
+            content = stream.read(MOST_SMALL)
+            if len(content) == MOST_SMALL or stream.read(1) or not self._fits(source, content):
+                raise UnsureError
+            return True
+        return False
+
+    def _fits(self, source: Source, content: bytes) -> bool:
+        end, state, work = len(content), self._state, self._work
+        self._stored.data[:end] = content
+        state[lz4.FROM] = state[lz4.TO] = 0
+        room = _MOST_PAYLOAD
+        lz4.unpack(self._stored, end, self._payload, room, room + 1, state, self._places)
+        place, taken, _, status, _ = state.tolist()
+        if status != lz4.CUT or place != end:
+            return False
+        work[records.AT] = work[records.SNAPSHOT] = 0
+        work[records.CHECKED] = source.row_checksums
+        records.pick_all(self._payload, taken, work, self._sums, self._key)
+        return bool(work[records.STATUS] == records.END and work[records.AT] == taken)

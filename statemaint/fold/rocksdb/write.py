@@ -284,6 +284,7 @@ class RocksEngine:
             raise CodecError(text, offset=0, path=path)
         return totals.digest
 
-    def check(self, source: Source, path: str) -> frozenset[int]:
+    def check(self, source: Source, delta: Delta) -> frozenset[int]:
+        path = delta.entry.path
         with in_file(path):
             return families_used(*decoded(source, path))

@@ -1,5 +1,6 @@
 """The plans of a repair, a rollback, and an undo, which restores all that these remove. Pure."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import unique
 
@@ -7,7 +8,7 @@ from statemaint.listing import Entry
 from statemaint.model.findings import Finding
 from statemaint.model.ids import RecoveryVerb, StoreId
 from statemaint.plan.actions import WriteSnapshot
-from statemaint.wording import Explained, command
+from statemaint.wording import Displayed, Explained, command, counted, quoted
 
 
 @unique
@@ -77,8 +78,8 @@ class RepairStep:
         return frozenset(remove.path for remove in self.removes)
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryPlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class RecoveryPlan(Displayed):
     """Everything that a repair or a rollback would do; a value (S14)."""
 
     verb: RecoveryVerb
@@ -90,6 +91,18 @@ class RecoveryPlan:
     findings: tuple[Finding, ...] = ()  # those that remain afterwards
     unrepaired: tuple[str, ...] = ()  # why each remaining damage is not repaired
     versions_checked: int = 0  # the number of versions rebuilt without the files, as the proof
+
+    def _facts(self) -> Iterator[str]:
+        yield quoted(self.root)
+        yield self.verb if self.batch is None else f"{self.verb} to batch {self.batch}"
+        removed = sum(isinstance(action, Remove) for action in self.actions)
+        yield f"{counted(removed, 'file')} to move to the trash"
+        yield f"{counted(len(self.unrepaired), 'damage')} left" if self.unrepaired else "all proved"
+
+    def _rows(self) -> Iterator[dict[str, object]]:
+        for action in self.actions:
+            move = "move to the trash" if isinstance(action, Remove) else "write"
+            yield {"action": move, "path": action.path, "reason": action.reason.words}
 
     @property
     def actions(self) -> tuple[Remove | WriteSnapshot, ...]:

@@ -23,7 +23,7 @@ from statemaint.spark import (
     plan_fleet,
     verify_fleet,
 )
-from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED, ddl
+from statemaint.spark.columns import INVENTORY, NAMES_OF_SPARK, OUTCOMES, PLAN, VERIFIED, ddl
 from statemaint.spark.frames import spread
 from statemaint.spark.handed import carry_out
 from statemaint.storage import LocalStorage
@@ -243,5 +243,6 @@ def test_the_columns_are_those_that_are_documented(spark: SparkSession) -> None:
         "verified": (verify_fleet(spark, none), VERIFIED),
     }
     for frame, columns in frames.values():
-        assert frame.schema == spark.createDataFrame([], ddl(columns)).schema
+        also = {new: columns[old] for new, old in NAMES_OF_SPARK.items() if old in columns}
+        assert frame.schema == spark.createDataFrame([], ddl({**columns, **also})).schema
         assert frame.collect() == []

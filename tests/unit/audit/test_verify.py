@@ -6,6 +6,8 @@ import google_crc32c
 import pytest
 
 from statemaint.audit import digest_stores, verify
+from statemaint.audit.rebuild import Depth
+from statemaint.audit.verify import verify_at
 from statemaint.codec.integrity import checksum_file
 from statemaint.errors import ConfigError, DamagedError
 from statemaint.maintain import maintain
@@ -39,6 +41,21 @@ def test_counts_every_retained_version(storage: MemoryStorage) -> None:
     maintain(storage, TIGHT)
     found = verify(storage, deep=True)
     assert (found.versions_checked, found.healthy, found.findings) == (9, True, ())
+
+
+@pytest.mark.parametrize("depth", Depth)
+@pytest.mark.parametrize(("snapshots", "passed"), [((), 3), ((24,), 5), ((22, 25), 7)])
+def test_no_version_passes_above_a_damaged_change_up_to_the_next_snapshot(
+    storage: MemoryStorage, depth: Depth, snapshots: tuple[int, ...], passed: int
+) -> None:
+    for version in snapshots:
+        storage.write(f"state/0/0/{version}.snapshot", [snapshot_bytes(state_at(version))])
+    storage.write("state/0/0/20.delta", [b"LZ4Block"], overwrite=True)
+    found = verify_at(storage, depth)
+    compared = bool(snapshots) and depth > Depth.HEADERS  # the one above needs the change
+    assert found.versions_checked == passed - compared, "17 to 19, and from each snapshot on"
+    of_change = [one for one in found.findings if one.code is FindingCode.CORRUPT_FILE]
+    assert {one.path for one in of_change} == {"state/0/0/20.delta"}
 
 
 def test_finds_a_snapshot_that_does_not_fit_its_deltas(storage: MemoryStorage) -> None:

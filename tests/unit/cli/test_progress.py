@@ -6,9 +6,13 @@ from threading import Thread
 
 import pytest
 
+from statemaint.audit import verify
+from statemaint.audit.row_rules import check_units
 from statemaint.cli import progress
 from statemaint.cli.messages import Settings, in_force
 from statemaint.cli.progress import Meter
+from statemaint.metrics.tasks import Progress
+from statemaint.progress import watched
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.program import run
@@ -58,6 +62,30 @@ def test_work_in_several_passes_counts_its_stores_once() -> None:
         for _ in range(4):
             meter.done(0)
     assert meter.line().startswith("planning: 4 of 4 stores in 2.0 s, 2.0 stores a second")
+
+
+def test_a_line_counts_what_the_work_is_of(tmp_path: Path) -> None:
+    clock = Clock()
+    meter = Meter("verifying", clock=clock)
+    write_checkpoint(LocalStorage(tmp_path), partitions=3)
+    lines = []
+    with watched(meter):
+        checkpoint = verify(LocalStorage(tmp_path), workers=1).checkpoint
+        lines.append(meter.line())
+        check_units(LocalStorage(tmp_path), checkpoint)
+        lines.append(meter.line())
+    assert [line.split(" in ")[0] for line in lines] == [
+        "verifying: 3 of 3 stores",
+        "verifying: 3 of 3 partitions",
+    ]
+
+
+def test_a_task_that_looks_deep_counts_each_store_once(tmp_path: Path) -> None:
+    write_checkpoint(LocalStorage(tmp_path), partitions=3)
+    figures = Progress()
+    with watched(figures):
+        verify(LocalStorage(tmp_path), deep=True, workers=1)
+    assert figures.seen() == {"stores_planned": 3, "stores_done": 3}
 
 
 def test_elsewhere_than_on_a_terminal_a_line_comes_every_half_minute(

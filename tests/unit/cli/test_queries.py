@@ -1,10 +1,12 @@
 import json
+from itertools import combinations
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
-from statemaint.cli.main import program
+from statemaint.cli.main import VERBS, program
 
 BAD = """\
 queries:
@@ -115,3 +117,50 @@ def test_a_name_is_found_in_a_folder_beside_a_file_with_a_mistake(tmp_path: Path
     assert f"{tmp_path}/none" in str(done.exception)
     done = run(program, ["scan", "--queries", str(tmp_path), "b"])
     assert f"{tmp_path}/two.yaml:2: expected the node content" in str(done.exception or done.stderr)
+
+
+def test_the_file_may_come_from_the_variable_or_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "queries.yaml"
+    file.write_text("queries: {a: {checkpoint: /a}}", encoding="utf-8")
+    for words in (["queries", "list", "--queries", str(file)], ["queries", str(file), "list"]):
+        assert CliRunner().invoke(program, words).stdout.split() == [
+            "query",
+            "checkpoint",
+            "a",
+            "/a",
+        ]
+    both = CliRunner().invoke(program, ["queries", str(file), "list", "--queries", str(file)])
+    assert both.exit_code == 2
+    monkeypatch.setenv("STATEMAINT_QUERIES", str(file))
+    assert CliRunner().invoke(program, ["queries", "validate"]).stdout.endswith("1 query\n")
+
+
+@pytest.mark.parametrize("verb", ["queries validate", "exporter"])
+def test_without_a_queries_file_a_line_says_how_to_give_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(program, verb.split())
+    assert done.exit_code == 2
+    assert "give the queries file with --queries FILE, or set STATEMAINT_QUERIES" in done.stderr
+
+
+def test_every_verb_lists_the_options_that_it_shares_in_one_order() -> None:
+    verbs = {name: program.get_command(click.Context(program), name) for name in VERBS}
+    orders = {
+        name: [param.name for param in verb.params if isinstance(param, click.Option)]
+        for name, verb in verbs.items()
+        if verb
+    }
+    for (name, first), (other, second) in combinations(orders.items(), 2):
+        shared = [option for option in first if option in second]
+        assert shared == [option for option in second if option in first], (name, other)
+
+
+def test_every_verb_of_a_query_takes_the_queries_file() -> None:
+    for name in {*VERBS} - {"apply", "completion"}:
+        verb = program.get_command(click.Context(program), name)
+        assert verb is not None
+        assert any("--queries" in param.opts for param in verb.params), name

@@ -295,7 +295,7 @@ def damaged_by(engine: Engine, content: bytes, *, codec: str = "lz4", raw: bool 
         files.written(engine, 2)
     assert caught.value.path == "2.delta"
     with pytest.raises(CodecError) as again:
-        engine.check(files.source, "2.delta")
+        engine.check(files.source, files.chain.deltas[0])
     assert str(again.value) == str(caught.value)
     return str(caught.value)
 
@@ -356,6 +356,26 @@ def test_any_flipped_byte_of_a_row_with_a_checksum_is_found(
     files.storage.write("2.delta", encode(COMPRESSIONS["lz4"], [bytes(content)]), overwrite=True)
     with pytest.raises(CodecError, match=r"2.delta"):
         files.written(engine, 2)
+    with pytest.raises(CodecError, match=r"2.delta"):
+        engine.check(files.source, files.chain.deltas[0])
+
+
+@pytest.mark.parametrize(("rows", "opened"), [(60, 1), (1_000, 1), (20_000, 1)])
+def test_a_check_opens_a_file_once_whatever_its_size(rows: int, opened: int) -> None:
+    files = Files({}, [[(os.urandom(16), os.urandom(16)) for _ in range(rows)]])
+    before = files.storage.requests.get("read", 0)
+    FastEngine().check(files.source, files.chain.deltas[0])
+    assert files.storage.requests["read"] - before == opened
+
+
+def test_a_delta_that_has_grown_since_it_was_listed_is_read_whole() -> None:
+    files = Files({}, [[(b"key", b"value")]])
+    content = b"".join(records.encode([(os.urandom(16), os.urandom(16)) for _ in range(2_000)]))
+    files.storage.write("2.delta", encode(COMPRESSIONS["lz4"], [content]), overwrite=True)
+    FastEngine().check(files.source, files.chain.deltas[0])
+    files.storage.write("2.delta", encode(COMPRESSIONS["lz4"], [content[:-9]]), overwrite=True)
+    with pytest.raises(CodecError, match=r"2.delta"):
+        FastEngine().check(files.source, files.chain.deltas[0])
 
 
 # -- Spark's checksum files
@@ -373,7 +393,11 @@ def with_checksum(content: bytes | None = None) -> Files:
 @engines
 def test_compares_a_file_with_sparks_checksum_of_it(engine: Engine) -> None:
     assert with_checksum().fold(engine, 2)[0] == {2: {b"key": b"other"}}
-    for read in (lambda one: one.fold(engine, 2), lambda one: engine.check(one.source, "2.delta")):
+    engine.check(with_checksum().source, with_checksum().chain.deltas[0])
+    for read in (
+        lambda one: one.fold(engine, 2),
+        lambda one: engine.check(one.source, one.chain.deltas[0]),
+    ):
         with pytest.raises(StaleChecksumError, match=r"2.delta.crc: does not match 2.delta"):
             read(with_checksum(b"another file"))
 

@@ -27,7 +27,7 @@ Found = tuple[str, int, int | None, int | None]
 
 
 def numbers(found: StateDiff) -> list[Found]:
-    return [(row.fate.value, row.key["k"], number(row.before), number(row.after))
+    return [(row.fate.value, key_of(row), number(row.before), number(row.after))
             for row in found.rows]  # fmt: skip
 
 
@@ -127,6 +127,12 @@ def test_the_limit_and_the_key_are_for_rows_and_not_for_counts() -> None:
     assert len(found.compare(lambda row: row.key["k"] == 4, 1).rows) == 1
 
 
+def key_of(row: ChangedRow) -> int:
+    key = row.key["k"]
+    assert isinstance(key, int)
+    return key
+
+
 # -- at random
 
 
@@ -137,7 +143,7 @@ LOGS = st.lists(CHANGES, min_size=1, max_size=6)
 def applied(state: dict[int, int], rows: Sequence[ChangedRow]) -> dict[int, int]:
     after = dict(state)
     for row in rows:
-        key, old, new = row.key["k"], number(row.before), number(row.after)
+        key, old, new = key_of(row), number(row.before), number(row.after)
         assert after.get(key) == old
         assert old != new
         assert row.fate is (

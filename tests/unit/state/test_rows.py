@@ -4,6 +4,7 @@ import json
 import struct
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +18,10 @@ from statemaint.errors import (
     UnsupportedError,
 )
 from statemaint.model.ids import StoreId
+from statemaint.planning import scan_checkpoint
 from statemaint.state import StateRow, read_state
 from statemaint.state.arrow import read_table
-from statemaint.storage import MemoryStorage
+from statemaint.storage import LocalStorage, MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import offsets_bytes
 from tests.support.long_rows import write_longs
@@ -272,7 +274,19 @@ def test_a_version_below_every_zip_has_its_column_families_too() -> None:
 def test_a_table_needs_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ConfigError, match="pyarrow is not installed"):
-        statemaint.read_state("/nowhere")
+        statemaint.open("/nowhere").show()
+
+
+def test_the_old_function_has_the_old_columns_and_names_the_new_way(tmp_path: Path) -> None:
+    storage, theirs = LocalStorage(tmp_path), archived("limit")
+    for path in theirs.files:
+        storage.write(path, [theirs.read(path)])
+    with pytest.warns(DeprecationWarning, match=r"use statemaint.open\(address\).show"):
+        table = statemaint.read_state(str(tmp_path))
+    new = statemaint.open(tmp_path).show()
+    assert table.column_names == ["partition", "key", "value"]
+    assert table.column("partition") == new.column("partitionId")
+    assert table.num_rows == new.num_rows > 0
 
 
 def test_a_table_has_rows_of_one_kind() -> None:
@@ -288,7 +302,14 @@ def test_a_table_has_rows_of_one_kind() -> None:
 def test_a_table_has_the_same_rows(kind: str, where: dict[str, Any]) -> None:
     table = read_table(archived(kind), **where)
     expected = [
-        {"partition": row.store.partition, "key": row.key, "value": row.value}
+        {
+            "batchId": scan_checkpoint(archived(kind)).committed,
+            "operatorId": row.store.operator,
+            "partitionId": row.store.partition,
+            "storeName": row.store.store,
+            "key": row.key,
+            "value": row.value,
+        }
         for row in rows_of(kind, **where)
     ]
     assert table.to_pylist() == expected

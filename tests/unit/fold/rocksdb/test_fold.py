@@ -516,7 +516,7 @@ def test_a_cut_changelog_is_named(limits: Limits, where: float) -> None:
     damaged(world, path, content[: int((len(content) - 60) * where)])
     for work in (
         lambda: state(world.source, world.chain(1, 0), limits),
-        lambda: RocksEngine().check(world.source, path),
+        lambda: RocksEngine().check(world.source, world.deltas[0]),
     ):
         with pytest.raises(CodecError) as raised:
             work()
@@ -553,7 +553,7 @@ def test_bytes_behind_the_end_of_a_changelog_are_damage() -> None:
         with pytest.raises(CodecError, match="follow the end"):
             state(source, Chain(1, None, (delta,)), limits)
     with pytest.raises(CodecError, match="follow the end"):
-        RocksEngine().check(source, delta.entry.path)
+        RocksEngine().check(source, delta)
 
 
 def test_a_temporary_directory_that_refuses_is_no_damage(built: World) -> None:
