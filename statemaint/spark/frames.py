@@ -133,7 +133,6 @@ def collected(frame: Any, columns: Mapping[str, str]) -> Any:
     """
     import pyarrow as pa
 
-    frame = frame.select(*columns)
     if hasattr(frame, "toArrow") and find_spec("pandas"):
         return frame.toArrow().cast(arrow_schema(columns))
     rows = [row.asDict(recursive=True) for row in frame.collect()]
