@@ -37,15 +37,23 @@ _NAMED = re.compile(r"([^/=]+)=(.+)", re.DOTALL)
     help="Leave URI as it is, and make this empty folder, of any storage, a savepoint with the "
     "rows; the query may run.",
 )
+@click.option(
+    "--sink-log",
+    metavar="DIR",
+    help="The folder that the query's file sink writes to, of any storage: add the batch to the "
+    "log there, without which the sink fails at its next compaction; with --to the empty folder "
+    "that the query will write to.",
+)
 @click.option("--dry-run", is_flag=True, help="Check everything; write nothing.")
 @as_json
-def bootstrap_verb(
+def bootstrap_verb(  # noqa: PLR0913 -- each is a separate choice
     uri: Address,
     files: Sequence[str],
     *,
     operator: int,
     at: int | None,
     dest: str | None,
+    sink_log: str | None,
     dry_run: bool,
 ) -> None:
     """Put rows of a Parquet file into the state, or remove keys, as one more committed batch.
@@ -68,6 +76,7 @@ def bootstrap_verb(
             operator=operator,
             at=at,
             to=open_storage(dest) if dest else None,
+            sink=open_storage(sink_log) if sink_log else None,
             dry_run=dry_run,
         )
     print_result(

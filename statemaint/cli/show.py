@@ -71,8 +71,9 @@ def show_verb(
     On a terminal a table has the first 20 rows of each kind, or all with --all or --limit. With
     --key, only the partition that the key hashes to is read, if the checkpoint shows it.
 
-    A Parquet file has the columns `partition`, `key` and `value`, the last two with the columns of
-    the state within. `statemaint bootstrap` takes it back, edited.
+    A Parquet file has the columns `batchId`, `operatorId`, `partitionId`, `storeName`, `key` and
+    `value`, the last two with the columns of the state within. `statemaint bootstrap` takes it
+    back, edited.
     """
     form = _form(form, as_csv=as_csv)
     selection = select_state(uri, **where)

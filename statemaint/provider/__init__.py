@@ -4,7 +4,7 @@ The package writes deltas, snapshots and, in `bootstrap`, a new batch; maintenan
 it.
 """
 
-from statemaint.provider.bootstrap import Bootstrapped, bootstrap
+from statemaint.provider.bootstrap import bootstrap
 from statemaint.provider.files import CannotLoadStateStoreError, StateStoreConf, StoreFile
 from statemaint.provider.hdfs import HDFSBackedStateStoreProvider
 from statemaint.provider.refusals import LiveCheckpointError
@@ -20,6 +20,7 @@ from statemaint.provider.store import (
     StateStoreMetrics,
     StoreState,
 )
+from statemaint.provider.surgery import Bootstrapped
 
 __all__ = [
     "Bootstrapped",

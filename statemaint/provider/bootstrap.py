@@ -17,80 +17,31 @@ the watermarks that batch b+1 would have seen. After a crash before the commit t
 b+1 itself, over no input, and replaces our deltas: the state is then the same as before.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from uuid import uuid4
 
-from statemaint.codec.compression.base import encode
-from statemaint.codec.compression.registry import COMPRESSIONS
-from statemaint.codec.hdfs import records
-from statemaint.codec.integrity.checksum_file import ChecksummedChunks
-from statemaint.codec.metadata import logs
-from statemaint.codec.rocksdb import changelog
-from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Change, Header
-from statemaint.codec.rows.state_row import Wrapping, value_reader
-from statemaint.errors import (
-    AlreadyExistsError,
-    CheckpointError,
-    ConfigError,
-    UnsupportedError,
-    in_file,
-)
+from statemaint.errors import ConfigError
 from statemaint.execute.fence import Fence
 from statemaint.execute.lease import leased
-from statemaint.execute.ledger import Ledger
-from statemaint.execute.publish import write_checksum
-from statemaint.fold import Source
-from statemaint.fold.state import opened_state
-from statemaint.listing import Entry
-from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import spark_checksums
-from statemaint.model.ids import StoreId, version_of
-from statemaint.provider.edits import Edits, undeclared
-from statemaint.provider.refusals import (
-    LiveCheckpointError,
-    log_entries,
-    must_be_at,
-    must_be_known,
-    must_be_sound,
-    must_not_be_hidden,
-    must_stand_still,
-    recorded_operator,
-)
+from statemaint.provider.refusals import log_entries
+from statemaint.provider.surgery import Bootstrapped, Surgery
 from statemaint.provider.tables import Given
 from statemaint.records.claims import Holder
-from statemaint.records.runs import RunNote, write_note
 from statemaint.records.savepoints import METADATA, SavedStore, read_savepoint
+from statemaint.savepoint.compactible import (
+    add_to_sink_log,
+    check_sink_empty,
+    lacks_batch,
+    write_sink_log,
+)
 from statemaint.savepoint.plan import committed_batches, plan_savepoint
 from statemaint.savepoint.run import driven, is_whole, savepoint, saving
 from statemaint.savepoint.stores import StoreWriter
 from statemaint.scan.scanner import scan
-from statemaint.state.versions import chain_of, layouts_of
 from statemaint.storage import ReadOnly, Storage
 from statemaint.workers import Workers
-
-_FAMILY = 2  # bytes of its number in front of a key
-
-
-@dataclass(frozen=True, slots=True)
-class Bootstrapped:
-    """The batch that was written, or that would be.
-
-    Attributes:
-        batch: its number; `version` is the state's.
-        rows: the number of given rows, by partition.
-        stores: the number of stores that get a file.
-        run: the id in the ledger and in the list of runs; empty for a dry run.
-    """
-
-    batch: int
-    version: int
-    rows: Mapping[int, int]
-    stores: int = 0
-    run: str = ""
 
 
 def bootstrap(  # noqa: PLR0913 -- each is a choice of its own
@@ -100,6 +51,7 @@ def bootstrap(  # noqa: PLR0913 -- each is a choice of its own
     operator: int = 0,
     at: int | None = None,
     to: Storage | None = None,
+    sink: Storage | None = None,
     dry_run: bool = False,
     run: str | None = None,
 ) -> Bootstrapped:
@@ -133,6 +85,8 @@ def bootstrap(  # noqa: PLR0913 -- each is a choice of its own
         to: an empty folder that becomes a savepoint of the batch before, with the rows; `storage`
             is only read, but for a pin, and its query may run. No query starts from the folder
             until the rows are in it, and the same call completes it after a crash.
+        sink: the folder of the query's file sink, whose log gets the batch, as `add_to_sink_log`
+            adds it; with `to` the empty folder that the new query will write to.
         dry_run: check everything, and write nothing.
         run: the run's id in the lease and the ledger; a new one by default.
 
@@ -147,21 +101,29 @@ def bootstrap(  # noqa: PLR0913 -- each is a choice of its own
     """
     name = run or f"bootstrap-{uuid4().hex[:8]}"
     if to is not None:
-        return _saved(storage, to, rows, (operator, at), name, dry_run=dry_run)
+        return _saved(storage, to, rows, (operator, at), sink, name, dry_run=dry_run)
     if dry_run:
         storage = ReadOnly(storage)
     with nullcontext(Fence()) if dry_run else leased(storage, Holder(name)) as lease:
-        surgery = _Surgery.on(storage, operator, at, lease)
+        surgery = Surgery.on(storage, operator, at, lease)
         surgery.edits.take(rows)
         changes = surgery.changes()
-        return surgery.planned if dry_run else surgery.written(name, changes)
+        if sink:
+            lacks_batch(sink, surgery.batch)
+        if dry_run:
+            return surgery.planned
+        written = surgery.written(name, changes)
+        if sink:
+            add_to_sink_log(sink, written.batch)
+        return written
 
 
-def _saved(
+def _saved(  # noqa: PLR0913 -- as above
     source: Storage,
     to: Storage,
     rows: Given | Mapping[str, Given],
     where: tuple[int, int | None],
+    sink: Storage | None,
     run: str,
     *,
     dry_run: bool,
@@ -171,10 +133,12 @@ def _saved(
     batch = max(committed_batches(source), default=0) if at is None else at - 1
     _must_be_new(to)
     planned = plan_savepoint(ReadOnly(source), batch, to=to.root)
-    surgery = _Surgery.of(planned.storage, planned.checkpoint, operator)
+    surgery = Surgery.of(planned.storage, planned.checkpoint, operator)
     surgery.edits.take(rows)
     surgery.changes()  # refuses rows that do not fit, before anything is written
     savepoint(source, to, batch=batch, dry_run=True)
+    if sink:
+        check_sink_empty(sink, [surgery.batch])
     if dry_run:
         return surgery.planned
     written = list[Bootstrapped]()
@@ -184,9 +148,11 @@ def _saved(
         entries, copied = log_entries(to), scan(to)
         findings = tuple(each for each in copied.findings if each.path != METADATA)
         copied = replace(copied, findings=findings)
-        there = _Surgery.of(to, copied, operator, entries, writer.fence)
+        there = Surgery.of(to, copied, operator, entries, writer.fence)
         there = replace(there, edits=surgery.edits)
         written.append(there.written(run, there.changes()))
+        if sink:
+            write_sink_log(sink, there.batch)
         return stores
 
     driven(saving(source, to, batch), write)
@@ -201,194 +167,3 @@ def _must_be_new(to: Storage) -> None:
         raise ConfigError(
             f"{to.root}: it has the savepoint of batch {note.batch} already; give a new folder"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Surgery:
-    """One batch while it is written."""
-
-    storage: Storage
-    lease: Fence
-    checkpoint: Checkpoint
-    operator: int
-    edits: Edits
-    entries: frozenset[Entry]  # of the logs
-    ids: Mapping[str, str]  # the unique ids that its files get, by those of the batch before
-
-    @classmethod
-    def on(
-        cls, storage: Storage, number: int, at: int | None, lease: Fence | None = None
-    ) -> "_Surgery":
-        entries = log_entries(storage)
-        checkpoint = scan(storage)
-        must_be_at(checkpoint, at)
-        must_stand_still(checkpoint, entries)
-        return cls.of(storage, checkpoint, number, entries, lease)
-
-    @classmethod
-    def of(
-        cls,
-        storage: Storage,
-        checkpoint: Checkpoint,
-        number: int,
-        entries: frozenset[Entry] = frozenset(),
-        lease: Fence | None = None,
-    ) -> "_Surgery":
-        declared = recorded_operator(checkpoint, number)
-        must_be_sound(checkpoint)
-        must_be_known(checkpoint, logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}")))
-        version = version_of(checkpoint.committed or 0)
-        own = [store for store in checkpoint.needed(version) if store.id.operator == number]
-        layouts = {store.id.store: layouts_of(storage, checkpoint, store, version) for store in own}
-        there = {store.id.partition for store in own}
-        count = checkpoint.pinned or (declared.partitions if declared else 0)
-        if there != {*range(count)}:
-            what = f"operator {number} with {len(there)} partitions of {count}"
-            raise UnsupportedError(storage.root, what, "one with all of them")
-        operator = declared or undeclared(number, layouts, count)
-        edits = Edits(storage.root, operator, layouts, count)
-        stored = logs.parse_commit(storage.read(f"commits/{checkpoint.committed}")).values()
-        if not any(stored):
-            must_not_be_hidden(checkpoint, version + 1)
-        ids = {old: str(uuid4()) for each in stored for stores in each for old in stores}
-        return cls(storage, lease or Fence(), checkpoint, number, edits, entries, ids)
-
-    @property
-    def batch(self) -> int:
-        return 1 + (self.checkpoint.committed or 0)
-
-    @property
-    def stores(self) -> tuple[Store, ...]:
-        return self.checkpoint.needed(self.batch)
-
-    @property
-    def planned(self) -> Bootstrapped:
-        counts = dict(sorted(self.edits.counts.items()))
-        return Bootstrapped(self.batch, version_of(self.batch), counts, len(self.stores))
-
-    def written(self, run: str, changes: Mapping[StoreId, list[Change]]) -> Bootstrapped:
-        """Writes and commits the batch."""
-        started, claimed = self.storage.now(), self.claim(run)
-        self.commit([self.write(store, changes) for store in self.stores], claimed)
-        note = RunNote.of_nothing(self.storage, started, self.lease.number, 0)
-        write_note(self.storage, run, "bootstrap", replace(note, batch=self.batch))
-        return replace(self.planned, run=run)
-
-    def changes(self) -> dict[StoreId, list[Change]]:
-        """Returns the changes of each store, after a check that its keys are in their partition."""
-        own = (store for store in self.stores if store.id.operator == self.operator)
-        numbers = {store.id: self._read(store) for store in own}
-        changes: dict[StoreId, list[Change]] = defaultdict(list)
-        for partition in sorted(self.edits.counts):
-            for (name, family), key, entries in self.edits.of(partition):
-                store = StoreId(self.operator, partition, name)
-                if family not in numbers[store]:
-                    what = f"{family} in {store}, which no snapshot has a number for,"
-                    raise UnsupportedError(self.storage.root, what, "another variable")
-                whole = numbers[store][family] + key
-                first, *others = entries or (None,)
-                changes[store].append((PUT if entries else DELETE, whole, first))
-                changes[store] += [(MERGE, whole, entry) for entry in others]
-        return changes
-
-    def _read(self, store: Store) -> Mapping[str | None, bytes]:
-        """Passes the rows of a store to the edits; returns the numbers in front of its keys."""
-        chain = chain_of(self.checkpoint, store, self.batch)
-        source = Source.of(self.storage, store, self.checkpoint)
-        with opened_state(source, store, chain) as state, in_file(store.id.directory):
-            size = _FAMILY if state.families else 0
-            numbers: dict[str | None, bytes] = {
-                name: number.to_bytes(size, "little") for number, name in state.families.items()
-            } or {None: b""}
-            families = {number: name for name, number in numbers.items()}
-            wrapping = Wrapping(size, source.row_checksums, state.delimiter)
-            readers = {
-                place: value_reader(table.layout, wrapping)
-                for place, table in self.edits.tables.items()
-            }
-            for key, value in state.rows:
-                place = store.id.store, families.get(key[:size])
-                if place not in readers:
-                    continue
-                partition = self.edits.see(place, key[size:], partial(readers[place], key, value))
-                if partition != store.id.partition:
-                    text = f"a key that belongs to partition {partition} by our arithmetic is here"
-                    raise CheckpointError(store.id.directory, text)
-        return numbers
-
-    def claim(self, run: str) -> frozenset[Entry]:
-        """Claims the next batch, unless a query has it, and returns the resulting log entries."""
-        self._must_be_unchanged(self.entries)
-        self.lease.must_hold()
-        Ledger(self.storage, run, self.lease).adding(self.batch)
-        size = self._log("offsets")
-        claimed = log_entries(self.storage)
-        added = {(entry.path, entry.size) for entry in claimed ^ self.entries}
-        if added != {(f"offsets/{self.batch}", size)}:
-            raise LiveCheckpointError(f"offsets/{self.batch}", "changed as soon as it was written")
-        return claimed
-
-    def write(self, store: Store, changes: Mapping[StoreId, list[Change]]) -> Entry:
-        """Writes the changes of a store in one step; a crash leaves no file, or the whole one."""
-        self.lease.check()
-        made, sealed = changes.get(store.id, []), self.checkpoint.row_checksums
-        if store.rocks is None:
-            path = f"{store.id.directory}/{version_of(self.batch)}.delta"
-            payload = records.encode(((key, value) for _, key, value in made), row_checksums=sealed)
-        else:
-            path, header = self._changelog(store)
-            payload = changelog.encode(header, made, row_checksums=sealed)
-        folder, _, name = path.rpartition("/")
-        for side in (f"{name}.crc", f".{name}.crc.crc", f".{name}.crc"):
-            # First: Spark refuses a file that has an older file's checksum.
-            self.storage.delete(f"{folder}/{side}")
-        summed = ChecksummedChunks(encode(COMPRESSIONS[self.checkpoint.codec], payload))
-        like = beside.path if (beside := store.beside(self.batch)) else None
-        self.storage.write(path, summed, overwrite=True, like=like)
-        entry = self.storage.stat(path)
-        if spark_checksums(store.files):
-            write_checksum(self.storage, like, summed.crc32c, entry)
-        return entry
-
-    def _changelog(self, store: Store) -> tuple[str, Header]:
-        """Returns the path of a store's changelog and its header."""
-        rocks, version = store.rocks, version_of(self.batch)
-        zip_ = store.families_at(self.batch)
-        families = bool(rocks and zip_ and rocks.families.get(zip_.entry.path))
-        if not self.ids:
-            return f"{store.id.directory}/{version}.changelog", Header(1 + families)
-        unique = self.ids.get(rocks.id_at(self.batch) or "") if rocks else None
-        chain = chain_of(self.checkpoint, store, self.batch)
-        files = (chain.base, *chain.deltas) if chain.base else chain.deltas
-        lineage = tuple((file.version, file.id) for file in files if file.id)
-        if unique is None or len(lineage) < len(files):
-            what = f"{store.id}, of which not every version has a unique id,"
-            raise UnsupportedError(self.storage.root, what, "ids of all of them")
-        path = f"{store.id.directory}/{version}_{unique}.changelog"
-        return path, Header(3 + families, lineage)
-
-    def commit(self, written: Iterable[Entry], claimed: frozenset[Entry]) -> None:
-        """Commits the batch, after a check that no other writer has changed its files."""
-        self.lease.must_hold()
-        for entry in written:
-            if self.storage.stat(entry.path) != entry:
-                raise LiveCheckpointError(entry.path, "was replaced while the batch was written")
-        self._must_be_unchanged(claimed)
-        self._log("commits")
-
-    def _must_be_unchanged(self, entries: frozenset[Entry]) -> None:
-        if changed := sorted(entry.path for entry in log_entries(self.storage) ^ entries):
-            raise LiveCheckpointError(changed[0], "was added, changed or removed meanwhile")
-
-    def _log(self, folder: str) -> int:
-        """Copies the newest entry of a log to the batch, and returns its size in bytes."""
-        newest, path = f"{folder}/{self.batch - 1}", f"{folder}/{self.batch}"
-        content = self.storage.read(newest)
-        for old, new in self.ids.items() if folder == "commits" else ():
-            content = content.replace(f'"{old}"'.encode(), f'"{new}"'.encode())
-        # A batch that was rewound may have left this file: Hadoop would compare it with ours.
-        self.storage.delete(f"{folder}/.{self.batch}.crc")
-        try:
-            return self.storage.write(path, [content], like=newest).size
-        except AlreadyExistsError as error:
-            raise LiveCheckpointError(path, "a query wrote it first") from error

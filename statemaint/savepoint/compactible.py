@@ -112,14 +112,9 @@ def add_to_sink_log(sink: Storage, batch: int) -> None:
         CheckpointError: when an entry is missing that a compaction reads.
         StorageError: when the storage fails.
     """
-    log = SourceLog.listed_in(sink, _SINK_LOG)
-    newest = max(log.entries, default=None)
-    if newest == batch:
+    if not lacks_batch(sink, batch):
         return
-    if newest != batch - 1:
-        found = "no entries" if newest is None else f"{newest} as its newest entry"
-        text = f"{_SINK_LOG} has {found}, where batch {batch} follows batch {batch - 1}"
-        raise ConfigError(f"{sink.root}: {text}; give the folder that this query writes to")
+    log = SourceLog.listed_in(sink, _SINK_LOG)
     name, content = str(batch), iter([_NO_LINES])
     if (batch + 1) % (interval := _interval_of_sink(_compacts(log))) == 0:
         before = range(max(batch - interval, 0), batch)
@@ -127,6 +122,16 @@ def add_to_sink_log(sink: Storage, batch: int) -> None:
     # A batch that was rewound may have left this file: Hadoop would compare it with ours.
     sink.delete(f"{_SINK_LOG}/.{name}.crc")
     sink.write(f"{_SINK_LOG}/{name}", content)
+
+
+def lacks_batch(sink: Storage, batch: int) -> bool:
+    """Returns whether `add_to_sink_log` adds a batch; raises its `ConfigError`."""
+    newest = max(SourceLog.listed_in(sink, _SINK_LOG).entries, default=None)
+    if newest not in (batch, batch - 1):
+        found = "no entries" if newest is None else f"{newest} as its newest entry"
+        text = f"{_SINK_LOG} has {found}, where batch {batch} follows batch {batch - 1}"
+        raise ConfigError(f"{sink.root}: {text}; give the folder that this query writes to")
+    return newest != batch
 
 
 def _interval_of_sink(compacts: Sequence[int]) -> int:

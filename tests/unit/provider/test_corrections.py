@@ -225,3 +225,26 @@ def test_a_savepoint_that_is_completed_without_the_rows_has_none_of_them() -> No
             assert "offsets/3" not in left.files
             return
     pytest.fail("no crash was after the rows' offsets")
+
+
+# -- the log of a file sink
+
+
+def test_the_batch_is_added_to_the_log_of_the_sink_if_that_ends_with_the_one_before() -> None:
+    storage, sink = MemoryStorage(checkpoint()), MemoryStorage()
+    with pytest.raises(ConfigError, match="no entries, where batch 3 follows batch 2"):
+        bootstrap(storage, ROWS, sink=sink)
+    assert storage.files == checkpoint()
+    sink = MemoryStorage({f"_spark_metadata/{batch}": b"v1" for batch in range(3)})
+    bootstrap(storage, ROWS, sink=sink, dry_run=True)
+    assert len(sink.files) == 3
+    assert bootstrap(storage, ROWS, sink=sink).batch == 3
+    assert sink.files["_spark_metadata/3"] == b"v1"
+
+
+def test_the_sink_of_another_folder_is_empty_and_gets_a_log_up_to_the_batch() -> None:
+    source, sink = Source(checkpoint()), MemoryStorage({"part-0.json": b"{}"})
+    with pytest.raises(ConfigError, match="the folder of the sink is not empty"):
+        bootstrap(source, ROWS, to=MemoryStorage(), sink=sink)
+    bootstrap(source, ROWS, to=MemoryStorage(), sink=(sink := MemoryStorage()))
+    assert sink.files == {f"_spark_metadata/{batch}": b"v1" for batch in range(4)}
