@@ -78,7 +78,8 @@ def test_rows_that_show_has_written_are_put_back_by_the_command_that_it_prints(
     done = run(*words)
     assert done.returncode == 0, done.stderr
     assert digest_stores(LocalStorage(root)) == (before[0] + 1, before[1])
-    assert pq.read_table(exported(root, *flags)[0]) == table
+    again, of_batch = pq.read_table(exported(root, *flags)[0]), ["batchId"]
+    assert again.drop_columns(of_batch) == table.drop_columns(of_batch)
     assert run("verify", str(root), "--deep").returncode == 0
 
 

@@ -104,7 +104,8 @@ def test_what_read_table_returns_can_be_given_back(case: tuple[str, str]) -> Non
     bootstrap(storage, [(tuple(key.values()), None) for key in table["key"].to_pylist()])
     assert not read_table(storage).num_rows
     bootstrap(storage, table)
-    assert read_table(storage) == table
+    again, of_batch = read_table(storage), ["batchId"]
+    assert again.drop_columns(of_batch) == table.drop_columns(of_batch)
 
 
 def test_a_lists_values_are_one_column() -> None:
