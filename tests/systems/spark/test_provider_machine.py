@@ -55,7 +55,7 @@ from tests.support.spark_providers import (
 KEY = StructType().add("k", "string").add("at", "long").add("x", "double")
 VALUE, NAME = StructType().add("n", "long"), StructType().add("k", "string")
 EXAMPLES = int(os.environ.get("STATEMAINT_MACHINE", "3"))
-STEPS = 40 if EXAMPLES > 3 else 25
+STEPS = 40 if EXAMPLES > 3 else 20
 RETAINED = 3
 
 ROWS = st.sampled_from(
