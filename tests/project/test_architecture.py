@@ -77,7 +77,7 @@ WRITERS = {
     "demo",
     "execute",
     "fold/__main__.py",
-    "provider/bootstrap.py",
+    "provider/surgery.py",
     "provider/files.py",
     "records",
     "savepoint/expiry.py",
