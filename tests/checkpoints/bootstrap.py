@@ -8,6 +8,9 @@ back in another; ten more batches of both, with Spark's own maintenance beside t
 the states before and after those, the rows of every batch and the names of the schema files are
 equal, and whether the copy is sound, and fails if anything is not, or if `bootstrap` refuses what
 it supports, or writes what it does not.
+
+Spark 4.0 reads zips in one of two formats, by the first session of its JVM: name no kinds of it
+with unique ids beside others without, unless HDFS-backed ones come before both, as by default.
 """
 
 import re
