@@ -117,7 +117,7 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield f"looked:   {_looked(diagnosis)}"
     counts = ", ".join(f"{code} ({number})" for code, number in sorted(diagnosis.counts.items()))
     yield f"damage:   {counts or 'none'}"
-    first = {one.code: one for one in reversed(diagnosis.findings) if one.damage}
+    first = {finding.code: finding for finding in reversed(diagnosis.findings) if finding.damage}
     for finding in sorted(first.values())[:_SHOWN]:
         yield f"          {finding.detail}"
     for label, text in zip(("next:", *[""] * len(diagnosis.next)), diagnosis.next, strict=False):
@@ -183,8 +183,8 @@ def _batches(diagnosis: Diagnosis) -> str:
     if not diagnosis.loadable:
         return "none loads in every store"
     lost = len(diagnosis.checkpoint.batches) - len(diagnosis.loadable)
-    some = f"; {lost} more in the commit log do not" if lost else ""
-    return f"{_ranges(diagnosis.loadable)} load in every store{some}"
+    rest = f"; {lost} more in the commit log do not" if lost else ""
+    return f"{_ranges(diagnosis.loadable)} load in every store{rest}"
 
 
 def _ranges(batches: Iterable[int]) -> str:
@@ -246,6 +246,6 @@ FLEET: Fleet = Fleet(
     ),
     read=_row,
     order=lambda row: -(row["longest_chain"] or 0),
-    totals=lambda rows: f"{decimal(sum(one['bytes'] or 0 for one in rows))} to read at restarts",
+    totals=lambda rows: f"{decimal(sum(row['bytes'] or 0 for row in rows))} to read at restarts",
     looked=lambda options: Looked.ROWS if options["deep"] else Looked.FILES,
 )

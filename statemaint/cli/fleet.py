@@ -110,7 +110,7 @@ def end_with_many(
     crew = options.get("workers") or Workers()
     threads = min(crew.number or min(_THREADS, 2 * (os.cpu_count() or 1)), len(addresses) or 1)
     options = {**options, **({"workers": crew.split(threads)} if "workers" in options else {})}
-    jobs = [Job(partial(_reading, one, fleet, options), noun="checkpoint") for one in addresses]
+    jobs = [Job(partial(_reading, uri, fleet, options), noun="checkpoint") for uri in addresses]
     with work_done(fleet.doing):
         readings = in_turn(jobs, threads=threads)
     print_result(
@@ -144,9 +144,9 @@ def _print_table(uri: str, readings: Sequence[_Read], fleet: Fleet, looked: Look
     heads = f"{uri}: {counted(len(readings), 'checkpoint')}, {fleet.totals(rows)}"
     tables.print_line(Text.assemble(heads, *_verdicts(readings, looked)), wrap=False)
     folder = uri.rstrip("/") + "/"
-    judged: list[Column[_Read]] = [Column("verdict", lambda one: tables.judged(one.verdict))]
+    judged: list[Column[_Read]] = [Column("verdict", lambda row: tables.judged(row.verdict))]
     columns: tuple[Column[_Read], ...] = (
-        Column("checkpoint", lambda one: one.name or one.uri.removeprefix(folder)),
+        Column("checkpoint", lambda row: row.name or row.uri.removeprefix(folder)),
         *(judged if looked else ()),
         *(replace(column, of=partial(_cell, column)) for column in fleet.columns),
         Column("findings", _codes),

@@ -85,13 +85,13 @@ def maintain_verb(
                 end_with_many(uri[0], below, FLEET, options)
             raise
         end_with_report(report)
-    place, each, also = ", ".join(uri), uri, 0
+    place, addresses, also = ", ".join(uri), uri, 0
     if tags or not uri:
         place, of_file, problems = of_queries(click.get_current_context(), tags)
-        each, also = (*uri, *of_file), ConfigError.exit_code if problems else 0
+        addresses, also = (*uri, *of_file), ConfigError.exit_code if problems else 0
         for problem in problems:
             tell(f"statemaint: {ConfigError.code}: {problem}")
-    end_with_many(place, [*dict.fromkeys(each)], FLEET, options, also=also)
+    end_with_many(place, [*dict.fromkeys(addresses)], FLEET, options, also=also)
 
 
 def _maintained(  # noqa: PLR0913 -- as of the verb
@@ -121,7 +121,7 @@ def _maintained(  # noqa: PLR0913 -- as of the verb
 def _row(uri: Address, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
     report = _maintained(uri, **options)
     before, after = (
-        max((chain_length(one, report.plan.target) or 0 for one in stores), default=0)
+        max((chain_length(store, report.plan.target) or 0 for store in stores), default=0)
         for stores in (report.before, report.after)
     )
     return {
@@ -142,10 +142,10 @@ def _row(uri: Address, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
 
 def _fleet_totals(rows: Sequence[Json]) -> str:
     if rows and rows[0]["dry_run"]:
-        planned = counted(sum(one["actions"] for one in rows), "action")
+        planned = counted(sum(row["actions"] for row in rows), "action")
         return f"dry run, nothing was done: {planned} planned"
     written, deleted, size = (
-        sum(one[name] for one in rows)
+        sum(row[name] for row in rows)
         for name in ("snapshots_written", "files_deleted", "bytes_deleted")
     )
     return f"{counted(written, 'snapshot')} written, {files_of(deleted, size)} deleted"
@@ -196,9 +196,11 @@ def _print_run(report: Report) -> None:
 
 def _sizes(stores: Iterable[Store], target: int | None) -> str:
     stores = [*stores]
-    reads = [one for store in stores if (one := replay_of(store, target))]
-    stored = files_of(sum(len(one.files) for one in stores), sum(one.size for one in stores))
-    read = files_of(sum(one.files for one in reads), sum(one.bytes for one in reads))
+    reads = [replay for store in stores if (replay := replay_of(store, target))]
+    stored = files_of(
+        sum(len(store.files) for store in stores), sum(store.size for store in stores)
+    )
+    read = files_of(sum(replay.files for replay in reads), sum(replay.bytes for replay in reads))
     return f"{stored}; a restart reads {read}"
 
 
@@ -226,7 +228,7 @@ def _summary(report: Report) -> Iterator[str | Text]:
     if not deleted and (why := why_nothing_deleted(report.plan)):
         yield f"nothing was deleted: {why}"
     yield from map(str, by_reason(report.withheld))
-    halted = sum(1 for one in report.stores if one.state is StoreOutcome.HALTED)
+    halted = sum(1 for store in report.stores if store.state is StoreOutcome.HALTED)
     if halted:
         yield Text(f"{counted(halted, 'store')} halted, see the findings", BAD)
 
@@ -248,11 +250,11 @@ def _proof(report: StoreReport) -> str:
 
 
 _COLUMNS: tuple[Column[StoreReport], ...] = (
-    Column("store", lambda one: tables.short(one.before.id)),
-    Column("outcome", lambda one: Text(one.state.value, _OUTCOMES[one.state])),
-    number("chain", lambda one: _change(chain_length(store, one.target) for store in one.stores)),
-    number("files", lambda one: _change(len(store.files) for store in one.stores), 2),
-    number("bytes", lambda one: _change(decimal(store.size) for store in one.stores), varies=True),
-    number("reclaimable", lambda one: decimal(one.reclaimable), 3, varies=True),
+    Column("store", lambda row: tables.short(row.before.id)),
+    Column("outcome", lambda row: Text(row.state.value, _OUTCOMES[row.state])),
+    number("chain", lambda row: _change(chain_length(store, row.target) for store in row.stores)),
+    number("files", lambda row: _change(len(store.files) for store in row.stores), 2),
+    number("bytes", lambda row: _change(decimal(store.size) for store in row.stores), varies=True),
+    number("reclaimable", lambda row: decimal(row.reclaimable), 3, varies=True),
     Column("digest", _proof, spare=4, varies=True),
 )

@@ -90,10 +90,10 @@ def json_text(value: Any, newline: str = "\n") -> str:
     """Returns `json.dumps(value, indent=2)`, faster; further lines begin with `newline`."""
     within = newline + _INDENT
     if isinstance(value, dict) and value:
-        lines = [f"{_scalar(name)}: {json_text(one, within)}" for name, one in value.items()]
+        lines = [f"{_scalar(name)}: {json_text(member, within)}" for name, member in value.items()]
         return "{" + within + f",{within}".join(lines) + newline + "}"
     if isinstance(value, list) and value:
-        lines = [json_text(one, within) for one in value]
+        lines = [json_text(item, within) for item in value]
         return "[" + within + f",{within}".join(lines) + newline + "]"
     return _scalar(value)
 

@@ -52,20 +52,20 @@ def print_plan(plan: Plan) -> None:
     tables.print_line(f"would       {_totals(plan)}")
     if not plan.actions:
         tables.print_line(f"to do       nothing: {_why_nothing(plan)}")
-    for one in by_reason(plan.withheld):
-        tables.print_line(f"withheld    {one}")
+    for waiting in by_reason(plan.withheld):
+        tables.print_line(f"withheld    {waiting}")
     for reason, count in _counts(plan).items():
         tables.print_line(f"{count:>8,} {'file' if count == 1 else 'files'} {reason}")
-    stores = sorted(plan.stores, key=lambda x: (not x.halted, -len(x.actions), x.store.id))
+    stores = sorted(plan.stores, key=lambda row: (not row.halted, -len(row.actions), row.store.id))
     columns: tuple[Column[StorePlan], ...] = (
-        Column("store", lambda one: tables.short(one.store.id)),
-        number("chain", lambda one: _chain(one.store, plan.target)),
+        Column("store", lambda row: tables.short(row.store.id)),
+        number("chain", lambda row: _chain(row.store, plan.target)),
         Column(
-            "write", lambda one: Text("halted", BAD) if one.halted else _named(one, WriteSnapshot)
+            "write", lambda row: Text("halted", BAD) if row.halted else _named(row, WriteSnapshot)
         ),
-        Column("attest", lambda one: _named(one, Attest), spare=3),
-        number("delete", lambda one: str(len(_of(one, Delete)))),
-        number("reclaims", lambda one: decimal(_size(_of(one, Delete))), 1, varies=True),
+        Column("attest", lambda row: _named(row, Attest), spare=3),
+        number("delete", lambda row: str(len(_of(row, Delete)))),
+        number("reclaims", lambda row: decimal(_size(_of(row, Delete))), 1, varies=True),
     )
     tables.print_alike(columns, stores, "store")
 
@@ -92,8 +92,8 @@ def _why_nothing(plan: Plan) -> str:
 def _why_none_written(plan: Plan) -> str:
     if plan.withheld:
         return "each due snapshot is withheld"
-    lengths = (chain_length(one.store, plan.target) for one in plan.stores if not one.halted)
-    longest = max((one for one in lengths if one is not None), default=None)
+    lengths = (chain_length(store.store, plan.target) for store in plan.stores if not store.halted)
+    longest = max((length for length in lengths if length is not None), default=None)
     if longest is None:
         return "the findings halt every store"
     least = plan.policy.min_deltas_for_snapshot
@@ -106,7 +106,7 @@ def why_nothing_deleted(plan: Plan) -> str:
         return ""
     if not plan.policy.verify:
         return "--no-verify disables deletion"
-    if plan.findings or any(one.halted for one in plan.stores):
+    if plan.findings or any(store.halted for store in plan.stores):
         return "see the findings"
     lowered_by = _lowered_by(plan)
     if isinstance(lowered_by, Pin):

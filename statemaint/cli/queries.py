@@ -74,8 +74,13 @@ def queries_verb(config: tuple[str, ...], what: str) -> None:
 
 def _document(queries: Mapping[str, Query], problems: Iterable[Problem]) -> dict[str, Any]:
     wrong = [
-        {"file": one.file, "line": one.line or None, "key": one.key, "problem": one.what}
-        for one in problems
+        {
+            "file": problem.file,
+            "line": problem.line or None,
+            "key": problem.key,
+            "problem": problem.what,
+        }
+        for problem in problems
     ]
     return {
         "valid": not wrong,
@@ -277,12 +282,14 @@ def _places(reader: QueriesReader, shard: tuple[int, int]) -> "RecordPlaces":
     from statemaint.metrics.exporter import RecordPlace, RecordPlaces  # noqa: PLC0415 -- as above
 
     reading = reader.read()
-    queries = {name: one for name, one in reading.queries.items() if one.enabled}
+    queries = {name: query for name, query in reading.queries.items() if query.enabled}
     (origin, _), namespace = origins_of(os.environ, reading.path), namespace_of(os.environ)
     places = tuple(
-        RecordPlace(named_of(reading, name), one.checkpoint)
-        for name, one in sorted(queries.items())
+        RecordPlace(named_of(reading, name), query.checkpoint)
+        for name, query in sorted(queries.items())
         if is_in_shard(name, shard)
     )
-    problems = tuple((one.file, one.line, one.entry) for one in reading.all_problems)
+    problems = tuple(
+        (problem.file, problem.line, problem.entry) for problem in reading.all_problems
+    )
     return RecordPlaces(places, len(queries), problems, labels_of(origin, namespace))

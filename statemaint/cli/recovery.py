@@ -70,7 +70,9 @@ def _end_with_result(done: RecoveryReport) -> NoReturn:
 
 def _end_with(plan: RecoveryPlan) -> NoReturn:
     print_lines(plan.unrepaired)
-    print_lines([f"{one.code}: {one.detail}" for one in plan.findings if one.damage])
+    print_lines(
+        [f"{finding.code}: {finding.detail}" for finding in plan.findings if finding.damage]
+    )
     sys.exit(CheckpointError.exit_code if damaged(plan.findings) else 0)
 
 
@@ -98,7 +100,7 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
 
 
 def _idle(plan: RecoveryPlan) -> str:
-    damage = sum(1 for one in plan.findings if one.damage)
+    damage = sum(1 for finding in plan.findings if finding.damage)
     if not damage:
         return "nothing to do"
     return (
@@ -113,9 +115,9 @@ def _summary(plan: RecoveryPlan) -> Iterator[str]:
     if plan.verb == "rollback":
         yield f"rollback  the query continues after batch {plan.batch}{_again(batches)}"
     if removes:
-        size = sum(one.entry.size for one in removes)
+        size = sum(step.entry.size for step in removes)
         yield f"moves     {files_of(len(removes), size)} to the trash"
-        kinds = Counter(_kind(one.path) for one in removes)
+        kinds = Counter(_kind(step.path) for step in removes)
         yield "          " + ", ".join(counted(much, kind) for kind, much in kinds.most_common())
     if plan.verb == "rollback" and plan.batch is not None and batches:
         older, newer = version_of(plan.batch), version_of(batches[-1])
@@ -134,7 +136,7 @@ def _again(batches: Sequence[int]) -> str:
 
 
 def _committed(removes: Sequence[Remove]) -> list[int]:
-    batches = (batch_in(one.path, "commits") for one in removes)
+    batches = (batch_in(step.path, "commits") for step in removes)
     return sorted(batch for batch in batches if batch >= 0)
 
 

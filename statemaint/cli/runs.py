@@ -101,7 +101,7 @@ _FIELDS = (
 def _print_run(run: Run, actions: Sequence[Mapping[str, Any]], root: str) -> None:
     for line in (*_heading(run, root), *_undone_lines(run)):
         tables.print_line(line, wrap=False)
-    counts = Counter((str(one.get("action")), str(one.get("reason", ""))) for one in actions)
+    counts = Counter((str(step.get("action")), str(step.get("reason", ""))) for step in actions)
     for (action, reason), count in sorted(counts.items()):
         tables.print_line(f"{count:>8,} {action} {reason}".rstrip().replace("_", " "))
     tables.print_first(_ACTION_COLUMNS, actions, "action")
@@ -148,9 +148,11 @@ def _print_runs(runs: Sequence[Run]) -> None:
 
 
 def _undone_lines(run: Run) -> Iterator[str]:
-    for one in reversed(run.undone):
-        files = f"{counted(one.files, 'file')} back" + (f", {one.left} left" if one.left else "")
-        yield f"{run.run} was undone {moment(one.time)} by {one.run}: {files}"
+    for undoing in reversed(run.undone):
+        files = f"{counted(undoing.files, 'file')} back" + (
+            f", {undoing.left} left" if undoing.left else ""
+        )
+        yield f"{run.run} was undone {moment(undoing.time)} by {undoing.run}: {files}"
 
 
 def _undo_cell(run: Run) -> str:

@@ -54,7 +54,9 @@ def shape_flags(command: Command) -> Command:
     @click.option("--row-checksums/--no-row-checksums", default=None, help="Rows with checksums.")
     @wraps(command)
     def with_shape(*, provider: str | None, **given: Any) -> None:
-        chosen = {one.name: given.pop(one.name) for one in fields(Shape) if one.name != "provider"}
+        chosen = {
+            field.name: given.pop(field.name) for field in fields(Shape) if field.name != "provider"
+        }
         command(shape=Shape(provider=PROVIDERS[provider] if provider else None, **chosen), **given)
 
     return with_shape
@@ -168,7 +170,7 @@ def savepoint_json(report: SavepointReport, partition_size: int | None = None) -
         "bytes_written": report.written,
         **fields_json(report, "continued starts"),
         "unchecked_sources": list(report.unchecked),
-        "operators": [asdict(one) for one in report.operators],
+        "operators": [asdict(operator) for operator in report.operators],
         "suggested_partitions": partition_size and report.partitions_of(partition_size),
     }
 
@@ -226,9 +228,9 @@ def _lines(report: SavepointReport, sink_log: str | None) -> Iterator[str]:
 
 
 def _takes(operators: Sequence[OperatorForecast]) -> Iterator[str]:
-    rows, size, spill = (sum(map(attrgetter(one), operators)) for one in ("rows", "bytes", "spill"))
+    rows, size, spill = (sum(map(attrgetter(key), operators)) for key in ("rows", "bytes", "spill"))
     yield f"counted   {counted(rows, 'row')} in {decimal(size)}, by a read of the whole state"
-    if memory := max(one.memory for one in operators):
+    if memory := max(operator.memory for operator in operators):
         place = f", and {decimal(spill)} in {gettempdir()}" if spill else ""
         yield f"takes     at most {decimal(memory)} of memory for the rows of a store{place}"
 
@@ -282,7 +284,7 @@ def savepoints_verb(uri: Address, *, keep: KeepRules | None, delete: bool) -> No
         lambda: {
             "folder": dest,
             "keep": {rule: keep.get(rule, 0) for rule in RULES} if keep else None,
-            "savepoints": [_savepoint_json(one, now) for one in savepoints],
+            "savepoints": [_savepoint_json(savepoint, now) for savepoint in savepoints],
         },
         lambda: _print_table(dest, savepoints, now),
     )
@@ -314,25 +316,28 @@ def _print_table(dest: str, savepoints: Sequence[Savepoint], now: float) -> None
     if not savepoints:
         tables.print_line(f"{dest}: no savepoint in this folder, up to three folders deep")
         return
-    size = decimal(sum(one.bytes for one in savepoints))
+    size = decimal(sum(savepoint.bytes for savepoint in savepoints))
     tables.print_line(f"{dest}: {counted(len(savepoints), 'savepoint')} ({size})", wrap=False)
     folder = f"{dest.rstrip('/')}/"
     columns: tuple[Column[Savepoint], ...] = (
-        Column("savepoint", lambda one: printable(one.address.removeprefix(folder))),
-        number("batch", lambda one: str(one.note.batch) if one.note else "", 1),
-        Column("ended (UTC)", lambda one: _of_end(one, moment), spare=3),
-        number("days", lambda one: _of_end(one, lambda ended: f"{(now - ended) / _DAY:.1f}")),
-        number("bytes", lambda one: decimal(one.bytes), 2),
+        Column("savepoint", lambda row: printable(row.address.removeprefix(folder))),
+        number("batch", lambda row: str(row.note.batch) if row.note else "", 1),
+        Column("ended (UTC)", lambda row: _of_end(row, moment), spare=3),
+        number("days", lambda row: _of_end(row, lambda ended: f"{(now - ended) / _DAY:.1f}")),
+        number("bytes", lambda row: decimal(row.bytes), 2),
         Column("state", _state),
         Column("kept as", _kept),
     )
     tables.print_first(columns, savepoints, "savepoint", most=60)
-    if deleted := [one for one in savepoints if one.left is not None]:
-        gone = [entry for one in deleted for entry in one.named]
+    if deleted := [savepoint for savepoint in savepoints if savepoint.left is not None]:
+        gone = [entry for savepoint in deleted for entry in savepoint.named]
         files = tables.files_of(len(gone), sum(entry.size for entry in gone))
         tables.print_line(f"deleted {counted(len(deleted), 'savepoint')}: {files}")
-    elif due := [one for one in savepoints if one.kept == ()]:
-        what, freed = counted(len(due), "savepoint"), decimal(sum(one.bytes for one in due))
+    elif due := [savepoint for savepoint in savepoints if savepoint.kept == ()]:
+        what, freed = (
+            counted(len(due), "savepoint"),
+            decimal(sum(savepoint.bytes for savepoint in due)),
+        )
         tables.print_line(f"{what} would be deleted ({freed}): --delete deletes them")
 
 

@@ -68,12 +68,12 @@ def _heading(checkpoint: Checkpoint) -> Iterator[str]:
 
 
 def _totals(stores: Sequence[Json]) -> Iterator[str | tuple[str, str]]:
-    files, size = sum(one["files"] for one in stores), sum(one["bytes"] for one in stores)
+    files, size = sum(store["files"] for store in stores), sum(store["bytes"] for store in stores)
     yield f"{counted(len(stores), 'store')}, {files_of(files, size)}"
-    longest = max((int(one["chain_length"] or 0) for one in stores), default=0)
+    longest = max((int(store["chain_length"] or 0) for store in stores), default=0)
     if longest:
         yield f", longest chain {counted(longest, 'delta')}"
-    if wrong := sum(1 for one in stores if one["chain_length"] is None or one["findings"]):
+    if wrong := sum(1 for store in stores if store["chain_length"] is None or store["findings"]):
         yield ", "
         yield f"{counted(wrong, 'store')} with findings", BAD
 
@@ -127,16 +127,16 @@ def _row(uri: str, **_: Any) -> tuple[Json, tuple[Finding, ...]]:
     checkpoint, diagnosed = _read(open_storage(uri))
     document = scan_json(checkpoint, diagnosed)
     stores = document["stores"]
-    lengths = [one["chain_length"] for one in stores]
+    lengths = [store["chain_length"] for store in stores]
     findings = (*checkpoint.findings, *chain.from_iterable(diagnosed))
     return {
         **{name: document[name] for name in ("verdict", "looked_at")},
         "last_committed_batch": checkpoint.committed,
         "stores": len(stores),
-        "files": sum(one["files"] for one in stores),
-        "bytes": sum(one["bytes"] for one in stores),
-        "longest_chain": max((one for one in lengths if one is not None), default=0),
-        "broken_stores": sum(1 for one in lengths if one is None),
+        "files": sum(store["files"] for store in stores),
+        "bytes": sum(store["bytes"] for store in stores),
+        "longest_chain": max((length for length in lengths if length is not None), default=0),
+        "broken_stores": sum(1 for length in lengths if length is None),
     }, findings
 
 
@@ -156,8 +156,8 @@ FLEET: Fleet = Fleet(
     read=_row,
     order=lambda row: (-row["broken_stores"], -row["longest_chain"], -row["bytes"]),
     totals=lambda rows: (
-        f"{counted(sum(one['stores'] for one in rows), 'store')}, "
-        f"{files_of(sum(one['files'] for one in rows), sum(one['bytes'] for one in rows))}"
+        f"{counted(sum(row['stores'] for row in rows), 'store')}, "
+        f"{files_of(sum(row['files'] for row in rows), sum(row['bytes'] for row in rows))}"
     ),
     looked=lambda _: Looked.NAMES,
 )

@@ -83,7 +83,7 @@ def show_verb(
     with closing(selection.decoded(workers=workers, slowly=limit is not None)) as decoded:
         readable = Readable().row
         if form == "parquet":
-            fitting = (one for one in decoded if key is None or reads(readable(one).key, key))
+            fitting = (row for row in decoded if key is None or reads(readable(row).key, key))
             write_parquet(selection, islice(fitting, limit))
             return
         shown = map(readable, decoded)
@@ -227,11 +227,11 @@ def reads(key: dict[str, Any], text: str) -> bool:
 def _texts(value: Any) -> Iterator[str]:
     match value:
         case dict():
-            for one in value.values():
-                yield from _texts(one)
+            for member in value.values():
+                yield from _texts(member)
         case list():
-            for one in value:
-                yield from _texts(one)
+            for member in value:
+                yield from _texts(member)
         case str():
             yield value
         case _:
@@ -264,8 +264,8 @@ class RowTables:
         if self._most is not None and self._counts[kind] > self._most:
             return
         cells = columns()
-        self._columns.setdefault(kind, [self._column(one, at) for at, one in enumerate(cells)])
-        self._cells[kind].append(json.dumps([tables.cell(one) for one in cells.values()]))
+        self._columns.setdefault(kind, [self._column(name, at) for at, name in enumerate(cells)])
+        self._cells[kind].append(json.dumps([tables.cell(value) for value in cells.values()]))
 
     def _column(self, name: str, at: int) -> Column[str]:
         spare = at if name.startswith("value.") and not self._whole else 0
@@ -275,7 +275,7 @@ class RowTables:
         """Prints each table under its title; `more` is whether there are rows beyond the limit."""
         for kind, cells in sorted(self._cells.items()):
             operator, store, family = kind
-            title = " / ".join(one for one in (f"op {operator}", store, family) if one)
+            title = " / ".join(part for part in (f"op {operator}", store, family) if part)
             number = self._counts[kind]
             tables.print_line(f"{title}: {_counted(number, more=more)} {self._when}")
             left = number - cells.lines
@@ -342,7 +342,8 @@ def diff_verb(
 
 def diff_json(diff: StateDiff) -> Json:
     stores = [
-        {**id_json(one.store), "family": one.family, **asdict(one.counts)} for one in diff.stores
+        {**id_json(store.store), "family": store.family, **asdict(store.counts)}
+        for store in diff.stores
     ]
     total = asdict(diff.total)
     return {"from": diff.older, "to": diff.newer, "total": total, "stores": stores}
@@ -362,7 +363,7 @@ def _print_counts(diff: StateDiff) -> None:
     def row(name: str, counts: Counts) -> list[str]:
         return [name, *(tables.known(getattr(counts, measure)) for measure in measures)]
 
-    counts = (row(tables.place(one.store, one.family), one.counts) for one in stores)
+    counts = (row(tables.place(store.store, store.family), store.counts) for store in stores)
     columns: list[Column[Any]] = [Column("store"), *map(tables.number, measures)]
     tables.print_table(columns, chain(counts, (row("total", diff.total),)))
     if more := len(diff.stores) - len(stores):

@@ -47,9 +47,9 @@ def stats_json(stats: StateStats) -> Json:
     return {
         "version": stats.version,
         "since": stats.since,
-        "operators": [_operator_json(one) for one in stats.operators],
-        "stores": [_store_json(one) for one in stats.stores],
-        "notices": [{**asdict(one), "code": one.code.value} for one in stats.notices],
+        "operators": [_operator_json(operator) for operator in stats.operators],
+        "stores": [_store_json(store) for store in stats.stores],
+        "notices": [{**asdict(notice), "code": notice.code.value} for notice in stats.notices],
     }
 
 
@@ -95,14 +95,14 @@ def _large_json(key: LargeKey) -> Json:
 
 
 def _print_table(stats: StateStats) -> None:
-    versions = max(one.figures.versions for one in stats.operators)
+    versions = max(operator.figures.versions for operator in stats.operators)
     since = tables.known(stats.since)
     tables.print_line(f"version {stats.version}; untouched: since version {since}")
     tables.print_line(f"changes: records of a version, on average over the last {versions}")
     tables.print_table(_OPERATORS, tables.rows_of(_OPERATORS, stats.operators))
-    stores = sorted(stats.stores, key=lambda one: (-one.figures.bytes, one.store, one.family or ""))
+    stores = sorted(stats.stores, key=lambda row: (-row.figures.bytes, row.store, row.family or ""))
     tables.print_first(_STORES, stores, "store")
-    if largest := [key for one in stats.operators for key in one.largest]:
+    if largest := [key for operator in stats.operators for key in operator.largest]:
         columns: tuple[Column[LargeKey], ...] = (
             Column("largest keys", lambda key: tables.place(key.store, key.family)),
             number("bytes", lambda key: str(key.bytes)),
@@ -119,8 +119,8 @@ def _skew(one: OperatorStats) -> str:
 
 
 def _changes(figures: Figures) -> str:
-    each = figures.changes_per_version
-    return "?" if each is None else f"{each:.1f}"
+    changes = figures.changes_per_version
+    return "?" if changes is None else f"{changes:.1f}"
 
 
 def _share(share: float | None) -> str:
@@ -128,20 +128,20 @@ def _share(share: float | None) -> str:
 
 
 _MEASURES: tuple[Column[OperatorStats | StoreStats], ...] = (
-    number("rows", lambda one: f"{one.figures.rows:,}"),
-    number("bytes", lambda one: decimal(one.figures.bytes)),
-    number("changes", lambda one: _changes(one.figures), 3),
-    number("removes", lambda one: _share(getattr(one.figures.churn, "removes_share", None)), 4),
-    number("rewritten", lambda one: _share(getattr(one.figures.churn, "rewritten_share", None)), 5),
-    number("untouched", lambda one: _share(one.figures.untouched_share), 2),
+    number("rows", lambda row: f"{row.figures.rows:,}"),
+    number("bytes", lambda row: decimal(row.figures.bytes)),
+    number("changes", lambda row: _changes(row.figures), 3),
+    number("removes", lambda row: _share(getattr(row.figures.churn, "removes_share", None)), 4),
+    number("rewritten", lambda row: _share(getattr(row.figures.churn, "rewritten_share", None)), 5),
+    number("untouched", lambda row: _share(row.figures.untouched_share), 2),
 )
 _OPERATORS: tuple[Column[OperatorStats], ...] = (
-    Column("operator", lambda one: f"op {one.operator}"),
+    Column("operator", lambda row: f"op {row.operator}"),
     *_MEASURES,
     Column("largest partition", _skew, spare=1),
 )
 _STORES: tuple[Column[StoreStats], ...] = (
-    Column("store", lambda one: tables.place(one.store, one.family)),
+    Column("store", lambda row: tables.place(row.store, row.family)),
     *_MEASURES,
 )
 
@@ -150,10 +150,10 @@ def _row(uri: str, **where: Any) -> tuple[Json, tuple[Finding, ...]]:
     stats = state_stats(uri, **where)
     row = {
         "version": stats.version,
-        "rows": sum(one.figures.rows for one in stats.operators),
-        "bytes": sum(one.figures.bytes for one in stats.operators),
+        "rows": sum(operator.figures.rows for operator in stats.operators),
+        "bytes": sum(operator.figures.bytes for operator in stats.operators),
         "stores": len(stats.stores),
-        "notices": sorted({one.code.value for one in stats.notices}),
+        "notices": sorted({notice.code.value for notice in stats.notices}),
     }
     return row, ()
 
@@ -169,8 +169,8 @@ FLEET: Fleet = Fleet(
     read=_row,
     order=lambda row: -row["bytes"],
     totals=lambda rows: (
-        f"{counted(sum(one['rows'] for one in rows), 'row')}, "
-        f"{decimal(sum(one['bytes'] for one in rows))}"
+        f"{counted(sum(row['rows'] for row in rows), 'row')}, "
+        f"{decimal(sum(row['bytes'] for row in rows))}"
     ),
     looked=lambda _: None,
 )

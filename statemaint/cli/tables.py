@@ -198,7 +198,7 @@ def _that_fit(columns: Sequence[Column[Any]], least: Sequence[int], width: int) 
     """Returns the numbers of the columns to print, without the least important ones."""
     kept = [*range(len(columns))]
     while _width(least, kept) > width:
-        spare = max(kept, key=lambda one: (columns[one].spare, one))
+        spare = max(kept, key=lambda at: (columns[at].spare, at))
         if not columns[spare].spare:
             break
         kept.remove(spare)
@@ -211,7 +211,7 @@ def _narrowed(
     """Returns the sizes of columns after the widest have lost what does not fit."""
     narrowed = [*sizes]
     for _ in range(_width(sizes, kept) - width):
-        widest = max(kept, key=lambda one: narrowed[one] if narrowed[one] > least[one] else 0)
+        widest = max(kept, key=lambda at: narrowed[at] if narrowed[at] > least[at] else 0)
         narrowed[widest] -= 1
     return narrowed
 

@@ -130,7 +130,7 @@ def _named(name: str, path: str, reading: "QueriesReading | None" = None) -> Add
 
     reading = reading or read_queries(path)
     if name not in reading.queries:
-        broken = {one.name: one for one in reading.broken}
+        broken = {entry.name: entry for entry in reading.broken}
         if name in broken:
             problems = "; ".join(map(str, broken[name].problems))
             raise ConfigError(f"{path}: query {name!r} is not valid: {problems}")

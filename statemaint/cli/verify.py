@@ -77,7 +77,7 @@ def verify_verb(
 
 def _verified(storage: Storage, **options: Any) -> Verification:
     verification = verify(storage, **options)
-    codes = {one.code.value for one in verification.findings}
+    codes = {finding.code.value for finding in verification.findings}
     note_verification(
         storage,
         codes,
@@ -133,7 +133,7 @@ FLEET: Fleet = Fleet(
     ),
     read=_row,
     order=lambda row: row["versions_checked"] - row["versions"],
-    totals=lambda rows: counted(sum(one["stores"] for one in rows), "store"),
+    totals=lambda rows: counted(sum(row["stores"] for row in rows), "store"),
     looked=lambda options: Looked.ROWS if options["deep"] else Looked.ENDS,
 )
 
@@ -161,21 +161,24 @@ def digest_verb(uri: str, *, version: int | None, workers: Workers) -> None:
 
 
 def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> Json:
-    stores = [{**id_json(store), "rows": one.rows, "digest": one.digest} for store, one in digests]
+    stores = [
+        {**id_json(store), "rows": digest.rows, "digest": digest.digest}
+        for store, digest in digests
+    ]
     return {"version": version, "stores": stores}
 
 
 def _print_digests(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> None:
     ordered = [*digests]
     if len(ordered) > tables.MOST_ROWS and not settings().everything:
-        ordered.sort(key=lambda one: -one[1].rows)  # the largest are shown
+        ordered.sort(key=lambda pair: -pair[1].rows)  # the largest are shown
     total = sum(digest.rows for _, digest in ordered)
     tables.print_line(
         f"version {version}: {counted(total, 'row')} in {counted(len(ordered), 'store')}"
     )
     columns: tuple[Column[tuple[StoreId, StateDigest]], ...] = (
-        Column("store", lambda one: tables.short(one[0])),
-        number("rows", lambda one: f"{one[1].rows:,}"),
-        Column("digest", lambda one: one[1].digest),
+        Column("store", lambda pair: tables.short(pair[0])),
+        number("rows", lambda pair: f"{pair[1].rows:,}"),
+        Column("digest", lambda pair: pair[1].digest),
     )
     tables.print_first(columns, ordered, "store")
