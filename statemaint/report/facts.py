@@ -193,7 +193,7 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
     halted = [store.after.id for store in report.stores if store.state is StoreOutcome.HALTED]
     spreads = {
         "chains": Spread.of(loads, CHAIN_BOUNDS),
-        "sizes": Spread.of([one.after.size for one in report.stores], SIZE_BOUNDS),
+        "sizes": Spread.of([store.after.size for store in report.stores], SIZE_BOUNDS),
         "tasks": Spread.of([report.seconds] if task else [], TASK_BOUNDS),
     }
     return RunFacts(
@@ -202,7 +202,7 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
             "chain": max(loads, default=0),
             "seconds": report.seconds,
             "memory": report.peak_memory,
-            "restart": max((one.seconds for one in units), default=0.0),
+            "restart": max((unit.seconds for unit in units), default=0.0),
             "verdict": report.verdict.rank,
         },
         counts=_counts(report),
@@ -210,7 +210,9 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
         spreads=spreads,
         snapshot=min(stored, default=None),
         worst=_worst(units),
-        halted=tuple(sorted((one.operator, one.partition, one.store) for one in halted)[:WORST]),
+        halted=tuple(
+            sorted((store.operator, store.partition, store.store) for store in halted)[:WORST]
+        ),
         units=tuple(units) if every_unit else (),
     )
 
@@ -222,15 +224,15 @@ def _sums(
     return {
         "partitions": len(units),
         "stores": len(report.stores),
-        "unloadable": sum(one is None for one in replays),
-        "unproved": sum(one is None for one in proofs),
-        "rows": sum(one.rows for one in proofs if one),
-        "state": sum(one.bytes for one in proofs if one),
-        "files": sum(one.files for one in units),
-        "bytes": sum(one.bytes for one in units),
-        "reclaimable": sum(one.reclaimable for one in units),
-        "replayed_files": sum(one.files for one in replays if one),
-        "replayed": sum(one.replay_bytes for one in units),
+        "unloadable": sum(replay is None for replay in replays),
+        "unproved": sum(proof is None for proof in proofs),
+        "rows": sum(proof.rows for proof in proofs if proof),
+        "state": sum(proof.bytes for proof in proofs if proof),
+        "files": sum(unit.files for unit in units),
+        "bytes": sum(unit.bytes for unit in units),
+        "reclaimable": sum(unit.reclaimable for unit in units),
+        "replayed_files": sum(replay.files for replay in replays if replay),
+        "replayed": sum(unit.replay_bytes for unit in units),
         "snapshots": report.snapshots_written,
         "written": report.bytes_written,
         "deleted": report.bytes_deleted,
@@ -253,11 +255,11 @@ def _emptied(emptied: Emptied) -> dict[str, int]:
 
 def _counts(report: Report) -> dict[str, dict[str, int]]:
     return {
-        "outcomes": dict(Counter(one.state.value for one in report.stores)),
-        "findings": _by_code(one for store in report.stores for one in store.findings),
+        "outcomes": dict(Counter(store.state.value for store in report.stores)),
+        "findings": _by_code(finding for store in report.stores for finding in store.findings),
         "deleted": dict(report.files_deleted),
         "requests": dict(report.requests),
-        "withheld": dict(Counter(one.wait.reason.value for one in report.withheld)),
+        "withheld": dict(Counter(waiting.wait.reason.value for waiting in report.withheld)),
     }
 
 
@@ -300,7 +302,7 @@ def _snapshot(store: Store) -> float:
 
 def _worst(units: Iterable[Unit]) -> tuple[Unit, ...]:
     """Returns the worst partitions: one that does not load is worse than any other."""
-    ranked = sorted(units, key=lambda one: (one.chain is not None, -one.seconds, one[:2]))
+    ranked = sorted(units, key=lambda unit: (unit.chain is not None, -unit.seconds, unit[:2]))
     return tuple(ranked[:WORST])
 
 

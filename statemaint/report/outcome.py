@@ -145,31 +145,39 @@ class StoreReport:
 
     @property
     def snapshots_written(self) -> int:
-        own = sum(1 for one in self.outcomes if isinstance(one, SnapshotWritten) and one.bytes)
+        own = sum(
+            1 for outcome in self.outcomes if isinstance(outcome, SnapshotWritten) and outcome.bytes
+        )
         return own + self.earlier.snapshots
 
     @property
     def bytes_written(self) -> int:
-        own = sum(one.bytes for one in self.outcomes if isinstance(one, SnapshotWritten))
+        own = sum(
+            outcome.bytes for outcome in self.outcomes if isinstance(outcome, SnapshotWritten)
+        )
         return own + self.earlier.written
 
     @property
     def files_deleted(self) -> Counter[str]:
-        own = (one.action.reason.value for one in self.outcomes if isinstance(one, Deleted))
+        own = (
+            outcome.action.reason.value for outcome in self.outcomes if isinstance(outcome, Deleted)
+        )
         return Counter(own) + self.earlier.deleted
 
     @property
     def bytes_deleted(self) -> int:
-        own = sum(one.action.entry.size for one in self.outcomes if isinstance(one, Deleted))
+        own = sum(
+            outcome.action.entry.size for outcome in self.outcomes if isinstance(outcome, Deleted)
+        )
         return own + self.earlier.freed
 
     @property
     def attestation(self) -> Attestation | None:
         """Returns the attestation of the highest version that still covers its snapshot."""
         entries = {file.entry.path: file.entry for file in self.after.files}
-        proofs = (one for one in self.after.attestations if one.path in entries)
-        fitting = (one for one in proofs if one.covers(entries[one.path]))
-        return max(fitting, key=lambda one: one.version, default=None)
+        proofs = (proof for proof in self.after.attestations if proof.path in entries)
+        fitting = (proof for proof in proofs if proof.covers(entries[proof.path]))
+        return max(fitting, key=lambda proof: proof.version, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,48 +253,52 @@ class Report(Displayed):
         yield self.verdict
 
     def _rows(self) -> Iterator[dict[str, object]]:
-        for one in sorted(self.stores, key=lambda store: store.state is StoreOutcome.DONE):
+        for store in sorted(self.stores, key=lambda store: store.state is StoreOutcome.DONE):
             yield {
-                **one.before.id.columns,
-                "outcome": one.state,
-                "snapshots written": one.snapshots_written,
-                "files deleted": one.files_deleted.total(),
-                "bytes deleted": one.bytes_deleted,
+                **store.before.id.columns,
+                "outcome": store.state,
+                "snapshots written": store.snapshots_written,
+                "files deleted": store.files_deleted.total(),
+                "bytes deleted": store.bytes_deleted,
             }
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        left = (one for one in self.withheld if one.wait.reason is WithheldReason.OUT_OF_TIME)
-        of_stores = (one for store in self.stores for one in store.findings)
+        left = (
+            waiting
+            for waiting in self.withheld
+            if waiting.wait.reason is WithheldReason.OUT_OF_TIME
+        )
+        of_stores = (finding for store in self.stores for finding in store.findings)
         return (*self.plan.findings, *of_stores, *long_waits(left), *self.emptied.findings)
 
     @property
     def withheld(self) -> tuple[Withheld, ...]:
-        return tuple(one for store in self.stores for one in store.withheld)
+        return tuple(waiting for store in self.stores for waiting in store.withheld)
 
     @property
     def before(self) -> tuple[Store, ...]:
-        return tuple(one.before for one in self.stores)
+        return tuple(store.before for store in self.stores)
 
     @property
     def after(self) -> tuple[Store, ...]:
-        return tuple(one.after for one in self.stores)
+        return tuple(store.after for store in self.stores)
 
     @property
     def snapshots_written(self) -> int:
-        return sum(one.snapshots_written for one in self.stores)
+        return sum(store.snapshots_written for store in self.stores)
 
     @property
     def bytes_written(self) -> int:
-        return sum(one.bytes_written for one in self.stores)
+        return sum(store.bytes_written for store in self.stores)
 
     @property
     def files_deleted(self) -> Counter[str]:
-        return sum((one.files_deleted for one in self.stores), Counter())
+        return sum((store.files_deleted for store in self.stores), Counter())
 
     @property
     def bytes_deleted(self) -> int:
-        return sum(one.bytes_deleted for one in self.stores)
+        return sum(store.bytes_deleted for store in self.stores)
 
     @property
     def exit_code(self) -> int:
@@ -295,7 +307,7 @@ class Report(Displayed):
     @property
     def verdict(self) -> Verdict:
         """Returns the plan's verdict, or a worse one by what the run has read."""
-        read = (_verdict(store, one) for store in self.stores for one in store.findings)
+        read = (_verdict(store, finding) for store in self.stores for finding in store.findings)
         return worst((self.plan.verdict, *read))
 
 
@@ -317,7 +329,7 @@ _LATER = (KeepReason.GRACE, KeepReason.LIMIT)
 
 def summarize(plan: StorePlan, outcomes: Iterable[Outcome], target: int | None) -> StoreReport:
     happened = tuple(outcomes)
-    ends = [one.finding for one in happened if isinstance(one, Halted | Skipped)]
+    ends = [outcome.finding for outcome in happened if isinstance(outcome, Halted | Skipped)]
     new = [finding for finding in ends if finding and finding not in plan.findings]
     return StoreReport(
         before=plan.store,
@@ -332,11 +344,13 @@ def summarize(plan: StorePlan, outcomes: Iterable[Outcome], target: int | None) 
 
 
 def _after_all(store: Store, outcomes: Iterable[Outcome]) -> Store:
-    for deleting, some in groupby(outcomes, lambda one: isinstance(one, Deleted)):
+    for deleting, group in groupby(outcomes, lambda outcome: isinstance(outcome, Deleted)):
         if deleting:  # in one pass, however many there are
-            store = _without(store, {one.action.entry for one in some if isinstance(one, Deleted)})
+            store = _without(
+                store, {outcome.action.entry for outcome in group if isinstance(outcome, Deleted)}
+            )
         else:
-            store = reduce(_after, some, store)
+            store = reduce(_after, group, store)
     return store
 
 
@@ -362,34 +376,34 @@ def _grown(store: Store, outcome: SnapshotWritten) -> Store:
 def _attested(store: Store, attestation: Attestation | None) -> Store:
     if attestation is None:
         return store
-    others = (one for one in store.attestations if one.path != attestation.path)
-    attestations = sorted((*others, attestation), key=lambda one: one.version)
-    outdated = tuple(one for one in store.outdated if one.path != attestation.path)
+    others = (proof for proof in store.attestations if proof.path != attestation.path)
+    attestations = sorted((*others, attestation), key=lambda proof: proof.version)
+    outdated = tuple(proof for proof in store.outdated if proof.path != attestation.path)
     return replace(store, attestations=tuple(attestations), outdated=outdated)
 
 
 def _without(store: Store, deleted: set[Entry]) -> Store:
     paths = {entry.path for entry in deleted}
     files = tuple(file for file in store.files if file.entry not in deleted)
-    attestations = tuple(one for one in store.attestations if one.path not in paths)
-    outdated = tuple(one for one in store.outdated if one.path not in paths)
+    attestations = tuple(proof for proof in store.attestations if proof.path not in paths)
+    outdated = tuple(proof for proof in store.outdated if proof.path not in paths)
     return replace(store, files=files, attestations=attestations, outdated=outdated)
 
 
 def _state(outcomes: tuple[Outcome, ...]) -> StoreOutcome:
-    if any(isinstance(one, Halted) for one in outcomes):
+    if any(isinstance(outcome, Halted) for outcome in outcomes):
         return StoreOutcome.HALTED
-    if any(isinstance(one, Skipped) for one in outcomes):
+    if any(isinstance(outcome, Skipped) for outcome in outcomes):
         return StoreOutcome.SKIPPED
     return StoreOutcome.DONE
 
 
 def _not_reached(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> Iterator[Withheld]:
     """Yields the planned snapshots that a run did not write, because the store was left."""
-    end = next((one for one in outcomes if isinstance(one, Halted | Skipped)), None)
+    end = next((outcome for outcome in outcomes if isinstance(outcome, Halted | Skipped)), None)
     if end is None:
         return
-    written = {one.action.path for one in outcomes if isinstance(one, SnapshotWritten)}
+    written = {outcome.action.path for outcome in outcomes if isinstance(outcome, SnapshotWritten)}
     for action in plan.actions:
         if isinstance(action, WriteSnapshot) and action.path not in written:
             loaded = plan.store.versions.chain(action.version)
@@ -405,7 +419,7 @@ def _reason(end: Halted | Skipped) -> WithheldReason:
 
 def _reclaimable(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> int:
     """Returns the bytes that wait to be deleted: for grace, the limit, or this plan's run."""
-    deleted = {one.action.entry for one in outcomes if isinstance(one, Deleted)}
+    deleted = {outcome.action.entry for outcome in outcomes if isinstance(outcome, Deleted)}
     waiting = {kept.entry for kept in plan.kept if kept.reason in _LATER}
-    waiting |= {one.entry for one in plan.actions if isinstance(one, Delete)}
+    waiting |= {action.entry for action in plan.actions if isinstance(action, Delete)}
     return sum(entry.size for entry in waiting - deleted)

@@ -91,8 +91,10 @@ def run_ended(
     failure: str | None = None,
 ) -> LastRun:
     """Returns the end of a run of one task or more, whoever ran them."""
-    inspected = [one for one in reports if one.inspected]
-    errors = [one.failure.reason for one in reports if one.failure and not one.inspected]
+    inspected = [report for report in reports if report.inspected]
+    errors = [
+        report.failure.reason for report in reports if report.failure and not report.inspected
+    ]
     parts: list[PlanSummary | BundleReport] = [plan, *inspected]
     facts = [part.facts for part in parts if part.facts]
     whole = total(facts) if facts else None
@@ -115,7 +117,7 @@ def run_ended(
         tasks=tasks,
         storage_errors=storage_errors + sum(Cause.STORAGE in causes for causes in damage),
         committed=plan.committed,
-        lag=max((one.lag for one in parts if one.lag is not None), default=None),
+        lag=max((part.lag for part in parts if part.lag is not None), default=None),
         facts=whole,
     )
 
@@ -131,7 +133,7 @@ def _cause(reason: str, otherwise: Cause) -> Cause:
 
 
 def _damage(report: BundleReport) -> set[Cause]:
-    of_storage = {one["code"] in OF_STORAGE for one in report.findings if one["damage"]}
+    of_storage = {finding["code"] in OF_STORAGE for finding in report.findings if finding["damage"]}
     return {Cause.STORAGE if storage else Cause.DAMAGE for storage in of_storage}
 
 
@@ -153,7 +155,7 @@ def with_emptied(last: LastRun, emptied: Emptied) -> LastRun:
         causes = {*last.failed, Cause.STORAGE}
         last = replace(
             last,
-            failed=tuple(one for one in Cause if one in causes),
+            failed=tuple(cause for cause in Cause if cause in causes),
             storage_errors=last.storage_errors + 1,
         )
     facts = last.facts and last.facts + facts_of_emptied(emptied)
@@ -318,7 +320,9 @@ def with_verdict(
     """
     if partial and verdict.rank <= worst((Verdict.HEALTHY, *record.verdicts.values())).rank:
         return record
-    deeper = {one: it for one, it in record.verdicts.items() if one.depth > looked.depth}
+    deeper = {
+        level: prior for level, prior in record.verdicts.items() if level.depth > looked.depth
+    }
     return replace(record, verdicts={looked: verdict, **deeper})
 
 
@@ -334,6 +338,6 @@ def _totals(before: Mapping[str, int], last: LastRun) -> dict[str, int]:
         "storage_errors": last.storage_errors,
         **{name: facts.sums.get(name, 0) for name in ("snapshots", "written", "deleted")},
         "files": sum(facts.counts.get("deleted", {}).values()),
-        **{f"requests/{verb}": one for verb, one in facts.counts.get("requests", {}).items()},
+        **{f"requests/{verb}": count for verb, count in facts.counts.get("requests", {}).items()},
     }
     return merged(add, before, counted)

@@ -43,8 +43,8 @@ class Failure:
         """Returns the failure that damage is; `None` without damage."""
         if not damaged(findings):
             return None
-        failed = (one for one in findings if one.code is FindingCode.STORAGE_FAILED)
-        return cls(reasons(findings), retry=any(not one.lasting for one in failed))
+        failed = (finding for finding in findings if finding.code is FindingCode.STORAGE_FAILED)
+        return cls(reasons(findings), retry=any(not finding.lasting for finding in failed))
 
     @classmethod
     def of_all(cls, failures: Sequence["Failure"]) -> "Failure | None":
@@ -178,8 +178,8 @@ def findings_json(findings: Iterable[Finding]) -> list[Json]:
     """Returns the first findings as one task hands them to another, damage before all else."""
     ordered = sorted(findings, key=lambda finding: not finding.damage)
     return [
-        {"code": one.code.value, "detail": one.detail, "damage": one.damage}
-        for one in ordered[:MOST_FINDINGS]
+        {"code": finding.code.value, "detail": finding.detail, "damage": finding.damage}
+        for finding in ordered[:MOST_FINDINGS]
     ]
 
 

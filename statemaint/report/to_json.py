@@ -74,7 +74,7 @@ def pin_json(pin: Pin) -> Json:
 
 def plan_json(checkpoint: Checkpoint, plan: Plan) -> Json:
     """Returns the output of `plan --json`: `scan`'s fields, the actions, and the kept files."""
-    stores = [store_json(one.store, plan.target, one.findings) for one in plan.stores]
+    stores = [store_json(store.store, plan.target, store.findings) for store in plan.stores]
     kept = Counter(kept.reason.value for store in plan.stores for kept in store.kept)
     kept.update(kept.reason.value for kept in plan.unclassified)
     return {
@@ -82,8 +82,8 @@ def plan_json(checkpoint: Checkpoint, plan: Plan) -> Json:
         "target_version": plan.target,
         "floor": plan.floor,
         "findings": findings_json(plan.findings),
-        "actions": [action_json(one) for one in plan.actions],
-        "withheld": [withheld_json(one) for one in plan.withheld],
+        "actions": [action_json(action) for action in plan.actions],
+        "withheld": [withheld_json(waiting) for waiting in plan.withheld],
         "keep": dict(sorted(kept.items())),
         "now": plan.now,
         "policy": asdict(plan.policy),
@@ -107,7 +107,7 @@ def fingerprint(plan: Plan) -> str:
     settings = asdict(plan.policy).items()
     policy = {name: None if value is None else float(value) for name, value in settings}
     decided_by = [plan.query_id, policy, float(plan.now), plan.target, plan.floor]
-    steps = [decided_by, *(_step(one) for one in plan.actions)]
+    steps = [decided_by, *(_step(action) for action in plan.actions)]
     return sha256(json.dumps(steps).encode()).hexdigest()
 
 
@@ -118,7 +118,7 @@ def _step(action: Action) -> list[Any]:
         files = [action.snapshot.entry, *(_files(action.against) if action.against else [])]
     else:
         files = [action.entry]
-    return [action_json(action), [[one.path, one.size, one.modified] for one in files]]
+    return [action_json(action), [[entry.path, entry.size, entry.modified] for entry in files]]
 
 
 def _files(chain: Chain) -> list[Entry]:
@@ -169,7 +169,7 @@ def withheld_json(withheld: Withheld) -> Json:
 
 def report_json(report: Report) -> Json:
     """Returns the output of `maintain --json`; of a dry run with the actions of its plan."""
-    planned = [action_json(one) for one in report.plan.actions] if report.dry_run else None
+    planned = [action_json(action) for action in report.plan.actions] if report.dry_run else None
     return {
         "run": report.run,
         "checkpoint": report.plan.root,
@@ -188,13 +188,13 @@ def report_json(report: Report) -> Json:
         "requests": dict(sorted(report.requests.items())),
         "stores": [
             {
-                **store_json(one.after, one.target, one.findings),
-                "outcome": one.state.value,
-                "attestation": one.attestation and attestation_json(one.attestation),
+                **store_json(store.after, store.target, store.findings),
+                "outcome": store.state.value,
+                "attestation": store.attestation and attestation_json(store.attestation),
             }
-            for one in report.stores
+            for store in report.stores
         ],
-        "withheld": [withheld_json(one) for one in report.withheld],
+        "withheld": [withheld_json(waiting) for waiting in report.withheld],
         "findings": findings_json(report.findings),
         **({} if planned is None else {"actions": planned}),
     }
@@ -209,7 +209,7 @@ def id_json(store: StoreId) -> Json:
 
 
 def findings_json(findings: Iterable[Finding]) -> list[Json]:
-    return [_finding_json(one) for one in findings]
+    return [_finding_json(finding) for finding in findings]
 
 
 def _finding_json(finding: Finding) -> Json:
@@ -232,15 +232,15 @@ def recovery_json(plan: RecoveryPlan) -> Json:
         "checkpoint": plan.root,
         "query_id": plan.query_id,
         "batch": plan.batch,
-        "actions": [_step_json(one) for one in plan.actions],
+        "actions": [_step_json(action) for action in plan.actions],
         "proofs": [
             {
-                **(id_json(one.store) if one.store else {}),
-                "version": one.version,
-                **asdict(one.proof),
+                **(id_json(repair.store) if repair.store else {}),
+                "version": repair.version,
+                **asdict(repair.proof),
             }
-            for one in plan.repairs
-            if one.proof
+            for repair in plan.repairs
+            if repair.proof
         ],
         "versions_checked": plan.versions_checked,
         "unrepaired": list(plan.unrepaired),
@@ -258,13 +258,13 @@ def recovered_json(
         "verb": plan.verb.value,
         "checkpoint": plan.root,
         "batch": plan.batch,
-        "removed": [_step_json(one) for one in removed],
+        "removed": [_step_json(step) for step in removed],
         "written": [
             {
-                **action_json(one.action),
-                "attestation": one.attestation and attestation_json(one.attestation),
+                **action_json(snapshot.action),
+                "attestation": snapshot.attestation and attestation_json(snapshot.attestation),
             }
-            for one in written
+            for snapshot in written
         ],
         "unrepaired": list(plan.unrepaired),
         "findings": findings_json(plan.findings),
@@ -275,12 +275,12 @@ def recovery_fingerprint(plan: RecoveryPlan) -> str:
     """Returns the fingerprint of a plan: its actions, with the size and time of every file."""
     decided = [plan.verb.value, plan.query_id, plan.batch]
     steps = [
-        [_step_json(one), one.entry.modified]
-        if isinstance(one, Remove)
-        else [_step_json(one), *one.chain.paths, one.chain.size]
-        for one in plan.actions
+        [_step_json(action), action.entry.modified]
+        if isinstance(action, Remove)
+        else [_step_json(action), *action.chain.paths, action.chain.size]
+        for action in plan.actions
     ]
-    proofs = [asdict(one.proof) for one in plan.repairs if one.proof]
+    proofs = [asdict(repair.proof) for repair in plan.repairs if repair.proof]
     return sha256(json.dumps([decided, steps, proofs]).encode()).hexdigest()
 
 
@@ -300,7 +300,8 @@ def undo_plan_json(plan: UndoPlan) -> Json:
         "checkpoint": plan.root,
         "run": plan.run,
         "actions": [
-            {"action": "restore", "path": one.path, "bytes": one.entry.size} for one in plan.coming
+            {"action": "restore", "path": file.path, "bytes": file.entry.size}
+            for file in plan.coming
         ],
         "files": len(plan.coming),
         "bytes": plan.bytes,
@@ -312,5 +313,5 @@ def undo_plan_json(plan: UndoPlan) -> Json:
 
 def undo_fingerprint(plan: UndoPlan) -> str:
     """Returns the fingerprint of a plan: the decision about each file, with its size and time."""
-    files = [[one.path, one.entry.size, one.entry.modified, one.reason] for one in plan.files]
+    files = [[file.path, file.entry.size, file.entry.modified, file.reason] for file in plan.files]
     return sha256(json.dumps([UNDO, plan.run, files]).encode()).hexdigest()
