@@ -63,7 +63,9 @@ def families(named: Named, record: Record) -> Iterator[Family]:
     yield from about(named)
     yield from _run(one, many, record)
     if record.verdicts:
-        labels = ({"verdict": one, "looked": looked} for looked, one in record.verdicts.items())
+        labels = (
+            {"verdict": verdict, "looked": looked} for looked, verdict in record.verdicts.items()
+        )
         yield family("verdict", common, [(labelled, 1) for labelled in labels])
     if record.last:
         failed = [({"cause": why}, why in record.last.failed) for why in Cause]
@@ -158,7 +160,9 @@ def _done(one: _One, many: _Many, done: RunFacts) -> Iterator[Family]:
 def _totals(one: _One, many: _Many, totals: Mapping[str, int]) -> Iterator[Family]:
     yield from _sums(one, TOTALS, totals)
     results = ("succeeded", "failed")
-    yield many("runs_total", "result", {one: totals.get(f"runs/{one}", 0) for one in results})
+    yield many(
+        "runs_total", "result", {result: totals.get(f"runs/{result}", 0) for result in results}
+    )
     prefix = "requests/"
     requests = {key.removeprefix(prefix): n for key, n in totals.items() if key.startswith(prefix)}
     yield many("storage_requests_total", "verb", _verbs(requests))

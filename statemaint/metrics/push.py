@@ -84,15 +84,15 @@ class Gateway:
         left = _left_behind(groups)
         # Earlier builds had one group for each name, whatever the installation.
         unnamed = {
-            labels["query"]: _origin(one)
-            for one in groups
-            if (labels := one["labels"]).keys() == {"job", "query"}
+            labels["query"]: _origin(group)
+            for group in groups
+            if (labels := group["labels"]).keys() == {"job", "query"}
         }
         ours = {named.origin, named.former or named.origin}
         present = {
-            one["query"]
-            for one in found
-            if one.keys() == {"job", "origin", "query"} and one["origin"] == named.origin
+            labels["query"]
+            for labels in found
+            if labels.keys() == {"job", "origin", "query"} and labels["origin"] == named.origin
         }
         missing = set()
         for labels in found:
@@ -202,4 +202,4 @@ def _left_behind(groups: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
 def _origin(group: Mapping[str, object]) -> str | None:
     info = group.get(BY_NAME["query_info"].full)
     metrics = info.get("metrics", []) if isinstance(info, dict) else []
-    return next((one.get("labels", {}).get("origin") for one in metrics), None)
+    return next((metric.get("labels", {}).get("origin") for metric in metrics), None)

@@ -25,19 +25,20 @@ def write_textfile(families: Iterable[Family], *, named: Named, folder: Path) ->
     unnamed = folder / _file(named.query, "")
     others = {unnamed, folder / _file(named.query, named.former)} - {file}
     origins = {label.get("origin", "") for label in _info(unnamed)}
-    earlier = [each for each in others if each != unnamed or origins & _ours(named)]
-    names = {each.name for each in given}
+    earlier = [path for path in others if path != unnamed or origins & _ours(named)]
+    names = {family.name for family in given}
     before = _before(file) or (_before(unnamed) if unnamed in earlier else [])
-    kept = [each for each in before if each.name not in names and _is_ours(each)]
+    kept = [family for family in before if family.name not in names and _is_ours(family)]
     write_to_textfile(str(file), registry_of([*given, *kept]))
-    for each in earlier:  # its series would be there twice
-        each.unlink(missing_ok=True)
+    for path in earlier:  # its series would be there twice
+        path.unlink(missing_ok=True)
 
 
 def _file(query: str, *more: str) -> str:
     """Returns the name of a query's file; no query's name has an `@`."""
     return (
-        "@".join((f"statemaint_{query}", *(quote(one, safe="") for one in more if one))) + ".prom"
+        "@".join((f"statemaint_{query}", *(quote(part, safe="") for part in more if part)))
+        + ".prom"
     )
 
 
